@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target shares: the language, the warnings, where programs land, the sanitizer.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+# -O2 with line tables: what a stack trace needs, at a third of the size of full debug information.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+
+add_library(rueda_options INTERFACE)
+target_compile_options(rueda_options INTERFACE
+  -Wall -Wextra -Wpedantic -Werror=switch -Werror=return-type -Wno-missing-field-initializers)
+# No fused multiply-add behind our back: results must not depend on the machine (ops/README.md, Choices).
+target_compile_options(rueda_options INTERFACE -ffp-contract=off)
+target_include_directories(rueda_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+if(RUEDA_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -O1 -g -UNDEBUG)
+  add_link_options(-fsanitize=thread)
+elseif(RUEDA_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g -UNDEBUG)
+  add_link_options(-fsanitize=address,undefined)
+elseif(RUEDA_SANITIZE)
+  message(FATAL_ERROR "RUEDA_SANITIZE is '${RUEDA_SANITIZE}'; it must be thread, address or empty")
+endif()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that crosses ranks is written and read here, within bounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace rueda {
+
+using Bytes = std::vector<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+using MutableBytes = std::span<std::byte>;
+
+// Purpose: appends little-endian values to a growing buffer. Owned by whoever builds a message; a plain value.
+class Writer {
+ public:
+  template <class T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void put(T value) {
+    append(&value, sizeof value);
+  }
+  void put_string(std::string_view text);
+  void put_count(std::size_t count) { put(static_cast<std::uint32_t>(count)); }
+
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  void append(const void* data, std::size_t count) {
+    if (count == 0) return;
+    const std::size_t end = bytes_.size();
+    bytes_.resize(end + count);
+    std::memcpy(bytes_.data() + end, data, count);
+  }
+
+  Bytes bytes_;
+};
+
+// Purpose: reads what a Writer wrote from bytes that cannot be trusted. The first read past the end, or the first value
+// out of range, makes the reader fail for good; from then on every read gives zero. Check `ok()` (or `complete()`) once,
+// at the end. A plain value over borrowed bytes.
+class Reader {
+ public:
+  explicit Reader(ConstBytes bytes) : bytes_(bytes) {}
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  T get() {
+    T value{};
+    ConstBytes source = take(sizeof value);
+    if (!source.empty()) std::memcpy(&value, source.data(), sizeof value);
+    return value;
+  }
+  // One byte that `from` must accept (data_type_from and its like).
+  template <class From>
+  auto get_enum(From from) {
+    auto value = from(get<std::uint8_t>());
+    if (!value) fail();
+    return value.value_or(typename decltype(value)::value_type{});
+  }
+  std::string get_string();
+  // A count of items of at least `item_bytes` each: one that the rest of the bytes cannot hold is an error, so that a
+  // flipped bit never makes us allocate gigabytes.
+  std::size_t get_count(std::size_t item_bytes);
+
+  void fail() { ok_ = false, bytes_ = {}; }
+  bool ok() const { return ok_; }
+  bool complete() const { return ok_ && bytes_.empty(); }  // all read, nothing left over
+
+ private:
+  ConstBytes take(std::size_t count);
+
+  ConstBytes bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace rueda

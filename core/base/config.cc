@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+
+namespace rueda {
+namespace {
+
+template <class T>
+bool parse(std::string_view text, T least, T most, T& value) {
+  T parsed{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  if (error != std::errc() || end != text.data() + text.size() || !(parsed >= least && parsed <= most)) return false;
+  value = parsed;
+  return true;
+}
+
+template <class T>
+Setting number(std::string_view name, std::string_view alias, T Config::*field, T least, T most, std::string_view legal,
+               std::string_view meaning) {
+  return {name,
+          alias,
+          legal,
+          meaning,
+          [=](Config& config, std::string_view text) { return parse(text, least, most, config.*field); },
+          [=](const Config& config) { return fmt::format("{}", config.*field); }};
+}
+
+std::vector<Setting> make_settings() {
+  constexpr std::int64_t kGiB = 1LL << 30;
+  std::vector<Setting> table;
+  table.push_back(number("FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", &Config::fusion_threshold, std::int64_t{0},
+                         64 * kGiB, "bytes, 0 to 68719476736", "tensors are fused into buffers of at most so many bytes; 0: never"));
+  table.push_back(number("CYCLE_TIME", "HOROVOD_CYCLE_TIME", &Config::cycle_time, 0.0, 10000.0,
+                         "milliseconds, 0 to 10000",
+                         "how long a ready tensor may wait for others to be fused with, at most"));
+  table.push_back(number("START_TIMEOUT", "HOROVOD_START_TIMEOUT", &Config::start_timeout, 0.1, 86400.0,
+                         "seconds, 0.1 to 86400", "how long init waits for the other ranks"));
+  table.push_back(number("WATCHDOG_TIME", "", &Config::watchdog_time, 0.0, 86400.0, "seconds, 0 to 86400",
+                         "a coordinator that does not move for so long ends the process with a report; 0: never"));
+  table.push_back(number("POLL_TIME", "", &Config::poll_time, 0.0, 1e6, "microseconds, 0 to 1000000",
+                         "how long a coordinator with something to wait for polls before it sleeps"));
+  table.push_back(number("WORKS_IN_FLIGHT", "", &Config::works_in_flight, std::int64_t{1}, std::int64_t{64}, "1 to 64",
+                         "how many operations move data at the same time, at most"));
+  table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB, "bytes, 64 to 1073741824",
+                         "rings send messages of at most so many bytes"));
+  table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
+                   "the least severe lines that are shown",
+                   [](Config& config, std::string_view text) {
+                     config.log_level = text;
+                     return log_level_from(text).has_value();
+                   },
+                   [](const Config& config) { return config.log_level; }});
+  table.push_back({"LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", "0 or 1", "leave the time out of log lines",
+                   [](Config& config, std::string_view text) {
+                     config.log_hide_time = text == "1";
+                     return text == "0" || text == "1";
+                   },
+                   [](const Config& config) { return std::string(config.log_hide_time ? "1" : "0"); }});
+  return table;
+}
+
+}  // namespace
+
+std::span<const Setting> settings() {
+  static const std::vector<Setting> table = make_settings();
+  return table;
+}
+
+ConfigWithOrigins read_config(const std::function<const char*(const std::string&)>& environment) {
+  ConfigWithOrigins result;
+  for (const Setting& setting : settings()) {
+    std::string variable = fmt::format("RUEDA_{}", setting.name);
+    const char* value = environment(variable);
+    if (value == nullptr && !setting.alias.empty()) {
+      variable = setting.alias;
+      value = environment(variable);
+    }
+    result.origins.push_back(value == nullptr ? "default" : variable);
+    if (value != nullptr && !setting.read(result.config, value)) {
+      throw InvalidArgument(Status::invalid_argument(fmt::format(
+          "{}={}: not a legal value; it must be {} ({}).", variable, value, setting.legal, setting.meaning)));
+    }
+  }
+  return result;
+}
+
+Config config_from_environment() {
+  return read_config([](const std::string& name) { return std::getenv(name.c_str()); }).config;
+}
+
+}  // namespace rueda

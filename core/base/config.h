@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every setting of Rueda, in one table: its name, what Horovod calls it, its default, what it means.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rueda {
+
+// Purpose: the settings of one Runtime, read once at init. A plain value; defaults are the documented ones.
+struct Config {
+  std::int64_t fusion_threshold = 64 << 20;  // bytes
+  double cycle_time = 1.0;                   // milliseconds
+  double start_timeout = 30.0;               // seconds
+  double watchdog_time = 10.0;               // seconds
+  double poll_time = 50.0;                   // microseconds
+  std::int64_t works_in_flight = 4;
+  std::int64_t ring_chunk = 256 << 10;  // bytes
+  std::string log_level = "warning";
+  bool log_hide_time = false;
+};
+
+// One row of the table. `read` sets the field from text and returns false when the text is no legal value.
+struct Setting {
+  std::string_view name;   // RUEDA_<NAME> in the environment
+  std::string_view alias;  // a variable of Horovod's that means the same, or empty
+  std::string_view legal;  // what a legal value is, in words
+  std::string_view meaning;
+  std::function<bool(Config&, std::string_view)> read;
+  std::function<std::string(const Config&)> show;
+};
+
+std::span<const Setting> settings();
+
+// Where a value came from: "default" or the name of the variable that set it.
+struct ConfigWithOrigins {
+  Config config;
+  std::vector<std::string> origins;  // one for each of settings()
+};
+
+// The environment over the defaults; RUEDA_* wins over its alias. Throws InvalidArgument that names the variable, its
+// value and what is legal.
+ConfigWithOrigins read_config(const std::function<const char*(const std::string&)>& environment);
+Config config_from_environment();
+
+}  // namespace rueda

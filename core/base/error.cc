@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/error.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace rueda {
+
+void throw_if_error(const Status& status) {
+  switch (status.code) {
+    case StatusCode::ok: return;
+    case StatusCode::invalid_argument: throw InvalidArgument(status);
+    case StatusCode::mismatch: throw Mismatch(status);
+    case StatusCode::peer_lost: throw PeerLost(status);
+    case StatusCode::stalled: throw Stalled(status);
+    case StatusCode::shut_down: throw ShutDown(status);
+    case StatusCode::not_initialized: throw NotInitialized(status);
+    case StatusCode::backend_error: throw BackendError(status);
+  }
+}
+
+void assertion_failed(const char* condition, const char* file, int line) {
+  std::fprintf(stderr, "rueda: internal error: %s does not hold at %s:%d. Please report it.\n", condition, file, line);
+  std::abort();
+}
+
+}  // namespace rueda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines for people, on stderr, with time, severity and rank. Callable from any thread.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/types.h"
+
+namespace rueda {
+
+enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
+
+// `name` as in the setting log_level; nothing when it is none of them.
+std::optional<LogLevel> log_level_from(std::string_view name);
+
+// What later lines show. Called once by init; before it: warnings, no rank.
+void configure_log(LogLevel lowest, bool hide_time, Rank rank);
+
+bool log_enabled(LogLevel level);
+void log_line(LogLevel level, std::string_view text);
+
+template <class... Values>
+void log(LogLevel level, fmt::format_string<Values...> format, Values&&... values) {
+  if (log_enabled(level)) log_line(level, fmt::format(format, std::forward<Values>(values)...));
+}
+
+}  // namespace rueda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A set of ranks kept as ranges, so that "all of them" takes no more room than "one". A plain value.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/types.h"
+
+namespace rueda {
+
+class RankSet {
+ public:
+  RankSet() = default;
+  RankSet(Rank first, Rank end) { add(first, end); }
+  static RankSet of(Rank rank) { return {rank, rank + 1}; }
+
+  void add(Rank first, Rank end);  // [first, end)
+  void add(const RankSet& other);
+  void remove(const RankSet& other);
+
+  bool contains(Rank rank) const;
+  bool empty() const { return ranges_.empty(); }
+  Rank count() const;
+  Rank first() const { return ranges_.front().first; }
+
+  friend bool operator==(const RankSet&, const RankSet&) = default;
+  friend RankSet operator-(RankSet from, const RankSet& other) {
+    from.remove(other);
+    return from;
+  }
+
+  // "rank 3", "ranks 0-3, 7"; at most eight ranges by name, then how many ranks more.
+  friend std::string to_string(const RankSet& set);
+  friend void write(Writer& writer, const RankSet& set);
+  friend RankSet read_rank_set(Reader& reader);
+
+ private:
+  std::vector<std::pair<Rank, Rank>> ranges_;  // [first, end), ascending, apart
+};
+
+RankSet read_rank_set(Reader& reader);
+
+}  // namespace rueda

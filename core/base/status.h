@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How things end, as a value: what travels inside the engine and between ranks. error.h turns it into exceptions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rueda {
+
+enum class StatusCode : std::uint8_t {
+  ok,
+  invalid_argument,  // this call cannot mean anything
+  mismatch,          // ranks asked for different things under one name
+  peer_lost,         // a rank died or left without a word; final for the process
+  stalled,           // a limit of waiting was reached
+  shut_down,         // a rank shut down while others still needed it
+  not_initialized,   // no runtime, or called in a forked child
+  backend_error,     // a library or the system failed us
+};
+inline constexpr int kStatusCodeCount = 8;
+
+// Purpose: the outcome of an operation, with words that are the same on every rank. A plain value.
+struct Status {
+  StatusCode code = StatusCode::ok;
+  std::string message;
+
+  bool ok() const { return code == StatusCode::ok; }
+  friend bool operator==(const Status&, const Status&) = default;
+
+  static Status invalid_argument(std::string words) { return {StatusCode::invalid_argument, std::move(words)}; }
+  static Status mismatch(std::string words) { return {StatusCode::mismatch, std::move(words)}; }
+  static Status peer_lost(std::string words) { return {StatusCode::peer_lost, std::move(words)}; }
+  static Status shut_down(std::string words) { return {StatusCode::shut_down, std::move(words)}; }
+  static Status not_initialized(std::string words) { return {StatusCode::not_initialized, std::move(words)}; }
+  static Status backend_error(std::string words) { return {StatusCode::backend_error, std::move(words)}; }
+};
+
+std::string_view to_string(StatusCode code);
+std::optional<StatusCode> status_code_from(std::uint8_t value);
+
+}  // namespace rueda

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor as the core sees it: memory that somebody else owns, with a type and a layout.
+#pragma once
+
+#include <cstddef>
+
+#include "core/base/shape.h"
+#include "core/base/types.h"
+
+namespace rueda {
+
+// Purpose: names memory; owns nothing. The owner keeps it alive until the operation on it has completed.
+// An empty `strides` means row-major contiguous. `data` may be null only when there are no elements.
+struct TensorView {
+  void* data = nullptr;
+  DataType dtype = DataType::float32;
+  Shape shape;
+  Strides strides;
+
+  std::int64_t elements() const { return element_count(shape); }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
+  bool contiguous() const;
+};
+
+// The same, for memory that an operation only reads.
+struct ConstTensorView {
+  const void* data = nullptr;
+  DataType dtype = DataType::float32;
+  Shape shape;
+  Strides strides;
+
+  ConstTensorView() = default;
+  ConstTensorView(const void* data, DataType dtype, Shape shape, Strides strides = {})
+      : data(data), dtype(dtype), shape(std::move(shape)), strides(std::move(strides)) {}
+  ConstTensorView(const TensorView& view)  // NOLINT(google-explicit-constructor): reading what may be written
+      : ConstTensorView(view.data, view.dtype, view.shape, view.strides) {}
+
+  std::int64_t elements() const { return element_count(shape); }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
+  bool contiguous() const;
+};
+
+// Whether walking `shape` in row-major order by `strides` (empty: contiguous) visits consecutive elements.
+bool is_contiguous(const Shape& shape, const Strides& strides);
+
+// Bytes of a contiguous tensor; nothing if a dimension is negative or the number overflows.
+std::optional<std::int64_t> checked_byte_count(const Shape& shape, DataType dtype);
+
+}  // namespace rueda

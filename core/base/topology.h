@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who the ranks are and on which hosts they live. Values only.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "core/base/types.h"
+
+namespace rueda {
+
+// One process's place among all. "Cross" counts the ranks of equal local_rank over hosts.
+struct Topology {
+  Rank rank = 0;
+  Rank size = 1;
+  Rank local_rank = 0;
+  Rank local_size = 1;
+  Rank cross_rank = 0;
+  Rank cross_size = 1;
+  bool homogeneous = true;
+
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// The place of `rank` when hosts[r] is the name of rank r's host.
+Topology make_topology(Rank rank, std::span<const std::string> hosts);
+
+}  // namespace rueda

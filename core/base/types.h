@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words every layer shares: element types, reduction operators, collective operations. Values only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace rueda {
+
+using Rank = std::int32_t;
+
+enum class DataType : std::uint8_t {
+  uint8,
+  int8,
+  int16,
+  int32,
+  int64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  boolean,
+};
+inline constexpr int kDataTypeCount = 10;
+
+// How elements of several ranks become one.
+//   sum      integers wrap modulo 2^bits; bool: logical or
+//   average  the sum divided by the number of ranks; integers divide rounding toward zero; bool: an error
+//   min, max bool: logical and, or
+//   product  integers wrap modulo 2^bits; bool: logical and
+// float16 and bfloat16 are accumulated in float32 and rounded once.
+enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
+inline constexpr int kReduceOpCount = 5;
+
+enum class Operation : std::uint8_t { allreduce, allgather, broadcast, alltoall, reducescatter, barrier };
+inline constexpr int kOperationCount = 6;
+
+// What is true of an operation, whatever runs it. One row per Operation.
+struct OperationTraits {
+  std::string_view name;
+  bool reduces;            // has a ReduceOp and scale factors
+  bool fusable;            // several tensors may share one buffer and one Work
+  bool has_root;           // names a rank
+  bool same_shape;         // all ranks must bring the same shape
+  bool ragged_first_axis;  // ranks may differ in the first dimension, and must agree in the others
+};
+
+const OperationTraits& traits(Operation operation);
+
+std::size_t size_of(DataType dtype);  // bytes of one element
+bool is_floating_point(DataType dtype);
+bool is_integer(DataType dtype);  // neither floating point nor bool
+// The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
+DataType accumulator_of(DataType dtype);
+
+std::string_view to_string(DataType dtype);
+std::string_view to_string(ReduceOp op);
+std::string_view to_string(Operation operation);
+
+// From a byte received or a number given by a user; nothing when it names no enumerator.
+std::optional<DataType> data_type_from(std::uint8_t value);
+std::optional<ReduceOp> reduce_op_from(std::uint8_t value);
+std::optional<Operation> operation_from(std::uint8_t value);
+
+}  // namespace rueda

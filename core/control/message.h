@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads received bytes.
+//   up:    Hello (once, at start), Report, Departure, Failure
+//   down:  Welcome (once, at start), Orders, Failure
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/rank_set.h"
+#include "core/control/plan.h"
+#include "core/control/request.h"
+
+namespace rueda {
+
+// Who a rank is, told to its parent before anything else.
+struct Introduction {
+  Rank rank = 0;
+  std::string version;
+  std::string host;
+  std::int64_t process_id = 0;
+  std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
+
+  friend bool operator==(const Introduction&, const Introduction&) = default;
+};
+
+// The introductions of a whole subtree.
+struct Hello {
+  std::vector<Introduction> ranks;
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+// Everybody is there (or the job cannot start: `status`); hosts[r] and process_ids[r] belong to rank r.
+struct Welcome {
+  Status status;
+  std::vector<std::string> hosts;
+  std::vector<std::int64_t> process_ids;
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+// One wish and the ranks that have it.
+struct Wish {
+  Request request;
+  RankSet ranks;
+  friend bool operator==(const Wish&, const Wish&) = default;
+};
+
+// Tensors that a whole subtree has reported; more than one Wish for a name is a mismatch.
+struct Report {
+  std::vector<std::vector<Wish>> tensors;  // no inner vector is empty, and all its wishes have one name
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+// These ranks will submit nothing more.
+struct Departure {
+  RankSet ranks;
+  friend bool operator==(const Departure&, const Departure&) = default;
+};
+
+// What to do next; `end` after the last Plan of the job.
+struct Orders {
+  std::vector<Plan> plans;
+  bool end = false;
+  friend bool operator==(const Orders&, const Orders&) = default;
+};
+
+// The job cannot go on, for this reason.
+struct Failure {
+  Status status;
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+using Message = std::variant<Hello, Welcome, Report, Departure, Orders, Failure>;
+
+Bytes encode(const Message& message);
+// Nothing when the bytes are not exactly one well-formed message.
+std::optional<Message> decode(ConstBytes bytes);
+
+void write(Writer& writer, const Status& status);
+Status read_status(Reader& reader);
+
+}  // namespace rueda

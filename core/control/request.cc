@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/tensor_view.h"
+
+namespace rueda {
+namespace {
+
+// The part of a shape that all ranks must have alike.
+std::span<const std::int64_t> agreed_part(const Request& request) {
+  std::span<const std::int64_t> shape = request.shape;
+  return traits(request.operation).ragged_first_axis && !shape.empty() ? shape.subspan(1) : shape;
+}
+
+std::string words(std::span<const std::int64_t> agreed, const Request& request) {
+  return agreed.size() == request.shape.size() ? to_string(agreed)
+                                               : fmt::format("{} (its first dimension may differ)", to_string(request.shape));
+}
+
+}  // namespace
+
+Difference difference(const Request& a, const Request& b) {
+  if (a.operation != b.operation) {
+    return {"operation", std::string(to_string(a.operation)), std::string(to_string(b.operation))};
+  }
+  if (a.dtype != b.dtype) return {"dtype", std::string(to_string(a.dtype)), std::string(to_string(b.dtype))};
+  auto agreed_a = agreed_part(a), agreed_b = agreed_part(b);
+  if (a.shape.size() != b.shape.size() || !std::ranges::equal(agreed_a, agreed_b)) {
+    return {"shape", words(agreed_a, a), words(agreed_b, b)};
+  }
+  if (a.reduce_op != b.reduce_op) {
+    return {"reduce op", std::string(to_string(a.reduce_op)), std::string(to_string(b.reduce_op))};
+  }
+  if (a.root != b.root) return {"root rank", fmt::format("{}", a.root), fmt::format("{}", b.root)};
+  if (a.prescale_factor != b.prescale_factor) {
+    return {"prescale factor", fmt::format("{}", a.prescale_factor), fmt::format("{}", b.prescale_factor)};
+  }
+  if (a.postscale_factor != b.postscale_factor) {
+    return {"postscale factor", fmt::format("{}", a.postscale_factor), fmt::format("{}", b.postscale_factor)};
+  }
+  return {};
+}
+
+bool compatible(const Request& a, const Request& b) { return difference(a, b).field.empty(); }
+
+void write(Writer& writer, const Request& request) {
+  writer.put_string(request.name);
+  writer.put(request.operation);
+  writer.put(request.dtype);
+  writer.put_count(request.shape.size());
+  for (std::int64_t extent : request.shape) writer.put(extent);
+  writer.put(request.reduce_op);
+  writer.put(request.prescale_factor);
+  writer.put(request.postscale_factor);
+  writer.put(request.root);
+}
+
+Request read_request(Reader& reader) {
+  Request request;
+  request.name = reader.get_string();
+  request.operation = reader.get_enum(operation_from);
+  request.dtype = reader.get_enum(data_type_from);
+  request.shape.resize(reader.get_count(sizeof(std::int64_t)));
+  for (std::int64_t& extent : request.shape) extent = reader.get<std::int64_t>();
+  request.reduce_op = reader.get_enum(reduce_op_from);
+  request.prescale_factor = reader.get<double>();
+  request.postscale_factor = reader.get<double>();
+  request.root = reader.get<Rank>();
+  if (!checked_byte_count(request.shape, request.dtype)) reader.fail();
+  return request;
+}
+
+}  // namespace rueda

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/roll_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/control/tree.h"
+
+namespace rueda {
+
+RollCall::RollCall(Introduction own, Rank size)
+    : own_(std::move(own)),
+      size_(size),
+      children_(tree::children(own_.rank, size)),
+      missing_(tree::subtree(own_.rank, size)) {
+  missing_.remove(RankSet::of(own_.rank));
+  if (own_.rank == 0) {
+    heard_.resize(size_);
+    heard_[0] = own_;
+    conclude();
+  } else {
+    unsent_.ranks.push_back(own_);
+  }
+}
+
+void RollCall::receive(Rank from, ConstBytes bytes) {
+  std::optional<Message> message = decode(bytes);
+  if (message && std::holds_alternative<Welcome>(*message) && own_.rank != 0) {
+    finish(std::move(std::get<Welcome>(*message)));
+    return;
+  }
+  if (!message || !std::holds_alternative<Hello>(*message)) {
+    finish({Status::backend_error(fmt::format("rank {} got something from rank {} that is no introduction of this version. "
+                                              "Are all ranks of one build?",
+                                              own_.rank, from)),
+            {},
+            {}});
+    return;
+  }
+  for (Introduction& introduction : std::get<Hello>(*message).ranks) {
+    if (!missing_.contains(introduction.rank)) continue;  // not of this subtree, or heard before
+    missing_.remove(RankSet::of(introduction.rank));
+    if (own_.rank == 0) {
+      heard_[introduction.rank] = std::move(introduction);
+    } else {
+      unsent_.ranks.push_back(std::move(introduction));
+    }
+  }
+  if (own_.rank == 0) conclude();
+}
+
+void RollCall::expire(double seconds) {
+  const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", tree::parent(own_.rank));
+  finish({Status::peer_lost(fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
+                                        "by RUEDA_START_TIMEOUT.",
+                                        whom, size_, seconds)),
+          {},
+          {}});
+}
+
+std::vector<Envelope> RollCall::take_outgoing() {
+  if (!unsent_.ranks.empty()) {
+    outgoing_.push_back({tree::parent(own_.rank), encode(std::exchange(unsent_, {}))});
+  }
+  return std::exchange(outgoing_, {});
+}
+
+// At rank 0, when all have been heard: do they fit together?
+void RollCall::conclude() {
+  if (!missing_.empty()) return;
+  Welcome welcome;
+  for (const std::optional<Introduction>& introduction : heard_) {
+    if (introduction->version != own_.version && welcome.status.ok()) {
+      welcome.status = Status::mismatch(fmt::format("init: rank {} on {} runs Rueda {}, rank 0 on {} runs {}. Install one version everywhere.",
+                                                    introduction->rank, introduction->host, introduction->version,
+                                                    own_.host, own_.version));
+    }
+    welcome.hosts.push_back(introduction->host);
+    welcome.process_ids.push_back(introduction->process_id);
+  }
+  finish(std::move(welcome));
+}
+
+void RollCall::finish(Welcome welcome) {
+  const Bytes bytes = encode(welcome);
+  for (Rank child : children_) outgoing_.push_back({child, bytes});
+  welcome_ = std::move(welcome);
+}
+
+std::vector<std::string> RollCall::differing_settings() const {
+  std::map<std::string, RankSet> others;  // what differs from rank 0's -> the ranks that have it
+  for (const std::optional<Introduction>& introduction : heard_) {
+    if (!introduction) continue;
+    for (std::size_t i = 0; i < std::min(own_.settings.size(), introduction->settings.size()); ++i) {
+      if (introduction->settings[i] == own_.settings[i]) continue;
+      others[fmt::format("{} here, {}", own_.settings[i], introduction->settings[i])].add(RankSet::of(introduction->rank));
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [values, ranks] : others) {
+    lines.push_back(fmt::format("RUEDA_{} on {}; rank 0 decides for all where it can", values, to_string(ranks)));
+  }
+  return lines;
+}
+
+}  // namespace rueda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How control messages travel between ranks: small, reliable, first in first out between any two ranks.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/types.h"
+
+namespace rueda {
+
+struct Envelope {
+  Rank peer = 0;  // who sent it, or to whom it goes
+  Bytes bytes;
+};
+
+// Purpose: carries control messages. Owned and called by the coordinator thread alone; no call blocks. Lives as long as
+// its Runtime. Destruction may wait, boundedly, until what was sent has left.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual void send(Rank to, Bytes bytes) = 0;
+  virtual std::optional<Envelope> receive() = 0;
+  // Ranks that are known to have died, each told once.
+  virtual std::vector<Rank> lost() = 0;
+  // Whether an arriving message rings the Runtime's bell; if not, the coordinator has to look.
+  virtual bool rings_bell() const = 0;
+};
+
+}  // namespace rueda

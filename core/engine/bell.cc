@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/bell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace rueda {
+namespace {
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex is a plain word");
+
+// Not FUTEX_PRIVATE: the word may live in memory that processes share.
+void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+void Bell::ring() {
+  if (sleeping_.load() == 0) return;
+  rings_.fetch_add(1);
+  futex(rings_, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+std::uint32_t Bell::listen() {
+  const std::uint32_t heard = rings_.load();
+  sleeping_.store(1);
+  return heard;
+}
+
+void Bell::stay_awake() { sleeping_.store(0); }
+
+void Bell::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) {
+  const timespec timeout{static_cast<std::time_t>(longest.count() / 1'000'000'000),
+                         static_cast<long>(longest.count() % 1'000'000'000)};
+  futex(rings_, FUTEX_WAIT, heard, &timeout);
+  sleeping_.store(0);
+}
+
+}  // namespace rueda

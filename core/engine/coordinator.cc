@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/coordinator.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "core/base/log.h"
+#include "core/rueda_version.h"
+
+namespace rueda {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+Duration from_seconds(double seconds) { return duration_cast<Duration>(std::chrono::duration<double>(seconds)); }
+Time clock_now() { return std::chrono::steady_clock::now(); }
+
+Negotiator::Settings negotiator_settings(const Parts& parts) {
+  return {parts.config.fusion_threshold, parts.config.ring_chunk, from_seconds(parts.config.cycle_time * 1e-3),
+          [&parts](const Plan& plan) {
+            auto able = std::ranges::find_if(parts.backends, [&](const auto& backend) { return backend->can_run(plan); });
+            RUEDA_ASSERT(able != parts.backends.end());
+            return static_cast<std::uint8_t>(able - parts.backends.begin());
+          }};
+}
+
+Introduction introduce(const Parts& parts) {
+  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}};
+  for (const Setting& setting : settings()) {
+    introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(parts.config)));
+  }
+  return introduction;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Parts parts, RuntimeState& shared)
+    : parts_(std::move(parts)), shared_(shared), negotiator_(parts_.rank, parts_.size, negotiator_settings(parts_)) {
+  owner_.check();
+}
+
+Welcome Coordinator::start() {
+  shared_.recorder.doing("waiting for the other ranks to start");
+  RollCall roll_call(introduce(parts_), parts_.size);
+  // Others wait a little longer than rank 0, so that its words, which name the missing, reach them first.
+  const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
+  const Time expires = clock_now() + from_seconds(patience);
+  while (true) {
+    for (Envelope& envelope : roll_call.take_outgoing()) parts_.transport->send(envelope.peer, std::move(envelope.bytes));
+    if (roll_call.welcome()) break;
+    shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    if (std::optional<Envelope> envelope = parts_.transport->receive()) {
+      roll_call.receive(envelope->peer, envelope->bytes);
+    } else if (clock_now() > expires) {
+      roll_call.expire(patience);
+    } else {
+      shared_.bell->sleep(shared_.bell->listen(), microseconds(200));
+    }
+  }
+  for (const std::string& line : roll_call.differing_settings()) log(LogLevel::warning, "settings differ: {}", line);
+  welcome_ = *roll_call.welcome();
+  return welcome_;
+}
+
+void Coordinator::run() {
+  last_move_ = clock_now();
+  while (!finished()) {
+    try {
+      turn_or_rest();
+    } catch (const std::exception& error) {
+      const bool again = !negotiator_.failure().ok();  // even telling the others does not work
+      negotiator_.fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, error.what())));
+      if (again) complete_all(negotiator_.failure());
+    }
+  }
+  shared_.recorder.doing("ended");
+}
+
+bool Coordinator::finished() const {
+  return failed_ || (negotiator_.ended() && plans_.empty() && running_.empty());
+}
+
+bool Coordinator::turn() {
+  owner_.check();
+  shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
+  const Time now = clock_now();
+  bool moved = accept_submissions(now);
+  moved |= exchange_messages(now);
+  if (!negotiator_.failure().ok()) {
+    complete_all(negotiator_.failure());
+    return true;
+  }
+  moved |= start_plans();
+  moved |= step_works();
+  return moved;
+}
+
+bool Coordinator::accept_submissions(Time now) {
+  const bool departing = shared_.departing.load();  // read before the queue: all that came before is in it
+  std::vector<Entry> entries = shared_.queue.take();
+  for (Entry& entry : entries) {
+    Request request = entry.request();
+    if (pending_.add(std::move(entry))) {
+      shared_.recorder.submitted(request.name, to_string(request.operation));
+      negotiator_.submit(request, now);
+    } else {
+      entry.handle->complete(Status::invalid_argument(fmt::format(
+                                 "{} '{}': rank {} submitted this name while an operation of that name is in flight. Wait for "
+                                 "it first, or use another name.",
+                                 to_string(request.operation), request.name, parts_.rank)),
+                             std::move(entry.submission.owner));
+      shared_.released.add(std::move(entry.handle));
+    }
+  }
+  if (departing && !departed_) {
+    departed_ = true;
+    departed_at_ = now;
+    negotiator_.depart(now);
+    return true;
+  }
+  return !entries.empty();
+}
+
+bool Coordinator::exchange_messages(Time now) {
+  bool moved = false;
+  if (parts_.transport) {
+    while (std::optional<Envelope> envelope = parts_.transport->receive()) {
+      negotiator_.receive(envelope->peer, envelope->bytes, now);
+      moved = true;
+    }
+    for (Rank lost : parts_.transport->lost()) name_the_lost(lost);
+  }
+  negotiator_.tick(now);
+  for (Envelope& envelope : negotiator_.take_outgoing()) {
+    parts_.transport->send(envelope.peer, std::move(envelope.bytes));
+    moved = true;
+  }
+  for (Plan& plan : negotiator_.take_plans()) plans_.push_back(std::move(plan));
+  return moved;
+}
+
+bool Coordinator::start_plans() {
+  bool moved = false;
+  while (!plans_.empty() && running_.size() < static_cast<std::size_t>(parts_.config.works_in_flight)) {
+    Plan plan = std::move(plans_.front());
+    plans_.pop_front();
+    start_work(std::move(plan));
+    moved = true;
+  }
+  return moved;
+}
+
+void Coordinator::start_work(Plan plan) {
+  Running& running = running_.emplace_back();
+  running.plan = std::move(plan);
+  for (const PlanTensor& tensor : running.plan.tensors) {
+    std::optional<Entry> entry = pending_.start(tensor.name);
+    if (!entry) {
+      // Rank 0 calls what every rank has reported; only an error may concern others alone.
+      RUEDA_ASSERT(!running.plan.status.ok());
+      continue;
+    }
+    running.entries.push_back(std::move(*entry));
+    shared_.recorder.started(tensor.name);
+  }
+  if (running.plan.status.ok()) {
+    Backend& backend = *parts_.backends.at(running.plan.backend);
+    running.work = backend.start(running.plan, running.entries);
+    return;
+  }
+  for (Entry& entry : running.entries) complete(entry, running.plan.status);
+  running_.pop_back();
+}
+
+bool Coordinator::step_works() {
+  bool moved = false;
+  for (auto running = running_.begin(); running != running_.end();) {
+    shared_.recorder.doing(running->work->phase());
+    const Work::Step step = running->work->step();
+    moved |= step != Work::Step::waiting;
+    if (step == Work::Step::done) {
+      running->work.reset();
+      for (Entry& entry : running->entries) complete(entry, {});
+      running = running_.erase(running);
+    } else {
+      ++running;
+    }
+  }
+  return moved;
+}
+
+void Coordinator::complete(Entry& entry, const Status& status) {
+  shared_.recorder.completed(entry.request().name, status.ok());
+  pending_.finish(entry.request().name);  // before the Handle: its waiter may submit the name again at once
+  entry.handle->complete(status, std::move(entry.submission.owner));
+  shared_.released.add(std::move(entry.handle));
+}
+
+// The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
+void Coordinator::complete_all(const Status& status) {
+  failed_ = true;
+  shared_.queue.close(status);
+  for (Running& running : running_) {
+    running.work.reset();
+    for (Entry& entry : running.entries) complete(entry, status);
+  }
+  running_.clear();
+  plans_.clear();
+  for (Entry& entry : pending_.take_all()) complete(entry, status);
+  for (Entry& entry : shared_.queue.take()) complete(entry, status);
+}
+
+void Coordinator::name_the_lost(Rank lost) {
+  negotiator_.fail(Status::peer_lost(fmt::format(
+      "rank {} (process {} on {}) is lost: its process ended without shutdown(). The job cannot go on; start it again.", lost,
+      welcome_.process_ids.at(lost), welcome_.hosts.at(lost))));
+}
+
+// When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
+void Coordinator::turn_or_rest() {
+  const Time begin = clock_now();
+  const bool expecting = busy() && begin - last_move_ < from_seconds(parts_.config.poll_time * 1e-6);
+  const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
+  if (turn()) {
+    last_move_ = begin;
+    if (!expecting) shared_.bell->stay_awake();
+  } else if (expecting) {
+    sched_yield();
+  } else {
+    remind_of_departure(begin);
+    shared_.recorder.doing(!running_.empty() ? running_.front().work->phase() : busy() ? "waiting for other ranks" : "idle");
+    shared_.bell->sleep(heard, longest_sleep(begin, busy()));
+  }
+}
+
+bool Coordinator::busy() const { return !running_.empty() || !pending_.empty() || negotiator_.busy() || departed_; }
+
+nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
+  nanoseconds longest = milliseconds(100);
+  if (has_to_look()) {
+    // What we wait for cannot wake us. Sleeping a tenth of what was waited so far adds at most that to any wait.
+    const nanoseconds waited = now - last_move_;
+    longest = busy ? std::clamp<nanoseconds>(waited / 10, microseconds(50), milliseconds(1))
+                   : std::clamp<nanoseconds>(waited / 4, milliseconds(1), milliseconds(10));
+  }
+  if (std::optional<Time> due = negotiator_.due()) longest = std::min<nanoseconds>(longest, std::max(*due - now, Duration(1)));
+  return longest;
+}
+
+bool Coordinator::has_to_look() const {
+  return (parts_.transport && !parts_.transport->rings_bell()) ||
+         std::ranges::any_of(running_, [&](const Running& running) {
+           return !parts_.backends[running.plan.backend]->rings_bell();
+         });
+}
+
+void Coordinator::remind_of_departure(Time now) {
+  if (!departed_ || reminded_ || now - departed_at_ < std::chrono::seconds(10)) return;
+  reminded_ = true;
+  const RankSet present = negotiator_.present();
+  if (present.empty()) return;
+  log(LogLevel::warning, "shutdown waits for {}, which {} not called it", to_string(present),
+      present.count() == 1 ? "has" : "have");
+}
+
+}  // namespace rueda

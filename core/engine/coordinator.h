@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The background thread's object: it drives agreement and data movement.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <list>
+#include <vector>
+
+#include "core/base/owner_thread.h"
+#include "core/control/negotiator.h"
+#include "core/control/roll_call.h"
+#include "core/engine/parts.h"
+#include "core/engine/pending_table.h"
+#include "core/engine/runtime_state.h"
+
+namespace rueda {
+
+// Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable, Negotiator,
+// Transport, backends, running Works. Constructed, run and destroyed on the coordinator thread. Never blocks but in
+// turn_or_rest(): asleep on the bell when there is nothing to do.
+class Coordinator {
+ public:
+  Coordinator(Parts parts, RuntimeState& shared);
+
+  // Waits until every rank is there. Tells how that ended and who is where.
+  Welcome start();
+  // Returns when every rank has departed and all is complete, or when the job cannot go on.
+  void run();
+  // Why the job could not go on; ok after a regular end.
+  const Status& failure() const { return negotiator_.failure(); }
+
+ private:
+  struct Running {
+    Plan plan;
+    std::vector<Entry> entries;
+    std::unique_ptr<Work> work;
+  };
+
+  void turn_or_rest();
+  bool turn();  // one round of everything; whether anything moved
+  bool accept_submissions(Time now);
+  bool exchange_messages(Time now);
+  bool start_plans();
+  bool step_works();
+  bool finished() const;
+
+  void start_work(Plan plan);
+  void complete(Entry& entry, const Status& status);
+  void complete_all(const Status& status);
+  void name_the_lost(Rank lost);
+  bool busy() const;
+  std::chrono::nanoseconds longest_sleep(Time now, bool busy) const;
+  bool has_to_look() const;
+  void remind_of_departure(Time now);
+
+  Parts parts_;
+  RuntimeState& shared_;
+  OwnerThread owner_;
+  Welcome welcome_;
+  Negotiator negotiator_;
+  PendingTable pending_;
+  std::deque<Plan> plans_;
+  std::list<Running> running_;  // a list: Works keep references to their Plan and entries
+  bool failed_ = false;  // all that was here has been completed with the failure
+  bool departed_ = false;
+  bool reminded_ = false;
+  Time departed_at_{};
+  Time last_move_{};
+};
+
+}  // namespace rueda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/handle.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <utility>
+
+#include "core/engine/handle_state.h"
+
+namespace rueda {
+
+void HandleState::complete(Status status, std::shared_ptr<void> owner) {
+  int open = kOpen;
+  if (!state_.compare_exchange_strong(open, kClosing)) return;
+  status_ = std::move(status);
+  owner_ = std::move(owner);
+  state_.store(kDone, std::memory_order_release);
+  state_.notify_all();
+}
+
+const Status& HandleState::wait() const {
+  // Most operations on one host end within microseconds: look for a while, letting others run, then sleep.
+  constexpr auto kLookFor = std::chrono::microseconds(50);
+  if (!done()) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!done() && std::chrono::steady_clock::now() - begin < kLookFor) sched_yield();
+  }
+  for (int state = state_.load(std::memory_order_acquire); state != kDone;
+       state = state_.load(std::memory_order_acquire)) {
+    state_.wait(state, std::memory_order_acquire);
+  }
+  return status_;
+}
+
+void ReleaseList::add(std::shared_ptr<HandleState> state) {
+  std::lock_guard lock(mutex_);
+  states_.push_back(std::move(state));
+}
+
+void ReleaseList::clear() {
+  std::vector<std::shared_ptr<HandleState>> released;
+  {
+    std::lock_guard lock(mutex_);
+    released.swap(states_);
+  }
+}
+
+bool Handle::done() const { return !state_ || state_->done(); }
+
+void Handle::wait() const { throw_if_error(wait_status()); }
+
+Status Handle::wait_status() const { return state_ ? state_->wait() : Status{}; }
+
+const TensorView& Handle::output() const {
+  RUEDA_ASSERT(state_ && state_->done());
+  return state_->output;
+}
+
+const std::vector<std::int64_t>& Handle::received_splits() const {
+  RUEDA_ASSERT(state_ && state_->done());
+  return state_->received_splits;
+}
+
+}  // namespace rueda

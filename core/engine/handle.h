@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A submitted operation, as its submitter sees it: wait for it, and find its result.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/tensor_view.h"
+
+namespace rueda {
+
+class HandleState;
+
+// Purpose: the submitter's end of one operation. Copyable; any thread may wait, many at once. A Handle may be dropped
+// without waiting: the operation then runs to its end all the same, and the memory it works on must stay alive for that
+// long (an `owner` given with the submission sees to it).
+class Handle {
+ public:
+  Handle() = default;  // belongs to no operation: done, ok
+  explicit Handle(std::shared_ptr<HandleState> state) : state_(std::move(state)) {}
+
+  bool done() const;
+  // Returns when the operation has completed; throws what throw_if_error says of its Status.
+  void wait() const;
+  // As wait, without the exception.
+  Status wait_status() const;
+
+  // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter) left it. The
+  // memory belongs to whoever the submission's `allocate` says; without one, to this Handle.
+  const TensorView& output() const;
+  // After wait() of an alltoall: how many rows came from each rank.
+  const std::vector<std::int64_t>& received_splits() const;
+
+ private:
+  std::shared_ptr<HandleState> state_;
+};
+
+}  // namespace rueda

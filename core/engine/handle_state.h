@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Handle and the coordinator share about one operation.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/base/tensor_view.h"
+
+namespace rueda {
+
+// Purpose: where an operation's outcome is left. Written once by whoever completes it first (the coordinator, or the
+// watchdog of a stuck one), read by any thread after done(). Guarded by its atomic state word. Held by shared_ptr; the
+// last reference is dropped on the framework's side (see ReleaseList).
+class HandleState {
+ public:
+  // The first call decides; later ones do nothing. `owner` is what keeps the operation's tensors alive.
+  void complete(Status status, std::shared_ptr<void> owner);
+
+  bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
+  const Status& wait() const;  // blocks until done
+  const Status& status() const { return status_; }
+
+  // Set by the Work before completion, read after it.
+  TensorView output;
+  std::shared_ptr<void> output_memory;
+  std::vector<std::int64_t> received_splits;
+
+ private:
+  static constexpr int kOpen = 0, kClosing = 1, kDone = 2;
+
+  std::atomic<int> state_{kOpen};
+  Status status_;
+  std::shared_ptr<void> owner_;
+};
+
+// Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on a framework
+// thread. The coordinator adds; framework threads empty it in submit, wait and shutdown. Guarded by its mutex.
+class ReleaseList {
+ public:
+  void add(std::shared_ptr<HandleState> state);
+  void clear();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<HandleState>> states_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Runtime is made of. Whoever knows how bytes move (ops) puts them together.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/control/transport.h"
+#include "core/engine/backend.h"
+#include "core/engine/bell.h"
+
+namespace rueda {
+
+// Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its coordinator thread.
+struct Parts {
+  Config config;
+  Rank rank = 0;
+  Rank size = 1;
+  std::string host;                      // ranks of equal host share a machine
+  std::unique_ptr<Transport> transport;  // none needed for one rank
+  std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
+  std::shared_ptr<Bell> bell = std::make_shared<Bell>();
+};
+
+}  // namespace rueda

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/runtime.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "core/engine/coordinator.h"
+#include "core/engine/validate.h"
+#include "core/engine/watchdog.h"
+
+namespace rueda {
+namespace {
+
+constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
+
+// The watchdog's last act. Plain stdio: whatever else the process holds may be what is stuck.
+[[noreturn]] void end_stuck_process(const std::string& place, const std::string& report) {
+  std::fprintf(stderr, "rueda: %s: the coordinator does not move; the process ends in 2 s.\n%s", place.c_str(),
+               report.c_str());
+  std::fflush(stderr);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  _exit(kStuckExitStatus);
+}
+
+}  // namespace
+
+Runtime::Runtime(Parts parts) {
+  shared_.bell = parts.bell;
+  const Rank rank = parts.rank;
+  place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
+  const double watchdog_time = parts.config.watchdog_time;
+  std::promise<Welcome> promise;
+  std::future<Welcome> started = promise.get_future();
+  thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
+    run(std::move(moved), std::move(promise));
+  });
+  watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time, [this] { end_stuck_process(place_, report()); });
+  Welcome welcome;
+  try {
+    welcome = started.get();
+  } catch (const std::exception& error) {
+    welcome.status = Status::backend_error(fmt::format("init: rank {} failed: {}", rank, error.what()));
+  }
+  if (!welcome.status.ok()) {
+    thread_.join();
+    throw_if_error(welcome.status);
+  }
+  topology_ = make_topology(rank, welcome.hosts);
+}
+
+Runtime::~Runtime() { shutdown(); }
+
+// The coordinator thread.
+void Runtime::run(Parts parts, std::promise<Welcome> started) {
+  std::unique_ptr<Coordinator> coordinator;
+  try {
+    coordinator = std::make_unique<Coordinator>(std::move(parts), shared_);
+    const Welcome welcome = coordinator->start();
+    started.set_value(welcome);
+    if (!welcome.status.ok()) return;
+  } catch (...) {
+    started.set_exception(std::current_exception());
+    return;
+  }
+  coordinator->run();
+  std::lock_guard lock(mutex_);
+  failure_ = coordinator->failure();
+}
+
+Handle Runtime::submit(Submission submission) {
+  shared_.released.clear();
+  throw_if_error(validate(submission, topology_.size));
+  auto state = std::make_shared<HandleState>();
+  Entry entry{std::move(submission), state};
+  if (Status closed = shared_.queue.push(std::move(entry)); !closed.ok()) {
+    state->complete(std::move(closed), std::move(entry.submission.owner));
+  } else {
+    shared_.bell->ring();
+  }
+  return Handle(std::move(state));
+}
+
+void Runtime::shutdown() {
+  std::lock_guard lock(shutdown_mutex_);
+  if (thread_.joinable()) {
+    shared_.queue.close(Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
+    shared_.departing.store(true);
+    shared_.bell->ring();
+    thread_.join();
+    watchdog_.reset();
+  }
+  shared_.released.clear();
+}
+
+Status Runtime::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::string Runtime::report() const { return fmt::format("{}:\n{}", place_, shared_.recorder.report()); }
+
+std::string Runtime::next_name(std::string_view prefix) {
+  std::lock_guard lock(mutex_);
+  return fmt::format("{}.{}", prefix, named_++);
+}
+
+}  // namespace rueda

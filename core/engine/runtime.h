@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job: takes submissions and has a coordinator thread carry them out.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/base/topology.h"
+#include "core/engine/handle.h"
+#include "core/engine/parts.h"
+#include "core/engine/runtime_state.h"
+#include "core/engine/submission.h"
+
+namespace rueda {
+
+class Watchdog;
+struct Welcome;
+
+// Purpose: the object behind the front door; tests make several in one process. Any thread may call it. It lives from
+// construction, which waits for all ranks, to the destructor, which shuts down if nobody did.
+class Runtime {
+ public:
+  // Throws PeerLost naming who did not come within start_timeout, and Mismatch for ranks of another version.
+  explicit Runtime(Parts parts);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // Throws InvalidArgument for a submission that cannot mean anything. All else is told by the Handle.
+  Handle submit(Submission submission);
+
+  // Says that this rank will submit nothing more, then waits until every rank has said so and all is complete.
+  void shutdown();
+
+  const Topology& topology() const { return topology_; }
+  // Why the job cannot go on; ok while it can.
+  Status failure() const;
+  // What this rank is doing, in several lines. For watchdogs; callable at any time.
+  std::string report() const;
+
+  // A name for an operation without one: the n-th of its kind on every rank.
+  std::string next_name(std::string_view prefix);
+
+ private:
+  void run(Parts parts, std::promise<Welcome> started);
+
+  RuntimeState shared_;
+  Topology topology_;
+  std::string place_;  // "rank 1 of 2 (process 4711 on host)"
+  mutable std::mutex mutex_;
+  Status failure_;           // guarded by mutex_
+  std::uint64_t named_ = 0;  // guarded by mutex_
+  std::mutex shutdown_mutex_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::thread thread_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that framework threads, the coordinator and the watchdog of one Runtime share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "core/engine/bell.h"
+#include "core/engine/handle_state.h"
+#include "core/engine/submit_queue.h"
+#include "core/observe/recorder.h"
+
+namespace rueda {
+
+// Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by the
+// Runtime, outlives its threads.
+struct RuntimeState {
+  SubmitQueue queue;
+  ReleaseList released;
+  Recorder recorder;
+  std::shared_ptr<Bell> bell;
+  std::atomic<bool> departing{false};        // set once, by shutdown
+  std::atomic<std::uint64_t> heartbeat{0};   // counts the coordinator's turns
+};
+
+}  // namespace rueda

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one way from framework threads to the coordinator.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/engine/entry.h"
+
+namespace rueda {
+
+// Purpose: hands over entries. Any thread pushes; the coordinator takes all at once. Guarded by its mutex. Once closed
+// it refuses, saying why. Lives in the Runtime.
+class SubmitQueue {
+ public:
+  // Ok, or why the queue was closed; then `entry` is untouched.
+  Status push(Entry&& entry);
+  std::vector<Entry> take();
+  bool empty();
+  void close(Status why);  // the first reason stays
+
+ private:
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  Status closed_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/validate.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kLongestName = 1024;
+
+// Each check returns the words of what is wrong, or nothing.
+using Words = std::string;
+
+Words check_view(std::string_view role, const void* data, DataType dtype, const Shape& shape, const Strides& strides) {
+  if (!checked_byte_count(shape, dtype)) {
+    return fmt::format("the {} has the impossible shape {}", role, to_string(shape));
+  }
+  if (!strides.empty() && strides.size() != shape.size()) {
+    return fmt::format("the {} has {} dimensions and {} strides; give one stride for each dimension, or none", role,
+                       shape.size(), strides.size());
+  }
+  for (std::int64_t stride : strides) {
+    if (stride < 0) return fmt::format("the {} has the negative stride {}; copy it first", role, stride);
+  }
+  if (data == nullptr && element_count(shape) > 0) return fmt::format("the {} has no memory", role);
+  return {};
+}
+
+// The bytes from the first to the last element of a tensor that is not empty.
+std::size_t extent(const ConstTensorView& view) {
+  const Strides strides = view.strides.empty() ? contiguous_strides(view.shape) : view.strides;
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < strides.size(); ++i) last += (view.shape[i] - 1) * strides[i];
+  return static_cast<std::size_t>(last + 1) * size_of(view.dtype);
+}
+
+Words check_output(const Submission& submission) {
+  const ConstTensorView& input = submission.input;
+  const TensorView& output = submission.output;
+  if (Words words = check_view("output", output.data, output.dtype, output.shape, output.strides); !words.empty()) return words;
+  if (output.dtype != input.dtype) {
+    return fmt::format("the input is {} and the output {}; give both one dtype", to_string(input.dtype), to_string(output.dtype));
+  }
+  if (output.shape != input.shape) {
+    return fmt::format("the input has shape {} and the output {}; give both one shape", to_string(input.shape),
+                       to_string(output.shape));
+  }
+  if (input.elements() == 0 || (output.data == input.data && output.strides == input.strides)) return {};
+  const auto in = reinterpret_cast<std::uintptr_t>(input.data), out = reinterpret_cast<std::uintptr_t>(output.data);
+  if (in < out + extent(output) && out < in + extent(input)) {
+    return "input and output overlap without being one tensor; use the same view for both, or separate memory";
+  }
+  return {};
+}
+
+Words check_reduction(const Request& request) {
+  if (!std::isfinite(request.prescale_factor) || !std::isfinite(request.postscale_factor)) {
+    return fmt::format("the factors {} (prescale) and {} (postscale) must be finite", request.prescale_factor,
+                       request.postscale_factor);
+  }
+  if (request.dtype != DataType::boolean) return {};
+  if (request.reduce_op == ReduceOp::average) return "bool has no average; use sum (logical or), or convert to a number";
+  if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0) return "bool cannot be scaled; leave the factors at 1";
+  return {};
+}
+
+Words check_splits(const Submission& submission, Rank size) {
+  const std::int64_t rows = submission.input.shape.front();
+  if (submission.splits.empty()) {
+    if (rows % size == 0) return {};
+    return fmt::format("{} rows do not divide equally among {} ranks; give splits", rows, size);
+  }
+  if (submission.splits.size() != static_cast<std::size_t>(size)) {
+    return fmt::format("{} splits for {} ranks; give one for each rank", submission.splits.size(), size);
+  }
+  std::int64_t sum = 0;
+  for (std::int64_t split : submission.splits) {
+    if (split < 0 || split > rows - sum) return fmt::format("the splits must be at least 0 and sum up to {} rows", rows);
+    sum += split;
+  }
+  if (sum != rows) return fmt::format("the splits sum up to {}, but there are {} rows", sum, rows);
+  return {};
+}
+
+Words check_operation(const Submission& submission, Rank size) {
+  const Request& request = submission.request;
+  switch (request.operation) {
+    case Operation::allreduce: return check_output(submission);
+    case Operation::broadcast:
+      if (request.root < 0 || request.root >= size) {
+        return fmt::format("there is no root rank {}; ranks are 0 to {}", request.root, size - 1);
+      }
+      return check_output(submission);
+    case Operation::allgather:
+    case Operation::reducescatter:
+    case Operation::alltoall:
+      if (submission.input.shape.empty()) return "the input is a scalar and has no rows; give it at least one dimension";
+      return request.operation == Operation::alltoall ? check_splits(submission, size) : Words{};
+    case Operation::barrier: return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate(const Submission& submission, Rank size) {
+  const Request& request = submission.request;
+  const ConstTensorView& input = submission.input;
+  Words words;
+  if (request.name.empty() || request.name.size() > kLongestName) {
+    words = fmt::format("a name has 1 to {} bytes, not {}", kLongestName, request.name.size());
+  } else if (input.dtype != request.dtype || input.shape != request.shape) {
+    words = "the request and its input differ in dtype or shape";
+  } else {
+    words = check_view("input", input.data, input.dtype, input.shape, input.strides);
+  }
+  if (words.empty() && traits(request.operation).reduces) words = check_reduction(request);
+  if (words.empty()) words = check_operation(submission, size);
+  if (words.empty()) return {};
+  return Status::invalid_argument(fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));
+}
+
+}  // namespace rueda

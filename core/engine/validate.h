@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be known to be wrong with a submission before any other rank has been asked.
+#pragma once
+
+#include "core/base/status.h"
+#include "core/engine/submission.h"
+
+namespace rueda {
+
+// Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy.
+Status validate(const Submission& submission, Rank size);
+
+}  // namespace rueda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/descriptor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+namespace rueda {
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+void Descriptor::close() {
+  if (number_ >= 0) ::close(number_);
+  number_ = -1;
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot make a pipe");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {  // a terminal that someone has made non-blocking
+      pollfd ready{descriptor, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string_view read_some(int descriptor) {
+  static std::array<char, 64 << 10> buffer;
+  errno = 0;
+  ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+  return {buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
+}
+
+void set_non_blocking(int descriptor) {
+  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+}  // namespace rueda

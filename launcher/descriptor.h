@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// File descriptors that close themselves, and writing all of something.
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+namespace rueda {
+
+// Purpose: owns one file descriptor, or none (-1). A movable value; used by the main thread only.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { close(); }
+
+  int number() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+  void close();
+
+ private:
+  int number_ = -1;
+};
+
+struct Pipe {
+  Descriptor read_end;
+  Descriptor write_end;
+};
+
+// Both ends are close-on-exec. Throws std::system_error.
+Pipe make_pipe();
+
+// Blocks until all is written; false (with errno) when that is not possible.
+bool write_all(int descriptor, std::string_view text);
+
+// Reads what is there, at most 64 KiB. Empty at the end of the file, on an error, and when nothing is there
+// (EAGAIN).
+std::string_view read_some(int descriptor);
+
+void set_non_blocking(int descriptor);
+
+}  // namespace rueda

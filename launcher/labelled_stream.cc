@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/labelled_stream.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+constexpr char kOpen = '\x01';
+constexpr char kClose = '\x02';
+constexpr std::size_t kLongestRank = 8;
+
+std::string start_of_label(const std::string& token) { return kOpen + token + ":"; }
+
+// How many bytes at the end of `text` may be the first ones of `start`.
+std::size_t begun_at_end(std::string_view text, std::string_view start) {
+  for (std::size_t length = std::min(text.size(), start.size() - 1); length > 0; --length)
+    if (text.ends_with(start.substr(0, length))) return length;
+  return 0;
+}
+
+}  // namespace
+
+LabelledStream::LabelledStream(const std::string& token, Consumer consumer)
+    : start_(start_of_label(token)), consumer_(std::move(consumer)) {}
+
+std::string LabelledStream::label_pattern(const std::string& token) {
+  return start_of_label(token) + "%r" + kClose;
+}
+
+void LabelledStream::feed(std::string_view bytes) {
+  buffer_.append(bytes);
+  while (take_label() || take_text(false)) {}
+}
+
+void LabelledStream::finish() {
+  while (take_label() || take_text(true)) {}
+}
+
+bool LabelledStream::take_label() {
+  if (!buffer_.starts_with(start_)) return false;
+  std::size_t close = buffer_.find(kClose, start_.size());
+  if (close == std::string::npos) return false;
+  std::from_chars(buffer_.data() + start_.size(), buffer_.data() + close, rank_);
+  buffer_.erase(0, close + 1);
+  return true;
+}
+
+// Passes on the buffer up to the next line end or label; false when there is nothing to pass on yet.
+bool LabelledStream::take_text(bool ended) {
+  if (buffer_.empty()) return false;
+  std::size_t line_end = buffer_.find('\n');
+  std::size_t label = buffer_.find(start_);
+  if (label == 0 && !ended && buffer_.size() < start_.size() + kLongestRank)
+    return false;  // the rest is on its way
+  if (line_end != std::string::npos && line_end < label) {
+    pass_on(line_end + 1);
+    rank_ = kMpiexec;
+    return true;
+  }
+  if (label == std::string::npos) label = buffer_.size() - (ended ? 0 : begun_at_end(buffer_, start_));
+  if (label == 0 && ended) label = buffer_.size();  // a label cut off by the end
+  if (label == 0) return false;
+  pass_on(label);
+  return true;
+}
+
+void LabelledStream::pass_on(std::size_t count) {
+  consumer_(rank_, std::string_view(buffer_).substr(0, count));
+  buffer_.erase(0, count);
+}
+
+}  // namespace rueda

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// ruedarun: starts the ranks of a job, or is the agent beside one of them.
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/base/error.h"
+#include "launcher/about.h"
+#include "launcher/agent.h"
+#include "launcher/hydra.h"
+#include "launcher/options.h"
+#include "launcher/supervisor.h"
+
+namespace rueda {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+int launch(const LaunchOptions& options) {
+  config_from_environment();  // a setting that is not legal is told once, here, not by every rank
+  check_program(options.command.front());
+  return Supervisor(options, find_mpiexec()).run();
+}
+
+int act(const LaunchOptions& options) {
+  switch (options.action) {
+    case LaunchOptions::Action::launch: return launch(options);
+    case LaunchOptions::Action::help: fmt::print("{}", help_text()); return 0;
+    case LaunchOptions::Action::version: fmt::print("{}", version_text()); return 0;
+    case LaunchOptions::Action::print_config: fmt::print("{}", config_text()); return 0;
+    case LaunchOptions::Action::check_build: fmt::print("{}", build_text()); return 0;
+  }
+  return kFailed;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  bool agent = arguments.size() > 2 && arguments[0] == "--agent" && arguments[1] == "--";
+  if (agent) return run_agent({arguments.begin() + 2, arguments.end()});
+  return act(parse_launch_options(arguments));
+}
+
+}  // namespace
+}  // namespace rueda
+
+int main(int count, char** words) {
+  try {
+    return rueda::run({words + 1, words + count});
+  } catch (const rueda::UsageError& error) {
+    fmt::print(stderr, "ruedarun: error: {}\n", error.what());
+    return rueda::kUsage;
+  } catch (const rueda::InvalidArgument& error) {
+    fmt::print(stderr, "ruedarun: error: {}\n", error.what());
+    return rueda::kUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ruedarun: error: {}\n", error.what());
+    return rueda::kFailed;
+  }
+}

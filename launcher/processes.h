@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting processes, and making sure that none is left.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace rueda {
+
+// Replaces this process by `command`; returns, with errno, only when that fails.
+void execute(const std::vector<std::string>& command);
+
+// What `command` prints on both streams. Empty when it cannot be started.
+std::string output_of(const std::vector<std::string>& command);
+
+// From now on processes below this one whose parents end become its own children, so that none gets out of
+// sight.
+void adopt_orphans();
+
+// Ends every process below this one, and waits for that, a second at most.
+void kill_descendants();
+
+// Signals as a program expects them at its start: none blocked, SIGPIPE and SIGTTIN with their default
+// meaning.
+void restore_signals();
+
+}  // namespace rueda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/barrier.h"
+
+#include <array>
+
+#include "ops/transfer.h"
+
+namespace rueda {
+namespace {
+
+class Barrier final : public Work {
+ public:
+  explicit Barrier(const Route& route) : route_(route) {}
+
+  Step step() override {
+    if (!hear_.done() || !tell_.done()) return Step::waiting;
+    if (distance_ >= route_.group.size) return Step::done;
+    hear_ = Transfer::receive(*route_.link, route_.group.neighbour(-distance_), {&heard_, 1}, route_.tag);
+    tell_ = Transfer::send(*route_.link, route_.group.neighbour(distance_), {&told_, 1}, route_.tag);
+    distance_ *= 2;
+    return Step::again;
+  }
+
+  std::string_view phase() const override { return "waiting at a barrier"; }
+
+ private:
+  Route route_;
+  Rank distance_ = 1;
+  std::byte told_{1};
+  std::byte heard_{0};
+  Transfer tell_;
+  Transfer hear_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> barrier(const Route& route) { return std::make_unique<Barrier>(route); }
+
+}  // namespace rueda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/fused_allreduce.h"
+
+#include <cstring>
+
+#include "ops/algorithms/ring_allreduce.h"
+#include "ops/kernels/pack.h"
+
+namespace rueda {
+namespace {
+
+// Purpose: one tensor is packed or unpacked a step, so that control messages are answered in between.
+class FusedAllreduce final : public Work {
+ public:
+  FusedAllreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers)
+      : route_(route), plan_(plan), entries_(entries), buffer_(buffers.acquire(plan.buffer_bytes)) {}
+
+  Step step() override {
+    if (packed_ < entries_.size()) {
+      pack(packed_++);
+      return Step::again;
+    }
+    if (!ring_) start_ring();
+    if (!reduced_) {
+      const Step step = ring_->step();
+      if (step != Step::done) return step;
+      reduced_ = true;
+    }
+    if (unpacked_ < entries_.size()) {
+      kernels::unpack(entries_[unpacked_].submission.output, place(unpacked_));
+      ++unpacked_;
+      return Step::again;
+    }
+    return Step::done;
+  }
+
+  std::string_view phase() const override {
+    if (packed_ < entries_.size()) return "packing tensors";
+    if (reduced_) return "unpacking tensors";
+    return ring_ ? ring_->phase() : "starting a ring";
+  }
+
+ private:
+  std::byte* place(std::size_t i) const { return buffer_.data() + plan_.tensors[i].offset; }
+
+  // Also clears the gap up to the next tensor: what travels is always initialised.
+  void pack(std::size_t i) {
+    const ConstTensorView& input = entries_[i].submission.input;
+    kernels::pack(place(i), input);
+    const std::int64_t end = i + 1 < entries_.size() ? plan_.tensors[i + 1].offset : plan_.buffer_bytes;
+    std::byte* gap = place(i) + input.bytes();
+    std::memset(gap, 0, static_cast<std::size_t>(buffer_.data() + end - gap));
+  }
+
+  void start_ring() {
+    const auto elements = plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
+    ring_ = ring_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), buffer_.data(), buffer_.data(), elements);
+  }
+
+  Route route_;
+  const Plan& plan_;
+  std::span<Entry> entries_;
+  FusionBuffer::Lease buffer_;
+  std::size_t packed_ = 0;
+  std::size_t unpacked_ = 0;
+  std::unique_ptr<RingPass> ring_;
+  bool reduced_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers) {
+  return std::make_unique<FusedAllreduce>(route, plan, entries, buffers);
+}
+
+}  // namespace rueda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allreduce of several tensors, or of one that is not contiguous, in a fusion buffer: pack, ring, unpack.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "core/engine/entry.h"
+#include "core/engine/work.h"
+#include "ops/algorithms/reduction.h"
+#include "ops/fusion_buffer.h"
+
+namespace rueda {
+
+// Offsets in the buffer come from the Plan. Cost: the ring's, and two copies of every tensor.
+std::unique_ptr<Work> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers);
+
+}  // namespace rueda

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/pairwise_alltoall.h"
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "ops/staging.h"
+#include "ops/stream.h"
+
+namespace rueda {
+namespace {
+
+// Purpose: sizes, then rows. A few distances are under way at a time, so that nobody is flooded.
+class PairwiseAlltoall final : public Work {
+ public:
+  PairwiseAlltoall(const Route& route, Entry& entry)
+      : route_(route), entry_(entry), input_(entry.submission.input), to_(entry.submission.splits), from_(route.group.size) {
+    const Rank size = route.group.size;
+    if (to_.empty()) to_.assign(size, entry.request().shape.front() / size);
+    from_[route.group.rank] = to_[route.group.rank];
+    for (Rank distance = 1; distance < size; ++distance) {
+      const Rank to = route.group.neighbour(distance), from = route.group.neighbour(-distance);
+      sizes_.push_back(Transfer::receive(*route.link, from, std::as_writable_bytes(std::span(&from_[from], 1)), route.tag));
+      sizes_.push_back(Transfer::send(*route.link, to, std::as_bytes(std::span(&to_[to], 1)), route.tag));
+    }
+  }
+
+  Step step() override {
+    if (!sized_) {
+      while (!sizes_.empty() && sizes_.back().done()) sizes_.pop_back();
+      if (!sizes_.empty()) return Step::waiting;
+      start_rows();
+      return Step::again;
+    }
+    bool moved = false;
+    std::size_t open = 0;
+    for (Pair& pair : pairs_) {
+      if (pair.done()) continue;
+      if (++open > kDistancesAtOnce) break;
+      moved |= pair.receive.advance();
+      moved |= pair.send.advance();
+    }
+    if (open == 0) return Step::done;
+    return moved ? Step::again : Step::waiting;
+  }
+
+  std::string_view phase() const override { return sized_ ? "exchanging rows with every rank" : "exchanging sizes"; }
+
+ private:
+  static constexpr std::size_t kDistancesAtOnce = 4;
+
+  struct Pair {
+    Stream<MutableBytes> receive;
+    Stream<ConstBytes> send;
+    bool done() const { return receive.done() && send.done(); }
+  };
+
+  void start_rows() {
+    sized_ = true;
+    Shape shape = entry_.request().shape;
+    const auto row = static_cast<std::size_t>(row_element_count(shape)) * size_of(entry_.request().dtype);
+    shape.front() = std::accumulate(from_.begin(), from_.end(), std::int64_t{0});
+    auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
+    entry_.handle->received_splits = from_;
+    auto offset = [&](const std::vector<std::int64_t>& rows, Rank rank) {
+      return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.begin() + rank, std::int64_t{0})) * row;
+    };
+    const Group& group = route_.group;
+    const std::size_t own = static_cast<std::size_t>(to_[group.rank]) * row;
+    if (own > 0) kernels::copy_bytes(output + offset(from_, group.rank), input_.data() + offset(to_, group.rank), own);
+    for (Rank distance = 1; distance < group.size; ++distance) {
+      const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
+      const MutableBytes coming{output + offset(from_, from), static_cast<std::size_t>(from_[from]) * row};
+      const ConstBytes going{input_.data() + offset(to_, to), static_cast<std::size_t>(to_[to]) * row};
+      pairs_.push_back({{*route_.link, from, coming, route_.tag, route_.chunk_bytes},
+                        {*route_.link, to, going, route_.tag, route_.chunk_bytes}});
+    }
+  }
+
+  Route route_;
+  Entry& entry_;
+  ContiguousInput input_;
+  std::vector<std::int64_t> to_;    // rows for each rank
+  std::vector<std::int64_t> from_;  // rows from each rank
+  std::vector<Transfer> sizes_;
+  std::vector<Pair> pairs_;
+  bool sized_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> pairwise_alltoall(const Route& route, Entry& entry) {
+  return std::make_unique<PairwiseAlltoall>(route, entry);
+}
+
+}  // namespace rueda

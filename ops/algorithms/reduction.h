@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reducing algorithm is asked to do, apart from where the data is.
+#pragma once
+
+#include "core/control/plan.h"
+#include "ops/kernels/kernels.h"
+#include "ops/link.h"
+
+namespace rueda {
+
+// Whom to talk to, and how: the part of a job that all algorithms share.
+struct Route {
+  Link* link = nullptr;
+  Group group;
+  Tag tag = 0;
+  std::int64_t chunk_bytes = 1;
+};
+
+// How elements are reduced. Average divides at the end, by the number of ranks.
+struct ScaledReduction {
+  DataType dtype = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  kernels::Scale prescale;
+  kernels::Scale postscale;
+
+  static ScaledReduction of(const Plan& plan, Rank size) {
+    return {plan.dtype, plan.reduce_op, {plan.prescale_factor, 1},
+            {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1}};
+  }
+};
+
+}  // namespace rueda

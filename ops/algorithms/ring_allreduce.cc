@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/ring_allreduce.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda {
+
+RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction, std::vector<std::int64_t> bounds) {
+  RingPass::Job job;
+  job.link = route.link;
+  job.group = route.group;
+  job.tag = route.tag;
+  job.dtype = reduction.dtype;
+  job.op = reduction.op;
+  job.prescale = reduction.prescale;
+  job.postscale = reduction.postscale;
+  const auto element = static_cast<std::int64_t>(size_of(accumulator_of(reduction.dtype)));
+  job.schedule.rank = route.group.rank;
+  job.schedule.size = route.group.size;
+  job.schedule.bounds = std::move(bounds);
+  job.schedule.chunk_elements = std::max<std::int64_t>(1, route.chunk_bytes / element);
+  return job;
+}
+
+std::unique_ptr<RingPass> ring_allreduce(const Route& route, const ScaledReduction& reduction, const void* input, void* output,
+                                         std::int64_t elements) {
+  // Segments start at cache lines.
+  const auto line = static_cast<std::int64_t>(HostBuffer::kAlignment / size_of(reduction.dtype));
+  RingPass::Job job = ring_job(route, reduction, RingSchedule::even_bounds(elements, route.group.size, line));
+  job.input = static_cast<const std::byte*>(input);
+  job.output = static_cast<std::byte*>(output);
+  return std::make_unique<RingPass>(std::move(job));
+}
+
+}  // namespace rueda

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/ring_pass.h"
+
+#include <algorithm>
+
+namespace rueda {
+
+RingPass::RingPass(Job job)
+    : job_(std::move(job)),
+      schedule_(job_.schedule),
+      kernels_(kernels::kernels_for(job_.dtype)),
+      value_size_(static_cast<std::int64_t>(size_of(job_.dtype))),
+      accumulator_size_(static_cast<std::int64_t>(size_of(accumulator_of(job_.dtype)))),
+      // A received partial sum stays until it has been passed on, `depth` messages later at most; as many again may be
+      // on their way out, and as many are expected.
+      received_slots_(std::min(3 * schedule_.depth(), schedule_.messages())),
+      loaded_slots_(std::min(2 * schedule_.depth(), schedule_.messages())),
+      slot_bytes_(job_.schedule.chunk_elements * accumulator_size_) {
+  if (job_.schedule.reduces) scratch_ = HostBuffer((received_slots_ + loaded_slots_) * slot_bytes_);
+}
+
+Work::Step RingPass::step() {
+  bool moved = retire_sends();
+  moved |= post_receives();
+  moved |= take_received();
+  moved |= post_sends();
+  if (received_ == schedule_.messages() && sent_ == schedule_.messages()) return Step::done;
+  return moved ? Step::again : Step::waiting;
+}
+
+std::string_view RingPass::phase() const {
+  const bool reducing = received_ < schedule_.messages() && schedule_.received(received_).reducing;
+  return reducing ? "reducing around the ring" : "gathering around the ring";
+}
+
+bool RingPass::post_receives() {
+  const std::int64_t before = receives_posted_;
+  while (receives_posted_ < schedule_.messages() && receives_posted_ - received_ < 2 * schedule_.depth()) {
+    const std::int64_t number = receives_posted_;
+    const RingSchedule::Piece piece = schedule_.received(number);
+    // The slot's last user must have been passed on, or the elements to be overwritten have left.
+    if (piece.reducing && sent_ <= number - received_slots_ + schedule_.depth() && number >= received_slots_) break;
+    if (sent_ <= schedule_.overwrites(number)) break;
+    std::byte* place = piece.reducing ? received_slot(number) : output_at(piece.begin);
+    const auto bytes = static_cast<std::size_t>(piece.count * (piece.reducing ? accumulator_size_ : value_size_));
+    receiving_.push_back(Transfer::receive(*job_.link, job_.group.neighbour(-1), {place, bytes}, job_.tag));
+    ++receives_posted_;
+  }
+  return receives_posted_ != before;
+}
+
+bool RingPass::take_received() {
+  bool moved = false;
+  while (!receiving_.empty() && receiving_.front().done()) {
+    const RingSchedule::Piece piece = schedule_.received(received_);
+    if (piece.reducing && piece.count > 0) {
+      std::byte* sum = received_slot(received_);
+      kernels_.combine(job_.op, sum, job_.input + piece.begin * value_size_, piece.count, job_.prescale);
+      if (piece.complete) kernels_.store(output_at(piece.begin), sum, piece.count, job_.postscale);
+    }
+    receiving_.pop_front();
+    ++received_;
+    moved = true;
+  }
+  return moved;
+}
+
+bool RingPass::post_sends() {
+  const std::int64_t before = sends_posted_;
+  while (sends_posted_ < schedule_.messages() && sends_posted_ - sent_ < loaded_slots_ &&
+         received_ > schedule_.forwards(sends_posted_)) {
+    const RingSchedule::Piece piece = schedule_.sent(sends_posted_);
+    sending_.push_back(Transfer::send(*job_.link, job_.group.neighbour(1), source(sends_posted_, piece), job_.tag));
+    ++sends_posted_;
+  }
+  return sends_posted_ != before;
+}
+
+bool RingPass::retire_sends() {
+  bool moved = false;
+  while (!sending_.empty() && sending_.front().done()) {
+    sending_.pop_front();
+    ++sent_;
+    moved = true;
+  }
+  return moved;
+}
+
+// The bytes of a message: complete elements, a partial sum that came, or this rank's own elements.
+ConstBytes RingPass::source(std::int64_t number, const RingSchedule::Piece& piece) {
+  const auto values = static_cast<std::size_t>(piece.count * value_size_);
+  if (!piece.reducing) return {output_at(piece.begin), values};
+  const auto partial = static_cast<std::size_t>(piece.count * accumulator_size_);
+  if (!piece.first) return {received_slot(schedule_.forwards(number)), partial};
+  const std::byte* own = job_.input + piece.begin * value_size_;
+  if (job_.prescale.identity() && accumulator_size_ == value_size_) return {own, values};
+  kernels_.load(loaded_slot(number), own, piece.count, job_.prescale);
+  return {loaded_slot(number), partial};
+}
+
+}  // namespace rueda

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves a vector once around the ring, reducing, gathering, or both, as ring.h schedules it.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+#include "core/base/host_buffer.h"
+#include "core/engine/work.h"
+#include "ops/kernels/kernels.h"
+#include "ops/link.h"
+#include "ops/ring.h"
+#include "ops/transfer.h"
+
+namespace rueda {
+
+// Purpose: the engine of ring_allreduce, ring_reducescatter and ring_allgather. A Work: owned and stepped by the
+// coordinator thread. Partial sums travel in the accumulator's type, so 16-bit floats are rounded once, at the end.
+// Cost: 2(n-1)/n of the vector sent and received for both halves; scratch of 5 * depth chunks.
+class RingPass final : public Work {
+ public:
+  // `input` and `output` hold the vector; output[0] is element `output_origin` of it. With a gathering half alone the
+  // own segment must stand in the output already, and `input` is not read.
+  struct Job {
+    Link* link = nullptr;
+    Group group;
+    Tag tag = 0;
+    DataType dtype = DataType::uint8;
+    ReduceOp op = ReduceOp::sum;
+    kernels::Scale prescale;
+    kernels::Scale postscale;
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    std::int64_t output_origin = 0;
+    RingSchedule::Shape schedule;
+  };
+
+  explicit RingPass(Job job);
+  Step step() override;
+  std::string_view phase() const override;
+
+ private:
+  bool post_receives();
+  bool take_received();
+  bool post_sends();
+  bool retire_sends();
+
+  ConstBytes source(std::int64_t number, const RingSchedule::Piece& piece);
+  std::byte* output_at(std::int64_t element) { return job_.output + (element - job_.output_origin) * value_size_; }
+  std::byte* received_slot(std::int64_t number) { return scratch_.data() + number % received_slots_ * slot_bytes_; }
+  std::byte* loaded_slot(std::int64_t number) {
+    return scratch_.data() + (received_slots_ + number % loaded_slots_) * slot_bytes_;
+  }
+
+  Job job_;
+  RingSchedule schedule_;
+  const kernels::Kernels& kernels_;
+  std::int64_t value_size_;        // bytes of an element in input and output
+  std::int64_t accumulator_size_;  // bytes of an element of a partial sum
+  std::int64_t received_slots_;
+  std::int64_t loaded_slots_;
+  std::int64_t slot_bytes_;
+  HostBuffer scratch_;
+
+  std::int64_t receives_posted_ = 0;
+  std::int64_t received_ = 0;  // dealt with
+  std::int64_t sends_posted_ = 0;
+  std::int64_t sent_ = 0;  // left
+  std::deque<Transfer> receiving_;
+  std::deque<Transfer> sending_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/ring_reducescatter.h"
+
+#include "ops/algorithms/ring_allreduce.h"
+#include "ops/staging.h"
+
+namespace rueda {
+namespace {
+
+// Purpose: keeps the input contiguous for as long as the ring works on it.
+class RingReducescatter final : public Work {
+ public:
+  RingReducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry) : input_(entry.submission.input) {
+    Shape shape = entry.request().shape;
+    const std::int64_t rows = shape.front(), row = row_element_count(shape);
+    const Group& group = route.group;
+    std::vector<std::int64_t> bounds{0};
+    for (Rank r = 0; r < group.size; ++r) bounds.push_back(bounds.back() + share_of_rows(rows, r, group.size) * row);
+    shape.front() = share_of_rows(rows, group.rank, group.size);
+    RingPass::Job job = ring_job(route, reduction, bounds);
+    job.schedule.gathers = false;
+    job.input = input_.data();
+    job.output = static_cast<std::byte*>(allocate_output(entry, shape).data);
+    job.output_origin = bounds[group.rank];
+    pass_ = std::make_unique<RingPass>(std::move(job));
+  }
+  Step step() override { return pass_->step(); }
+  std::string_view phase() const override { return pass_->phase(); }
+
+ private:
+  ContiguousInput input_;
+  std::unique_ptr<RingPass> pass_;
+};
+
+}  // namespace
+
+std::int64_t share_of_rows(std::int64_t rows, Rank rank, Rank size) { return rows / size + (rank < rows % size ? 1 : 0); }
+
+std::unique_ptr<Work> ring_reducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry) {
+  return std::make_unique<RingReducescatter>(route, reduction, entry);
+}
+
+}  // namespace rueda

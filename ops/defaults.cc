@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/defaults.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "ops/local/local_backend.h"
+#include "ops/mpi/mpi_parts.h"
+
+namespace rueda::ops {
+namespace {
+
+Parts alone(const Config& config) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  Parts parts;
+  parts.config = config;
+  parts.host = host.data();
+  return parts;
+}
+
+}  // namespace
+
+Parts defaults(const Config& config) {
+  std::optional<Parts> found = mpi_parts(config);
+  Parts parts = found ? std::move(*found) : alone(config);
+  if (parts.size == 1) parts.backends.push_back(std::make_unique<LocalBackend>());
+  return parts;
+}
+
+}  // namespace rueda::ops

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/kernels/kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/base/error.h"
+#include "ops/kernels/arithmetic.h"
+#include "ops/kernels/half.h"
+
+namespace rueda::kernels {
+namespace {
+
+template <class Level, class T>
+constexpr Kernels full_width() {
+  return {copy_scaled<Level, T>, combine_scaled<Level, T>, copy_scaled<Level, T>};
+}
+
+// 16-bit floats: blocks are converted to float32 in first-level cache, then treated as such.
+constexpr std::size_t kBlock = 512;
+
+template <class Level, class Format>
+struct SixteenBit {
+  static void widen(float* to, const std::uint16_t* from, std::size_t count) {
+    if constexpr (std::is_same_v<Format, Float16> && Level::kHasF16c) {
+      widen_float16_f16c(to, from, count);
+    } else {
+      Level::template run<WidenBody<Format>>(to, from, count);
+    }
+  }
+  static void narrow(std::uint16_t* to, const float* from, std::size_t count) {
+    if constexpr (std::is_same_v<Format, Float16> && Level::kHasF16c) {
+      narrow_float16_f16c(to, from, count);
+    } else {
+      Level::template run<NarrowBody<Format>>(to, from, count);
+    }
+  }
+
+  static void load(void* acc, const void* values, std::size_t count, Scale scale) {
+    widen(static_cast<float*>(acc), static_cast<const std::uint16_t*>(values), count);
+    copy_scaled<Level, float>(acc, acc, count, scale);
+  }
+  static void combine(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale) {
+    alignas(64) std::array<float, kBlock> block;
+    for (std::size_t i = 0; i < count; i += kBlock) {
+      const std::size_t part = std::min(kBlock, count - i);
+      widen(block.data(), static_cast<const std::uint16_t*>(values) + i, part);
+      combine_scaled<Level, float>(op, static_cast<float*>(acc) + i, block.data(), part, scale);
+    }
+  }
+  static void store(void* values, const void* acc, std::size_t count, Scale scale) {
+    alignas(64) std::array<float, kBlock> block;
+    for (std::size_t i = 0; i < count; i += kBlock) {
+      const std::size_t part = std::min(kBlock, count - i);
+      const float* sums = static_cast<const float*>(acc) + i;
+      if (!scale.identity()) {
+        copy_scaled<Level, float>(block.data(), sums, part, scale);
+        sums = block.data();
+      }
+      narrow(static_cast<std::uint16_t*>(values) + i, sums, part);
+    }
+  }
+  static constexpr Kernels table() { return {load, combine, store}; }
+};
+
+// In the order of DataType.
+template <class Level>
+constexpr std::array<Kernels, kDataTypeCount> kTable{
+    full_width<Level, std::uint8_t>(), full_width<Level, std::int8_t>(),    full_width<Level, std::int16_t>(),
+    full_width<Level, std::int32_t>(), full_width<Level, std::int64_t>(),   SixteenBit<Level, Float16>::table(),
+    SixteenBit<Level, Bfloat16>::table(), full_width<Level, float>(),       full_width<Level, double>(),
+    full_width<Level, Flag>()};
+
+struct NamedTable {
+  std::string_view name;
+  const std::array<Kernels, kDataTypeCount>* kernels;
+};
+
+// Best first.
+const std::vector<NamedTable>& available_tables() {
+  static const std::vector<NamedTable> tables = [] {
+    std::vector<NamedTable> found;
+    if (Avx512::available()) found.push_back({Avx512::kName, &kTable<Avx512>});
+    if (Avx2::available()) found.push_back({Avx2::kName, &kTable<Avx2>});
+    found.push_back({Base::kName, &kTable<Base>});
+    return found;
+  }();
+  return tables;
+}
+
+}  // namespace
+
+const Kernels& kernels_for(DataType dtype) {
+  static const auto& best = *available_tables().front().kernels;
+  return best[static_cast<std::size_t>(dtype)];
+}
+
+std::string_view active_level() { return available_tables().front().name; }
+
+std::span<const std::string_view> available_levels() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> list;
+    for (const NamedTable& table : available_tables()) list.push_back(table.name);
+    return list;
+  }();
+  return names;
+}
+
+const Kernels& kernels_at(std::string_view level, DataType dtype) {
+  const auto found = std::ranges::find(available_tables(), level, &NamedTable::name);
+  RUEDA_ASSERT(found != available_tables().end());
+  return (*found->kernels)[static_cast<std::size_t>(dtype)];
+}
+
+}  // namespace rueda::kernels

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same loop compiled for several instruction sets.
+//
+// A body is a struct with a static, always inlined `run`. Level::run<Body>(...) is a function compiled for that level,
+// into which the body is inlined, so that the compiler vectorises it for the level. No file is compiled with wider
+// instructions as a whole: inline functions of the standard library would then leak them into the rest of the program.
+#pragma once
+
+#define RUEDA_INLINE static inline __attribute__((always_inline))
+#define RUEDA_TARGET_AVX2 __attribute__((target("avx2,f16c")))
+#define RUEDA_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
+
+namespace rueda::kernels {
+
+struct Base {
+  static constexpr const char* kName = "base";
+  static constexpr bool kHasF16c = false;
+  static bool available() { return true; }
+  template <class Body, class... Arguments>
+  static void run(Arguments... arguments) {
+    Body::run(arguments...);
+  }
+};
+
+struct Avx2 {
+  static constexpr const char* kName = "avx2";
+  static constexpr bool kHasF16c = true;
+  static bool available() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+  template <class Body, class... Arguments>
+  RUEDA_TARGET_AVX2 static void run(Arguments... arguments) {
+    Body::run(arguments...);
+  }
+};
+
+struct Avx512 {
+  static constexpr const char* kName = "avx512";
+  static constexpr bool kHasF16c = true;
+  static bool available() {
+    return Avx2::available() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  }
+  template <class Body, class... Arguments>
+  RUEDA_TARGET_AVX512 static void run(Arguments... arguments) {
+    Body::run(arguments...);
+  }
+};
+
+}  // namespace rueda::kernels

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation by messages: the algorithms over some Link.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/base/owner_thread.h"
+#include "core/engine/backend.h"
+#include "ops/fusion_buffer.h"
+#include "ops/link.h"
+
+namespace rueda {
+
+// Purpose: the backend of mpi, and of any other Link. Runs every Plan. Owned by the coordinator thread.
+class LinkBackend final : public Backend {
+ public:
+  LinkBackend(std::string name, std::unique_ptr<Link> link, Group group, bool rings_bell)
+      : name_(std::move(name)), link_(std::move(link)), group_(group), rings_bell_(rings_bell) {}
+
+  std::string_view name() const override { return name_; }
+  bool can_run(const Plan&) const override { return true; }
+  std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
+  bool rings_bell() const override { return rings_bell_; }
+
+ private:
+  std::string name_;
+  std::unique_ptr<Link> link_;
+  Group group_;
+  bool rings_bell_;
+  FusionBuffer buffers_;
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

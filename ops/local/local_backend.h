@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations among one rank: copies, scaled where asked for.
+#pragma once
+
+#include "core/engine/backend.h"
+
+namespace rueda {
+
+// Purpose: the backend of a job of one rank. Owned by the coordinator thread.
+class LocalBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "local"; }
+  bool can_run(const Plan&) const override { return true; }
+  std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
+  bool rings_bell() const override { return true; }
+};
+
+}  // namespace rueda

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data by MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <vector>
+
+#include "core/base/owner_thread.h"
+#include "ops/link.h"
+#include "ops/mpi/mpi_runtime.h"
+
+namespace rueda {
+
+// Purpose: the Link over nonblocking MPI point to point; a Ticket is an index into a table of requests. Owned by the
+// coordinator thread.
+class MpiLink final : public Link {
+ public:
+  explicit MpiLink(MpiRuntime& mpi) : mpi_(mpi) {}
+
+  Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;
+  Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override;
+  bool done(Ticket ticket) override;
+  void cancel(Ticket ticket) override;
+
+ private:
+  Ticket free_place();
+
+  MpiRuntime& mpi_;
+  std::vector<MPI_Request> requests_;
+  std::vector<Ticket> free_;
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/mpi/mpi_parts.h"
+
+#include "ops/launched.h"
+#include "ops/link_backend.h"
+#include "ops/mpi/mpi_link.h"
+#include "ops/mpi/mpi_transport.h"
+
+namespace rueda {
+
+std::optional<Parts> mpi_parts(const Config& config) {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized == 0 && !started_by_launcher()) return std::nullopt;
+  MpiRuntime& mpi = MpiRuntime::instance();
+  Parts parts;
+  parts.config = config;
+  parts.rank = mpi.rank();
+  parts.size = mpi.size();
+  parts.host = mpi.host();
+  if (parts.size > 1) {
+    parts.transport = std::make_unique<MpiTransport>(mpi);
+    parts.backends.push_back(
+        std::make_unique<LinkBackend>("mpi", std::make_unique<MpiLink>(mpi), Group{parts.rank, parts.size}, false));
+  }
+  return parts;
+}
+
+}  // namespace rueda

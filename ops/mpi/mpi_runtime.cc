@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/mpi/mpi_runtime.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include "ops/mpi/mpi_check.h"
+
+namespace rueda {
+namespace {
+
+std::atomic<bool> peer_lost{false};
+
+std::string_view level_name(int level) {
+  constexpr std::array<std::string_view, 4> kNames{"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED",
+                                                   "MPI_THREAD_MULTIPLE"};
+  static_assert(MPI_THREAD_SINGLE == 0 && MPI_THREAD_MULTIPLE == 3);
+  return level >= 0 && level < 4 ? kNames[level] : "an unknown level";
+}
+
+// Began by us: ended by us, when everything else of the process has ended.
+void finalize_at_exit() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0 && !peer_lost.load()) MPI_Finalize();
+}
+
+void start_or_adopt() {
+  int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
+  check(MPI_Finalized(&finalized), "MPI_Finalized");
+  if (finalized != 0) {
+    throw BackendError(Status::backend_error("The program has finalised MPI already. Call rueda::init() before MPI_Finalize()."));
+  }
+  check(MPI_Initialized(&initialized), "MPI_Initialized");
+  if (initialized != 0) {
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+  } else {
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+    std::atexit(finalize_at_exit);
+  }
+  if (level == MPI_THREAD_MULTIPLE) return;
+  throw BackendError(Status::backend_error(fmt::format(
+      "MPI {} with {}, but Rueda's coordinator thread needs MPI_THREAD_MULTIPLE. {}",
+      initialized != 0 ? "was initialised by the program" : "starts only", level_name(level),
+      initialized != 0 ? "Ask for that level in MPI_Init_thread, or call rueda::init() first."
+                       : "Use an MPI library that was built with support for it.")));
+}
+
+MPI_Comm duplicate_world() {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "MPI_Comm_dup");
+  check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return communicator;
+}
+
+}  // namespace
+
+MpiRuntime& MpiRuntime::instance() {
+  static MpiRuntime runtime;
+  return runtime;
+}
+
+MpiRuntime::MpiRuntime() {
+  start_or_adopt();
+  control_ = duplicate_world();
+  data_ = duplicate_world();
+  check(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(control_, &size_), "MPI_Comm_size");
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  host_ = name.data();
+}
+
+void MpiRuntime::mark_lost() { peer_lost.store(true); }
+
+}  // namespace rueda

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI's life in this process.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+
+#include "core/base/types.h"
+
+namespace rueda {
+
+// Purpose: MPI as Rueda uses it: started (or adopted from the program) once for the process, with two communicators of
+// our own that return errors. One object, made by the thread that calls init and kept until the process ends; an exit
+// handler finalises MPI if we began it, unless a peer was lost (MPI_Finalize would wait for it).
+class MpiRuntime {
+ public:
+  // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE or cannot start.
+  static MpiRuntime& instance();
+
+  Rank rank() const { return rank_; }
+  Rank size() const { return size_; }
+  const std::string& host() const { return host_; }
+  MPI_Comm control() const { return control_; }
+  MPI_Comm data() const { return data_; }
+
+  // MPI must not be finalised: a peer is gone.
+  void mark_lost();
+
+ private:
+  MpiRuntime();
+
+  Rank rank_ = 0;
+  Rank size_ = 1;
+  std::string host_;
+  MPI_Comm control_ = MPI_COMM_NULL;
+  MPI_Comm data_ = MPI_COMM_NULL;
+};
+
+}  // namespace rueda

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/mpi/mpi_transport.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "ops/mpi/mpi_check.h"
+
+namespace rueda {
+namespace {
+
+constexpr int kControlTag = 0;
+
+}  // namespace
+
+bool MpiTransport::Message::done() {
+  int flag = 0;
+  check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+  return flag != 0;
+}
+
+// What was sent last (the end of the job, or why it failed) should still arrive; a lost peer must not keep us.
+MpiTransport::~MpiTransport() {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  try {
+    while (!sending_.empty() && std::chrono::steady_clock::now() < patience) {
+      retire_sent();
+      sched_yield();
+    }
+  } catch (const Error&) {  // the message is lost; there is nobody left to tell
+  }
+}
+
+void MpiTransport::send(Rank to, Bytes bytes) {
+  owner_.check();
+  retire_sent();
+  Message& message = sending_.emplace_back();
+  message.envelope = {to, std::move(bytes)};
+  Bytes& content = message.envelope.bytes;
+  check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, kControlTag, mpi_.control(),
+                    &message.request),
+        "MPI_Isend");
+}
+
+std::optional<Envelope> MpiTransport::receive() {
+  owner_.check();
+  accept_arriving();
+  if (receiving_.empty() || !receiving_.front().done()) return std::nullopt;
+  Envelope envelope = std::move(receiving_.front().envelope);
+  receiving_.pop_front();
+  return envelope;
+}
+
+void MpiTransport::accept_arriving() {
+  while (true) {
+    int flag = 0;
+    MPI_Message arriving = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    check(MPI_Improbe(MPI_ANY_SOURCE, kControlTag, mpi_.control(), &flag, &arriving, &status), "MPI_Improbe");
+    if (flag == 0) return;
+    MPI_Count size = 0;
+    check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");
+    Message& message = receiving_.emplace_back();
+    message.envelope = {status.MPI_SOURCE, Bytes(static_cast<std::size_t>(size))};
+    check(MPI_Imrecv_c(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request), "MPI_Imrecv");
+  }
+}
+
+void MpiTransport::retire_sent() {
+  while (!sending_.empty() && sending_.front().done()) sending_.pop_front();
+}
+
+// MPICH knows of a dead process within milliseconds; asking costs about 0.1 ms, so we ask ten times a second.
+std::vector<Rank> MpiTransport::lost() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_for_lost_ < std::chrono::milliseconds(100)) return {};
+  looked_for_lost_ = now;
+  MPI_Group failed = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+  check(MPIX_Comm_get_failed(mpi_.control(), &failed), "MPIX_Comm_get_failed");
+  int count = 0;
+  check(MPI_Group_size(failed, &count), "MPI_Group_size");
+  std::vector<Rank> fresh;
+  if (count > static_cast<int>(known_lost_.size())) {
+    std::vector<int> numbers(count), ranks(count);
+    for (int i = 0; i < count; ++i) numbers[i] = i;
+    check(MPI_Comm_group(mpi_.control(), &all), "MPI_Comm_group");
+    check(MPI_Group_translate_ranks(failed, count, numbers.data(), all, ranks.data()), "MPI_Group_translate_ranks");
+    check(MPI_Group_free(&all), "MPI_Group_free");
+    std::ranges::copy_if(ranks, std::back_inserter(fresh),
+                         [&](Rank rank) { return std::ranges::find(known_lost_, rank) == known_lost_.end(); });
+    known_lost_.insert(known_lost_.end(), fresh.begin(), fresh.end());
+    mpi_.mark_lost();
+  }
+  if (failed != MPI_GROUP_NULL && failed != MPI_GROUP_EMPTY) check(MPI_Group_free(&failed), "MPI_Group_free");
+  return fresh;
+}
+
+}  // namespace rueda

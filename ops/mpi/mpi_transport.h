@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control messages by MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <deque>
+#include <vector>
+
+#include "core/base/owner_thread.h"
+#include "core/control/transport.h"
+#include "ops/mpi/mpi_runtime.h"
+
+namespace rueda {
+
+// Purpose: the Transport over nonblocking MPI point to point. Owned by the coordinator thread.
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(MpiRuntime& mpi) : mpi_(mpi) {}
+  ~MpiTransport() override;
+
+  void send(Rank to, Bytes bytes) override;
+  std::optional<Envelope> receive() override;
+  std::vector<Rank> lost() override;
+  bool rings_bell() const override { return false; }
+
+ private:
+  struct Message {
+    Envelope envelope;
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool done();
+  };
+
+  void accept_arriving();
+  void retire_sent();
+
+  MpiRuntime& mpi_;
+  std::deque<Message> sending_;
+  std::deque<Message> receiving_;  // in the order of arrival, which is the order for each sender
+  std::vector<Rank> known_lost_;
+  std::chrono::steady_clock::time_point looked_for_lost_{};
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

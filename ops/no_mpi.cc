@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for ops/mpi in a build without it.
+#include "core/base/error.h"
+#include "ops/launched.h"
+#include "ops/mpi/mpi_parts.h"
+
+namespace rueda {
+
+std::optional<Parts> mpi_parts(const Config&) {
+  if (!started_by_launcher()) return std::nullopt;
+  throw BackendError(Status::backend_error(
+      "This process was started as one of several, but Rueda was built without MPI. Build it with -DRUEDA_MPI=ON."));
+}
+
+}  // namespace rueda

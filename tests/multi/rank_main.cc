@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job that something happens to; tests/python/test_processes.py starts it: rank MODE [SECONDS]
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/rueda.h"
+#include "ops/init.h"
+#include "tests/support/process_watchdog.h"
+
+namespace {
+
+using rueda::allreduce_async;
+using rueda::view;
+
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Prints what part of a core this process uses while `activity` lasts.
+void measure(const char* what, const std::function<void()>& activity) {
+  const double processor = processor_seconds();
+  const auto begin = std::chrono::steady_clock::now();
+  activity();
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  std::printf("%s: rank %d used %.3f %% of a core over %.1f s\n", what, rueda::rank(),
+              100 * (processor_seconds() - processor) / wall.count(), wall.count());
+}
+
+// Allreduces until something happens.
+void reduce_for_ever(const std::function<void(int)>& before_each) {
+  std::vector<float> values(4 << 20, 1.0f);
+  for (int i = 0;; ++i) {
+    before_each(i);
+    allreduce_async("gradient", view(values), view(values)).wait();
+  }
+}
+
+void idle(double seconds) {
+  rueda::barrier_async().wait();
+  sleep_for(0.2);
+  measure("idle", [&] { sleep_for(seconds); });
+}
+
+void late(double seconds) {
+  std::vector<float> values(1000, 1.0f);
+  rueda::barrier_async().wait();
+  if (rueda::rank() == rueda::size() - 1) {
+    sleep_for(seconds);
+    allreduce_async("late", view(values), view(values)).wait();
+  } else {
+    measure("waiting", [&] { allreduce_async("late", view(values), view(values)).wait(); });
+  }
+}
+
+void killed(double) {
+  reduce_for_ever([](int i) {
+    if (i == 5 && rueda::rank() == 1) std::thread([] { kill(getpid(), SIGKILL); }).detach();
+  });
+}
+
+void exits(double) {
+  reduce_for_ever([](int i) {
+    if (i == 5 && rueda::rank() == 1) std::exit(3);
+  });
+}
+
+// Leaves without any exit handler.
+void vanishes(double) {
+  reduce_for_ever([](int i) {
+    if (i == 5 && rueda::rank() == 1) _exit(0);
+  });
+}
+
+void returns(double) {
+  if (rueda::rank() == 1) return;
+  std::vector<float> values(10);
+  allreduce_async("needed", view(values), view(values)).wait();
+}
+
+void shapes(double) {
+  std::vector<float> values(10 + rueda::rank());
+  allreduce_async("layer.weight", view(values), view(values)).wait();
+}
+
+void forks(double) {
+  std::vector<float> values(10, 1.0f);
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      allreduce_async("child", view(values), view(values));
+    } catch (const rueda::NotInitialized& error) {
+      std::printf("child: %s\n", error.what());
+      std::exit(0);  // with exit handlers, which must leave the parent's job alone
+    }
+    std::exit(1);
+  }
+  rueda::barrier_async().wait();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::map<std::string, std::function<void(double)>> modes{
+      {"idle", idle},         {"late", late},       {"killed", killed}, {"exits", exits},
+      {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"forks", forks}};
+  const auto mode = modes.find(argc > 1 ? argv[1] : "");
+  if (mode == modes.end()) {
+    std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");
+    return 2;
+  }
+  const rueda::ProcessWatchdog watchdog(std::chrono::seconds(60));
+  try {
+    rueda::init();
+    std::printf("rank %d is process %d\n", rueda::rank(), getpid());
+    std::fflush(stdout);
+    mode->second(argc > 2 ? std::atof(argv[2]) : 0);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

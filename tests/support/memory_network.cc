@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/memory_network.h"
+
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace rueda {
+
+// Purpose: one rank's end for control messages. Owned by its coordinator thread.
+class MemoryTransport final : public Transport {
+ public:
+  MemoryTransport(MemoryNetwork& network, Rank rank) : network_(network), rank_(rank) {}
+
+  void send(Rank to, Bytes bytes) override {
+    {
+      std::lock_guard lock(network_.mutex_);
+      network_.mail_[to].push_back({rank_, std::move(bytes)});
+    }
+    network_.bells_[to]->ring();
+  }
+  std::optional<Envelope> receive() override {
+    std::lock_guard lock(network_.mutex_);
+    std::deque<Envelope>& mail = network_.mail_[rank_];
+    if (mail.empty()) return std::nullopt;
+    Envelope envelope = std::move(mail.front());
+    mail.pop_front();
+    return envelope;
+  }
+  std::vector<Rank> lost() override {
+    std::lock_guard lock(network_.mutex_);
+    std::vector<Rank> fresh;
+    for (; told_ < network_.lost_.size(); ++told_) {
+      if (network_.lost_[told_] != rank_) fresh.push_back(network_.lost_[told_]);
+    }
+    return fresh;
+  }
+  bool rings_bell() const override { return true; }
+
+ private:
+  MemoryNetwork& network_;
+  Rank rank_;
+  std::size_t told_ = 0;
+};
+
+// Purpose: one rank's end for data. Owned by its coordinator thread.
+class MemoryLink final : public Link {
+ public:
+  MemoryLink(MemoryNetwork& network, Rank rank) : network_(network), rank_(rank) {}
+
+  Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override {
+    return post(rank_, peer, tag, &MemoryNetwork::Channel::sends, const_cast<std::byte*>(bytes.data()), bytes.size());
+  }
+  Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override {
+    return post(peer, rank_, tag, &MemoryNetwork::Channel::receives, bytes.data(), bytes.size());
+  }
+  bool done(Ticket ticket) override {
+    auto found = open_.find(ticket);
+    RUEDA_ASSERT(found != open_.end());
+    if (!found->second->load()) return false;
+    open_.erase(found);
+    return true;
+  }
+  void cancel(Ticket ticket) override {
+    std::lock_guard lock(network_.mutex_);
+    auto flag = open_.at(ticket);
+    for (auto& [key, channel] : network_.channels_) {
+      std::erase_if(channel.sends, [&](const auto& posted) { return posted.done == flag; });
+      std::erase_if(channel.receives, [&](const auto& posted) { return posted.done == flag; });
+    }
+    open_.erase(ticket);
+  }
+
+ private:
+  Ticket post(Rank from, Rank to, Tag tag, std::deque<MemoryNetwork::Posted> MemoryNetwork::Channel::*side, std::byte* data,
+              std::size_t size) {
+    auto flag = std::make_shared<std::atomic<bool>>(false);
+    open_[next_] = flag;
+    std::lock_guard lock(network_.mutex_);
+    MemoryNetwork::Channel& channel = network_.channels_[{from, to, tag}];
+    (channel.*side).push_back({data, size, flag});
+    network_.match(channel, from, to);
+    return next_++;
+  }
+
+  MemoryNetwork& network_;
+  Rank rank_;
+  std::map<Ticket, std::shared_ptr<std::atomic<bool>>> open_;
+  Ticket next_ = 1;
+};
+
+MemoryNetwork::MemoryNetwork(Rank size) : mail_(size) {
+  for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
+}
+
+std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) { return std::make_unique<MemoryTransport>(*this, rank); }
+std::unique_ptr<Link> MemoryNetwork::link(Rank rank) { return std::make_unique<MemoryLink>(*this, rank); }
+
+void MemoryNetwork::lose(Rank rank) {
+  {
+    std::lock_guard lock(mutex_);
+    lost_.push_back(rank);
+  }
+  for (const auto& bell : bells_) bell->ring();
+}
+
+// Called with the mutex held.
+void MemoryNetwork::match(Channel& channel, Rank from, Rank to) {
+  while (!channel.sends.empty() && !channel.receives.empty()) {
+    Posted& send = channel.sends.front();
+    Posted& receive = channel.receives.front();
+    RUEDA_ASSERT(send.size == receive.size);
+    std::memcpy(receive.data, send.data, send.size);
+    moved_bytes_ += send.size;
+    send.done->store(true);
+    receive.done->store(true);
+    bells_[from]->ring();
+    bells_[to]->ring();
+    channel.sends.pop_front();
+    channel.receives.pop_front();
+  }
+}
+
+}  // namespace rueda

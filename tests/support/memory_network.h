@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network inside one process: Transport and Link between threads.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "core/control/transport.h"
+#include "core/engine/bell.h"
+#include "ops/link.h"
+
+namespace rueda {
+
+// Purpose: connects ranks that are threads. Shared by all of them; guarded by its mutex; outlives their Runtimes.
+class MemoryNetwork {
+ public:
+  explicit MemoryNetwork(Rank size);
+
+  std::unique_ptr<Transport> transport(Rank rank);
+  std::unique_ptr<Link> link(Rank rank);
+  std::shared_ptr<Bell> bell(Rank rank) { return bells_[rank]; }
+
+  // From now on every other rank is told that `rank` died.
+  void lose(Rank rank);
+  // Bytes of data that have moved over all links.
+  std::uint64_t moved_bytes() const { return moved_bytes_.load(); }
+
+ private:
+  friend class MemoryTransport;
+  friend class MemoryLink;
+
+  // One message that waits for its other side.
+  struct Posted {
+    std::byte* data = nullptr;  // read if it is a send, written if a receive
+    std::size_t size = 0;
+    std::shared_ptr<std::atomic<bool>> done;
+  };
+  struct Channel {
+    std::deque<Posted> sends;
+    std::deque<Posted> receives;
+  };
+  using Key = std::tuple<Rank, Rank, Tag>;  // from, to
+
+  void match(Channel& channel, Rank from, Rank to);
+
+  std::mutex mutex_;
+  std::vector<std::deque<Envelope>> mail_;
+  std::map<Key, Channel> channels_;
+  std::vector<Rank> lost_;
+  std::vector<std::shared_ptr<Bell>> bells_;
+  std::atomic<std::uint64_t> moved_bytes_{0};
+};
+
+}  // namespace rueda

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/memory_world.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "ops/link_backend.h"
+#include "ops/local/local_backend.h"
+
+namespace rueda {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(60);
+
+// Purpose: what the threads of one run share, guarded by its mutex.
+struct Run {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Runtime*> runtimes;
+  Rank ended = 0;
+  std::exception_ptr first_failure;
+};
+
+void run_rank(Run& run, Parts parts, Rank rank, const std::function<void(Runtime&)>& body) {
+  std::exception_ptr failure;
+  try {
+    Runtime runtime(std::move(parts));
+    {
+      std::lock_guard lock(run.mutex);
+      run.runtimes[rank] = &runtime;
+    }
+    try {
+      body(runtime);
+    } catch (...) {
+      failure = std::current_exception();
+      std::lock_guard lock(run.mutex);  // before the shutdown makes others fail
+      if (!run.first_failure) run.first_failure = failure;
+    }
+    runtime.shutdown();
+    std::lock_guard lock(run.mutex);
+    run.runtimes[rank] = nullptr;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  std::lock_guard lock(run.mutex);
+  if (failure && !run.first_failure) run.first_failure = failure;
+  ++run.ended;
+  run.changed.notify_all();
+}
+
+[[noreturn]] void give_up(const Run& run) {
+  std::fprintf(stderr, "tests: the ranks did not end in time. What each was doing:\n");
+  for (const Runtime* runtime : run.runtimes) {
+    std::fputs(runtime != nullptr ? runtime->report().c_str() : "a rank that has not started or has ended\n", stderr);
+  }
+  std::fflush(stderr);
+  std::_Exit(99);
+}
+
+}  // namespace
+
+Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  Parts parts;
+  parts.config = config;
+  parts.rank = rank;
+  parts.size = ranks;
+  parts.host = "memory";
+  parts.bell = network.bell(rank);
+  if (ranks == 1) {
+    parts.backends.push_back(std::make_unique<LocalBackend>());
+  } else {
+    parts.transport = network.transport(rank);
+    parts.backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), Group{rank, ranks}, true));
+  }
+  return parts;
+}
+
+void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body, Config config) {
+  Run run;
+  run.runtimes.resize(ranks);
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { run_rank(run, memory_parts(network, rank, ranks, config), rank, body); });
+  }
+  {
+    std::unique_lock lock(run.mutex);
+    if (!run.changed.wait_for(lock, kPatience, [&] { return run.ended == ranks; })) give_up(run);
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (run.first_failure) std::rethrow_exception(run.first_failure);
+}
+
+void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config) {
+  MemoryNetwork network(ranks);
+  run_ranks_on(network, ranks, body, std::move(config));
+}
+
+}  // namespace rueda

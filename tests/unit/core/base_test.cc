@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+
+#include "core/base/bytes.h"
+#include "core/base/config.h"
+#include "core/base/error.h"
+#include "core/base/rank_set.h"
+#include "core/base/tensor_view.h"
+#include "core/base/topology.h"
+
+namespace rueda {
+namespace {
+
+TEST(Types, EveryEnumeratorHasItsRow) {
+  for (std::uint8_t i = 0; i < kDataTypeCount; ++i) {
+    const DataType dtype = *data_type_from(i);
+    EXPECT_FALSE(to_string(dtype).empty());
+    EXPECT_EQ(size_of(accumulator_of(dtype)), std::max(size_of(dtype), is_floating_point(dtype) ? std::size_t{4} : 0));
+  }
+  for (std::uint8_t i = 0; i < kOperationCount; ++i) EXPECT_FALSE(to_string(*operation_from(i)).empty());
+  EXPECT_FALSE(data_type_from(kDataTypeCount));
+  EXPECT_FALSE(reduce_op_from(kReduceOpCount));
+  EXPECT_FALSE(operation_from(kOperationCount));
+}
+
+TEST(Shape, CountsWithinBounds) {
+  EXPECT_EQ(checked_element_count(Shape{}), 1);
+  EXPECT_EQ(checked_element_count(Shape{2, 0, 3}), 0);
+  EXPECT_FALSE(checked_element_count(Shape{-1}));
+  EXPECT_FALSE(checked_element_count(Shape{1LL << 40, 1LL << 40}));
+  EXPECT_FALSE(checked_byte_count({1LL << 61}, DataType::float64));
+  EXPECT_EQ(to_string(Shape{2, 3}), "[2, 3]");
+}
+
+TEST(TensorView, KnowsWhetherItIsContiguous) {
+  EXPECT_TRUE(is_contiguous({2, 3}, {}));
+  EXPECT_TRUE(is_contiguous({2, 3}, {3, 1}));
+  EXPECT_TRUE(is_contiguous({2, 1, 3}, {3, 99, 1}));  // the stride of a dimension of one element means nothing
+  EXPECT_FALSE(is_contiguous({2, 3}, {1, 2}));
+  EXPECT_TRUE(is_contiguous({0, 3}, {7, 7}));
+  EXPECT_TRUE(is_contiguous({3, 0}, {7, 7}));
+}
+
+TEST(RankSet, AddsRemovesAndSaysIt) {
+  RankSet set;
+  EXPECT_EQ(to_string(set), "no rank");
+  set.add(4, 6);
+  set.add(0, 2);
+  EXPECT_EQ(to_string(set), "ranks 0-1, 4-5");
+  set.add(2, 4);
+  EXPECT_EQ(set, RankSet(0, 6));
+  EXPECT_EQ(to_string(set - RankSet(1, 5)), "ranks 0, 5");
+  EXPECT_EQ((RankSet(0, 3) - RankSet(0, 3)).count(), 0);
+  EXPECT_EQ(to_string(RankSet::of(3)), "rank 3");
+  RankSet odd;
+  for (Rank rank = 1; rank < 40; rank += 2) odd.add(RankSet::of(rank));
+  EXPECT_EQ(to_string(odd), "ranks 1, 3, 5, 7, 9, 11, 13, 15 and 12 more");
+}
+
+TEST(RankSet, MatchesAPlainSet) {
+  std::uint32_t random = 1;
+  RankSet set;
+  std::vector<bool> plain(64);
+  for (int i = 0; i < 2000; ++i) {
+    random = random * 1664525 + 1013904223;
+    const Rank first = static_cast<Rank>(random >> 8 & 63), end = static_cast<Rank>(std::min<std::uint32_t>(64, first + (random >> 16 & 7)));
+    const bool add = (random >> 24 & 1) != 0;
+    if (add) set.add(first, end);
+    if (!add && first < end) set.remove(RankSet(first, end));
+    for (Rank rank = first; rank < end; ++rank) plain[rank] = add;
+    for (Rank rank = 0; rank < 64; ++rank) ASSERT_EQ(set.contains(rank), plain[rank]) << i;
+    ASSERT_EQ(set.count(), std::count(plain.begin(), plain.end(), true));
+  }
+}
+
+TEST(Reader, NeverReadsPastTheEnd) {
+  Writer writer;
+  writer.put(std::int32_t{7});
+  writer.put_string("name");
+  const Bytes bytes = writer.take();
+  Reader good(bytes);
+  EXPECT_EQ(good.get<std::int32_t>(), 7);
+  EXPECT_EQ(good.get_string(), "name");
+  EXPECT_TRUE(good.complete());
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    Reader cut(ConstBytes(bytes).first(length));
+    cut.get<std::int32_t>();
+    cut.get_string();
+    EXPECT_FALSE(cut.ok()) << length;
+  }
+}
+
+TEST(Reader, RefusesCountsThatCannotBe) {
+  Writer writer;
+  writer.put_count(1'000'000'000);
+  const Bytes bytes = writer.take();
+  Reader reader(bytes);
+  EXPECT_EQ(reader.get_count(8), 0u);
+  EXPECT_FALSE(reader.ok());
+}
+
+TEST(Topology, PlacesRanksOnHosts) {
+  const std::vector<std::string> hosts{"a", "b", "a", "b", "a"};
+  EXPECT_EQ(make_topology(0, hosts), (Topology{0, 5, 0, 3, 0, 2, false}));
+  EXPECT_EQ(make_topology(3, hosts), (Topology{3, 5, 1, 2, 1, 2, false}));
+  EXPECT_EQ(make_topology(4, hosts), (Topology{4, 5, 2, 3, 0, 1, false}));
+  EXPECT_TRUE(make_topology(0, std::vector<std::string>{"a", "b"}).homogeneous);
+}
+
+TEST(Config, ReadsTheEnvironmentAndKnowsWhereFrom) {
+  std::map<std::string, std::string> variables{{"RUEDA_CYCLE_TIME", "2.5"},
+                                               {"HOROVOD_CYCLE_TIME", "9"},
+                                               {"HOROVOD_FUSION_THRESHOLD", "1024"}};
+  auto environment = [&](const std::string& name) {
+    auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  const ConfigWithOrigins read = read_config(environment);
+  EXPECT_EQ(read.config.cycle_time, 2.5);  // RUEDA_ wins
+  EXPECT_EQ(read.config.fusion_threshold, 1024);
+  for (std::size_t i = 0; i < settings().size(); ++i) {
+    const bool threshold = settings()[i].name == "FUSION_THRESHOLD", cycle = settings()[i].name == "CYCLE_TIME";
+    EXPECT_EQ(read.origins[i], threshold ? "HOROVOD_FUSION_THRESHOLD" : cycle ? "RUEDA_CYCLE_TIME" : "default");
+  }
+}
+
+TEST(Config, NamesABadValue) {
+  for (const char* value : {"", "x", "-1", "1e99", "nan", "12MB"}) {
+    auto environment = [&](const std::string& name) { return name == "RUEDA_START_TIMEOUT" ? value : nullptr; };
+    try {
+      read_config(environment);
+      ADD_FAILURE() << value << " was accepted";
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("RUEDA_START_TIMEOUT"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("seconds, 0.1 to 86400"), std::string::npos);
+    }
+  }
+}
+
+TEST(Config, EveryDefaultIsLegal) {
+  for (const Setting& setting : settings()) {
+    Config config;
+    const std::string shown = setting.show(config);
+    EXPECT_TRUE(setting.read(config, shown)) << setting.name;
+    EXPECT_EQ(setting.show(config), shown);
+  }
+}
+
+TEST(Error, EveryCodeThrowsItsClass) {
+  EXPECT_NO_THROW(throw_if_error({}));
+  EXPECT_THROW(throw_if_error(Status::mismatch("m")), Mismatch);
+  EXPECT_THROW(throw_if_error(Status::peer_lost("m")), PeerLost);
+  EXPECT_THROW(throw_if_error({StatusCode::stalled, "m"}), Stalled);
+  EXPECT_THROW(throw_if_error(Status::shut_down("m")), ShutDown);
+  EXPECT_THROW(throw_if_error(Status::not_initialized("m")), NotInitialized);
+  EXPECT_THROW(throw_if_error(Status::backend_error("m")), BackendError);
+  EXPECT_THROW(throw_if_error(Status::invalid_argument("m")), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace rueda

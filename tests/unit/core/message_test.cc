@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What crosses ranks: every message survives the way, and every damage is an error or another legal message, never a crash.
+#include <gtest/gtest.h>
+
+#include "core/control/message.h"
+
+namespace rueda {
+namespace {
+
+Request some_request(const std::string& name) {
+  return {name, Operation::allreduce, DataType::bfloat16, {3, 4}, ReduceOp::max, 0.5, 2.0, 1};
+}
+
+std::vector<Message> samples() {
+  Plan plan;
+  plan.number = 42;
+  plan.dtype = DataType::int8;
+  plan.chunk_bytes = 64;
+  plan.tensors = {{"a", 12, 0}, {"b", 3, 64}};
+  plan.buffer_bytes = 128;
+  Plan error;
+  error.number = 43;
+  error.status = Status::mismatch("differ");
+  error.tensors = {{"c", 0, 0}};
+  RankSet ranks(0, 3);
+  ranks.add(7, 9);
+  return {
+      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}}, {1, "0.1.0", "other", 1, {}}}},
+      Welcome{{}, {"x", "y"}, {1, 2}},
+      Welcome{Status::peer_lost("gone"), {}, {}},
+      Report{{{{some_request("a"), ranks}}, {{some_request("b"), RankSet::of(0)}, {some_request("b"), RankSet::of(1)}}}},
+      Departure{ranks},
+      Orders{{plan, error}, true},
+      Failure{Status::backend_error("broken")},
+  };
+}
+
+TEST(Message, SurvivesTheWay) {
+  for (const Message& message : samples()) {
+    const std::optional<Message> read = decode(encode(message));
+    ASSERT_TRUE(read) << message.index();
+    EXPECT_EQ(*read, message);
+  }
+}
+
+TEST(Message, EveryTruncationIsAnError) {
+  for (const Message& message : samples()) {
+    const Bytes bytes = encode(message);
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+      EXPECT_FALSE(decode(ConstBytes(bytes).first(length))) << message.index() << " cut at " << length;
+    }
+    Bytes longer = bytes;
+    longer.push_back(std::byte{0});
+    EXPECT_FALSE(decode(longer)) << message.index();
+  }
+}
+
+TEST(Message, EveryFlippedBitIsReadWithinBounds) {
+  for (const Message& message : samples()) {
+    Bytes bytes = encode(message);
+    for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+      // What can still be read can be written and read again: nothing was made up.
+      if (std::optional<Message> read = decode(bytes)) {
+        EXPECT_EQ(decode(encode(*read)).has_value(), true) << message.index() << " bit " << bit;
+      }
+      bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+  }
+}
+
+TEST(Request, DifferencesAreNamedFieldByField) {
+  const Request base = some_request("t");
+  auto differs = [&](auto change) {
+    Request other = base;
+    change(other);
+    return difference(base, other).field;
+  };
+  EXPECT_TRUE(compatible(base, base));
+  EXPECT_EQ(differs([](Request& r) { r.operation = Operation::allgather; }), "operation");
+  EXPECT_EQ(differs([](Request& r) { r.dtype = DataType::int8; }), "dtype");
+  EXPECT_EQ(differs([](Request& r) { r.shape = {3, 5}; }), "shape");
+  EXPECT_EQ(differs([](Request& r) { r.shape = {3}; }), "shape");
+  EXPECT_EQ(differs([](Request& r) { r.reduce_op = ReduceOp::min; }), "reduce op");
+  EXPECT_EQ(differs([](Request& r) { r.root = 0; }), "root rank");
+  EXPECT_EQ(differs([](Request& r) { r.prescale_factor = 1; }), "prescale factor");
+  EXPECT_EQ(differs([](Request& r) { r.postscale_factor = 1; }), "postscale factor");
+}
+
+TEST(Request, RaggedOperationsMayDifferInTheFirstDimensionOnly) {
+  Request a = some_request("t"), b = a;
+  a.operation = b.operation = Operation::allgather;
+  b.shape = {100, 4};
+  EXPECT_TRUE(compatible(a, b));
+  b.shape = {3, 5};
+  EXPECT_FALSE(compatible(a, b));
+}
+
+}  // namespace
+}  // namespace rueda

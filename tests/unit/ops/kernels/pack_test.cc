@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/kernels/pack.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace rueda::kernels {
+namespace {
+
+// Walks every index in row-major order, the slow way.
+template <class Visit>
+void for_each_index(const Shape& shape, const Strides& strides, Visit visit) {
+  for (std::int64_t number = 0; number < element_count(shape); ++number) {
+    std::int64_t rest = number, offset = 0;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      offset += rest % shape[d] * strides[d];
+      rest /= shape[d];
+    }
+    visit(number, offset);
+  }
+}
+
+void check(DataType dtype, const Shape& shape, const Strides& strides) {
+  const std::size_t size = size_of(dtype);
+  std::vector<std::byte> memory(200'000 * size), packed(static_cast<std::size_t>(element_count(shape)) * size + 1, std::byte{7});
+  std::mt19937 random(1);
+  for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
+  pack(packed.data(), {memory.data(), dtype, shape, strides});
+  const Strides full = strides.empty() ? contiguous_strides(shape) : strides;
+  for_each_index(shape, full, [&](std::int64_t number, std::int64_t offset) {
+    ASSERT_EQ(std::memcmp(packed.data() + number * size, memory.data() + offset * size, size), 0) << to_string(shape) << " at " << number;
+  });
+  ASSERT_EQ(packed.back(), std::byte{7});
+
+  std::vector<std::byte> expected(memory.size(), std::byte{9}), unpacked = expected;
+  for_each_index(shape, full, [&](std::int64_t number, std::int64_t offset) {
+    std::memcpy(expected.data() + offset * size, packed.data() + number * size, size);
+  });
+  unpack({unpacked.data(), dtype, shape, strides}, packed.data());
+  ASSERT_EQ(unpacked, expected) << to_string(shape);
+}
+
+TEST(Pack, CopiesEveryLayout) {
+  for (DataType dtype : {DataType::int8, DataType::float16, DataType::float32, DataType::float64}) {
+    check(dtype, {}, {});
+    check(dtype, {0}, {});
+    check(dtype, {5, 0, 3}, {1, 1, 1});
+    check(dtype, {1000}, {});
+    check(dtype, {1000}, {3});
+    check(dtype, {20, 30}, {1, 20});           // transposed
+    check(dtype, {2, 3, 4, 5}, {60, 1, 15, 3});  // channels last
+    check(dtype, {4, 100, 10}, {1200, 10, 1});  // a slice of a larger tensor
+    check(dtype, {1, 7, 1, 9, 1}, {99, 9, 99, 1, 5});
+    check(dtype, {2, 2, 2, 2, 2, 2, 2, 2}, {1, 2, 4, 8, 16, 32, 64, 128});
+    check(dtype, {3, 5000}, {5003, 1});
+  }
+}
+
+TEST(Pack, ReadsExpandedTensors) {
+  const float value = 2.5f;
+  std::vector<float> packed(12);
+  pack(packed.data(), {&value, DataType::float32, {3, 4}, {0, 0}});
+  EXPECT_EQ(packed, std::vector<float>(12, 2.5f));
+}
+
+TEST(CopyBytes, CopiesAnyLengthAndAlignment) {
+  std::vector<std::byte> from(10'000);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
+  for (std::size_t length : {0, 1, 63, 64, 2048, 2049, 2111, 2112, 9'000}) {
+    for (std::size_t shift : {0, 1, 13}) {
+      std::vector<std::byte> to(10'000, std::byte{1});
+      copy_bytes(to.data() + shift, from.data() + 2 * shift, length);
+      ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + 2 * shift, length), 0);
+      ASSERT_EQ(to[shift + length], std::byte{1});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rueda::kernels
