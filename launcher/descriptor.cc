@@ -54,4 +54,10 @@ void set_non_blocking(int descriptor) {
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
+void fill_standard_streams() {
+  int opened = 0;
+  while ((opened = ::open("/dev/null", O_RDWR)) >= 0 && opened <= STDERR_FILENO) {}
+  ::close(opened);
+}
+
 }  // namespace rueda

@@ -41,4 +41,8 @@ std::string_view read_some(int descriptor);
 
 void set_non_blocking(int descriptor);
 
+// Opens /dev/null for those of the three standard streams that are closed, so that no other file takes their
+// place.
+void fill_standard_streams();
+
 }  // namespace rueda

@@ -10,7 +10,6 @@ namespace {
 
 constexpr char kOpen = '\x01';
 constexpr char kClose = '\x02';
-constexpr std::size_t kLongestRank = 8;
 
 std::string start_of_label(const std::string& token) { return kOpen + token + ":"; }
 
@@ -31,6 +30,7 @@ std::string LabelledStream::label_pattern(const std::string& token) {
 }
 
 void LabelledStream::feed(std::string_view bytes) {
+  buffer_.erase(0, std::exchange(position_, 0));
   buffer_.append(bytes);
   while (take_label() || take_text(false)) {}
 }
@@ -40,36 +40,35 @@ void LabelledStream::finish() {
 }
 
 bool LabelledStream::take_label() {
-  if (!buffer_.starts_with(start_)) return false;
-  std::size_t close = buffer_.find(kClose, start_.size());
-  if (close == std::string::npos) return false;
-  std::from_chars(buffer_.data() + start_.size(), buffer_.data() + close, rank_);
-  buffer_.erase(0, close + 1);
+  if (!rest().starts_with(start_)) return false;
+  std::size_t close = rest().find(kClose, start_.size());
+  if (close == std::string_view::npos) return false;
+  std::from_chars(rest().data() + start_.size(), rest().data() + close, rank_);
+  position_ += close + 1;
   return true;
 }
 
-// Passes on the buffer up to the next line end or label; false when there is nothing to pass on yet.
+// Passes on the rest up to the next line end or label; false when there is nothing to pass on yet.
 bool LabelledStream::take_text(bool ended) {
-  if (buffer_.empty()) return false;
-  std::size_t line_end = buffer_.find('\n');
-  std::size_t label = buffer_.find(start_);
-  if (label == 0 && !ended && buffer_.size() < start_.size() + kLongestRank)
-    return false;  // the rest is on its way
-  if (line_end != std::string::npos && line_end < label) {
+  std::string_view text = rest();
+  if (text.empty()) return false;
+  std::size_t line_end = text.find('\n');
+  std::size_t label = text.substr(0, line_end).find(start_);
+  if (label == std::string_view::npos && line_end != std::string_view::npos) {
     pass_on(line_end + 1);
     rank_ = kMpiexec;
     return true;
   }
-  if (label == std::string::npos) label = buffer_.size() - (ended ? 0 : begun_at_end(buffer_, start_));
-  if (label == 0 && ended) label = buffer_.size();  // a label cut off by the end
-  if (label == 0) return false;
+  if (label == std::string_view::npos) label = text.size() - (ended ? 0 : begun_at_end(text, start_));
+  if (label == 0 && ended) label = text.size();  // a label cut off by the end
+  if (label == 0) return false;                  // the rest of it is on its way
   pass_on(label);
   return true;
 }
 
 void LabelledStream::pass_on(std::size_t count) {
-  consumer_(rank_, std::string_view(buffer_).substr(0, count));
-  buffer_.erase(0, count);
+  consumer_(rank_, rest().substr(0, count));
+  position_ += count;
 }
 
 }  // namespace rueda

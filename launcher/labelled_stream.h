@@ -28,12 +28,14 @@ class LabelledStream {
  private:
   bool take_label();
   bool take_text(bool ended);
+  std::string_view rest() const { return std::string_view(buffer_).substr(position_); }
   void pass_on(std::size_t count);
 
   std::string start_;  // how every label starts
   Consumer consumer_;
   std::string buffer_;
-  int rank_ = kMpiexec;  // whose piece the buffer starts in
+  std::size_t position_ = 0;  // what lies before is done with
+  int rank_ = kMpiexec;       // whose piece the rest starts in
 };
 
 }  // namespace rueda

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "launcher/about.h"
 #include "launcher/agent.h"
+#include "launcher/descriptor.h"
 #include "launcher/hydra.h"
 #include "launcher/options.h"
 #include "launcher/supervisor.h"
@@ -38,6 +39,7 @@ int act(const LaunchOptions& options) {
 }
 
 int run(const std::vector<std::string>& arguments) {
+  fill_standard_streams();
   bool agent = arguments.size() > 2 && arguments[0] == "--agent" && arguments[1] == "--";
   if (agent) return run_agent({arguments.begin() + 2, arguments.end()});
   return act(parse_launch_options(arguments));

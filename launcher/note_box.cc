@@ -40,11 +40,17 @@ std::optional<Note> NoteBox::take() {
 }
 
 void leave_note(const std::string& address, const Note& note) {
-  if (address.empty()) return;
   socklen_t length = 0;
   sockaddr_un name = name_of(address, length);
   Descriptor socket = open_socket();
   ::sendto(socket.number(), &note, sizeof note, 0, reinterpret_cast<const sockaddr*>(&name), length);
+}
+
+bool is_box(const std::string& address) {
+  socklen_t length = 0;
+  sockaddr_un name = name_of(address, length);
+  Descriptor socket = open_socket();
+  return ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&name), length) == 0;
 }
 
 }  // namespace rueda

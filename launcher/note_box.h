@@ -34,4 +34,7 @@ class NoteBox {
 // By an agent. Does nothing when there is no box at `address`.
 void leave_note(const std::string& address, const Note& note);
 
+// By an agent: whether there is a box at `address`, that is, whether the supervisor lives on this machine.
+bool is_box(const std::string& address);
+
 }  // namespace rueda

@@ -100,7 +100,7 @@ void restore_signals() {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int signal : {SIGPIPE, SIGTTIN}) ::signal(signal, SIG_DFL);
+  ::signal(SIGPIPE, SIG_DFL);
 }
 
 }  // namespace rueda

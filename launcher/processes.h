@@ -22,8 +22,7 @@ void adopt_orphans();
 // Ends every process below this one, and waits for that, a second at most.
 void kill_descendants();
 
-// Signals as a program expects them at its start: none blocked, SIGPIPE and SIGTTIN with their default
-// meaning.
+// Signals as a program expects them at its start: none blocked, SIGPIPE with its default meaning.
 void restore_signals();
 
 }  // namespace rueda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervisor.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 #include "launcher/environment.h"
 #include "launcher/hydra.h"
 #include "launcher/processes.h"
+#include "launcher/stdin_handover.h"
 
 namespace rueda {
 namespace {
@@ -42,7 +44,7 @@ Descriptor catch_signals() {
   ::sigemptyset(&caught);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&caught, signal);
   ::sigprocmask(SIG_BLOCK, &caught, nullptr);
-  for (int signal : {SIGPIPE, SIGTTIN}) ::signal(signal, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
   return Descriptor(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
@@ -77,24 +79,26 @@ int Supervisor::run() {
   adopt_orphans();
   signals_ = catch_signals();
   export_job_environment(options_.hosts, notes_.address());
-  start(make_pipe(), make_pipe(), make_pipe());
+  offer_standard_input();
+  start(make_pipe(), make_pipe());
   while (!mpiexec_status_) turn();
   finish();
   return exit_status();
 }
 
-void Supervisor::start(Pipe input, Pipe output, Pipe errors) {
+void Supervisor::start(Pipe output, Pipe errors) {
   std::vector<std::string> command =
       mpiexec_command(mpiexec_path_, options_, LabelledStream::label_pattern(token_));
   if (options_.verbose) errors_.add_line(fmt::format("ruedarun: starting {}", fmt::join(command, " ")));
   errors_.flush();
+  Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   pid_t supervisor = ::getpid();
   mpiexec_ = ::fork();
   if (mpiexec_ == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != supervisor) ::_exit(1);
-    ::dup2(input.read_end.number(), STDIN_FILENO);
+    ::dup2(nothing.number(), STDIN_FILENO);
     ::dup2(output.write_end.number(), STDOUT_FILENO);
     ::dup2(errors.write_end.number(), STDERR_FILENO);
     restore_signals();
@@ -103,7 +107,6 @@ void Supervisor::start(Pipe input, Pipe output, Pipe errors) {
     ::_exit(127);
   }
   if (mpiexec_ < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  input_.emplace(std::move(input.write_end));
   output_pipe_ = std::move(output.read_end);
   error_pipe_ = std::move(errors.read_end);
   set_non_blocking(output_pipe_.number());
@@ -111,17 +114,15 @@ void Supervisor::start(Pipe input, Pipe output, Pipe errors) {
 }
 
 void Supervisor::turn() {
-  std::array<pollfd, 5> waits{{{signals_.number(), POLLIN, 0},
+  std::array<pollfd, 4> waits{{{signals_.number(), POLLIN, 0},
                                {notes_.descriptor(), POLLIN, 0},
                                {output_pipe_.number(), POLLIN, 0},
-                               {error_pipe_.number(), POLLIN, 0},
-                               input_->wanted()}};
+                               {error_pipe_.number(), POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_next_act());
   if (waits[0].revents != 0) read_signals();
   if (waits[1].revents != 0) read_notes();
   if (waits[2].revents != 0) read_output(output_pipe_, output_stream_);
   if (waits[3].revents != 0) read_output(error_pipe_, error_stream_);
-  if (waits[4].revents != 0) input_->move();
   bool taken = output_.flush();
   errors_.flush();
   if (!taken && signal_ == 0) on_signal(SIGPIPE);
@@ -166,8 +167,10 @@ bool Supervisor::read_output(Descriptor& from, LabelledStream& into) {
 
 void Supervisor::read_notes() {
   while (std::optional<Note> note = notes_.take()) {
+    ++ended_ranks_;
     if (note->status != 0 && !failure_ && signal_ == 0) fail(*note);
   }
+  if (failure_ && ended_ranks_ == options_.ranks && terminate_at_) terminate_at_ = Clock::now();
 }
 
 void Supervisor::fail(const Note& note) {

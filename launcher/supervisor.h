@@ -14,14 +14,13 @@
 #include "launcher/note_box.h"
 #include "launcher/options.h"
 #include "launcher/rank_output.h"
-#include "launcher/stdin_relay.h"
 
 namespace rueda {
 
 // Purpose: one job, from the start of mpiexec to the removal of its remains. One loop waits for signals,
-// output, notes of agents and input; nothing in it blocks but writing output. A job ends early by SIGTERM to
-// its ranks when a rank has failed (those left get kFailureGrace to say what they see) or a signal came, and
-// 0.7 s later by SIGKILL. Owner: the main thread; lives as long as the job.
+// output and notes of agents; it blocks in nothing but writing output. A job ends early when a rank has
+// failed (those left get 2 s to say what they see), on Ctrl-C (1 s) and on SIGTERM: its ranks get SIGTERM,
+// and SIGKILL 0.7 s later. Owner: the main thread; lives as long as the job.
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, std::string mpiexec);
@@ -32,7 +31,7 @@ class Supervisor {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start(Pipe input, Pipe output, Pipe errors);
+  void start(Pipe output, Pipe errors);
   void turn();
   void read_signals();
   void on_signal(int signal);
@@ -59,10 +58,10 @@ class Supervisor {
   Descriptor signals_;
   Descriptor output_pipe_;
   Descriptor error_pipe_;
-  std::optional<StdinRelay> input_;
 
   pid_t mpiexec_ = 0;
   std::optional<int> mpiexec_status_;
+  int ended_ranks_ = 0;
   std::optional<Note> failure_;  // the first
   int signal_ = 0;               // the first that asked for the end, or 0
   std::optional<Clock::time_point> terminate_at_;

@@ -14,6 +14,7 @@ namespace rueda {
 namespace {
 
 std::atomic<bool> peer_lost{false};
+pid_t begun_by = 0;  // the process that began MPI; a forked child inherits its exit handlers
 
 std::string_view level_name(int level) {
   constexpr std::array<std::string_view, 4> kNames{"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED",
@@ -24,6 +25,7 @@ std::string_view level_name(int level) {
 
 // Began by us: ended by us, when everything else of the process has ended.
 void finalize_at_exit() {
+  if (getpid() != begun_by) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized == 0 && !peer_lost.load()) MPI_Finalize();
@@ -40,6 +42,7 @@ void start_or_adopt() {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
   } else {
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+    begun_by = getpid();
     std::atexit(finalize_at_exit);
   }
   if (level == MPI_THREAD_MULTIPLE) return;

@@ -34,22 +34,22 @@ class Simulation {
     nodes_[rank]->tick(now);
     for (Envelope& envelope : nodes_[rank]->take_outgoing()) {
       largest_ = std::max(largest_, envelope.bytes.size());
-      under_way_[{rank, envelope.peer}].push_back(std::move(envelope.bytes));
+      auto& queue = under_way_[{rank, envelope.peer}];
+      if (queue.empty()) ready_.emplace_back(rank, envelope.peer);
+      queue.push_back(std::move(envelope.bytes));
     }
     for (Plan& plan : nodes_[rank]->take_plans()) plans_[rank].push_back(std::move(plan));
   }
 
   // Delivers one message of a random pair; false when none is under way.
   bool deliver_one() {
-    std::vector<std::pair<Rank, Rank>> pairs;
-    for (auto& [pair, queue] : under_way_) {
-      if (!queue.empty()) pairs.push_back(pair);
-    }
-    if (pairs.empty()) return false;
-    const auto [from, to] = pairs[random_() % pairs.size()];
+    if (ready_.empty()) return false;
+    std::swap(ready_[random_() % ready_.size()], ready_.back());
+    const auto [from, to] = ready_.back();
     auto& queue = under_way_[{from, to}];
     const Bytes bytes = std::move(queue.front());
     queue.pop_front();
+    if (queue.empty()) ready_.pop_back();
     nodes_[to]->receive(from, bytes, now);
     collect(to);
     return true;
@@ -73,6 +73,7 @@ class Simulation {
   std::vector<std::unique_ptr<Negotiator>> nodes_;
   std::vector<std::vector<Plan>> plans_;
   std::map<std::pair<Rank, Rank>, std::deque<Bytes>> under_way_;
+  std::vector<std::pair<Rank, Rank>> ready_;  // pairs with something under way
   std::size_t largest_ = 0;
 };
 

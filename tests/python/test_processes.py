@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to a job of real processes: idle, late, killed, leaving, differing ranks.
+
+Runs build/bin/rank (tests/multi/rank_main.cc) through ruedarun. RUEDA_BIN names the folder of the programs.
+"""
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+
+
+def run(ranks, mode, *arguments, timeout=60):
+    """Runs one job; returns (exit status, stdout, stderr, seconds). The job is ended by its own process id."""
+    begin = time.monotonic()
+    job = subprocess.Popen([BIN / "ruedarun", "-np", str(ranks), BIN / "rank", mode, *map(str, arguments)],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = job.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        job.terminate()
+        out, err = job.communicate(timeout=20)
+        pytest.fail(f"{mode}: not over after {timeout} s\n{out}\n{err}")
+    return job.returncode, out, err, time.monotonic() - begin
+
+
+def processes_of(out):
+    return [int(pid) for pid in re.findall(r"is process (\d+)", out)]
+
+
+def all_gone(pids):
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        if not [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def shares(out, what):
+    return [float(share) for share in re.findall(what + r": rank \d+ used ([\d.]+) % of a core", out)]
+
+
+def test_an_idle_rank_uses_under_one_percent_of_a_core():
+    status, out, err, _ = run(2, "idle", 10)
+    assert status == 0, err
+    assert len(shares(out, "idle")) == 2
+    assert max(shares(out, "idle")) < 1.0, out
+
+
+def test_waiting_for_a_late_peer_uses_at_most_a_tenth_of_a_core():
+    status, out, err, _ = run(2, "late", 5)
+    assert status == 0, err
+    assert max(shares(out, "waiting")) <= 10.0, out
+
+
+@pytest.mark.parametrize("mode", ["killed", "exits", "vanishes"])
+def test_a_rank_that_ends_in_the_middle_ends_the_job(mode):
+    status, out, err, seconds = run(3, mode, timeout=30)
+    assert status != 0
+    assert seconds < 5, f"{seconds} s\n{err}"
+    pids = processes_of(out)
+    assert len(pids) == 3
+    assert all_gone(pids), f"left behind: {pids}"
+
+
+def test_a_rank_that_returns_from_main_is_named_to_those_who_need_it():
+    status, _, err, _ = run(3, "returns")
+    assert status != 0
+    assert "allreduce 'needed': rank 1 shut down without it, while ranks 0, 2 asked for it" in err
+
+
+def test_differing_shapes_are_an_error_on_every_rank():
+    status, _, err, _ = run(2, "shapes")
+    assert status != 0
+    words = re.findall(r"error: (allreduce 'layer.weight': the ranks differ in shape: .*)", err)
+    assert len(words) >= 1
+    assert set(words) == {"allreduce 'layer.weight': the ranks differ in shape: rank 0 asked for [10], rank 1 for [11]. "
+                          "Submit 'layer.weight' with the same shape on every rank, or under different names."}
+
+
+def test_a_forked_child_is_told_and_leaves_the_job_alone():
+    status, out, err, _ = run(2, "forks")
+    assert status == 0, err
+    assert out.count("was forked from one that uses Rueda") == 2
+
+
+def test_without_a_launcher_there_is_one_rank():
+    done = subprocess.run([BIN / "allreduce"], capture_output=True, text=True, timeout=30, check=True)
+    assert "rank 0 of 1" in done.stdout
+
+
+def test_a_bad_setting_is_named():
+    environment = dict(os.environ, RUEDA_CYCLE_TIME="fast")
+    done = subprocess.run([BIN / "allreduce"], capture_output=True, text=True, timeout=30, env=environment)
+    assert done.returncode == 1
+    assert "error: RUEDA_CYCLE_TIME=fast: not a legal value; it must be milliseconds, 0 to 10000" in done.stderr
