@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes squad_sample.json and vocab.txt: a small question answering data set for trying out train_bert.
 
-Each paragraph tells where one thing comes from and where it went; six questions ask for its parts. The wording is regular, so
-that a small BERT with random parameters learns it in some hundred steps. No thing occurs in two paragraphs, so articles held
-out ask about things, and mostly people, never seen in training. Same output on every run; standard library only.
+Each paragraph tells where one thing comes from and where it went; six questions ask for its parts. The wording is
+regular, so that a small BERT with random parameters learns it in some hundred steps. No thing occurs in two
+paragraphs, so articles held out ask about things, and mostly people, never seen in training. Same output on every
+run; standard library only.
 """
 
 import argparse
@@ -18,32 +19,54 @@ ARTICLES = 46
 PARAGRAPHS = 6  # per article
 
 COLOURS = "red blue green white black yellow golden silver brown grey purple orange pink copper ivory".split()
-THINGS = ("lamp table bowl clock chair mirror vase bell basket kettle carpet statue violin cradle ladder wagon lantern compass "
-          "teapot cabinet necklace puppet kite drum flute saddle anchor bench mask globe").split()
-FIRST_NAMES = ("Ana Omar José Zoë Ivan Mei Lena Tariq Noor Pavel Ingrid Hugo Amara Kofi Søren Yuki Rosa Emil Leïla Bruno Chidi Dana "
-               "Elif Farid Greta Hana Iker Jonas Karin Luca").split()
-LAST_NAMES = ("Costa Haddad Núñez Keller Petrov Chen Okafor Larsen Müller Rossi Novák Tanaka Silva Brandt Dubois Eriksen Fischer "
-              "Güneş Horvat Ito Jansen Kaya Lind Moreau").split()
-CITIES = ("Lisbon Cairo Porto Oslo Zürich Lagos Prague Kyoto Lima Dublin Málaga Vienna Riga Tunis Bergen Quito Ghent Kraków Izmir "
-          "Havana Turin Basel Hanoi Split").split()
+THINGS = (
+    "lamp table bowl clock chair mirror vase bell basket kettle carpet statue violin cradle ladder wagon lantern "
+    "compass teapot cabinet necklace puppet kite drum flute saddle anchor bench mask globe"
+).split()
+FIRST_NAMES = (
+    "Ana Omar José Zoë Ivan Mei Lena Tariq Noor Pavel Ingrid Hugo Amara Kofi Søren Yuki Rosa Emil Leïla Bruno "
+    "Chidi Dana Elif Farid Greta Hana Iker Jonas Karin Luca"
+).split()
+LAST_NAMES = (
+    "Costa Haddad Núñez Keller Petrov Chen Okafor Larsen Müller Rossi Novák Tanaka Silva Brandt Dubois "
+    "Eriksen Fischer Güneş Horvat Ito Jansen Kaya Lind Moreau"
+).split()
+CITIES = (
+    "Lisbon Cairo Porto Oslo Zürich Lagos Prague Kyoto Lima Dublin Málaga Vienna Riga Tunis Bergen Quito Ghent "
+    "Kraków Izmir Havana Turin Basel Hanoi Split"
+).split()
 PLACES = "library museum school theatre palace station hospital harbour garden castle".split()
 
-MADE = ["The {thing} was made by {maker} in {origin} in {made}.",
-        "In {made}, {maker} made the {thing} in {origin}.",
-        "The {thing} was made in {origin} by {maker} in {made}."]
-BOUGHT = ["{buyer} bought it for {price} coins.",
-          "It was bought by {buyer} for {price} coins.",
-          "For {price} coins it was bought by {buyer}."]
-STANDS = ["Today it stands in {place}.",
-          "It now stands in {place} for all to see.",
-          "Repaired and cleaned, it stands today in {place}."]
-ASIDES = ["Nobody knows why.", "It needed much care.", "Many people came to look at it.", "“What a fine thing!”, they said.", ""]
-QUESTIONS = [("Who made the {thing}?", "maker"),
-             ("Where was the {thing} made?", "origin"),
-             ("When was the {thing} made?", "made"),
-             ("Who bought the {thing}?", "buyer"),
-             ("How many coins did the {thing} cost?", "price"),
-             ("Where does the {thing} stand today?", "place")]
+MADE = [
+    "The {thing} was made by {maker} in {origin} in {made}.",
+    "In {made}, {maker} made the {thing} in {origin}.",
+    "The {thing} was made in {origin} by {maker} in {made}.",
+]
+BOUGHT = [
+    "{buyer} bought it for {price} coins.",
+    "It was bought by {buyer} for {price} coins.",
+    "For {price} coins it was bought by {buyer}.",
+]
+STANDS = [
+    "Today it stands in {place}.",
+    "It now stands in {place} for all to see.",
+    "Repaired and cleaned, it stands today in {place}.",
+]
+ASIDES = [
+    "Nobody knows why.",
+    "It needed much care.",
+    "Many people came to look at it.",
+    "“What a fine thing!”, they said.",
+    "",
+]
+QUESTIONS = [
+    ("Who made the {thing}?", "maker"),
+    ("Where was the {thing} made?", "origin"),
+    ("When was the {thing} made?", "made"),
+    ("Who bought the {thing}?", "buyer"),
+    ("How many coins did the {thing} cost?", "price"),
+    ("Where does the {thing} stand today?", "place"),
+]
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WHOLE_WORD_COUNT = 20  # a rarer word is cut into a stem and an ending
@@ -52,9 +75,21 @@ WHOLE_WORD_COUNT = 20  # a rarer word is cut into a stem and an ending
 def make_paragraph(generator, thing, identifier):
     maker, buyer = (f"{first} {generator.choice(LAST_NAMES)}" for first in generator.sample(FIRST_NAMES, 2))
     origin, seat = generator.sample(CITIES, 2)
-    facts = {"thing": thing, "maker": maker, "buyer": buyer, "origin": origin, "made": str(generator.randint(1600, 1999)),
-             "price": str(generator.randint(20, 999)), "place": f"the {generator.choice(PLACES)} of {seat}"}
-    sentences = [generator.choice(MADE), generator.choice(BOUGHT), generator.choice(ASIDES), generator.choice(STANDS)]
+    facts = {
+        "thing": thing,
+        "maker": maker,
+        "buyer": buyer,
+        "origin": origin,
+        "made": str(generator.randint(1600, 1999)),
+        "price": str(generator.randint(20, 999)),
+        "place": f"the {generator.choice(PLACES)} of {seat}",
+    }
+    sentences = [
+        generator.choice(MADE),
+        generator.choice(BOUGHT),
+        generator.choice(ASIDES),
+        generator.choice(STANDS),
+    ]
     context, positions = "", {}
     for sentence in filter(None, sentences):
         context += " " if context else ""
@@ -65,9 +100,14 @@ def make_paragraph(generator, thing, identifier):
             context += part
     questions = []
     for number, (wording, field) in enumerate(QUESTIONS):
-        assert context[positions[field]:].startswith(facts[field])
-        questions.append({"id": f"{identifier}-{number}", "question": wording.format(thing=thing),
-                          "answers": [{"text": facts[field], "answer_start": positions[field]}]})
+        assert context[positions[field] :].startswith(facts[field])
+        questions.append(
+            {
+                "id": f"{identifier}-{number}",
+                "question": wording.format(thing=thing),
+                "answers": [{"text": facts[field], "answer_start": positions[field]}],
+            }
+        )
     return {"context": context, "qas": questions}
 
 
@@ -76,7 +116,10 @@ def make_articles(generator):
     generator.shuffle(things)
     articles = []
     for article in range(ARTICLES):
-        paragraphs = [make_paragraph(generator, things.pop(), f"sample-{article}-{paragraph}") for paragraph in range(PARAGRAPHS)]
+        paragraphs = [
+            make_paragraph(generator, things.pop(), f"sample-{article}-{paragraph}")
+            for paragraph in range(PARAGRAPHS)
+        ]
         articles.append({"title": f"Things with a history {article + 1}", "paragraphs": paragraphs})
     return articles
 
@@ -113,12 +156,16 @@ def make_vocabulary(articles):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(__file__).parent, help="folder for the two files")
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent, help="folder for the two files"
+    )
     folder = parser.parse_args().output
     articles = make_articles(random.Random(20))
     sample = json.dumps({"version": "1.1", "data": articles}, ensure_ascii=False, indent=1)
     (folder / "squad_sample.json").write_text(sample + "\n", encoding="utf-8")
-    (folder / "vocab.txt").write_text("".join(token + "\n" for token in make_vocabulary(articles)), encoding="utf-8")
+    (folder / "vocab.txt").write_text(
+        "".join(token + "\n" for token in make_vocabulary(articles)), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/02_bert/evaluation.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <vector>
+
+#include "examples/02_bert/bert_model.h"
+#include "frameworks/torch/rueda_torch.h"
+
+namespace rueda::examples {
+namespace {
+
+constexpr std::size_t kWindowsPerBatch = 16;
+constexpr std::int64_t kRow = 3;  // question, exact, f1: what one question gives to the gathered table
+
+std::span<const float> row_of(const at::Tensor& logits, std::size_t row) {
+  return {logits.const_data_ptr<float>() + static_cast<std::int64_t>(row) * logits.size(1),
+          static_cast<std::size_t>(logits.size(1))};
+}
+
+// Appends a row per question of `chosen`, whose windows stand together.
+void answer(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows,
+            const std::vector<std::size_t>& chosen, std::vector<double>& rows) {
+  const PaddedBatch batch = pad(windows, chosen, static_cast<std::int32_t>(model.config().pad_token_id));
+  AnswerLogits logits = model.forward(to_input(batch));
+  logits.start = logits.start.to(at::kFloat).contiguous();
+  logits.end = logits.end.to(at::kFloat).contiguous();
+  for (std::size_t begin = 0; begin < chosen.size();) {
+    const std::size_t index = windows[chosen[begin]].question;
+    std::vector<WindowLogits> outputs;
+    for (; begin < chosen.size() && windows[chosen[begin]].question == index; ++begin) {
+      outputs.push_back({&windows[chosen[begin]], row_of(logits.start, begin), row_of(logits.end, begin)});
+    }
+    const Question& question = data.questions[index];
+    std::vector<std::string> truths;
+    for (const Answer& truth : question.answers) truths.push_back(truth.text);
+    const Score result = score(best_span(data.paragraphs[question.paragraph].context, outputs), truths);
+    rows.insert(rows.end(), {static_cast<double>(index), result.exact, result.f1});
+  }
+}
+
+}  // namespace
+
+Score evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows) {
+  const at::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const auto batches = evaluation_batches(windows, kWindowsPerBatch);
+  std::vector<double> rows;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (i % static_cast<std::size_t>(size()) != static_cast<std::size_t>(rank())) continue;
+    answer(model, data, windows, batches[i], rows);
+  }
+  model.train(was_training);
+
+  const auto count = static_cast<std::int64_t>(rows.size()) / kRow;
+  const at::Tensor mine = at::from_blob(rows.data(), {count, kRow}, at::TensorOptions().dtype(at::kDouble));
+  const at::Tensor all = allgather(mine, "evaluation.scores").contiguous();
+  std::vector<Score> scores(data.questions.size());
+  const auto* values = all.const_data_ptr<double>();
+  for (std::int64_t row = 0; row < all.size(0); ++row) {
+    const double* cells = values + row * kRow;
+    scores.at(static_cast<std::size_t>(cells[0])) = {cells[1], cells[2]};
+  }
+  return mean_score(scores);
+}
+
+}  // namespace rueda::examples

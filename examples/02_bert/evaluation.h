@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exact match and F1 of a model on questions, shared out over the ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "examples/02_bert/features.h"
+#include "examples/02_bert/metrics.h"
+#include "examples/02_bert/squad.h"
+
+namespace rueda::examples {
+
+class BertForQuestionAnswering;
+
+// The mean over all questions, in percent, the same on every rank and for every number of ranks. Each rank
+// answers its share and all gather the scores: a collective call after rueda::init().
+Score evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows);
+
+}  // namespace rueda::examples

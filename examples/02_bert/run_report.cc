@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/02_bert/run_report.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+
+namespace rueda::examples {
+namespace {
+
+constexpr std::size_t kMeanOver = 5;
+
+std::optional<double> mean(std::vector<double>::const_iterator begin, std::size_t count) {
+  if (count == 0) return std::nullopt;
+  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0) / static_cast<double>(count);
+}
+
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  std::ofstream stream(path);
+  stream << text << std::flush;
+  if (!stream) throw std::runtime_error("cannot write " + path.string());
+}
+
+}  // namespace
+
+std::optional<double> first_mean(const std::vector<double>& losses) {
+  return mean(losses.begin(), std::min(kMeanOver, losses.size()));
+}
+
+std::optional<double> last_mean(const std::vector<double>& losses) {
+  const std::size_t count = std::min(kMeanOver, losses.size());
+  return mean(losses.end() - static_cast<std::ptrdiff_t>(count), count);
+}
+
+void write_summary(const std::filesystem::path& path, const RunSummary& summary) {
+  const nlohmann::ordered_json json = {{"task", summary.task},
+                                       {"ranks", summary.ranks},
+                                       {"steps", summary.steps},
+                                       {"loss_first", or_null(summary.loss_first)},
+                                       {"loss_last", or_null(summary.loss_last)},
+                                       {"f1_first", or_null(summary.f1_first)},
+                                       {"f1", summary.f1},
+                                       {"exact_match", summary.exact_match},
+                                       {"samples_per_s", or_null(summary.samples_per_s)},
+                                       {"step_ms", or_null(summary.step_ms)},
+                                       {"compute_ms", or_null(summary.compute_ms)},
+                                       {"wait_ms", or_null(summary.wait_ms)},
+                                       {"parameters_hash", summary.parameters_hash}};
+  write(path, json.dump(2) + "\n");
+}
+
+void write_losses(const std::filesystem::path& path, const std::vector<double>& losses) {
+  std::string lines;
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    lines += nlohmann::ordered_json{{"step", step}, {"loss", losses[step]}}.dump() + "\n";
+  }
+  write(path, lines);
+}
+
+}  // namespace rueda::examples

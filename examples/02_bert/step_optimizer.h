@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizer of a run, whichever algorithm and however it talks to the other ranks.
+#pragma once
+
+#include <memory>
+
+#include "examples/02_bert/options.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace rueda::examples {
+
+// One optimizer step in the order zero_grad, backward passes, synchronize, (clip), step. Used by one thread;
+// refers to the parameters of the module it was made for.
+class StepOptimizer {
+ public:
+  virtual ~StepOptimizer() = default;
+
+  virtual void zero_grad() = 0;
+  virtual void set_learning_rate(double learning_rate) = 0;
+  // Afterwards gradients are the mean over ranks and passes; does nothing where ranks train by themselves.
+  virtual void synchronize() = 0;
+  virtual void step() = 0;
+  // Time spent waiting for other ranks so far.
+  virtual double wait_seconds() const = 0;
+};
+
+// Weight decay is left out for biases and layer norms.
+std::unique_ptr<StepOptimizer> make_optimizer(const torch::nn::Module& module, const TrainOptions& options);
+
+}  // namespace rueda::examples

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/02_bert/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "examples/02_bert/batches.h"
+#include "examples/02_bert/bert_model.h"
+#include "examples/02_bert/step_optimizer.h"
+#include "frameworks/torch/rueda_torch.h"
+
+namespace rueda::examples {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void average_over_ranks(std::vector<double>& values, const std::string& name) {
+  at::Tensor tensor = at::tensor(values, at::TensorOptions().dtype(at::kDouble));
+  allreduce_(tensor, name);
+  std::copy_n(tensor.const_data_ptr<double>(), values.size(), values.begin());
+}
+
+// Scales all gradients so that their norm as one vector is at most `limit`; returns the norm before. The sum
+// is taken in the same order on every rank, so equal gradients stay equal.
+double clip_gradients(const std::vector<at::Tensor>& parameters, double limit) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  if (gradients.empty()) return 0;
+  const double norm =
+      at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kDouble))).item<double>();
+  // A norm that is not finite poisons the parameters, and with them every later loss: better to stop here.
+  if (!std::isfinite(norm)) {
+    throw std::runtime_error(
+        fmt::format("the gradient norm is {}: training diverged; try a lower --learning-rate", norm));
+  }
+  if (norm > limit) at::_foreach_mul_(gradients, limit / norm);
+  return norm;
+}
+
+// One run's loop with its measurements. Lives on the stack of train().
+class Loop {
+ public:
+  Loop(BertForQuestionAnswering& model, std::span<const Feature> windows, const TrainOptions& options)
+      : model_(model),
+        windows_(windows),
+        options_(options),
+        passes_(static_cast<std::size_t>(options.backward_passes_per_step)),
+        order_(windows.size(), options.seed, static_cast<std::size_t>(options.batch),
+               static_cast<std::size_t>(size()), passes_),
+        optimizer_(make_optimizer(model, options)),
+        parameters_(model.parameters()) {}
+
+  StepReport step(std::int64_t index) {
+    const Clock::time_point begin = Clock::now();
+    const double waited_before = optimizer_->wait_seconds();
+    StepReport report{
+        .step = index, .loss = 0, .learning_rate = learning_rate_at(index, options_), .gradient_norm = 0};
+    optimizer_->set_learning_rate(report.learning_rate);
+    optimizer_->zero_grad();
+    for (std::size_t pass = 0; pass < passes_; ++pass) {
+      report.loss += backward(static_cast<std::size_t>(index), pass) / static_cast<double>(passes_);
+    }
+    optimizer_->synchronize();
+    if (options_.clip > 0) {
+      const at::NoGradGuard no_grad;
+      report.gradient_norm = clip_gradients(parameters_, options_.clip);
+    }
+    optimizer_->step();
+    const double waited = optimizer_->wait_seconds() - waited_before;
+    step_ms_.push_back(seconds_since(begin) * 1e3);
+    wait_ms_.push_back(waited * 1e3);
+    compute_ms_.push_back(step_ms_.back() - wait_ms_.back());
+    losses_.push_back(report.loss);
+    return report;
+  }
+
+  TrainingResult result() {
+    std::vector<double> values = losses_;
+    double total_ms = 0;
+    for (const double ms : step_ms_) total_ms += ms;
+    values.insert(values.end(), {total_ms, median(step_ms_), median(compute_ms_), median(wait_ms_)});
+    average_over_ranks(values, "training.losses_and_times");
+
+    TrainingResult result;
+    const auto steps = losses_.size();
+    result.losses.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(steps));
+    const auto samples =
+        static_cast<double>(steps * passes_ * static_cast<std::size_t>(options_.batch * size()));
+    result.samples_per_second = steps > 0 ? samples / (values[steps] / 1e3) : 0;
+    result.step_ms = values[steps + 1];
+    result.compute_ms = values[steps + 2];
+    result.wait_ms = values[steps + 3];
+    return result;
+  }
+
+ private:
+  // Adds the gradients of one batch; returns its loss.
+  double backward(std::size_t step, std::size_t pass) {
+    const auto me = static_cast<std::size_t>(rank());
+    const PaddedBatch batch =
+        pad(windows_, order_.batch(step, pass, me), static_cast<std::int32_t>(model_.config().pad_token_id));
+    // Dropout: other numbers for every rank and pass, the same ones in every run.
+    at::manual_seed(mix(mix(options_.seed, me), step * passes_ + pass));
+    at::Tensor loss = answer_loss(model_.forward(to_input(batch)), batch);
+    const double value = loss.item<double>();
+    // The distributed optimizer takes the mean over passes; a plain one adds them up.
+    if (!options_.synchronize && passes_ > 1) loss = loss / static_cast<double>(passes_);
+    loss.backward();
+    return value;
+  }
+
+  BertForQuestionAnswering& model_;
+  std::span<const Feature> windows_;
+  const TrainOptions& options_;
+  std::size_t passes_;
+  TrainingOrder order_;
+  std::unique_ptr<StepOptimizer> optimizer_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<double> losses_;
+  std::vector<double> step_ms_;
+  std::vector<double> compute_ms_;
+  std::vector<double> wait_ms_;
+};
+
+}  // namespace
+
+TrainingResult train(BertForQuestionAnswering& model, std::span<const Feature> windows,
+                     const TrainOptions& options, const StepListener& listener) {
+  model.train();
+  Loop loop(model, windows, options);
+  for (std::int64_t step = 0; step < options.steps; ++step) listener(loop.step(step));
+  return loop.result();
+}
+
+void check_equal_on_all_ranks(std::uint64_t hash) {
+  auto value = static_cast<std::int64_t>(hash);
+  const at::Tensor mine = at::from_blob(&value, {1}, at::TensorOptions().dtype(at::kLong));
+  const at::Tensor all = allgather(mine, "training.parameters_hash").contiguous();
+  const auto* hashes = all.const_data_ptr<std::int64_t>();
+  std::string different;
+  for (std::int64_t other = 1; other < all.size(0); ++other) {
+    if (hashes[other] == hashes[0]) continue;
+    different += fmt::format("{}{} ({:016x})", different.empty() ? "" : ", ", other,
+                             static_cast<std::uint64_t>(hashes[other]));
+  }
+  if (different.empty()) return;
+  throw std::runtime_error(
+      fmt::format("after training the parameters of rank 0 ({:016x}) differ from those of rank {}",
+                  static_cast<std::uint64_t>(hashes[0]), different));
+}
+
+}  // namespace rueda::examples

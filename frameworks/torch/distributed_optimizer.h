@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any LibTorch optimizer, made to step on gradients that are reduced over all ranks.
+#pragma once
+
+#include <c10/core/GradMode.h>
+#include <torch/optim/optimizer.h>
+
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "frameworks/torch/gradient_reducer.h"
+
+namespace torch::optim {
+class LBFGS;
+}  // namespace torch::optim
+
+namespace rueda {
+
+// All parameters of an optimizer's groups, in order.
+inline std::vector<at::Tensor> parameters_of(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : groups)
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  return parameters;
+}
+
+inline std::size_t parameter_count(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  std::size_t count = 0;
+  for (const auto& group : groups) count += group.params().size();
+  return count;
+}
+
+// Purpose: `Opt` (torch::optim::SGD, AdamW, ...) whose step() first waits for the gradients of all ranks. It
+// is an Opt: schedulers, torch::save and torch::load, and code that takes an Optimizer& go on working. Used
+// by one thread; made by all ranks in one order (GradientReducer).
+template <class Opt>
+class DistributedOptimizer : public Opt {
+  static_assert(
+      !std::is_same_v<Opt, torch::optim::LBFGS>,
+      "LBFGS evaluates its closure several times in one step, which ranks would do a different number of "
+      "times. Use GradientReducer inside a closure instead.");
+
+ public:
+  using LossClosure = torch::optim::Optimizer::LossClosure;
+
+  // `options` are Opt's own, such as torch::optim::AdamWOptions.
+  template <class Options>
+  DistributedOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, Options options,
+                       const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
+      : Opt(std::move(groups), std::move(options)),
+        reducer_(parameters_of(this->param_groups()), distributed, runtime) {}
+  template <class Options>
+  DistributedOptimizer(std::vector<at::Tensor> parameters, Options options,
+                       const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
+      : Opt(std::move(parameters), std::move(options)),
+        reducer_(parameters_of(this->param_groups()), distributed, runtime) {}
+
+  // Waits for all reductions of this step: afterwards .grad holds the reduced gradients (clip here); step()
+  // knows.
+  void synchronize() { reducer_.synchronize(); }
+  // While the result lives, step() does not synchronize.
+  [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+
+  // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step.
+  at::Tensor step(LossClosure closure = nullptr) override {
+    reducer_.check_parameter_count(parameter_count(this->param_groups()));
+    at::Tensor loss;
+    if (closure) {
+      at::AutoGradMode gradients_on(true);
+      loss = closure();
+    }
+    reducer_.before_step();
+    Opt::step(nullptr);
+    return loss;
+  }
+
+  // Hides Optimizer::zero_grad, which is not virtual, to refuse while gradients are being reduced.
+  void zero_grad(bool set_to_none = true) {
+    reducer_.before_zero_grad();
+    Opt::zero_grad(set_to_none);
+  }
+
+  // Time that this optimizer's caller has spent waiting in synchronize(), in seconds, total.
+  double wait_seconds() const { return reducer_.wait_seconds(); }
+
+ private:
+  GradientReducer reducer_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How gradients are reduced.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace rueda {
+
+// A plain value, equal on every rank (names too).
+struct DistributedOptions {
+  std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
+  ReduceOp op = ReduceOp::average;                                   // or sum
+  int backward_passes_per_step =
+      1;                // gradients add up over n backward passes, are averaged over them, reduced once
+  bool overlap = true;  // false: reductions are submitted in synchronize() only
+};
+
+}  // namespace rueda

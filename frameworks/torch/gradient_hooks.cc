@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_hooks.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+namespace rueda {
+namespace {
+
+namespace autograd = torch::autograd;
+
+// Purpose: calls the listener before a gradient changes. Owned by the accumulation node.
+class BeforeHook final : public autograd::FunctionPreHook {
+ public:
+  BeforeHook(GradientListener& listener, std::size_t index) : listener_(listener), index_(index) {}
+  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+    listener_.before_accumulation(index_);
+    return gradients;
+  }
+
+ private:
+  GradientListener& listener_;
+  std::size_t index_;
+};
+
+// Purpose: calls the listener after a gradient has changed. Owned by the accumulation node.
+class AfterHook final : public autograd::FunctionPostHook {
+ public:
+  AfterHook(GradientListener& listener, std::size_t index) : listener_(listener), index_(index) {}
+  autograd::variable_list operator()(const autograd::variable_list& outputs,
+                                     const autograd::variable_list&) override {
+    listener_.after_accumulation(index_);
+    return outputs;
+  }
+
+ private:
+  GradientListener& listener_;
+  std::size_t index_;
+};
+
+}  // namespace
+
+GradientHooks::GradientHooks(GradientListener& listener, std::vector<at::Tensor> parameters)
+    : listener_(listener) {
+  attachments_.reserve(parameters.size());
+  for (at::Tensor& parameter : parameters) attachments_.emplace_back().parameter = std::move(parameter);
+  refresh();
+}
+
+GradientHooks::~GradientHooks() {
+  for (Attachment& attachment : attachments_) detach(attachment);
+}
+
+std::size_t GradientHooks::refresh() {
+  std::size_t replaced = 0;
+  for (std::size_t index = 0; index < attachments_.size(); ++index) {
+    Attachment& attachment = attachments_[index];
+    if (!attachment.parameter.requires_grad()) continue;
+    if (attachment.node) {
+      if (autograd::impl::try_get_grad_accumulator(attachment.parameter) == attachment.node) continue;
+      detach(attachment);
+      ++replaced;
+    }
+    attach(index);
+  }
+  return replaced;
+}
+
+void GradientHooks::attach(std::size_t index) {
+  Attachment& attachment = attachments_[index];
+  attachment.node = autograd::impl::grad_accumulator(attachment.parameter);
+  auto before = std::make_unique<BeforeHook>(listener_, index);
+  attachment.before = before.get();
+  attachment.node->add_pre_hook(std::move(before));
+  attachment.after = attachment.node->add_post_hook(std::make_unique<AfterHook>(listener_, index));
+}
+
+void GradientHooks::detach(Attachment& attachment) {
+  if (!attachment.node) return;
+  std::erase_if(attachment.node->pre_hooks(),
+                [&](const auto& hook) { return hook.get() == attachment.before; });
+  attachment.node->del_post_hook(attachment.after);
+  attachment.node.reset();
+}
+
+int current_backward_pass() { return autograd::get_current_graph_task_id(); }
+
+void at_end_of_backward_pass(std::function<void()> action) {
+  autograd::Engine::get_default_engine().queue_callback(std::move(action));
+}
+
+}  // namespace rueda

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where autograd tells that a parameter's gradient is there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace torch::autograd {
+struct Node;
+}  // namespace torch::autograd
+
+namespace rueda {
+
+// What the hooks call, on whatever thread runs the backward pass. An exception comes out of backward().
+class GradientListener {
+ public:
+  virtual ~GradientListener() = default;
+  virtual void before_accumulation(
+      std::size_t index) = 0;  // parameter `index` is about to change its gradient
+  virtual void after_accumulation(std::size_t index) = 0;  // it has changed it
+};
+
+// Purpose: hooks on the gradient accumulation of a list of parameters. Autograd keeps an accumulation node
+// only while a graph uses it, so the nodes are kept here. Made, refreshed and destroyed by the thread that
+// owns the optimizer, never during a backward pass over these parameters. Removes its hooks when destroyed.
+class GradientHooks {
+ public:
+  GradientHooks(GradientListener& listener, std::vector<at::Tensor> parameters);
+  ~GradientHooks();
+  GradientHooks(const GradientHooks&) = delete;
+  GradientHooks& operator=(const GradientHooks&) = delete;
+
+  // Hooks parameters that have come to require a gradient, and those whose node autograd has replaced (a
+  // module converted to another dtype). Returns how many were replaced.
+  std::size_t refresh();
+
+ private:
+  struct Attachment {
+    at::Tensor parameter;
+    std::shared_ptr<torch::autograd::Node> node;
+    const void* before = nullptr;  // identifies the hook, to remove it
+    std::uintptr_t after = 0;
+  };
+  void attach(std::size_t index);
+  static void detach(Attachment& attachment);
+
+  GradientListener& listener_;
+  std::vector<Attachment> attachments_;
+};
+
+// In a hook: the number of the backward pass that called it, unique in the process.
+int current_backward_pass();
+// In a hook: have `action` run when that pass ends, before backward() returns. Not run when the pass fails.
+void at_end_of_backward_pass(std::function<void()> action);
+
+}  // namespace rueda

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_reducer.h"
+
+#include <fmt/format.h>
+
+#include "frameworks/torch/gradient_sync.h"
+
+namespace rueda {
+
+GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
+                                 Runtime& runtime)
+    : sync_(std::make_unique<GradientSync>(parameters, options, runtime)) {}
+
+GradientReducer::~GradientReducer() = default;
+
+void GradientReducer::synchronize() { sync_->synchronize(); }
+
+void GradientReducer::before_step() {
+  if (skips_ > 0) {
+    sync_->check_not_reducing("step() under skip_synchronize()");
+  } else {
+    sync_->synchronize();
+  }
+  sync_->begin_step();
+}
+
+void GradientReducer::before_zero_grad() {
+  sync_->check_not_reducing("zero_grad()");
+  sync_->begin_step();
+}
+
+void GradientReducer::check_parameter_count(std::size_t count) const {
+  if (count == sync_->given()) return;
+  throw InvalidArgument(Status::invalid_argument(fmt::format(
+      "rank {}: the distributed optimizer was made with {} parameters and has {} now. Give it all when it is "
+      "made, or make a new one.",
+      sync_->rank(), sync_->given(), count)));
+}
+
+double GradientReducer::wait_seconds() const { return sync_->wait_seconds(); }
+
+}  // namespace rueda

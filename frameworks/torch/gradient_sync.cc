@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_sync.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/rueda.h"
+#include "frameworks/torch/agreement.h"
+#include "frameworks/torch/tensor_adapter.h"
+
+namespace rueda {
+namespace {
+
+using Identity = const void*;  // two at::Tensor that are one parameter have one
+
+Identity identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+
+[[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
+
+const DistributedOptions& checked(const DistributedOptions& options, Rank rank) {
+  if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
+    refuse(fmt::format("rank {}: gradients cannot be reduced by {}; choose average or sum", rank,
+                       to_string(options.op)));
+  }
+  if (options.backward_passes_per_step < 1) {
+    refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank,
+                       options.backward_passes_per_step));
+  }
+  return options;
+}
+
+std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& parameters) {
+  std::set<Identity> seen;
+  std::vector<at::Tensor> unique;
+  for (const at::Tensor& parameter : parameters) {
+    if (seen.insert(identity(parameter)).second) unique.push_back(parameter);
+  }
+  return unique;
+}
+
+// The name of each parameter: as given, else "parameter.<index>". Of two names for one tensor the first
+// counts.
+std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
+                                  const DistributedOptions& options, Rank rank) {
+  std::unordered_map<Identity, std::size_t> index_of;
+  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
+  std::vector<std::string> names(parameters.size());
+  std::set<std::string> used;
+  for (const auto& [name, tensor] : options.named_parameters) {
+    const auto found = index_of.find(identity(tensor));
+    if (found == index_of.end()) {
+      refuse(fmt::format(
+          "rank {}: named_parameters has '{}', which is no parameter of this optimizer; name only those "
+          "that it was given",
+          rank, name));
+    }
+    if (name.empty() || !used.insert(name).second) {
+      refuse(
+          fmt::format("rank {}: named_parameters has the name '{}' {}; give each parameter a name of its own",
+                      rank, name, name.empty() ? "of no letters" : "twice"));
+    }
+    if (names[found->second].empty()) names[found->second] = name;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].empty()) continue;
+    names[i] = fmt::format("parameter.{}", i);
+    if (!used.insert(names[i]).second) {
+      refuse(fmt::format(
+          "rank {}: named_parameters gives the name '{}' to another parameter than that position; "
+          "choose another",
+          rank, names[i]));
+    }
+  }
+  return names;
+}
+
+Runtime* unless_default(Runtime& runtime) {
+  return is_initialized() && &runtime == &default_runtime() ? nullptr : &runtime;
+}
+
+// A gradient as memory that can be reduced in place: dense, every element for itself.
+at::Tensor reducible(const at::Tensor& gradient) {
+  if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
+  if (gradient.layout() != at::kStrided) return gradient.to_dense();
+  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes) return gradient.contiguous();
+  return gradient;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i]);
+  }
+  return names.size() <= kShown ? text : fmt::format("{} and {} more", text, names.size() - kShown);
+}
+
+}  // namespace
+
+GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
+                           Runtime& runtime)
+    : op_(checked(options, runtime.topology().rank).op),
+      passes_per_step_(options.backward_passes_per_step),
+      overlap_(options.overlap),
+      runtime_(unless_default(runtime)),
+      given_(parameters.size()) {
+  const std::vector<at::Tensor> unique = without_repetitions(parameters);
+  std::vector<std::string> names = names_of(unique, options, rank());
+  std::vector<std::string> lines{
+      fmt::format("op {} and backward_passes_per_step {}", to_string(op_), passes_per_step_)};
+  for (std::size_t i = 0; i < unique.size(); ++i) {
+    const ConstTensorView view = read_view(unique[i], names[i]);
+    if (!unique[i].is_leaf()) {
+      refuse(fmt::format(
+          "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",
+          rank(), names[i]));
+    }
+    lines.push_back(fmt::format("'{}' {} {}", names[i], to_string(view.dtype), to_string(view.shape)));
+    parameters_.push_back({unique[i], std::move(names[i])});
+  }
+  scope_ = runtime.next_name("gradient");
+  check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
+  hooks_.emplace(static_cast<GradientListener&>(*this), unique);
+}
+
+void GradientSync::before_accumulation(std::size_t index) {
+  std::lock_guard lock(mutex_);
+  if (reduced_) reset();
+  const Parameter& parameter = parameters_[index];
+  if (!parameter.complete) return;
+  refuse(fmt::format(
+      "rank {}: parameter '{}' receives a gradient in a backward pass after the last of its step "
+      "(backward_passes_per_step is {}). Call step() first, or raise backward_passes_per_step to the number "
+      "of backward "
+      "passes per step; with checkpointing, use the non-reentrant kind, which runs one backward pass.",
+      rank(), parameter.name, passes_per_step_));
+}
+
+void GradientSync::after_accumulation(std::size_t index) {
+  std::lock_guard lock(mutex_);
+  if (const int pass = current_backward_pass(); running_.insert(pass).second) {
+    at_end_of_backward_pass([this, pass] { count_pass(pass); });
+  }
+  Parameter& parameter = parameters_[index];
+  const bool last_pass = passes_ + 1 >= passes_per_step_;
+  if (!last_pass || !parameter.tensor.grad().defined()) return;
+  parameter.complete = true;
+  if (overlap_) submit_gradient(parameter, 1.0);
+}
+
+void GradientSync::count_pass(int pass) {
+  std::lock_guard lock(mutex_);
+  if (running_.erase(pass) != 0) ++passes_;
+}
+
+void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
+  auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
+  Submission submission =
+      submission_for(Operation::allreduce, fmt::format("{}.{}", scope_, parameter.name), tensors);
+  submission.request.reduce_op = op_;
+  submission.request.postscale_factor = 1.0 / passes_per_step_;
+  parameter.handle = runtime().submit(std::move(submission));
+  parameter.submitted = true;
+  mark_changed(gradient);
+  parameter.reducing = std::move(gradient);
+}
+
+// In place on the parameter's gradient, which is multiplied by `factor` before.
+void GradientSync::submit_gradient(Parameter& parameter, double factor) {
+  at::NoGradGuard no_grad;
+  at::Tensor gradient = reducible(parameter.tensor.grad());
+  if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
+  if (factor != 1.0) gradient.mul_(factor);
+  submit(parameter, std::move(gradient));
+}
+
+void GradientSync::submit_rest() {
+  const double factor = correction();
+  for (Parameter& parameter : parameters_) {
+    if (!parameter.submitted && parameter.tensor.grad().defined()) submit_gradient(parameter, factor);
+  }
+}
+
+// holders[i] = how many ranks have a gradient of parameter i; at least one where that cannot be told.
+Status GradientSync::reduce_presence(std::vector<float>& holders) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) holders[i] = parameters_[i].submitted ? 1.0F : 0.0F;
+  const TensorView flags = view(holders);
+  Status status =
+      allreduce_async(scope_ + ".presence", flags, flags, {ReduceOp::sum}, runtime()).wait_status();
+  if (!status.ok()) std::fill(holders.begin(), holders.end(), 1.0F);
+  return status;
+}
+
+// Zeros, where another rank has a gradient and this one has none.
+void GradientSync::submit_missing(const std::vector<float>& holders) {
+  at::NoGradGuard no_grad;
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    if (parameter.submitted || holders[i] == 0.0F) continue;
+    submit(parameter, at::zeros_like(parameter.tensor));
+    if (parameter.tensor.requires_grad() && !std::exchange(parameter.warned, true))
+      missing.push_back(parameter.name);
+  }
+  if (missing.empty()) return;
+  log(LogLevel::warning,
+      "rank {}: no gradient here, but on other ranks, for {}; it counts as zero. Expected when ranks take "
+      "different ways "
+      "through the model; each parameter is told once.",
+      rank(), listed(missing));
+}
+
+// Waits for all. Returns the first failure, in words that name the parameter.
+Status GradientSync::finish(Status failure) {
+  for (Parameter& parameter : parameters_) {
+    if (!parameter.submitted) continue;
+    const Status status = parameter.handle.wait_status();
+    if (!status.ok()) {
+      if (failure.ok())
+        failure = {status.code,
+                   fmt::format("gradient of parameter '{}': {}", parameter.name, status.message)};
+    } else if (!parameter.tensor.grad().is_same(parameter.reducing)) {
+      parameter.tensor.mutable_grad() = parameter.reducing;
+    }
+  }
+  return failure;
+}
+
+void GradientSync::synchronize() {
+  std::lock_guard lock(mutex_);
+  if (reduced_) return;
+  const auto begin = std::chrono::steady_clock::now();
+  Status failure;
+  try {
+    hooks_lost_ |= hooks_->refresh() > 0;
+    warn_if_early();
+    submit_rest();
+    std::vector<float> holders(parameters_.size());
+    failure = reduce_presence(holders);
+    submit_missing(holders);
+    failure = finish(std::move(failure));
+  } catch (...) {
+    reset();
+    throw;
+  }
+  wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  reset();
+  reduced_ = failure.ok();
+  throw_if_error(failure);
+}
+
+void GradientSync::begin_step() {
+  std::lock_guard lock(mutex_);
+  reset();
+  hooks_->refresh();
+}
+
+void GradientSync::check_not_reducing(const char* action) const {
+  std::lock_guard lock(mutex_);
+  const auto busy = std::ranges::find_if(parameters_, &Parameter::submitted);
+  if (busy == parameters_.end()) return;
+  refuse(
+      fmt::format("rank {}: {} while gradients are being reduced (parameter '{}' is the first). Call step() "
+                  "or synchronize() before; "
+                  "for a backward pass whose gradients this optimizer shall not see, switch off "
+                  "requires_grad of its parameters "
+                  "during that pass.",
+                  rank(), action, busy->name));
+}
+
+double GradientSync::wait_seconds() const {
+  std::lock_guard lock(mutex_);
+  return wait_seconds_;
+}
+
+void GradientSync::reset() {
+  for (Parameter& parameter : parameters_) {
+    parameter.complete = parameter.submitted = false;
+    parameter.handle = {};
+    parameter.reducing.reset();
+  }
+  reduced_ = false;
+  passes_ = 0;
+  running_.clear();
+  hooks_lost_ = false;
+}
+
+// Every rank divides by passes_per_step_; what makes that the number of passes that this rank has done.
+// Without a counted pass the gradients come from elsewhere: set by hand, or by passes whose hooks were lost.
+double GradientSync::correction() const {
+  const int passes = passes_ > 0 ? passes_ : (hooks_lost_ ? passes_per_step_ : 1);
+  return passes < passes_per_step_ ? static_cast<double>(passes_per_step_) / passes : 1.0;
+}
+
+void GradientSync::warn_if_early() {
+  if (hooks_lost_ && passes_per_step_ > 1) {
+    log(LogLevel::warning,
+        "rank {}: parameters changed their type after the optimizer was made, so backward passes went "
+        "uncounted; taking "
+        "them for {}. Convert the model before making the optimizer.",
+        rank(), passes_per_step_);
+  } else if (passes_ > 0 && passes_ < passes_per_step_ && !std::exchange(early_warned_, true)) {
+    log(LogLevel::warning,
+        "rank {}: step() after {} of {} backward passes (backward_passes_per_step); gradients are averaged "
+        "over {}. Told "
+        "once.",
+        rank(), passes_, passes_per_step_, passes_);
+  }
+}
+
+Runtime& GradientSync::runtime() const { return runtime_ != nullptr ? *runtime_ : default_runtime(); }
+
+}  // namespace rueda

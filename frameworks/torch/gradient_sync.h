@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a gradient that autograd has finished to the same gradient reduced over all ranks.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/engine/runtime.h"
+#include "frameworks/torch/distributed_options.h"
+#include "frameworks/torch/gradient_hooks.h"
+
+namespace rueda {
+
+// Purpose: the steps of one list of parameters: counts backward passes, submits gradients, waits, and puts
+// results where no gradient was. Guarded by its mutex: hooks come on the threads that run backward passes and
+// only submit; all else on the thread that steps. Belongs to a GradientReducer; hooks and callbacks of
+// running passes point to it, so it stays where it is and outlives them.
+//
+// A step:  collecting --synchronize()--> reduced --step(), zero_grad() or the next backward()--> collecting
+class GradientSync final : private GradientListener {
+ public:
+  // Collective: every rank makes it with the same parameters and options; Mismatch if they are not the same.
+  GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
+               Runtime& runtime);
+
+  // Waits until every gradient is reduced; nothing to do when it is already. After an error the next step
+  // works.
+  void synchronize();
+  // The step is over: gradients that come now belong to the next.
+  void begin_step();
+  // Throws InvalidArgument when gradients are being reduced: `action` (say, "zero_grad()") would change them
+  // meanwhile.
+  void check_not_reducing(const char* action) const;
+
+  std::size_t given() const { return given_; }  // parameters, repetitions counted
+  double wait_seconds() const;
+  Rank rank() const { return runtime().topology().rank; }
+
+ private:
+  struct Parameter {
+    at::Tensor tensor;
+    std::string name;
+    bool warned = false;     // of a missing gradient
+    bool complete = false;   // the last gradient of this step has come
+    bool submitted = false;  // a reduction was started in this step
+    Handle handle{};
+    at::Tensor reducing{};  // the memory that the reduction works on
+  };
+
+  void before_accumulation(std::size_t index) override;
+  void after_accumulation(std::size_t index) override;
+  void count_pass(int pass);
+
+  void submit(Parameter& parameter, at::Tensor gradient);
+  void submit_gradient(Parameter& parameter, double factor);
+  void submit_rest();
+  Status reduce_presence(std::vector<float>& holders);
+  void submit_missing(const std::vector<float>& holders);
+  Status finish(Status failure);
+  void reset();
+  double correction() const;
+  void warn_if_early();
+  Runtime& runtime() const;
+
+  mutable std::mutex mutex_;  // guards all below
+  const ReduceOp op_;
+  const int passes_per_step_;
+  const bool overlap_;
+  Runtime* const runtime_;  // null: whichever is the default
+  std::string scope_;       // what names of operations begin with
+  const std::size_t given_;
+  std::vector<Parameter> parameters_;
+  bool reduced_ = false;
+  int passes_ = 0;           // backward passes that have ended in this step
+  std::set<int> running_;    // passes that have not
+  bool hooks_lost_ = false;  // in this step passes may have gone uncounted
+  bool early_warned_ = false;
+  double wait_seconds_ = 0.0;
+  std::optional<GradientHooks> hooks_;  // last: it calls back
+};
+
+}  // namespace rueda

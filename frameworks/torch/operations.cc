@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/operations.h"
+
+#include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "frameworks/torch/tensor_adapter.h"
+
+namespace rueda {
+namespace {
+
+using Tensors = std::shared_ptr<OperationTensors>;
+
+// Where an operation that finds its own size, or none of ours, puts its result.
+Tensors reads(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, at::Tensor()); }
+
+Tensors in_place(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, tensor); }
+
+Tensors into_new(const at::Tensor& tensor, const std::string& name) {
+  read_view(tensor, name);  // refuses what cannot be allocated either
+  at::NoGradGuard no_grad;
+  at::Tensor output = at::empty_like(tensor);
+  return std::make_shared<OperationTensors>(tensor, std::move(output));
+}
+
+TensorHandle submit(Runtime& runtime, Submission submission, Tensors tensors) {
+  Handle handle = runtime.submit(std::move(submission));
+  if (tensors->output.defined() && tensors->output.is_same(tensors->input)) mark_changed(tensors->output);
+  return {std::move(handle), std::move(tensors)};
+}
+
+TensorHandle submit_reduction(Runtime& runtime, Operation operation, std::string name,
+                              const Reduction& reduction, Tensors tensors) {
+  Submission submission = submission_for(operation, std::move(name), tensors);
+  submission.request.reduce_op = reduction.op;
+  submission.request.prescale_factor = reduction.prescale_factor;
+  submission.request.postscale_factor = reduction.postscale_factor;
+  return submit(runtime, std::move(submission), std::move(tensors));
+}
+
+TensorHandle submit_broadcast(Runtime& runtime, std::string name, Rank root, Tensors tensors) {
+  Submission submission = submission_for(Operation::broadcast, std::move(name), tensors);
+  submission.request.root = root;
+  return submit(runtime, std::move(submission), std::move(tensors));
+}
+
+}  // namespace
+
+at::Tensor TensorHandle::wait() const {
+  handle_.wait();
+  return tensors_->output;
+}
+
+TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction,
+                             Runtime& runtime) {
+  Tensors tensors = into_new(tensor, name);
+  return submit_reduction(runtime, Operation::allreduce, std::move(name), reduction, std::move(tensors));
+}
+
+at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction, Runtime& runtime) {
+  return allreduce_async(tensor, std::move(name), reduction, runtime).wait();
+}
+
+TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction,
+                              Runtime& runtime) {
+  return submit_reduction(runtime, Operation::allreduce, std::move(name), reduction, in_place(tensor));
+}
+
+void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction, Runtime& runtime) {
+  allreduce_async_(tensor, std::move(name), reduction, runtime).wait();
+}
+
+TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Runtime& runtime) {
+  Tensors tensors = reads(tensor);
+  return submit(runtime, submission_for(Operation::allgather, std::move(name), tensors), tensors);
+}
+
+at::Tensor allgather(const at::Tensor& tensor, std::string name, Runtime& runtime) {
+  return allgather_async(tensor, std::move(name), runtime).wait();
+}
+
+TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
+  Tensors tensors = into_new(tensor, name);
+  return submit_broadcast(runtime, std::move(name), root, std::move(tensors));
+}
+
+at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
+  return broadcast_async(tensor, root, std::move(name), runtime).wait();
+}
+
+TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
+  return submit_broadcast(runtime, std::move(name), root, in_place(tensor));
+}
+
+void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
+  broadcast_async_(tensor, root, std::move(name), runtime).wait();
+}
+
+TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
+                            Runtime& runtime) {
+  Tensors tensors = reads(tensor);
+  Submission submission = submission_for(Operation::alltoall, std::move(name), tensors);
+  submission.splits = std::move(splits);
+  return submit(runtime, std::move(submission), std::move(tensors));
+}
+
+AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
+                        Runtime& runtime) {
+  const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), runtime);
+  at::Tensor output = handle.wait();
+  return {std::move(output), handle.received_splits()};
+}
+
+TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction,
+                                 Runtime& runtime) {
+  return submit_reduction(runtime, Operation::reducescatter, std::move(name), reduction, reads(tensor));
+}
+
+at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction, Runtime& runtime) {
+  return reducescatter_async(tensor, std::move(name), reduction, runtime).wait();
+}
+
+void barrier(Runtime& runtime) { barrier_async(runtime).wait(); }
+
+}  // namespace rueda

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collective operations on LibTorch tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/rueda.h"
+
+namespace rueda {
+
+struct OperationTensors;
+
+// Purpose: a submitted operation and the tensor it makes. Copyable; any thread may wait, many at once. May be
+// dropped: the operation runs to its end and keeps its tensors for that long.
+class TensorHandle {
+ public:
+  TensorHandle(Handle handle, std::shared_ptr<OperationTensors> tensors)
+      : handle_(std::move(handle)), tensors_(std::move(tensors)) {}
+
+  bool done() const { return handle_.done(); }
+  // The result, when the operation has completed; throws as Handle::wait.
+  at::Tensor wait() const;
+  // After wait() of an alltoall: how many rows came from each rank.
+  const std::vector<std::int64_t>& received_splits() const { return handle_.received_splits(); }
+
+ private:
+  Handle handle_;
+  std::shared_ptr<OperationTensors> tensors_;
+};
+
+// The operations of core/rueda.h. `name` pairs the ranks' calls. Any strides will do, and ranks may differ in
+// them. No operation is differentiable. A trailing underscore: the result replaces the tensor's values. Each
+// throws InvalidArgument for a tensor that Rueda cannot move (tensor_adapter.h).
+
+// The reduction over all ranks, laid out as `tensor` is.
+TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},
+                             Runtime& runtime = default_runtime());
+at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction = {},
+                     Runtime& runtime = default_runtime());
+TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction = {},
+                              Runtime& runtime = default_runtime());
+void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction = {},
+                Runtime& runtime = default_runtime());
+
+// The ranks' tensors one after another along the first dimension, in which they may differ.
+TensorHandle allgather_async(const at::Tensor& tensor, std::string name,
+                             Runtime& runtime = default_runtime());
+at::Tensor allgather(const at::Tensor& tensor, std::string name, Runtime& runtime = default_runtime());
+
+// Rank root's tensor. Every rank gives one of the same shape and dtype.
+TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name,
+                             Runtime& runtime = default_runtime());
+at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name,
+                     Runtime& runtime = default_runtime());
+TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name,
+                              Runtime& runtime = default_runtime());
+void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime = default_runtime());
+
+// Rows of `tensor` go to rank 0, 1, ... in the numbers that `splits` gives (empty: equally).
+struct AlltoallResult {
+  at::Tensor output;                          // the rows that came, in rank order
+  std::vector<std::int64_t> received_splits;  // how many came from each rank
+};
+TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
+                            Runtime& runtime = default_runtime());
+AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
+                        Runtime& runtime = default_runtime());
+
+// This rank's share of the rows of the reduction; the first ranks get the remainder.
+TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},
+                                 Runtime& runtime = default_runtime());
+at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction = {},
+                         Runtime& runtime = default_runtime());
+
+// Returns when every rank has called it.
+void barrier(Runtime& runtime = default_runtime());
+
+}  // namespace rueda

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same start on every rank: parameters, buffers and optimizer state of one rank, given to all.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/rueda.h"
+
+namespace torch {
+template <typename Key, typename Value>
+class OrderedDict;
+namespace optim {
+class Optimizer;
+}  // namespace optim
+}  // namespace torch
+
+namespace rueda {
+
+// Every tensor (parameter or buffer) gets rank root's values, in place. Collective. When the ranks' names,
+// types or shapes differ, every rank throws Mismatch, in the same words, and no tensor has changed.
+void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root,
+                          Runtime& runtime = default_runtime());
+// For module->named_parameters() and module->named_buffers().
+void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& named, Rank root,
+                          Runtime& runtime = default_runtime());
+
+// Every rank's optimizer gets the state of rank root's, and its options (such as a learning rate that a
+// scheduler has changed). Collective; the optimizers have equally many groups and parameters, else every rank
+// throws Mismatch. States that are empty, on the root or elsewhere, are fine.
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root,
+                               Runtime& runtime = default_runtime());
+
+}  // namespace rueda

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole of Rueda for LibTorch programs: one include.
+#pragma once
+
+#include "core/rueda.h"                              // IWYU pragma: export
+#include "frameworks/torch/distributed_optimizer.h"  // IWYU pragma: export
+#include "frameworks/torch/gradient_reducer.h"       // IWYU pragma: export
+#include "frameworks/torch/operations.h"             // IWYU pragma: export
+#include "frameworks/torch/parameters.h"             // IWYU pragma: export
+#include "ops/init.h"                                // IWYU pragma: export

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between LibTorch's tensors and the core's views of memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+#include "core/base/tensor_view.h"
+#include "core/engine/submission.h"
+
+namespace rueda {
+
+// The core's type for elements of `type`. Throws InvalidArgument naming `name`, the type and what to convert
+// to.
+DataType data_type_for(at::ScalarType type, const std::string& name);
+at::ScalarType scalar_type_for(DataType dtype);
+
+// The tensor's memory with its shape and strides; the caller keeps the tensor alive. Throws InvalidArgument,
+// naming `name` and the remedy, for a tensor that is undefined, sparse, elsewhere than in host memory or of a
+// type that Rueda does not move; write_view also for one whose elements share memory (expand).
+ConstTensorView read_view(const at::Tensor& tensor, const std::string& name);
+TensorView write_view(const at::Tensor& tensor, const std::string& name);
+
+// Purpose: the tensors of one operation. Shared by its Submission, which keeps it alive while the coordinator
+// works on the memory, and by whoever waits. `output` of an operation that finds its own size is written by
+// the coordinator before the Handle is done, and read after.
+struct OperationTensors {
+  at::Tensor input;
+  at::Tensor output;
+};
+
+// A submission that reads `tensors->input` and owns `tensors`. With an output it writes there (the same
+// tensor: in place); without one it allocates `tensors->output` when the size is known.
+Submission submission_for(Operation operation, std::string name,
+                          const std::shared_ptr<OperationTensors>& tensors);
+
+// Tells autograd that memory of `tensor` is about to change, so that a backward which saved it refuses to
+// run.
+void mark_changed(const at::Tensor& tensor);
+
+}  // namespace rueda

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every header compiles alone. Those of torch and of backends whose vendor is not there are left out."""
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from sources import Problem, includes
+
+FOLDERS = ("core", "ops", "launcher")
+JOBS = 2
+
+
+def compile_alone(tree, path, compiler, folders):
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-", f"-I{tree.root}"]
+    command += [f"-I{folder}" for folder in folders]
+    done = subprocess.run(command, input=f'#include "{path}"\n', capture_output=True, text=True, timeout=120)
+    return path, done.stderr if done.returncode else ""
+
+
+def check_headers(tree, compiler, folders, missing_vendors):
+    """Problems, and at the end the number of headers tried."""
+    paths = [path for path, text in tree.cpp(*FOLDERS) if path.endswith(".h")
+             and not any(target in missing_vendors for _, target, _ in includes(text))]
+    with ThreadPoolExecutor(JOBS) as pool:
+        for path, errors in pool.map(lambda path: compile_alone(tree, path, compiler, folders), paths):
+            if errors:
+                yield Problem(path, 1, "alone", "does not compile by itself:\n" + errors)
+    print(f"{len(paths)} headers compiled alone")

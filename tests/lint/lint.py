@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the project that no compiler knows: layers, include cycles, lengths, first lines, paths, names in documents.
+
+lint.py [--root DIR]                                      the rules
+lint.py [--root DIR] --headers [--compiler C] [--include DIR]...   every header compiles alone
+"""
+
+import argparse
+import itertools
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import headers
+import layers
+import lengths
+import texts
+from sources import Tree
+
+RULES = [layers.check_layers, layers.check_cycles, lengths.check_file_lengths, lengths.check_function_lengths,
+         texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
+         texts.check_life_of_a_tensor]
+
+
+def problems_of(tree):
+    return list(itertools.chain.from_iterable(rule(tree) for rule in RULES))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", default=Path(__file__).resolve().parents[2], help="default: this project")
+    parser.add_argument("--headers", action="store_true", help="compile every header alone")
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--include", action="append", default=[], help="another folder with headers")
+    arguments = parser.parse_args()
+    tree = Tree(arguments.root)
+    if not any(tree.cpp()):
+        sys.exit(f"lint: no C++ file below {arguments.root}")
+    if arguments.headers:
+        missing = [] if any((Path(folder) / "mpi.h").exists() for folder in arguments.include) else ["mpi.h"]
+        problems = list(headers.check_headers(tree, arguments.compiler, arguments.include, missing))
+    else:
+        problems = problems_of(tree)
+        print(f"{len(tree.files)} files, {len(RULES)} rules")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

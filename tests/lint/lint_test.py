@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule fires where it should, and only there, on small trees made for the purpose."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).parent))
+
+import headers
+import lengths
+import lint
+from sources import Tree
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+HEADER = SPDX + "#pragma once\n"
+
+
+class LintTest(unittest.TestCase):
+    def tree(self, **files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in files.items():
+            path = Path(folder.name) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return Tree(folder.name)
+
+    def rules_broken(self, files):
+        return [problem.rule for problem in lint.problems_of(self.tree(**files))]
+
+    def assert_includes(self, path, target, rule):
+        start = HEADER if path.endswith(".h") else SPDX
+        broken = self.rules_broken({path: start + f"#include {target}\n"})
+        self.assertEqual(broken, [rule] if rule else [], f"{path} includes {target}")
+
+    def test_layers(self):
+        for path, target, fine in [
+                ("core/base/a.h", '"core/base/b.h"', True), ("core/base/a.h", '"core/control/b.h"', False),
+                ("core/control/a.cc", '"core/base/b.h"', True), ("core/control/a.cc", '"core/engine/b.h"', False),
+                ("core/engine/a.h", '"core/observe/b.h"', True), ("core/observe/a.h", '"core/engine/b.h"', False),
+                ("core/engine/a.h", '"core/rueda.h"', False), ("core/rueda.h", '"core/engine/b.h"', True),
+                ("core/rueda.cc", '"ops/init.h"', False), ("ops/ring.h", '"core/engine/b.h"', True),
+                ("ops/ring.h", '"frameworks/torch/b.h"', False), ("ops/kernels/a.cc", '"ops/ring.h"', False),
+                ("frameworks/torch/a.cc", '"ops/init.h"', True), ("frameworks/torch/a.cc", '"examples/b.h"', False),
+                ("examples/1/a.cc", '"frameworks/torch/b.h"', True), ("launcher/a.cc", '"core/base/b.h"', True),
+                ("launcher/a.cc", '"core/engine/b.h"', False), ("tests/unit/a.cc", '"core/engine/b.h"', True)]:
+            self.assert_includes(path, target, None if fine else "layer")
+
+    def test_backends(self):
+        for path, target, fine in [
+                ("ops/mpi/a.cc", '"ops/mpi/b.h"', True), ("ops/mpi/a.cc", '"ops/local/b.h"', False),
+                ("ops/mpi/a.cc", '"ops/algorithms/b.h"', True), ("ops/nccl/a.cc", '"ops/cuda/b.h"', True),
+                ("ops/cuda/a.cc", '"ops/nccl/b.h"', False), ("ops/hierarchy/a.cc", '"ops/shm/b.h"', True),
+                ("ops/algorithms/a.cc", '"ops/mpi/b.h"', False), ("ops/link.h", '"ops/mpi/b.h"', False),
+                ("ops/defaults.cc", '"ops/mpi/b.h"', True)]:
+            self.assert_includes(path, target, None if fine else "backend")
+
+    def test_vendors(self):
+        for path, target, fine in [
+                ("ops/mpi/a.h", "<mpi.h>", True), ("ops/ring.cc", "<mpi.h>", False), ("core/base/a.cc", "<mpi.h>", False),
+                ("ops/nccl/a.cc", "<nccl.h>", True), ("ops/mpi/a.cc", "<nccl.h>", False),
+                ("ops/cuda/a.cc", "<cuda_runtime.h>", True), ("ops/shm/a.cc", "<cuda_runtime.h>", False),
+                ("frameworks/torch/a.cc", "<ATen/core/Tensor.h>", True), ("ops/a.cc", "<c10/core/Device.h>", False),
+                ("launcher/a.cc", "<torch/torch.h>", False), ("tests/unit/a.cc", "<torch/torch.h>", True)]:
+            self.assert_includes(path, target, None if fine else "vendor")
+
+    def test_cycles(self):
+        def include(target):
+            return HEADER + f'#include "{target}"\n'
+        two = {"core/base/a.h": include("core/base/b.h"), "core/base/b.h": include("core/base/a.h")}
+        self.assertEqual(self.rules_broken(two), ["cycle"])
+        self.assertEqual(self.rules_broken({"core/base/a.h": include("core/base/a.h")}), ["cycle"])
+        chain = {"core/base/a.h": include("core/base/b.h"), "core/base/b.h": include("core/base/c.h"),
+                 "core/base/c.h": HEADER, "core/base/a.cc": SPDX + '#include "core/base/a.h"\n#include "core/base/c.h"\n'}
+        self.assertEqual(self.rules_broken(chain), [])
+
+    def test_file_length(self):
+        self.assertEqual(self.rules_broken({"core/a.cc": SPDX + "\n" * 399}), [])
+        self.assertEqual(self.rules_broken({"core/a.cc": SPDX + "\n" * 400}), ["file length"])
+
+    def test_function_length(self):
+        one_line = ["void f(int a) {", "int A::f() const noexcept override {", "auto f() -> std::vector<int> {",
+                    "A::A(int a) : a_(a), b_{1}, c_(2) {", "A::A() : a_{0} {", "template <class T> T f(T t) {",
+                    "TEST(A, b) {", "bool operator()(int a) const {", "Type f(std::vector<int> a = {1, 2}) {"]
+        for before, head, after in [("", head, "") for head in one_line] + [
+                ("", "template <class T>\n  requires std::integral<T>\nT g(T t) {", ""), ("", "void f()\n{", ""),
+                ("namespace a::b {\nclass C : public D<int> {\n void f() { if (x) {} }\n", "~C() {", "};\n}\n")]:
+            around = head.count("\n") + 2
+            for body, broken in ((60 - around, []), (61 - around, ["function length"])):
+                text = SPDX + before + head + "\n" + "  x = {1, 2};\n" * body + "}\n" + after
+                self.assertEqual(self.rules_broken({"ops/a.cc": text}), broken, (head, body))
+
+    def test_what_is_no_function(self):
+        text = SPDX + "namespace a {\n" + "enum class E : int {\n" + "  a,\n" * 80 + "};\n" + "int t[] = {\n" + "  1,\n" * 80 + "};\n" + \
+            "struct S {\n" + "  int x = 1;  // {\n" * 80 + "};\n" + 'const char* s = "){";\n' + "}\n"
+        self.assertEqual(self.rules_broken({"ops/a.cc": text}), [])
+        self.assertEqual(list(lengths.functions(text)), [])
+
+    def test_python_function_length(self):
+        text = "# SPDX-License-Identifier: Apache-2.0\ndef f():\n" + "    pass\n" * 60
+        self.assertEqual(self.rules_broken({"tests/a.py": text}), ["function length"])
+
+    def test_first_lines(self):
+        self.assertEqual(self.rules_broken({"core/a.cc": "int x;\n"}), ["licence"])
+        self.assertEqual(self.rules_broken({"core/CMakeLists.txt": "project(x)\n"}), ["licence"])
+        self.assertEqual(self.rules_broken({"tool": "#!/bin/sh\necho\n"}), ["licence"])
+        self.assertEqual(self.rules_broken({"tool": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"}), [])
+        self.assertEqual(self.rules_broken({"README.md": "# words\n"}), [])
+
+    def test_guards_and_conditionals(self):
+        self.assertEqual(self.rules_broken({"core/a.h": SPDX}), ["guard"])
+        for line in ("#if X", "#ifdef X", "#  ifndef X"):
+            self.assertEqual(self.rules_broken({"core/a.cc": SPDX + line + "\n"}), ["conditional"])
+            self.assertEqual(self.rules_broken({"ops/a.cc": SPDX + line + "\n"}), [])
+        self.assertEqual(self.rules_broken({"core/a.cc": SPDX + "// no #if here\n"}), [])
+
+    def test_paths(self):
+        shared, work = "../" + "shared/data", "/" + "work/main"
+        for name in (shared, work):
+            self.assertEqual(self.rules_broken({"README.md": f"see {name}\n"}), ["path"])
+        self.assertEqual(self.rules_broken({".ci/run": f"#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n{shared}\n"}), [])
+        self.assertEqual(self.rules_broken({"README.md": "core/engine/" + "work/x and a/" + "work/b\n"}), [])
+
+    def test_life_of_a_tensor(self):
+        code = {"core/engine/a.h": HEADER + "class Coordinator {\n  void turn();\n};\n"}
+        words = "# core\n`Gone::before`\n## The life of a tensor\n1. `Coordinator::turn` of `Coordinator`{}\n## Else\n`Gone::after`\n"
+        self.assertEqual(self.rules_broken({**code, "core/README.md": words.format("")}), [])
+        for gone in ("`Coordinator::fly`", "`Pilot::turn`", "`Pilot`"):
+            self.assertEqual(self.rules_broken({**code, "core/README.md": words.format(", " + gone)}), ["life of a tensor"])
+
+    def test_headers_alone(self):
+        tree = self.tree(**{"core/good.h": HEADER + "#include <string>\ninline std::string f() { return {}; }\n",
+                            "core/bad.h": HEADER + "inline std::string f() { return {}; }\n",
+                            "ops/mpi/vendor.h": HEADER + "#include <mpi.h>\n"})
+        broken = [problem.path for problem in headers.check_headers(tree, "g++", [], ["mpi.h"])]
+        self.assertEqual(broken, ["core/bad.h"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ruedarun as users run it. The ranks are small shell commands; RUEDA_BIN names the folder of the programs."""
+
+import os
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+
+RUEDARUN = os.path.join(os.environ.get("RUEDA_BIN", "build/bin"), "ruedarun")
+SECONDS = 20
+
+
+class Job:
+    """A ruedarun in a process group of its own, ended with all that is in it."""
+
+    def __init__(self, *words, stdin=subprocess.DEVNULL, **settings):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("RUEDA_", "OMP_", "MPIR_", "FI_"))}
+        environment.update(settings)
+        self.process = subprocess.Popen([RUEDARUN, *words], stdin=stdin, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+
+    def end(self, given=None):
+        """Exit status, lines on stdout, text on stderr."""
+        try:
+            out, err = self.process.communicate(given, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            out, err = self.process.communicate()
+            pytest.fail(f"ruedarun did not end within {SECONDS} s; stdout: {out!r} stderr: {err!r}")
+        return self.process.returncode, out.splitlines(), err
+
+
+def run(*words, given=None, **settings):
+    return Job(*words, stdin=subprocess.PIPE if given is not None else subprocess.DEVNULL, **settings).end(given)
+
+
+def shell(ranks, script, *options, **settings):
+    return run(*options, "-np", str(ranks), "/bin/sh", "-c", script, **settings)
+
+
+def lives(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_lines_have_a_prefix_and_stay_whole():
+    status, out, err = shell(3, 'for i in 1 2 3; do printf "%s" "a$i"; sleep 0.02; echo " b"; done; echo oops >&2')
+    assert status == 0
+    for rank in range(3):
+        assert [line for line in out if line.startswith(f"[{rank}] ")] == [f"[{rank}] a{i} b" for i in (1, 2, 3)]
+    assert len(out) == 9
+    assert sorted(err.splitlines()) == [f"[{rank}] oops" for rank in range(3)]
+
+
+def test_a_last_line_without_an_end_and_long_lines_are_kept():
+    status, out, _ = shell(2, "head -c 300000 /dev/zero | tr '\\0' x; echo; printf tail")
+    assert status == 0
+    assert sorted(out) == sorted(f"[{rank}] {text}" for rank in (0, 1) for text in ("x" * 300000, "tail"))
+
+
+def test_nothing_is_lost_at_the_end():
+    status, out, _ = shell(2, "seq 1 20000")
+    assert status == 0
+    for rank in (0, 1):
+        lines = [line for line in out if line.startswith(f"[{rank}] ")]
+        assert lines == [f"[{rank}] {number}" for number in range(1, 20001)]
+
+
+def test_no_prefix_passes_output_on_as_it_is():
+    job = Job("--no-prefix", "-np", "1", "printf", "a\\nb")
+    assert job.process.communicate(timeout=SECONDS)[0] == "a\nb"
+
+
+def test_everything_after_the_program_belongs_to_it():
+    words = ["--help", "-np", "5", ":", "", "a b", "*", "\\", "--", "$HOME", "line\nend"]
+    status, out, _ = run("--no-prefix", "-np", "1", "printf", "<%s>", *words)
+    assert status == 0
+    assert "\n".join(out) == "".join(f"<{word}>" for word in words)
+
+
+def test_standard_input_goes_to_rank_0():
+    status, out, _ = run("-np", "3", "/bin/sh", "-c", 'echo "$RUEDA_RANK:$(cat)"', given="one two")
+    assert status == 0
+    assert sorted(out) == ["[0] 0:one two", "[1] 1:", "[2] 2:"]
+
+
+def test_more_input_than_any_buffer_holds():
+    status, out, _ = run("-np", "2", "/bin/sh", "-c", "sleep 0.3; wc -c", given="x" * 3_000_000)
+    assert status == 0
+    assert sorted(out) == ["[0] 3000000", "[1] 0"]
+
+
+def test_input_that_nobody_reads():
+    status, _, _ = run("-np", "2", "true", given="x" * 50_000)
+    assert status == 0
+
+
+def test_environment_of_the_ranks():
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+    script = "echo " + " ".join(f"$RUEDA_{name}" for name in names) + " $PMI_RANK $PMI_SIZE $MPIR_CVAR_CH4_NETMOD $FI_PROVIDER"
+    status, out, _ = shell(3, script)
+    assert status == 0
+    assert sorted(out) == [f"[{rank}] {rank} 3 {rank} 3 0 1 {rank} 3 ofi tcp" for rank in range(3)]
+    _, out, _ = shell(1, "echo $MPIR_CVAR_CH4_NETMOD $FI_PROVIDER", MPIR_CVAR_CH4_NETMOD="ucx", FI_PROVIDER="verbs")
+    assert out == ["[0] ucx verbs"]
+    _, out, _ = shell(1, "env | grep RUEDA_LAUNCH || echo none")
+    assert out == ["[0] none"]
+
+
+def test_threads_for_each_rank():
+    cores = len(os.sched_getaffinity(0))
+    for ranks in (1, 2, 2 * cores):
+        _, out, _ = shell(ranks, "echo $OMP_NUM_THREADS")
+        assert out and all(line.endswith(f"] {max(1, cores // ranks)}") for line in out)
+    _, out, _ = shell(1, "echo $OMP_NUM_THREADS", OMP_NUM_THREADS="7")
+    assert out == ["[0] 7"]
+
+
+def test_output_files(tmp_path):
+    status, out, _ = shell(2, "echo out$RUEDA_RANK; echo err$RUEDA_RANK >&2", "--output-filename", str(tmp_path / "logs"))
+    assert status == 0 and sorted(out) == ["[0] out0", "[1] out1"]
+    for rank in (0, 1):
+        assert (tmp_path / "logs" / f"rank.{rank}" / "stdout").read_text() == f"out{rank}\n"
+        assert (tmp_path / "logs" / f"rank.{rank}" / "stderr").read_text() == f"err{rank}\n"
+
+
+def test_the_status_of_the_failing_rank():
+    start = time.monotonic()
+    status, _, err = shell(3, "[ $RUEDA_RANK = 1 ] && exit 7; sleep 60")
+    assert status == 7 and "rank 1 ended with status 7" in err
+    assert time.monotonic() - start < 5
+
+
+def test_ranks_that_fail_together_all_speak():
+    start = time.monotonic()
+    status, _, err = shell(3, "sleep 0.$RUEDA_RANK; echo reason >&2; exit 3")
+    assert status == 3 and err.count("reason") == 3
+    assert time.monotonic() - start < 2, "nobody is left to wait for"
+
+
+def test_a_killed_rank_ends_the_job():
+    start = time.monotonic()
+    status, out, err = shell(3, "echo $$; [ $RUEDA_RANK = 2 ] && sleep 0.3 && kill -9 $$; sleep 60")
+    assert status == 128 + 9 and "rank 2 was killed by signal 9 (Killed)" in err
+    assert time.monotonic() - start < 5
+    assert len(out) == 3 and not any(lives(line.split()[1]) for line in out)
+
+
+STUBBORN = 'trap "" INT TERM; setsid sleep 60 & echo $$ $!; wait; sleep 60'
+
+
+@pytest.mark.parametrize("sent, expected", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_everything(sent, expected):
+    job = Job("-np", "3", "/bin/sh", "-c", STUBBORN)
+    lines = [job.process.stdout.readline() for _ in range(3)]
+    start = time.monotonic()
+    job.process.send_signal(sent)
+    status, _, _ = job.end()
+    assert status == expected
+    assert time.monotonic() - start < 2.5
+    processes = [process for line in lines for process in line.split()[1:]]
+    assert len(processes) == 6 and not any(map(lives, processes)), "also those that left the rank's session"
+
+
+def test_a_second_interrupt_kills():
+    job = Job("-np", "2", "/bin/sh", "-c", STUBBORN)
+    processes = [process for _ in range(2) for process in job.process.stdout.readline().split()[1:]]
+    job.process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    start = time.monotonic()
+    job.process.send_signal(signal.SIGINT)
+    assert job.end()[0] == 130
+    assert time.monotonic() - start < 0.7 and not any(map(lives, processes))
+
+
+def test_ranks_do_not_outlive_a_killed_ruedarun():
+    job = Job("-np", "2", "/bin/sh", "-c", 'trap "" INT TERM; echo $$; while :; do sleep 0.1; done')
+    processes = [job.process.stdout.readline().split()[1] for _ in range(2)]
+    job.process.kill()
+    job.process.wait(timeout=SECONDS)
+    deadline = time.monotonic() + 5
+    while any(map(lives, processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(lives, processes))
+
+
+def test_what_ranks_leave_running_is_ended():
+    status, out, _ = shell(1, "setsid sleep 60 >/dev/null 2>&1 & echo $!")
+    assert status == 0 and not lives(out[0].split()[1])
+
+
+def test_a_reader_that_goes_away_ends_the_job():
+    job = Job("-np", "2", "yes")
+    job.process.stdout.readline()
+    job.process.stdout.close()
+    assert job.process.wait(timeout=SECONDS) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("words, expected", [
+    ([], "-np N"),
+    (["-np"], "-np needs a value"),
+    (["-np", "0", "true"], "'0'"),
+    (["-np", "4097", "true"], "from 1 to 4096"),
+    (["-np", "true"], "'true'"),
+    (["-np", "2"], "which program"),
+    (["-np", "2", "/no/such/program"], "no such program: '/no/such/program'"),
+    (["-np", "2", "no-such-program"], "not in PATH"),
+    (["-np", "2", "--frobnicate", "true"], "--frobnicate"),
+    (["-np", "1", "--output-filename", "/dev/null/x", "true"], "/dev/null/x"),
+])
+def test_usage_errors_are_one_line(words, expected):
+    status, out, err = run(*words)
+    assert status == 2 and out == [] and len(err.splitlines()) == 1
+    assert err.startswith("ruedarun: error: ") and expected in err
+
+
+def test_a_file_that_is_not_executable(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    status, _, err = run("-np", "1", str(script))
+    assert status == 2 and "not executable" in err and "chmod" in err
+
+
+def test_another_mpiexec_is_refused(tmp_path):
+    fake = tmp_path / "mpiexec"
+    fake.write_text("#!/bin/sh\necho some other MPI 1.2\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    status, _, err = run("-np", "1", "true", RUEDA_MPIEXEC=str(fake))
+    assert status == 2 and "not Hydra" in err and "some other MPI 1.2" in err and "RUEDA_MPIEXEC" in err
+    status, _, err = run("-np", "1", "true", RUEDA_MPIEXEC=str(tmp_path / "missing"))
+    assert status == 2 and "no mpiexec at" in err
+
+
+def test_settings_are_checked_once_and_listed():
+    status, _, err = run("-np", "2", "true", RUEDA_FUSION_THRESHOLD="many")
+    assert status == 2 and len(err.splitlines()) == 1 and "RUEDA_FUSION_THRESHOLD=many" in err
+    status, out, _ = run("--print-config", HOROVOD_FUSION_THRESHOLD="1024")
+    row = [line.split() for line in out if line.startswith("RUEDA_FUSION_THRESHOLD")][0]
+    assert status == 0 and row[1:3] == ["1024", "HOROVOD_FUSION_THRESHOLD"]
+
+
+def test_information():
+    status, out, _ = run("--version")
+    assert status == 0 and out[0].startswith("ruedarun ")
+    status, out, _ = run("--check-build")
+    assert status == 0 and any("mpiexec" in line for line in out)
+    status, out, _ = run("--help")
+    assert status == 0 and any("--output-filename" in line for line in out)

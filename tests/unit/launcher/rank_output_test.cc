@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of several ranks: whole, with their prefix, none lost.
+#include "launcher/rank_output.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "launcher/options.h"
+
+namespace rueda {
+namespace {
+
+std::string all_of(Pipe& pipe) {
+  pipe.write_end.close();
+  std::string text;
+  for (std::string_view piece; !(piece = read_some(pipe.read_end.number())).empty();) text += piece;
+  return text;
+}
+
+TEST(RankOutput, PiecesBecomeWholeLines) {
+  Pipe pipe = make_pipe();
+  RankOutput output(pipe.write_end.number(), 2, true);
+  output.add(0, "a");
+  output.add(1, "b1\nb2");
+  output.add(0, "A\n\n");
+  output.add(0, "last");
+  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(all_of(pipe), "[1] b1\n[0] aA\n[0] \n[0] last\n[1] b2\n");
+}
+
+TEST(RankOutput, WithoutPrefixNothingIsAdded) {
+  Pipe pipe = make_pipe();
+  RankOutput output(pipe.write_end.number(), 1, false);
+  output.add(0, "x\ny");
+  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(all_of(pipe), "x\ny");
+}
+
+TEST(RankOutput, ALineOverTheLimitComesInParts) {
+  Pipe pipe = make_pipe();
+  std::string written;
+  std::thread reader([&] {
+    for (std::string_view piece; !(piece = read_some(pipe.read_end.number())).empty();) written += piece;
+  });
+  RankOutput output(pipe.write_end.number(), 1, false);
+  std::string line(RankOutput::kLongestLine * 3 / 2, 'x');
+  output.add(0, line + "\n");
+  EXPECT_TRUE(output.finish());
+  pipe.write_end.close();
+  reader.join();
+  EXPECT_EQ(written, line + "\n");
+}
+
+TEST(RankOutput, CopiesForEachRank) {
+  std::string folder = ::testing::TempDir() + "rueda_rank_output_" + std::to_string(::getpid());
+  Pipe pipe = make_pipe();
+  {
+    RankOutput output(pipe.write_end.number(), 11, true);
+    output.keep_copies(folder, "stdout");
+    output.add(10, "ten, no end");
+    output.finish();
+  }
+  std::ifstream file(folder + "/rank.10/stdout");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), "ten, no end");
+  EXPECT_TRUE(std::filesystem::exists(folder + "/rank.00/stdout")) << "padded, so that names sort";
+  RankOutput other(pipe.write_end.number(), 1, true);
+  EXPECT_THROW(other.keep_copies("/dev/null/folder", "stdout"), UsageError);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(RankOutput, AReaderThatIsGoneIsReported) {
+  ::signal(SIGPIPE, SIG_IGN);
+  Pipe pipe = make_pipe();
+  RankOutput output(pipe.write_end.number(), 1, true);
+  pipe.read_end.close();
+  output.add(0, "x\n");
+  EXPECT_FALSE(output.flush());
+}
+
+}  // namespace
+}  // namespace rueda
