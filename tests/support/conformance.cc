@@ -99,7 +99,7 @@ struct AllreduceCase {
 
 std::string describe(const AllreduceCase& c) {
   return fmt::format("allreduce {} {} {} {}{} x {} x {}", to_string(c.dtype), to_string(c.op), to_string(c.shape),
-                     c.in_place ? "in place" : "out of place", c.strided ? " strided" : "", c.prescale, c.postscale);
+                     c.in_place ? "in place" : "out of place", c.shape.size() > 2 && c.strided ? " strided" : "", c.prescale, c.postscale);
 }
 
 void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
@@ -132,6 +132,8 @@ void check_allreduce(Runtime& runtime) {
       }
       add_allreduce(batch, runtime, {dtype, op, {4, 6, 10}, true, true});
       add_allreduce(batch, runtime, {dtype, op, {4, 6, 10}, false, true});
+      // Ranks may differ in strides. Each dtype and op once, in a fused Plan or alone.
+      add_allreduce(batch, runtime, {dtype, op, {5, 13}, true, runtime.topology().rank % 2 == 1});
       if (is_floating_point(dtype)) add_allreduce(batch, runtime, {dtype, op, {777}, true, false, 0.5, 4.0});
     }
     if (is_integer(dtype)) add_allreduce(batch, runtime, {dtype, ReduceOp::sum, {777}, true, false, 1.0, 2.0});
@@ -246,6 +248,16 @@ void check_reducescatter(Runtime& runtime) {
     }
   }
   batch.run();
+}
+
+void check_strides(Runtime& runtime) {
+  // One at a time, so that each is a Plan of its own: strided on one rank, contiguous on the others.
+  const Rank ranks = runtime.topology().size;
+  for (Rank odd = 0; odd < ranks; ++odd) {
+    Batch batch(runtime);
+    add_allreduce(batch, runtime, {DataType::float32, ReduceOp::sum, {5, 13}, true, runtime.topology().rank == odd});
+    batch.run();
+  }
 }
 
 void check_barrier(Runtime& runtime) {

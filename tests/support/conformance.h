@@ -15,6 +15,7 @@ void check_allgather(Runtime& runtime);
 void check_broadcast(Runtime& runtime);
 void check_alltoall(Runtime& runtime);
 void check_reducescatter(Runtime& runtime);
+void check_strides(Runtime& runtime);
 void check_barrier(Runtime& runtime);
 
 // Differences between ranks are errors on every rank, with the same words; afterwards the names work.

@@ -23,6 +23,7 @@ TEST_P(OperationsTest, Allgather) { run(check_allgather); }
 TEST_P(OperationsTest, Broadcast) { run(check_broadcast); }
 TEST_P(OperationsTest, Alltoall) { run(check_alltoall); }
 TEST_P(OperationsTest, Reducescatter) { run(check_reducescatter); }
+TEST_P(OperationsTest, Strides) { run(check_strides); }
 TEST_P(OperationsTest, Barrier) { run(check_barrier); }
 TEST_P(OperationsTest, Mismatches) { run(check_mismatches); }
 TEST_P(OperationsTest, NameInFlight) { run(check_name_in_flight); }

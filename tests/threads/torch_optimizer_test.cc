@@ -140,7 +140,7 @@ TEST(DistributedOptimizer, FollowsASchedulerAndItsArchiveContinuesIt) {
     {
       DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1).momentum(0.9), {}, runtime);
       torch::optim::StepLR schedule(optimizer, 2, 0.5);
-      for (int step = 0; step < 4; ++step) {
+      for (int step = 0; step < 5; ++step) {
         optimizer.zero_grad();
         model.loss(make_batch(0, kRows)).backward();
         optimizer.step();
@@ -152,7 +152,7 @@ TEST(DistributedOptimizer, FollowsASchedulerAndItsArchiveContinuesIt) {
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(7.0).momentum(0.9), {}, runtime);
     torch::load(optimizer, archive);
     EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.025);
-    for (int step = 4; step < 6; ++step) {
+    for (int step = 5; step < 6; ++step) {
       optimizer.zero_grad();
       model.loss(make_batch(0, kRows)).backward();
       optimizer.step();
