@@ -17,15 +17,18 @@ struct Flag {
   std::uint8_t byte;
 };
 
-// Integers wrap: they are computed as unsigned numbers, at least as wide as int so that nothing is promoted to it.
+// Integers wrap: they are computed as unsigned numbers, at least as wide as int so that nothing is promoted
+// to it.
 template <class T>
 using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
 
+// Of two NaNs the left one is kept, explicitly: the processor keeps the first operand, and the compiler may
+// swap them.
 struct Sum {
   template <class T>
   RUEDA_INLINE T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a + b;
+      return a != a ? a : a + b;
     } else {
       return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
     }
@@ -37,7 +40,7 @@ struct Product {
   template <class T>
   RUEDA_INLINE T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a * b;
+      return a != a ? a : a * b;
     } else {
       return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
     }
@@ -75,21 +78,38 @@ struct Multiplied {  // floating point
     return value * static_cast<T>(scale.factor / static_cast<double>(scale.divisor));
   }
 };
-struct Divided {  // integers, exact
+// Integers, exact. Up to 32 bits by floating point, for which there are vector instructions: with `value`
+// below 2^24 (2^53) in magnitude, a quotient of integers is never so near below an integer that float32
+// (float64) rounds it up.
+struct Divided {
   template <class T>
   RUEDA_INLINE T of(T value, Scale scale) {
-    return static_cast<T>(static_cast<std::int64_t>(value) / scale.divisor);
+    if constexpr (sizeof(T) == 8) {
+      return value / scale.divisor;
+    } else {
+      using Quotient = std::conditional_t<sizeof(T) == 4, double, float>;
+      const auto quotient =
+          static_cast<Quotient>(static_cast<std::int32_t>(value)) / static_cast<Quotient>(scale.divisor);
+      return static_cast<T>(static_cast<std::int32_t>(quotient));
+    }
   }
 };
 struct Saturated {  // integers, by way of float64
   template <class T>
   RUEDA_INLINE T of(T value, Scale scale) {
-    constexpr double kLeast = static_cast<double>(std::numeric_limits<T>::min());
-    constexpr double kMost = static_cast<double>(std::numeric_limits<T>::max());
-    const double scaled = std::trunc(static_cast<double>(value) * scale.factor / static_cast<double>(scale.divisor));
-    if (scaled <= kLeast) return std::numeric_limits<T>::min();
-    if (scaled >= kMost) return std::numeric_limits<T>::max();
-    return static_cast<T>(scaled);
+    using Limits = std::numeric_limits<T>;
+    constexpr double kLeast = static_cast<double>(Limits::min()), kMost = static_cast<double>(Limits::max());
+    if constexpr (sizeof(T) == 8) {
+      const double scaled = static_cast<double>(value) * scale.factor / static_cast<double>(scale.divisor);
+      return scaled >= kMost ? Limits::max() : scaled >= kLeast ? static_cast<T>(scaled) : Limits::min();
+    } else {
+      double scaled = static_cast<double>(static_cast<std::int32_t>(value)) * scale.factor /
+                      static_cast<double>(scale.divisor);
+      scaled =
+          scaled > kLeast ? scaled : kLeast;  // a NaN, from a factor that is not finite, becomes the least
+      scaled = scaled < kMost ? scaled : kMost;
+      return static_cast<T>(static_cast<std::int32_t>(scaled));
+    }
   }
 };
 
@@ -100,14 +120,23 @@ struct CopyBody {
   }
 };
 
-template <class T, class Operator, class Scaling>
+// How values become accumulators when both are T; Bfloat16 and Float16 are others.
+template <class T>
+struct Same {
+  using Stored = T;
+  RUEDA_INLINE T widen(T value) { return value; }
+};
+
+template <class T, class Format, class Operator, class Scaling>
 struct CombineBody {
-  RUEDA_INLINE void run(T* __restrict acc, const T* __restrict values, std::size_t count, Scale scale) {
-    for (std::size_t i = 0; i < count; ++i) acc[i] = Operator::of(acc[i], Scaling::of(values[i], scale));
+  RUEDA_INLINE void run(T* __restrict acc, const typename Format::Stored* __restrict values,
+                        std::size_t count, Scale scale) {
+    for (std::size_t i = 0; i < count; ++i)
+      acc[i] = Operator::of(acc[i], Scaling::of(Format::widen(values[i]), scale));
   }
 };
 
-// Calls `use.template with<Scaling>()` for the way in which T is to be scaled.
+// Calls use.operator()<Scaling>() for the way in which T is to be scaled.
 template <class T, class Use>
 void choose_scaling(Scale scale, Use use) {
   if constexpr (std::is_same_v<T, Flag>) {
@@ -132,17 +161,20 @@ void copy_scaled(void* to, const void* from, std::size_t count, Scale scale) {
   });
 }
 
-template <class Level, class T>
+template <class Level, class T, class Format = Same<T>>
 void combine_scaled(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale) {
   auto* to = static_cast<T*>(acc);
-  const auto* from = static_cast<const T*>(values);
+  const auto* from = static_cast<const typename Format::Stored*>(values);
   choose_scaling<T>(scale, [&]<class Scaling>() {
+    auto run = [&]<class Operator>(Operator) {
+      Level::template run<CombineBody<T, Format, Operator, Scaling>>(to, from, count, scale);
+    };
     switch (op) {
       case ReduceOp::sum:
-      case ReduceOp::average: return Level::template run<CombineBody<T, Sum, Scaling>>(to, from, count, scale);
-      case ReduceOp::min: return Level::template run<CombineBody<T, Min, Scaling>>(to, from, count, scale);
-      case ReduceOp::max: return Level::template run<CombineBody<T, Max, Scaling>>(to, from, count, scale);
-      case ReduceOp::product: return Level::template run<CombineBody<T, Product, Scaling>>(to, from, count, scale);
+      case ReduceOp::average: return run(Sum{});
+      case ReduceOp::min: return run(Min{});
+      case ReduceOp::max: return run(Max{});
+      case ReduceOp::product: return run(Product{});
     }
   });
 }

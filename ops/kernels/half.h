@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// float16 and bfloat16 to float32 and back. Rounds to nearest, ties to even; overflow is infinity, a NaN stays a NaN and
-// becomes quiet, subnormals are exact.
+// float16 and bfloat16 to float32 and back. Rounds to nearest, ties to even; overflow is infinity, a NaN
+// stays a NaN, subnormals are exact.
 #pragma once
 
 #include <bit>
@@ -12,11 +12,8 @@
 namespace rueda::kernels {
 
 struct Bfloat16 {
-  RUEDA_INLINE float widen(std::uint16_t bits) {
-    const std::uint32_t wide = std::uint32_t{bits} << 16;
-    const bool nan = (wide & 0x7fffffff) > 0x7f800000;
-    return std::bit_cast<float>(nan ? wide | 0x00400000 : wide);
-  }
+  using Stored = std::uint16_t;
+  RUEDA_INLINE float widen(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
   RUEDA_INLINE std::uint16_t narrow(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -25,14 +22,17 @@ struct Bfloat16 {
   }
 };
 
-// Without instructions for it. Every case is computed and the right one selected, so that the loop vectorises.
+// Without instructions for it. Every case is computed and the right one selected, so that the loop
+// vectorises.
 struct Float16 {
+  using Stored = std::uint16_t;
   RUEDA_INLINE float widen(std::uint16_t half) {
     constexpr std::uint32_t kExponents = 0x7c00u << 13, kRebias = (127u - 15) << 23, kSmallest = 113u << 23;
     const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
     const std::uint32_t magnitude = std::uint32_t{half & 0x7fffu} << 13;
     const std::uint32_t normal = magnitude + kRebias;
-    const auto subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude + kSmallest) - std::bit_cast<float>(kSmallest));
+    const auto subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude + kSmallest) -
+                                                        std::bit_cast<float>(kSmallest));
     const std::uint32_t quiet = magnitude > kExponents ? 0x00400000 : 0;
     const std::uint32_t special = magnitude | 0x7f800000 | quiet;
     const std::uint32_t finite = magnitude < (0x0400u << 13) ? subnormal : normal;
@@ -40,7 +40,8 @@ struct Float16 {
   }
   RUEDA_INLINE std::uint16_t narrow(float value) {
     constexpr std::uint32_t kSmallestNormal = 113u << 23, kOverflow = (127u + 16) << 23;
-    constexpr std::uint32_t kAlign = ((127u - 15) + (23 - 10) + 1) << 23;  // adding this float puts subnormal bits lowest
+    constexpr std::uint32_t kAlign = ((127u - 15) + (23 - 10) + 1)
+                                     << 23;  // adding this float puts subnormal bits lowest
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
     const std::uint32_t normal = (magnitude - ((127u - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;

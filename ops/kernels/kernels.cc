@@ -14,23 +14,26 @@ namespace {
 
 template <class Level, class T>
 constexpr Kernels full_width() {
-  return {copy_scaled<Level, T>, combine_scaled<Level, T>, copy_scaled<Level, T>};
+  return {copy_scaled<Level, T>, combine_scaled<Level, T, Same<T>>, copy_scaled<Level, T>};
 }
 
-// 16-bit floats: blocks are converted to float32 in first-level cache, then treated as such.
+// 16-bit floats are converted and combined in one pass, save where the conversion is a loop of its own: then
+// blocks are converted in first-level cache.
 constexpr std::size_t kBlock = 512;
 
 template <class Level, class Format>
 struct SixteenBit {
+  static constexpr bool kOwnLoop = std::is_same_v<Format, Float16> && Level::kHasF16c;
+
   static void widen(float* to, const std::uint16_t* from, std::size_t count) {
-    if constexpr (std::is_same_v<Format, Float16> && Level::kHasF16c) {
+    if constexpr (kOwnLoop) {
       widen_float16_f16c(to, from, count);
     } else {
       Level::template run<WidenBody<Format>>(to, from, count);
     }
   }
   static void narrow(std::uint16_t* to, const float* from, std::size_t count) {
-    if constexpr (std::is_same_v<Format, Float16> && Level::kHasF16c) {
+    if constexpr (kOwnLoop) {
       narrow_float16_f16c(to, from, count);
     } else {
       Level::template run<NarrowBody<Format>>(to, from, count);
@@ -38,10 +41,15 @@ struct SixteenBit {
   }
 
   static void load(void* acc, const void* values, std::size_t count, Scale scale) {
-    widen(static_cast<float*>(acc), static_cast<const std::uint16_t*>(values), count);
-    copy_scaled<Level, float>(acc, acc, count, scale);
+    for (std::size_t i = 0; i < count; i += kBlock) {
+      const std::size_t part = std::min(kBlock, count - i);
+      float* sums = static_cast<float*>(acc) + i;
+      widen(sums, static_cast<const std::uint16_t*>(values) + i, part);
+      copy_scaled<Level, float>(sums, sums, part, scale);
+    }
   }
   static void combine(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale) {
+    if constexpr (!kOwnLoop) return combine_scaled<Level, float, Format>(op, acc, values, count, scale);
     alignas(64) std::array<float, kBlock> block;
     for (std::size_t i = 0; i < count; i += kBlock) {
       const std::size_t part = std::min(kBlock, count - i);
@@ -67,10 +75,11 @@ struct SixteenBit {
 // In the order of DataType.
 template <class Level>
 constexpr std::array<Kernels, kDataTypeCount> kTable{
-    full_width<Level, std::uint8_t>(), full_width<Level, std::int8_t>(),    full_width<Level, std::int16_t>(),
-    full_width<Level, std::int32_t>(), full_width<Level, std::int64_t>(),   SixteenBit<Level, Float16>::table(),
-    SixteenBit<Level, Bfloat16>::table(), full_width<Level, float>(),       full_width<Level, double>(),
-    full_width<Level, Flag>()};
+    full_width<Level, std::uint8_t>(),    full_width<Level, std::int8_t>(),
+    full_width<Level, std::int16_t>(),    full_width<Level, std::int32_t>(),
+    full_width<Level, std::int64_t>(),    SixteenBit<Level, Float16>::table(),
+    SixteenBit<Level, Bfloat16>::table(), full_width<Level, float>(),
+    full_width<Level, double>(),          full_width<Level, Flag>()};
 
 struct NamedTable {
   std::string_view name;

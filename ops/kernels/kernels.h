@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise arithmetic: the only place that switches on DataType. Pure functions, callable from any thread.
+// Element-wise arithmetic: the only place that switches on DataType. Pure functions, callable from any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +12,31 @@
 
 namespace rueda::kernels {
 
-// value * factor / divisor. On floating point one multiplication by factor/divisor (in the accumulator's type). On
-// integers: exact integer division, rounding toward zero, when factor is 1; else computed in float64, rounded toward
-// zero and saturated to the type's range. On bool it must be the identity.
+// value * factor / divisor, with a finite factor and a divisor of at least 1. On floating point one
+// multiplication by factor / divisor (in the accumulator's type). On integers: exact integer division,
+// rounding toward zero, when factor is 1; else computed in float64, rounded toward zero and saturated to the
+// type's range. On bool it must be the identity.
 struct Scale {
   double factor = 1.0;
   std::int64_t divisor = 1;
   bool identity() const { return factor == 1.0 && divisor == 1; }
 };
 
-// The arithmetic of one DataType. "acc" arrays hold accumulator_of(dtype), "values" arrays hold dtype. Pointers need no
-// more alignment than their element; arrays do not overlap, save that acc and values may be the same address when both
-// types are the same. `op` average accumulates as sum does.
+// The arithmetic of one DataType. "acc" arrays hold accumulator_of(dtype), "values" arrays hold dtype.
+// Pointers need no more alignment than their element. Arrays do not overlap, save that load and store may be
+// given one address for both when both types are the same. `op` average accumulates as sum does. A NaN in acc
+// or values gives a NaN in acc.
 struct Kernels {
-  void (*load)(void* acc, const void* values, std::size_t count, Scale scale);                    // acc = values * scale
-  void (*combine)(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale);    // acc = acc op values * scale
-  void (*store)(void* values, const void* acc, std::size_t count, Scale scale);                   // values = acc * scale
+  // acc = values * scale
+  void (*load)(void* acc, const void* values, std::size_t count, Scale scale);
+  // acc = acc op (values * scale)
+  void (*combine)(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale);
+  // values = acc * scale
+  void (*store)(void* values, const void* acc, std::size_t count, Scale scale);
 };
 
-// Chosen once by what the processor has: "avx512", "avx2" or "base". Every level gives the same bits.
+// Chosen once by what the processor has: "avx512", "avx2" or "base". Every level gives the same bits, those
+// of NaNs included.
 const Kernels& kernels_for(DataType dtype);
 
 std::string_view active_level();

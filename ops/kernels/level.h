@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same loop compiled for several instruction sets.
 //
-// A body is a struct with a static, always inlined `run`. Level::run<Body>(...) is a function compiled for that level,
-// into which the body is inlined, so that the compiler vectorises it for the level. No file is compiled with wider
-// instructions as a whole: inline functions of the standard library would then leak them into the rest of the program.
+// A body is a struct with a static, always inlined `run`. Level::run<Body>(...) is a function compiled for
+// that level, into which the body is inlined, so that the compiler vectorises it for the level. No file is
+// compiled with wider instructions as a whole: inline functions of the standard library would then leak them
+// into the rest of the program.
 #pragma once
+
+#include <cpuid.h>
+
+#include <cstddef>
 
 #define RUEDA_INLINE static inline __attribute__((always_inline))
 #define RUEDA_TARGET_AVX2 __attribute__((target("avx2,f16c")))
@@ -14,6 +19,7 @@ namespace rueda::kernels {
 
 struct Base {
   static constexpr const char* kName = "base";
+  static constexpr std::size_t kVectorBytes = 16;
   static constexpr bool kHasF16c = false;
   static bool available() { return true; }
   template <class Body, class... Arguments>
@@ -22,10 +28,17 @@ struct Base {
   }
 };
 
+// Asked of the processor itself: __builtin_cpu_supports does not know this name in every compiler.
+inline bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 struct Avx2 {
   static constexpr const char* kName = "avx2";
+  static constexpr std::size_t kVectorBytes = 32;
   static constexpr bool kHasF16c = true;
-  static bool available() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+  static bool available() { return __builtin_cpu_supports("avx2") && has_f16c(); }
   template <class Body, class... Arguments>
   RUEDA_TARGET_AVX2 static void run(Arguments... arguments) {
     Body::run(arguments...);

@@ -6,12 +6,14 @@
 
 namespace rueda::kernels {
 
-// `to` holds view.bytes() bytes, contiguous. Dimensions that can be merged are merged first; runs of at least one
-// cache line are copied as such.
+// The contiguous side holds view.bytes() bytes and does not overlap the tensor. Strides are not negative;
+// `from` may have strides of 0 (an expanded tensor). Dimensions that continue each other are merged first,
+// contiguous rows copied whole.
 void pack(void* to, const ConstTensorView& from);
 void unpack(const TensorView& to, const void* from);
 
-// Plain contiguous copy by vector loops: memcpy becomes `rep movsb`, which is slow on lines another core holds.
+// Contiguous copy by vector loops, without overlap: memcpy of more than some KiB becomes `rep movsb`, which
+// is slow on lines another core holds.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 
 }  // namespace rueda::kernels

@@ -93,6 +93,21 @@ void returns(double) {
   allreduce_async("needed", view(values), view(values)).wait();
 }
 
+// The coordinator of rank 1 never comes back from an allocation.
+void stuck(double) {
+  std::vector<float> values(10, 1.0f);
+  rueda::Submission submission;
+  submission.request = {"rows", rueda::Operation::allgather, rueda::DataType::float32, {10}};
+  submission.input = view(values);
+  if (rueda::rank() == 1) {
+    submission.allocate = [](rueda::DataType, const rueda::Shape&) -> rueda::TensorView {
+      sleep_for(30);
+      return {};
+    };
+  }
+  rueda::default_runtime().submit(std::move(submission)).wait();
+}
+
 void shapes(double) {
   std::vector<float> values(10 + rueda::rank());
   allreduce_async("layer.weight", view(values), view(values)).wait();
@@ -118,7 +133,7 @@ void forks(double) {
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(double)>> modes{
       {"idle", idle},         {"late", late},       {"killed", killed}, {"exits", exits},
-      {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"forks", forks}};
+      {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"stuck", stuck}, {"forks", forks}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

@@ -14,11 +14,11 @@ import pytest
 BIN = Path(os.environ["RUEDA_BIN"])
 
 
-def run(ranks, mode, *arguments, timeout=60):
+def run(ranks, mode, *arguments, timeout=60, **settings):
     """Runs one job; returns (exit status, stdout, stderr, seconds). The job is ended by its own process id."""
     begin = time.monotonic()
     job = subprocess.Popen([BIN / "ruedarun", "-np", str(ranks), BIN / "rank", mode, *map(str, arguments)],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, **settings))
     try:
         out, err = job.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -87,6 +87,14 @@ def test_a_forked_child_is_told_and_leaves_the_job_alone():
     status, out, err, _ = run(2, "forks")
     assert status == 0, err
     assert out.count("was forked from one that uses Rueda") == 2
+
+
+def test_a_stuck_coordinator_ends_its_process_with_a_report():
+    status, _, err, seconds = run(2, "stuck", RUEDA_WATCHDOG_TIME="2")
+    assert status == 70, err
+    assert seconds < 10
+    assert "rank 1 of 2 (process" in err and "the coordinator does not move" in err
+    assert "allgather 'rows', moving data" in err
 
 
 def test_without_a_launcher_there_is_one_rank():

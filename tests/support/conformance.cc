@@ -260,6 +260,30 @@ void check_strides(Runtime& runtime) {
   }
 }
 
+void check_large(Runtime& runtime) {
+  const std::int64_t count = (std::int64_t{1} << 31) + 12345, probe = 1'000'003;  // probe: a prime, to look at some elements
+  const Rank rank = runtime.topology().rank, ranks = runtime.topology().size;
+  std::vector<std::int8_t> values(count);
+  for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>((i % 13) + rank);
+  allreduce_async("large", view(values), view(values), {ReduceOp::max}, runtime).wait();
+  for (std::int64_t i = 0; i < count; i += probe) {
+    expect_near("large allreduce", DataType::int8, i, static_cast<double>(i % 13 + ranks - 1), values[i]);
+  }
+  values.back() = static_cast<std::int8_t>(rank);
+  broadcast_async("large", view(values), view(values), ranks - 1, runtime).wait();
+  expect_near("large broadcast", DataType::int8, count - 1, ranks - 1, values.back());
+  const std::int64_t part = count / ranks;
+  for (std::int64_t i = 0; i < part; i += probe) values[i] = static_cast<std::int8_t>(rank + i % 7);
+  const Handle gathered = allgather_async("large", view(std::span(values).first(part)), runtime);
+  gathered.wait();
+  for (Rank from = 0; from < ranks; ++from) {
+    for (std::int64_t i = 0; i < part; i += probe) {
+      expect_near("large allgather", DataType::int8, from * part + i, static_cast<double>(from + i % 7),
+                  value_at(DataType::int8, gathered.output().data, from * part + i));
+    }
+  }
+}
+
 void check_barrier(Runtime& runtime) {
   for (int i = 0; i < 5; ++i) barrier_async(runtime).wait();
 }

@@ -17,6 +17,8 @@ void check_alltoall(Runtime& runtime);
 void check_reducescatter(Runtime& runtime);
 void check_strides(Runtime& runtime);
 void check_barrier(Runtime& runtime);
+// Tensors of more than 2 GiB; needs about 4 GiB a rank.
+void check_large(Runtime& runtime);
 
 // Differences between ranks are errors on every rank, with the same words; afterwards the names work.
 void check_mismatches(Runtime& runtime);

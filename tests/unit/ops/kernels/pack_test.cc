@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
+#include <vector>
 
 namespace rueda::kernels {
 namespace {
@@ -24,13 +26,15 @@ void for_each_index(const Shape& shape, const Strides& strides, Visit visit) {
 
 void check(DataType dtype, const Shape& shape, const Strides& strides) {
   const std::size_t size = size_of(dtype);
-  std::vector<std::byte> memory(200'000 * size), packed(static_cast<std::size_t>(element_count(shape)) * size + 1, std::byte{7});
+  std::vector<std::byte> memory(200'000 * size),
+      packed(static_cast<std::size_t>(element_count(shape)) * size + 1, std::byte{7});
   std::mt19937 random(1);
   for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
   pack(packed.data(), {memory.data(), dtype, shape, strides});
   const Strides full = strides.empty() ? contiguous_strides(shape) : strides;
   for_each_index(shape, full, [&](std::int64_t number, std::int64_t offset) {
-    ASSERT_EQ(std::memcmp(packed.data() + number * size, memory.data() + offset * size, size), 0) << to_string(shape) << " at " << number;
+    ASSERT_EQ(std::memcmp(packed.data() + number * size, memory.data() + offset * size, size), 0)
+        << to_string(shape) << " at " << number;
   });
   ASSERT_EQ(packed.back(), std::byte{7});
 
@@ -49,12 +53,15 @@ TEST(Pack, CopiesEveryLayout) {
     check(dtype, {5, 0, 3}, {1, 1, 1});
     check(dtype, {1000}, {});
     check(dtype, {1000}, {3});
-    check(dtype, {20, 30}, {1, 20});           // transposed
+    check(dtype, {20, 30}, {1, 20});             // transposed
     check(dtype, {2, 3, 4, 5}, {60, 1, 15, 3});  // channels last
-    check(dtype, {4, 100, 10}, {1200, 10, 1});  // a slice of a larger tensor
+    check(dtype, {4, 100, 10}, {1200, 10, 1});   // a slice of a larger tensor
     check(dtype, {1, 7, 1, 9, 1}, {99, 9, 99, 1, 5});
     check(dtype, {2, 2, 2, 2, 2, 2, 2, 2}, {1, 2, 4, 8, 16, 32, 64, 128});
     check(dtype, {3, 5000}, {5003, 1});
+    check(dtype, {67, 131}, {1, 67});          // transposed, rows longer than a cache line
+    check(dtype, {5, 70, 90}, {1, 450, 5});    // strided rows that are cut, and an outer dimension
+    check(dtype, {9, 11, 130}, {1, 1170, 9});  // all dimensions turned round
   }
 }
 
@@ -63,17 +70,22 @@ TEST(Pack, ReadsExpandedTensors) {
   std::vector<float> packed(12);
   pack(packed.data(), {&value, DataType::float32, {3, 4}, {0, 0}});
   EXPECT_EQ(packed, std::vector<float>(12, 2.5f));
+  const std::vector<float> row{1, 2, 3, 4};
+  pack(packed.data(), {row.data(), DataType::float32, {3, 4}, {0, 1}});
+  EXPECT_EQ(packed, (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}));
+  pack(packed.data(), {row.data(), DataType::float32, {4, 3}, {1, 0}});
+  EXPECT_EQ(packed, (std::vector<float>{1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4}));
 }
 
 TEST(CopyBytes, CopiesAnyLengthAndAlignment) {
   std::vector<std::byte> from(10'000);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
   for (std::size_t length : {0, 1, 63, 64, 2048, 2049, 2111, 2112, 9'000}) {
-    for (std::size_t shift : {0, 1, 13}) {
-      std::vector<std::byte> to(10'000, std::byte{1});
+    for (std::size_t shift : {0, 1, 13, 31, 32, 64}) {
+      std::vector<std::byte> to(10'000, std::byte{1}), expected = to;
+      std::copy_n(from.data() + 2 * shift, length, expected.data() + shift);
       copy_bytes(to.data() + shift, from.data() + 2 * shift, length);
-      ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + 2 * shift, length), 0);
-      ASSERT_EQ(to[shift + length], std::byte{1});
+      ASSERT_EQ(to, expected) << length << " bytes at " << shift;
     }
   }
 }
