@@ -15,10 +15,10 @@ namespace {
 // The one global: the default Runtime, and what must be remembered when it is gone.
 struct Global {
   std::mutex mutex;
-  std::unique_ptr<Runtime> runtime;   // written under the mutex
-  std::atomic<Runtime*> current{};    // the same, for reading
-  std::atomic<bool> forked{false};    // this process is a child of one that had a Runtime
-  Status lost;                        // PeerLost is final; guarded by the mutex
+  std::unique_ptr<Runtime> runtime;  // written under the mutex
+  std::atomic<Runtime*> current{};   // the same, for reading
+  std::atomic<bool> forked{false};   // this process is a child of one that had a Runtime
+  Status lost;                       // PeerLost is final; guarded by the mutex
 };
 
 Global& global() {
@@ -50,7 +50,8 @@ void init(Parts parts) {
   std::lock_guard lock(process.mutex);
   throw_if_error(process.lost);
   if (process.runtime) {
-    if (Status failure = process.runtime->failure(); failure.code == StatusCode::peer_lost) throw_if_error(failure);
+    if (Status failure = process.runtime->failure(); failure.code == StatusCode::peer_lost)
+      throw_if_error(failure);
     return;
   }
   register_exit_handlers();
@@ -64,7 +65,8 @@ void shutdown() {
   std::lock_guard lock(process.mutex);
   if (!process.runtime) return;
   process.runtime->shutdown();
-  if (Status failure = process.runtime->failure(); failure.code == StatusCode::peer_lost) process.lost = failure;
+  if (Status failure = process.runtime->failure(); failure.code == StatusCode::peer_lost)
+    process.lost = failure;
   process.current.store(nullptr);
   process.runtime.reset();
 }
@@ -74,9 +76,10 @@ bool is_initialized() { return global().current.load() != nullptr; }
 Runtime& default_runtime() {
   if (Runtime* runtime = global().current.load()) return *runtime;
   throw_if_error(Status::not_initialized(
-      global().forked.load() ? "This process was forked from one that uses Rueda, and cannot use it. Start workers before "
-                               "rueda::init(), or let them leave Rueda alone."
-                             : "Rueda is not initialized in this process. Call rueda::init() first."));
+      global().forked.load()
+          ? "This process was forked from one that uses Rueda, and cannot use it. Start workers before "
+            "rueda::init(), or let them leave Rueda alone."
+          : "Rueda is not initialized in this process. Call rueda::init() first."));
   std::abort();
 }
 
@@ -90,17 +93,25 @@ bool is_homogeneous() { return default_runtime().topology().homogeneous; }
 
 namespace {
 
-Submission submission_for(Operation operation, std::string name, ConstTensorView input, const Reduction& reduction = {ReduceOp::sum}) {
+Submission submission_for(Operation operation, std::string name, ConstTensorView input,
+                          const Reduction& reduction = {ReduceOp::sum}) {
   Submission submission;
-  submission.request = {std::move(name), operation, input.dtype, input.shape, reduction.op,
-                        reduction.prescale_factor, reduction.postscale_factor, 0};
+  submission.request = {std::move(name),
+                        operation,
+                        input.dtype,
+                        input.shape,
+                        reduction.op,
+                        reduction.prescale_factor,
+                        reduction.postscale_factor,
+                        0};
   submission.input = std::move(input);
   return submission;
 }
 
 }  // namespace
 
-Handle allreduce_async(std::string name, ConstTensorView input, TensorView output, Reduction reduction, Runtime& runtime) {
+Handle allreduce_async(std::string name, ConstTensorView input, TensorView output, Reduction reduction,
+                       Runtime& runtime) {
   Submission submission = submission_for(Operation::allreduce, std::move(name), std::move(input), reduction);
   submission.output = std::move(output);
   return runtime.submit(std::move(submission));
@@ -110,21 +121,24 @@ Handle allgather_async(std::string name, ConstTensorView input, Runtime& runtime
   return runtime.submit(submission_for(Operation::allgather, std::move(name), std::move(input)));
 }
 
-Handle broadcast_async(std::string name, ConstTensorView input, TensorView output, Rank root, Runtime& runtime) {
+Handle broadcast_async(std::string name, ConstTensorView input, TensorView output, Rank root,
+                       Runtime& runtime) {
   Submission submission = submission_for(Operation::broadcast, std::move(name), std::move(input));
   submission.request.root = root;
   submission.output = std::move(output);
   return runtime.submit(std::move(submission));
 }
 
-Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::int64_t> splits, Runtime& runtime) {
+Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::int64_t> splits,
+                      Runtime& runtime) {
   Submission submission = submission_for(Operation::alltoall, std::move(name), std::move(input));
   submission.splits = std::move(splits);
   return runtime.submit(std::move(submission));
 }
 
 Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction, Runtime& runtime) {
-  return runtime.submit(submission_for(Operation::reducescatter, std::move(name), std::move(input), reduction));
+  return runtime.submit(
+      submission_for(Operation::reducescatter, std::move(name), std::move(input), reduction));
 }
 
 Handle barrier_async(Runtime& runtime) {

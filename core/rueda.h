@@ -14,17 +14,19 @@
 
 namespace rueda {
 
-// Starts the default Runtime from `parts` (ops/init.h has the init() without arguments that users call). A second call
-// before shutdown() does nothing. Throws PeerLost naming the ranks that did not come within start_timeout.
+// Starts the default Runtime from `parts` (ops/init.h has the init() without arguments that users call). A
+// second call before shutdown() does nothing. Throws PeerLost naming the ranks that did not come within
+// start_timeout.
 void init(Parts parts);
 
-// Ends the default Runtime once every rank has called shutdown() and all submitted operations are complete. Called at
-// the end of the process if the program did not. Does nothing when not initialized.
+// Ends the default Runtime once every rank has called shutdown() and all submitted operations are complete.
+// Called at the end of the process if the program did not. Does nothing when not initialized.
 void shutdown();
 
 bool is_initialized();
 
-// The Runtime that init() started. Throws NotInitialized before init(), after shutdown() and in a forked child.
+// The Runtime that init() started. Throws NotInitialized before init(), after shutdown() and in a forked
+// child.
 Runtime& default_runtime();
 
 // Who this process is among all ranks. They throw NotInitialized as default_runtime() does.
@@ -43,12 +45,13 @@ struct Reduction {
   double postscale_factor = 1.0;
 };
 
-// Each of these returns at once; `name` pairs this rank's call with the other ranks' and must not be in flight twice.
-// Ranks may submit in any order. The memory behind a view stays untouched by the caller until the Handle is done.
-// Errors: InvalidArgument here for arguments that cannot mean anything; all else from Handle::wait, with the same words
-// on every rank.
+// Each of these returns at once; `name` pairs this rank's call with the other ranks' and must not be in
+// flight twice. Ranks may submit in any order. The memory behind a view stays untouched by the caller until
+// the Handle is done. Errors: InvalidArgument here for arguments that cannot mean anything; all else from
+// Handle::wait, with the same words on every rank.
 
-// output = reduction over all ranks of `input`. Same shape and dtype everywhere. Pass one view twice for in place.
+// output = reduction over all ranks of `input`. Same shape and dtype everywhere. Pass one view twice for in
+// place.
 Handle allreduce_async(std::string name, ConstTensorView input, TensorView output, Reduction reduction = {},
                        Runtime& runtime = default_runtime());
 
@@ -59,12 +62,13 @@ Handle allgather_async(std::string name, ConstTensorView input, Runtime& runtime
 Handle broadcast_async(std::string name, ConstTensorView input, TensorView output, Rank root,
                        Runtime& runtime = default_runtime());
 
-// Rows of `input` go to rank 0, 1, ... in the numbers that `splits` gives (empty: equally). Handle::output() = the rows
-// that came, in rank order; Handle::received_splits() = how many came from each rank.
+// Rows of `input` go to rank 0, 1, ... in the numbers that `splits` gives (empty: equally). Handle::output()
+// = the rows that came, in rank order; Handle::received_splits() = how many came from each rank.
 Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::int64_t> splits = {},
                       Runtime& runtime = default_runtime());
 
-// Handle::output() = this rank's share of the rows of the reduction of `input`; the first ranks get the remainder.
+// Handle::output() = this rank's share of the rows of the reduction of `input`; the first ranks get the
+// remainder.
 Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction = {},
                            Runtime& runtime = default_runtime());
 
@@ -80,15 +84,26 @@ TensorView view(std::vector<T>& values) {
 }
 
 template <class T>
-inline constexpr DataType data_type_of = [] { static_assert(sizeof(T) == 0, "not an element type"); return DataType{}; }();
-template <> inline constexpr DataType data_type_of<std::uint8_t> = DataType::uint8;
-template <> inline constexpr DataType data_type_of<std::int8_t> = DataType::int8;
-template <> inline constexpr DataType data_type_of<std::int16_t> = DataType::int16;
-template <> inline constexpr DataType data_type_of<std::int32_t> = DataType::int32;
-template <> inline constexpr DataType data_type_of<std::int64_t> = DataType::int64;
-template <> inline constexpr DataType data_type_of<float> = DataType::float32;
-template <> inline constexpr DataType data_type_of<double> = DataType::float64;
-template <> inline constexpr DataType data_type_of<bool> = DataType::boolean;
+inline constexpr DataType data_type_of = [] {
+  static_assert(sizeof(T) == 0, "not an element type");
+  return DataType{};
+}();
+template <>
+inline constexpr DataType data_type_of<std::uint8_t> = DataType::uint8;
+template <>
+inline constexpr DataType data_type_of<std::int8_t> = DataType::int8;
+template <>
+inline constexpr DataType data_type_of<std::int16_t> = DataType::int16;
+template <>
+inline constexpr DataType data_type_of<std::int32_t> = DataType::int32;
+template <>
+inline constexpr DataType data_type_of<std::int64_t> = DataType::int64;
+template <>
+inline constexpr DataType data_type_of<float> = DataType::float32;
+template <>
+inline constexpr DataType data_type_of<double> = DataType::float64;
+template <>
+inline constexpr DataType data_type_of<bool> = DataType::boolean;
 
 template <class T>
 TensorView view(std::span<T> values) {

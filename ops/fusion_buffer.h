@@ -9,15 +9,17 @@
 
 namespace rueda {
 
-// Purpose: keeps the buffers of finished Works for the next ones; memory that has been touched once stays. There are at
-// most as many as Works run at a time. Owned by a backend, used by the coordinator thread.
+// Purpose: keeps the buffers of finished Works for the next ones; memory that has been touched once stays.
+// There are at most as many as Works run at a time. Owned by a backend, used by the coordinator thread.
 class FusionBuffer {
  public:
   // Purpose: one buffer on loan. Move-only; goes back when destroyed. Does not outlive the FusionBuffer.
   class Lease {
    public:
     Lease() = default;
-    Lease(Lease&& other) noexcept : home_(other.home_), buffer_(std::move(other.buffer_)) { other.home_ = nullptr; }
+    Lease(Lease&& other) noexcept : home_(other.home_), buffer_(std::move(other.buffer_)) {
+      other.home_ = nullptr;
+    }
     Lease& operator=(Lease&& other) noexcept {
       std::swap(home_, other.home_);
       std::swap(buffer_, other.buffer_);

@@ -15,9 +15,9 @@ using Ticket = std::uint64_t;  // of one send or receive, until done() or cancel
 // The Tag of a Plan's messages: Works that run at the same time have different ones.
 inline Tag tag_of(std::uint64_t plan_number) { return static_cast<Tag>(plan_number % (1u << 15)); }
 
-// Purpose: moves data between this rank and its peers. Messages of one tag between two ranks match in the order of
-// posting; the bytes stay untouched until done. Owned by a backend, called by the coordinator thread alone. No call
-// blocks.
+// Purpose: moves data between this rank and its peers. Messages of one tag between two ranks match in the
+// order of posting; the bytes stay untouched until done. Owned by a backend, called by the coordinator thread
+// alone. No call blocks.
 class Link {
  public:
   virtual ~Link() = default;

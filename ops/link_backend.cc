@@ -12,13 +12,14 @@
 namespace rueda {
 namespace {
 
-std::unique_ptr<Work> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers) {
+std::unique_ptr<Work> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                FusionBuffer& buffers) {
   const Submission& first = entries.front().submission;
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
     return fused_allreduce(route, plan, entries, buffers);
   }
-  return ring_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data, first.output.data,
-                        first.input.elements());
+  return ring_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data,
+                        first.output.data, first.input.elements());
 }
 
 }  // namespace

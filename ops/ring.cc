@@ -36,7 +36,8 @@ RingSchedule::Piece RingSchedule::piece(std::int64_t number, Rank sender) const 
   result.first = at.step == 0;
   result.reducing = shape_.reduces && at.step < n - 1;
   result.complete = shape_.reduces && at.step == n - 2;
-  // The reducing half starts at segment sender-1 and goes down; the gathering half starts at the sender's own.
+  // The reducing half starts at segment sender-1 and goes down; the gathering half starts at the sender's
+  // own.
   const std::int64_t back = result.reducing ? at.step + 1 : at.step - (shape_.reduces ? n - 1 : 0);
   const std::int64_t segment = ((sender - back) % n + n) % n;
   const std::int64_t begin = shape_.bounds[segment];

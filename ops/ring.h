@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring schedule: what each rank sends and receives, in which order. Pure arithmetic.
 //
-// A vector is cut into one segment for each rank. Ranks stand in a ring; each sends to the next and receives from the
-// previous one. In the reducing half (n-1 steps) partial sums travel: the segment that rank r sends at step s is r-1-s,
-// and what arrives is that of r-2-s, to which r adds its own part; so after n-1 steps the complete sum of segment r is at
-// rank r. In the gathering half (n-1 steps more) complete segments travel on: at step s rank r sends segment r-s and
-// receives r-1-s. Every rank sends and receives (n-1)/n of the vector in each half, which is optimal.
+// A vector is cut into one segment for each rank. Ranks stand in a ring; each sends to the next and receives
+// from the previous one. In the reducing half (n-1 steps) partial sums travel: the segment that rank r sends
+// at step s is r-1-s, and what arrives is that of r-2-s, to which r adds its own part; so after n-1 steps the
+// complete sum of segment r is at rank r. In the gathering half (n-1 steps more) complete segments travel on:
+// at step s rank r sends segment r-s and receives r-1-s. Every rank sends and receives (n-1)/n of the vector
+// in each half, which is optimal.
 //
-// Segments are cut into `chunks` pieces so that moving one overlaps with reducing another. Messages are numbered in the
-// order in which they are sent: `depth` chunks at a time go through all steps, then the next `depth` chunks. What rank r
-// sends as number k is what rank r+1 receives as number k. Except at step 0, number k passes on what number
-// `forwards(k)` brought.
+// Segments are cut into `chunks` pieces so that moving one overlaps with reducing another. Messages are
+// numbered in the order in which they are sent: `depth` chunks at a time go through all steps, then the next
+// `depth` chunks. What rank r sends as number k is what rank r+1 receives as number k. Except at step 0,
+// number k passes on what number `forwards(k)` brought.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +47,13 @@ class RingSchedule {
   std::int64_t messages() const { return messages_; }
   Piece sent(std::int64_t number) const { return piece(number, shape_.rank); }
   // What the previous rank sends.
-  Piece received(std::int64_t number) const { return piece(number, (shape_.rank + shape_.size - 1) % shape_.size); }
+  Piece received(std::int64_t number) const {
+    return piece(number, (shape_.rank + shape_.size - 1) % shape_.size);
+  }
   // Which received number must have been dealt with before `number` is sent; -1: none.
   std::int64_t forwards(std::int64_t number) const;
-  // Which number, sent from the rank's own elements, must have left before `number` may arrive in their place when input
-  // and output are one tensor; -1: none.
+  // Which number, sent from the rank's own elements, must have left before `number` may arrive in their place
+  // when input and output are one tensor; -1: none.
   std::int64_t overwrites(std::int64_t number) const;
   std::int64_t depth() const { return shape_.depth; }
 

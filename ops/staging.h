@@ -10,8 +10,8 @@
 
 namespace rueda {
 
-// Purpose: a tensor's elements in row-major order: its own memory when it is contiguous, else a packed copy. Belongs to
-// the Work that reads it.
+// Purpose: a tensor's elements in row-major order: its own memory when it is contiguous, else a packed copy.
+// Belongs to the Work that reads it.
 class ContiguousInput {
  public:
   explicit ContiguousInput(const ConstTensorView& view) : data_(static_cast<const std::byte*>(view.data)) {
@@ -27,7 +27,8 @@ class ContiguousInput {
   HostBuffer copy_;
 };
 
-// Purpose: where a tensor's elements are to be written in row-major order; `finish` puts them in their places.
+// Purpose: where a tensor's elements are to be written in row-major order; `finish` puts them in their
+// places.
 class ContiguousOutput {
  public:
   explicit ContiguousOutput(TensorView view) : view_(std::move(view)) {

@@ -10,8 +10,9 @@
 
 namespace rueda {
 
-// Purpose: sends (Bytes = ConstBytes) or receives (MutableBytes) in chunks of at most `chunk` bytes, a few in flight at a
-// time. A sender can be held back to `limit` bytes, so that it passes on what has come so far. Part of a Work.
+// Purpose: sends (Bytes = ConstBytes) or receives (MutableBytes) in chunks of at most `chunk` bytes, a few in
+// flight at a time. A sender can be held back to `limit` bytes, so that it passes on what has come so far.
+// Part of a Work.
 template <class Span>
 class Stream {
  public:
@@ -47,9 +48,7 @@ class Stream {
   static constexpr std::size_t kDepth = 4;
 
   Transfer post(ConstBytes piece) { return Transfer::send(*link_, peer_, piece, tag_); }
-  Transfer post(MutableBytes piece)
-    requires std::is_same_v<Span, MutableBytes>
-  {
+  Transfer post(MutableBytes piece) requires std::is_same_v<Span, MutableBytes> {
     return Transfer::receive(*link_, peer_, piece, tag_);
   }
 

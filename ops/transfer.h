@@ -8,8 +8,8 @@
 
 namespace rueda {
 
-// Purpose: one message in flight. Move-only; cancels it if destroyed before it is done. An empty Transfer, and one of no
-// bytes, is done: algorithms need no special case for empty pieces.
+// Purpose: one message in flight. Move-only; cancels it if destroyed before it is done. An empty Transfer,
+// and one of no bytes, is done: algorithms need no special case for empty pieces.
 class Transfer {
  public:
   Transfer() = default;

@@ -17,14 +17,13 @@ using Bytes = std::vector<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-// Purpose: appends little-endian values to a growing buffer. Owned by whoever builds a message; a plain value.
+// Purpose: appends little-endian values to a growing buffer. Owned by whoever builds a message; a plain
+// value.
 class Writer {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  void put(T value) {
-    append(&value, sizeof value);
-  }
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void put(T value) { append(&value, sizeof value); }
   void put_string(std::string_view text);
   void put_count(std::size_t count) { put(static_cast<std::uint32_t>(count)); }
 
@@ -41,16 +40,15 @@ class Writer {
   Bytes bytes_;
 };
 
-// Purpose: reads what a Writer wrote from bytes that cannot be trusted. The first read past the end, or the first value
-// out of range, makes the reader fail for good; from then on every read gives zero. Check `ok()` (or `complete()`) once,
-// at the end. A plain value over borrowed bytes.
+// Purpose: reads what a Writer wrote from bytes that cannot be trusted. The first read past the end, or the
+// first value out of range, makes the reader fail for good; from then on every read gives zero. Check `ok()`
+// (or `complete()`) once, at the end. A plain value over borrowed bytes.
 class Reader {
  public:
   explicit Reader(ConstBytes bytes) : bytes_(bytes) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T>
-  T get() {
+  requires std::is_arithmetic_v<T> T get() {
     T value{};
     ConstBytes source = take(sizeof value);
     if (!source.empty()) std::memcpy(&value, source.data(), sizeof value);
@@ -64,8 +62,8 @@ class Reader {
     return value.value_or(typename decltype(value)::value_type{});
   }
   std::string get_string();
-  // A count of items of at least `item_bytes` each: one that the rest of the bytes cannot hold is an error, so that a
-  // flipped bit never makes us allocate gigabytes.
+  // A count of items of at least `item_bytes` each: one that the rest of the bytes cannot hold is an error,
+  // so that a flipped bit never makes us allocate gigabytes.
   std::size_t get_count(std::size_t item_bytes);
 
   void fail() { ok_ = false, bytes_ = {}; }

@@ -18,14 +18,15 @@ template <class T>
 bool parse(std::string_view text, T least, T most, T& value) {
   T parsed{};
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc() || end != text.data() + text.size() || !(parsed >= least && parsed <= most)) return false;
+  if (error != std::errc() || end != text.data() + text.size() || !(parsed >= least && parsed <= most))
+    return false;
   value = parsed;
   return true;
 }
 
 template <class T>
-Setting number(std::string_view name, std::string_view alias, T Config::*field, T least, T most, std::string_view legal,
-               std::string_view meaning) {
+Setting number(std::string_view name, std::string_view alias, T Config::*field, T least, T most,
+               std::string_view legal, std::string_view meaning) {
   return {name,
           alias,
           legal,
@@ -37,21 +38,23 @@ Setting number(std::string_view name, std::string_view alias, T Config::*field, 
 std::vector<Setting> make_settings() {
   constexpr std::int64_t kGiB = 1LL << 30;
   std::vector<Setting> table;
-  table.push_back(number("FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", &Config::fusion_threshold, std::int64_t{0},
-                         64 * kGiB, "bytes, 0 to 68719476736", "tensors are fused into buffers of at most so many bytes; 0: never"));
+  table.push_back(number("FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", &Config::fusion_threshold,
+                         std::int64_t{0}, 64 * kGiB, "bytes, 0 to 68719476736",
+                         "tensors are fused into buffers of at most so many bytes; 0: never"));
   table.push_back(number("CYCLE_TIME", "HOROVOD_CYCLE_TIME", &Config::cycle_time, 0.0, 10000.0,
                          "milliseconds, 0 to 10000",
                          "how long a ready tensor may wait for others to be fused with, at most"));
   table.push_back(number("START_TIMEOUT", "HOROVOD_START_TIMEOUT", &Config::start_timeout, 0.1, 86400.0,
                          "seconds, 0.1 to 86400", "how long init waits for the other ranks"));
-  table.push_back(number("WATCHDOG_TIME", "", &Config::watchdog_time, 0.0, 86400.0, "seconds, 0 to 86400",
-                         "a coordinator that does not move for so long ends the process with a report; 0: never"));
+  table.push_back(
+      number("WATCHDOG_TIME", "", &Config::watchdog_time, 0.0, 86400.0, "seconds, 0 to 86400",
+             "a coordinator that does not move for so long ends the process with a report; 0: never"));
   table.push_back(number("POLL_TIME", "", &Config::poll_time, 0.0, 1e6, "microseconds, 0 to 1000000",
                          "how long a coordinator with something to wait for polls before it sleeps"));
-  table.push_back(number("WORKS_IN_FLIGHT", "", &Config::works_in_flight, std::int64_t{1}, std::int64_t{64}, "1 to 64",
-                         "how many operations move data at the same time, at most"));
-  table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB, "bytes, 64 to 1073741824",
-                         "rings send messages of at most so many bytes"));
+  table.push_back(number("WORKS_IN_FLIGHT", "", &Config::works_in_flight, std::int64_t{1}, std::int64_t{64},
+                         "1 to 64", "how many operations move data at the same time, at most"));
+  table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB,
+                         "bytes, 64 to 1073741824", "rings send messages of at most so many bytes"));
   table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
                    "the least severe lines that are shown",
                    [](Config& config, std::string_view text) {

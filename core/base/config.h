@@ -42,8 +42,8 @@ struct ConfigWithOrigins {
   std::vector<std::string> origins;  // one for each of settings()
 };
 
-// The environment over the defaults; RUEDA_* wins over its alias. Throws InvalidArgument that names the variable, its
-// value and what is legal.
+// The environment over the defaults; RUEDA_* wins over its alias. Throws InvalidArgument that names the
+// variable, its value and what is legal.
 ConfigWithOrigins read_config(const std::function<const char*(const std::string&)>& environment);
 Config config_from_environment();
 

@@ -20,7 +20,8 @@ void throw_if_error(const Status& status) {
 }
 
 void assertion_failed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "rueda: internal error: %s does not hold at %s:%d. Please report it.\n", condition, file, line);
+  std::fprintf(stderr, "rueda: internal error: %s does not hold at %s:%d. Please report it.\n", condition,
+               file, line);
   std::abort();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exceptions, thrown only at the public edge in the user's own thread: from submit (bad arguments) or wait (all else).
+// Exceptions, thrown only at the public edge in the user's own thread: from submit (bad arguments) or wait
+// (all else).
 #pragma once
 
 #include <stdexcept>
@@ -18,13 +19,27 @@ class Error : public std::runtime_error {
   StatusCode code_;
 };
 
-class InvalidArgument : public Error { using Error::Error; };
-class Mismatch : public Error { using Error::Error; };
-class PeerLost : public Error { using Error::Error; };
-class Stalled : public Error { using Error::Error; };
-class ShutDown : public Error { using Error::Error; };
-class NotInitialized : public Error { using Error::Error; };
-class BackendError : public Error { using Error::Error; };
+class InvalidArgument : public Error {
+  using Error::Error;
+};
+class Mismatch : public Error {
+  using Error::Error;
+};
+class PeerLost : public Error {
+  using Error::Error;
+};
+class Stalled : public Error {
+  using Error::Error;
+};
+class ShutDown : public Error {
+  using Error::Error;
+};
+class NotInitialized : public Error {
+  using Error::Error;
+};
+class BackendError : public Error {
+  using Error::Error;
+};
 
 // Throws the class that belongs to `status.code`; returns when it is ok.
 void throw_if_error(const Status& status);

@@ -10,7 +10,8 @@
 namespace rueda {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames{"trace", "debug", "info", "warning", "error", "fatal", "off"};
+constexpr std::array<std::string_view, 7> kNames{"trace", "debug", "info", "warning",
+                                                 "error", "fatal", "off"};
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
@@ -35,7 +36,8 @@ std::optional<LogLevel> log_level_from(std::string_view name) {
 
 void configure_log(LogLevel lowest, bool hide_time, Rank rank) {
   logger().set_level(level_of(lowest));
-  logger().set_pattern(fmt::format("{}rueda rank {}: %l: %v", hide_time ? "" : "%Y-%m-%d %H:%M:%S.%e ", rank));
+  logger().set_pattern(
+      fmt::format("{}rueda rank {}: %l: %v", hide_time ? "" : "%Y-%m-%d %H:%M:%S.%e ", rank));
 }
 
 bool log_enabled(LogLevel level) { return logger().should_log(level_of(level)); }

@@ -8,8 +8,8 @@
 
 namespace rueda {
 
-// Purpose: a member of classes that one thread owns. The first check binds it to the calling thread; a later one from
-// another thread is our bug. Costs a few nanoseconds, so it is always on.
+// Purpose: a member of classes that one thread owns. The first check binds it to the calling thread; a later
+// one from another thread is our bug. Costs a few nanoseconds, so it is always on.
 class OwnerThread {
  public:
   void check() const {

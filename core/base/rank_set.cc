@@ -27,15 +27,18 @@ void RankSet::remove(const RankSet& other) {
   for (auto [first, end] : other.ranges_) {
     std::vector<std::pair<Rank, Rank>> kept;
     for (auto range : ranges_) {
-      if (range.first < std::min(range.second, first)) kept.emplace_back(range.first, std::min(range.second, first));
-      if (std::max(range.first, end) < range.second) kept.emplace_back(std::max(range.first, end), range.second);
+      if (range.first < std::min(range.second, first))
+        kept.emplace_back(range.first, std::min(range.second, first));
+      if (std::max(range.first, end) < range.second)
+        kept.emplace_back(std::max(range.first, end), range.second);
     }
     ranges_ = std::move(kept);
   }
 }
 
 bool RankSet::contains(Rank rank) const {
-  return std::ranges::any_of(ranges_, [&](const auto& range) { return range.first <= rank && rank < range.second; });
+  return std::ranges::any_of(ranges_,
+                             [&](const auto& range) { return range.first <= rank && rank < range.second; });
 }
 
 Rank RankSet::count() const {

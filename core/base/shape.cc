@@ -34,6 +34,8 @@ Strides contiguous_strides(std::span<const std::int64_t> shape) {
   return strides;
 }
 
-std::string to_string(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(std::span<const std::int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 }  // namespace rueda

@@ -13,7 +13,8 @@ namespace rueda {
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;  // in elements
 
-// Number of elements (1 for a scalar's empty shape); nothing if a dimension is negative or the product overflows.
+// Number of elements (1 for a scalar's empty shape); nothing if a dimension is negative or the product
+// overflows.
 std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> shape);
 
 // The same for a shape that has been checked.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How things end, as a value: what travels inside the engine and between ranks. error.h turns it into exceptions.
+// How things end, as a value: what travels inside the engine and between ranks. error.h turns it into
+// exceptions.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,9 @@ struct Status {
   bool ok() const { return code == StatusCode::ok; }
   friend bool operator==(const Status&, const Status&) = default;
 
-  static Status invalid_argument(std::string words) { return {StatusCode::invalid_argument, std::move(words)}; }
+  static Status invalid_argument(std::string words) {
+    return {StatusCode::invalid_argument, std::move(words)};
+  }
   static Status mismatch(std::string words) { return {StatusCode::mismatch, std::move(words)}; }
   static Status peer_lost(std::string words) { return {StatusCode::peer_lost, std::move(words)}; }
   static Status shut_down(std::string words) { return {StatusCode::shut_down, std::move(words)}; }

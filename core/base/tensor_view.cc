@@ -19,7 +19,8 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
 std::optional<std::int64_t> checked_byte_count(const Shape& shape, DataType dtype) {
   std::optional<std::int64_t> count = checked_element_count(shape);
   std::int64_t bytes = 0;
-  if (!count || __builtin_mul_overflow(*count, static_cast<std::int64_t>(size_of(dtype)), &bytes)) return std::nullopt;
+  if (!count || __builtin_mul_overflow(*count, static_cast<std::int64_t>(size_of(dtype)), &bytes))
+    return std::nullopt;
   if (bytes > std::numeric_limits<std::int64_t>::max() / 2) return std::nullopt;  // leaves room to round up
   return bytes;
 }

@@ -19,7 +19,8 @@ Topology make_topology(Rank rank, std::span<const std::string> hosts) {
   }
   topology.local_size = ranks_on[hosts[rank]];
   topology.cross_size = hosts_with[topology.local_rank];
-  topology.homogeneous = std::ranges::all_of(ranks_on, [&](const auto& host) { return host.second == topology.local_size; });
+  topology.homogeneous =
+      std::ranges::all_of(ranks_on, [&](const auto& host) { return host.second == topology.local_size; });
   return topology;
 }
 

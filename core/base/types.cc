@@ -44,7 +44,9 @@ const DataTypeTraits& row(DataType dtype) { return kDataTypes[static_cast<std::s
 
 }  // namespace
 
-const OperationTraits& traits(Operation operation) { return kOperations[static_cast<std::size_t>(operation)]; }
+const OperationTraits& traits(Operation operation) {
+  return kOperations[static_cast<std::size_t>(operation)];
+}
 
 std::size_t size_of(DataType dtype) { return row(dtype).size; }
 bool is_floating_point(DataType dtype) { return row(dtype).floating_point; }

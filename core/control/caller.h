@@ -13,9 +13,9 @@ namespace rueda {
 using Time = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-// Purpose: holds tensors that every rank has until they are called. A tensor is called at once unless others are on
-// their way (reported by some rank, not by all); then it lingers for company, `linger` at most or until the fusion
-// threshold is reached. Owned by the Negotiator of rank 0.
+// Purpose: holds tensors that every rank has until they are called. A tensor is called at once unless others
+// are on their way (reported by some rank, not by all); then it lingers for company, `linger` at most or
+// until the fusion threshold is reached. Owned by the Negotiator of rank 0.
 class Caller {
  public:
   Caller(Planner planner, Duration linger, std::int64_t fusion_threshold)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads received bytes.
+// What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads
+// received bytes.
 //   up:    Hello (once, at start), Report, Departure, Failure
 //   down:  Welcome (once, at start), Orders, Failure
 #pragma once

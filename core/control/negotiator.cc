@@ -32,13 +32,14 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
   std::optional<Message> message = decode(bytes);
   if (!message) {
     fail(Status::backend_error(fmt::format(
-        "rank {} got {} bytes from rank {} that are no message of this version. Are all ranks of one build?", rank_,
-        bytes.size(), from)));
+        "rank {} got {} bytes from rank {} that are no message of this version. Are all ranks of one build?",
+        rank_, bytes.size(), from)));
     return;
   }
   const bool down = std::holds_alternative<Orders>(*message) || std::holds_alternative<Failure>(*message);
   if (!is_child(from) && !(down && rank_ != 0 && from == tree::parent(rank_))) {
-    fail(Status::backend_error(fmt::format("rank {} got a message from rank {}, which is not its neighbour in the tree.", rank_, from)));
+    fail(Status::backend_error(fmt::format(
+        "rank {} got a message from rank {}, which is not its neighbour in the tree.", rank_, from)));
     return;
   }
   std::visit([&](auto& content) { take_message(from, std::move(content), now); }, *message);
@@ -56,7 +57,8 @@ void Negotiator::take_message(Rank, Orders orders, Time) { issue(std::move(order
 void Negotiator::take_message(Rank, Failure failure, Time) { fail(std::move(failure.status)); }
 
 void Negotiator::take_message(Rank from, Hello, Time) {
-  fail(Status::backend_error(fmt::format("rank {} introduced itself to rank {} after the start.", from, rank_)));
+  fail(Status::backend_error(
+      fmt::format("rank {} introduced itself to rank {} after the start.", from, rank_)));
 }
 
 void Negotiator::take_message(Rank from, Welcome, Time) {
@@ -72,8 +74,10 @@ void Negotiator::tick(Time now) {
 
 std::vector<Envelope> Negotiator::take_outgoing() {
   // A departure goes last: once rank 0 knows of all departures, no report can be on its way any more.
-  if (!report_.tensors.empty()) outgoing_.push_back({tree::parent(rank_), encode(std::exchange(report_, {}))});
-  if (!departure_.ranks.empty()) outgoing_.push_back({tree::parent(rank_), encode(std::exchange(departure_, {}))});
+  if (!report_.tensors.empty())
+    outgoing_.push_back({tree::parent(rank_), encode(std::exchange(report_, {}))});
+  if (!departure_.ranks.empty())
+    outgoing_.push_back({tree::parent(rank_), encode(std::exchange(departure_, {}))});
   return std::exchange(outgoing_, {});
 }
 
@@ -111,10 +115,11 @@ void Negotiator::settle(Tally tally, Time now) {
   const Request& request = tally.request();
   const RankSet missing = subtree_ - tally.reported();
   if (!missing.empty()) {
-    caller_->refuse(request.name, Status::shut_down(fmt::format(
-                                      "{} '{}': {} shut down without it, while {} asked for it. Submit it on every rank, or on none.",
-                                      to_string(request.operation), request.name, to_string(missing),
-                                      to_string(tally.reported()))));
+    caller_->refuse(
+        request.name,
+        Status::shut_down(fmt::format(
+            "{} '{}': {} shut down without it, while {} asked for it. Submit it on every rank, or on none.",
+            to_string(request.operation), request.name, to_string(missing), to_string(tally.reported()))));
   } else if (!tally.agreed()) {
     caller_->refuse(request.name, tally.mismatch());
   } else {

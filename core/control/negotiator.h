@@ -16,9 +16,10 @@
 
 namespace rueda {
 
-// Purpose: one rank's node of the control tree. It counts who of its subtree has asked for a tensor, reports it once to
-// the parent when all have, and passes Orders down; at rank 0 a complete tally goes to the Caller instead. Pure: bytes
-// and time in, bytes and Plans out; no threads, no clock, no sockets. Owned by one Coordinator (or a simulation).
+// Purpose: one rank's node of the control tree. It counts who of its subtree has asked for a tensor, reports
+// it once to the parent when all have, and passes Orders down; at rank 0 a complete tally goes to the Caller
+// instead. Pure: bytes and time in, bytes and Plans out; no threads, no clock, no sockets. Owned by one
+// Coordinator (or a simulation).
 class Negotiator {
  public:
   struct Settings {

@@ -20,8 +20,9 @@ struct PlanTensor {
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
 };
 
-// Purpose: one operation on one or several tensors of equal dtype, reduction and scale. A Plan whose status is not ok
-// carries out nothing: it completes its tensors with that Status, on every rank, in order. A plain value.
+// Purpose: one operation on one or several tensors of equal dtype, reduction and scale. A Plan whose status
+// is not ok carries out nothing: it completes its tensors with that Status, on every rank, in order. A plain
+// value.
 struct Plan {
   std::uint64_t number = 0;
   Status status;
@@ -31,7 +32,7 @@ struct Plan {
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
   Rank root = 0;
-  std::uint8_t backend = 0;  // index into Parts::backends, the same on all ranks
+  std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many
   std::vector<PlanTensor> tensors;
   std::int64_t buffer_bytes = 0;  // of the fused buffer; a single tensor needs none unless it is strided

@@ -10,7 +10,9 @@ std::int64_t bytes_of(const Request& request) {
   return element_count(request.shape) * static_cast<std::int64_t>(size_of(request.dtype));
 }
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kFusionAlignment - 1) / kFusionAlignment * kFusionAlignment; }
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kFusionAlignment - 1) / kFusionAlignment * kFusionAlignment;
+}
 
 void append(Plan& plan, const Request& request) {
   const bool ragged = traits(request.operation).ragged_first_axis;
@@ -33,8 +35,9 @@ Plan plan_for(const Request& request) {
 }  // namespace
 
 bool Planner::fits(const Plan& plan, const Request& request) const {
-  return plan.operation == request.operation && plan.dtype == request.dtype && plan.reduce_op == request.reduce_op &&
-         plan.prescale_factor == request.prescale_factor && plan.postscale_factor == request.postscale_factor &&
+  return plan.operation == request.operation && plan.dtype == request.dtype &&
+         plan.reduce_op == request.reduce_op && plan.prescale_factor == request.prescale_factor &&
+         plan.postscale_factor == request.postscale_factor &&
          plan.buffer_bytes + aligned(bytes_of(request)) <= fusion_threshold_;
 }
 

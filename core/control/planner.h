@@ -9,15 +9,18 @@
 
 namespace rueda {
 
-// Purpose: makes Plans from agreed requests, in the order given, fusing what can share a buffer. Owned by the Negotiator
-// of rank 0. Cost: linear in the number of requests times the number of fused groups that are open.
+// Purpose: makes Plans from agreed requests, in the order given, fusing what can share a buffer. Owned by the
+// Negotiator of rank 0. Cost: linear in the number of requests times the number of fused groups that are
+// open.
 class Planner {
  public:
   // Tells which backend carries out a Plan: an index that is valid on every rank.
   using ChooseBackend = std::function<std::uint8_t(const Plan&)>;
 
   Planner(std::int64_t fusion_threshold, std::int64_t chunk_bytes, ChooseBackend choose_backend)
-      : fusion_threshold_(fusion_threshold), chunk_bytes_(chunk_bytes), choose_backend_(std::move(choose_backend)) {}
+      : fusion_threshold_(fusion_threshold),
+        chunk_bytes_(chunk_bytes),
+        choose_backend_(std::move(choose_backend)) {}
 
   std::vector<Plan> fuse(const std::vector<Request>& ready);
   // A Plan that completes one tensor with an error.

@@ -17,8 +17,9 @@ std::span<const std::int64_t> agreed_part(const Request& request) {
 }
 
 std::string words(std::span<const std::int64_t> agreed, const Request& request) {
-  return agreed.size() == request.shape.size() ? to_string(agreed)
-                                               : fmt::format("{} (its first dimension may differ)", to_string(request.shape));
+  return agreed.size() == request.shape.size()
+             ? to_string(agreed)
+             : fmt::format("{} (its first dimension may differ)", to_string(request.shape));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank wants done with one tensor. Every rank of the job submits an equal Request under the same name.
+// What one rank wants done with one tensor. Every rank of the job submits an equal Request under the same
+// name.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-// Whether two ranks' requests of one name can be carried out together (ragged operations may differ in the first
-// dimension). When not, `difference` names the first field that differs and both values.
+// Whether two ranks' requests of one name can be carried out together (ragged operations may differ in the
+// first dimension). When not, `difference` names the first field that differs and both values.
 bool compatible(const Request& a, const Request& b);
 struct Difference {
   std::string field;

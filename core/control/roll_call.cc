@@ -33,9 +33,10 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
     return;
   }
   if (!message || !std::holds_alternative<Hello>(*message)) {
-    finish({Status::backend_error(fmt::format("rank {} got something from rank {} that is no introduction of this version. "
-                                              "Are all ranks of one build?",
-                                              own_.rank, from)),
+    finish({Status::backend_error(
+                fmt::format("rank {} got something from rank {} that is no introduction of this version. "
+                            "Are all ranks of one build?",
+                            own_.rank, from)),
             {},
             {}});
     return;
@@ -53,10 +54,12 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
 }
 
 void RollCall::expire(double seconds) {
-  const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", tree::parent(own_.rank));
-  finish({Status::peer_lost(fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
-                                        "by RUEDA_START_TIMEOUT.",
-                                        whom, size_, seconds)),
+  const std::string whom =
+      own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", tree::parent(own_.rank));
+  finish({Status::peer_lost(
+              fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
+                          "by RUEDA_START_TIMEOUT.",
+                          whom, size_, seconds)),
           {},
           {}});
 }
@@ -74,9 +77,9 @@ void RollCall::conclude() {
   Welcome welcome;
   for (const std::optional<Introduction>& introduction : heard_) {
     if (introduction->version != own_.version && welcome.status.ok()) {
-      welcome.status = Status::mismatch(fmt::format("init: rank {} on {} runs Rueda {}, rank 0 on {} runs {}. Install one version everywhere.",
-                                                    introduction->rank, introduction->host, introduction->version,
-                                                    own_.host, own_.version));
+      welcome.status = Status::mismatch(fmt::format(
+          "init: rank {} on {} runs Rueda {}, rank 0 on {} runs {}. Install one version everywhere.",
+          introduction->rank, introduction->host, introduction->version, own_.host, own_.version));
     }
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
@@ -96,12 +99,14 @@ std::vector<std::string> RollCall::differing_settings() const {
     if (!introduction) continue;
     for (std::size_t i = 0; i < std::min(own_.settings.size(), introduction->settings.size()); ++i) {
       if (introduction->settings[i] == own_.settings[i]) continue;
-      others[fmt::format("{} here, {}", own_.settings[i], introduction->settings[i])].add(RankSet::of(introduction->rank));
+      others[fmt::format("{} here, {}", own_.settings[i], introduction->settings[i])].add(
+          RankSet::of(introduction->rank));
     }
   }
   std::vector<std::string> lines;
   for (const auto& [values, ranks] : others) {
-    lines.push_back(fmt::format("RUEDA_{} on {}; rank 0 decides for all where it can", values, to_string(ranks)));
+    lines.push_back(
+        fmt::format("RUEDA_{} on {}; rank 0 decides for all where it can", values, to_string(ranks)));
   }
   return lines;
 }

@@ -11,8 +11,9 @@
 
 namespace rueda {
 
-// Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come; when rank 0 has
-// heard all, it welcomes everybody with the list of hosts. Pure, as the Negotiator is. Owned by a Coordinator.
+// Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come; when
+// rank 0 has heard all, it welcomes everybody with the list of hosts. Pure, as the Negotiator is. Owned by a
+// Coordinator.
 class RollCall {
  public:
   RollCall(Introduction own, Rank size);

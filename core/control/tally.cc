@@ -9,7 +9,8 @@ namespace rueda {
 
 void Tally::add(Wish wish) {
   reported_.add(wish.ranks);
-  auto same = std::ranges::find_if(wishes_, [&](const Wish& w) { return compatible(w.request, wish.request); });
+  auto same =
+      std::ranges::find_if(wishes_, [&](const Wish& w) { return compatible(w.request, wish.request); });
   if (same != wishes_.end()) {
     same->ranks.add(wish.ranks);
   } else {
@@ -25,17 +26,18 @@ Status Tally::mismatch() const {
   std::ranges::sort(sorted, {}, [](const Wish* wish) { return wish->ranks.first(); });
   const Wish& first = *sorted.front();
   const Difference two = difference(first.request, sorted[1]->request);
-  std::string words = fmt::format("{} '{}': the ranks differ in {}: {} asked for {}", to_string(first.request.operation),
-                                  first.request.name, two.field, to_string(first.ranks), two.first);
+  std::string words =
+      fmt::format("{} '{}': the ranks differ in {}: {} asked for {}", to_string(first.request.operation),
+                  first.request.name, two.field, to_string(first.ranks), two.first);
   for (std::size_t i = 1; i < std::min(kShown, sorted.size()); ++i) {
     const Difference other = difference(first.request, sorted[i]->request);
-    words += other.field == two.field
-                 ? fmt::format(", {} for {}", to_string(sorted[i]->ranks), other.second)
-                 : fmt::format(", {} for {} {} (not {})", to_string(sorted[i]->ranks), other.field, other.second, other.first);
+    words += other.field == two.field ? fmt::format(", {} for {}", to_string(sorted[i]->ranks), other.second)
+                                      : fmt::format(", {} for {} {} (not {})", to_string(sorted[i]->ranks),
+                                                    other.field, other.second, other.first);
   }
   if (sorted.size() > kShown) words += fmt::format(", and {} wishes more", sorted.size() - kShown);
-  words += fmt::format(". Submit '{}' with the same {} on every rank, or under different names.", first.request.name,
-                       two.field);
+  words += fmt::format(". Submit '{}' with the same {} on every rank, or under different names.",
+                       first.request.name, two.field);
   return Status::mismatch(std::move(words));
 }
 

@@ -11,7 +11,8 @@ namespace rueda {
 // Purpose: collects the wishes under one name at one node of the tree. A plain value inside a Negotiator.
 class Tally {
  public:
-  // A request equal to one seen before joins its ranks; requests that can be carried out together count as equal.
+  // A request equal to one seen before joins its ranks; requests that can be carried out together count as
+  // equal.
   void add(Wish wish);
 
   const RankSet& reported() const { return reported_; }

@@ -15,8 +15,8 @@ struct Envelope {
   Bytes bytes;
 };
 
-// Purpose: carries control messages. Owned and called by the coordinator thread alone; no call blocks. Lives as long as
-// its Runtime. Destruction may wait, boundedly, until what was sent has left.
+// Purpose: carries control messages. Owned and called by the coordinator thread alone; no call blocks. Lives
+// as long as its Runtime. Destruction may wait, boundedly, until what was sent has left.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -12,14 +12,16 @@
 
 namespace rueda {
 
-// Purpose: starts Works for Plans. Owned by the coordinator thread, which alone calls it; lives as long as its Runtime.
+// Purpose: starts Works for Plans. Owned by the coordinator thread, which alone calls it; lives as long as
+// its Runtime.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   // Asked on rank 0 only; the first backend of Parts that says yes is taken, on every rank.
   virtual bool can_run(const Plan& plan) const = 0;
-  // `entries` belong to plan.tensors one by one, and both outlive the Work. Called in Plan order on every rank.
+  // `entries` belong to plan.tensors one by one, and both outlive the Work. Called in Plan order on every
+  // rank.
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
   // Whether a peer's move rings the Runtime's bell; if not, the coordinator has to look.
   virtual bool rings_bell() const = 0;

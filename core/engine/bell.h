@@ -8,9 +8,10 @@
 
 namespace rueda {
 
-// Purpose: one per Runtime. Anyone may ring; the coordinator alone sleeps. A ring costs one load while nobody sleeps.
-// To sleep without missing a ring: `listen()`, look at every condition once more, then `sleep(heard)`; or `stay_awake()`.
-// Whoever rings first stores what the sleeper looks at. All accesses are seq_cst, so one of the two sees the other.
+// Purpose: one per Runtime. Anyone may ring; the coordinator alone sleeps. A ring costs one load while nobody
+// sleeps. To sleep without missing a ring: `listen()`, look at every condition once more, then
+// `sleep(heard)`; or `stay_awake()`. Whoever rings first stores what the sleeper looks at. All accesses are
+// seq_cst, so one of the two sees the other.
 class Bell {
  public:
   void ring();

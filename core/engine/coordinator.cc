@@ -19,13 +19,16 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-Duration from_seconds(double seconds) { return duration_cast<Duration>(std::chrono::duration<double>(seconds)); }
+Duration from_seconds(double seconds) {
+  return duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 Time clock_now() { return std::chrono::steady_clock::now(); }
 
 Negotiator::Settings negotiator_settings(const Parts& parts) {
-  return {parts.config.fusion_threshold, parts.config.ring_chunk, from_seconds(parts.config.cycle_time * 1e-3),
-          [&parts](const Plan& plan) {
-            auto able = std::ranges::find_if(parts.backends, [&](const auto& backend) { return backend->can_run(plan); });
+  return {parts.config.fusion_threshold, parts.config.ring_chunk,
+          from_seconds(parts.config.cycle_time * 1e-3), [&parts](const Plan& plan) {
+            auto able = std::ranges::find_if(parts.backends,
+                                             [&](const auto& backend) { return backend->can_run(plan); });
             RUEDA_ASSERT(able != parts.backends.end());
             return static_cast<std::uint8_t>(able - parts.backends.begin());
           }};
@@ -42,7 +45,9 @@ Introduction introduce(const Parts& parts) {
 }  // namespace
 
 Coordinator::Coordinator(Parts parts, RuntimeState& shared)
-    : parts_(std::move(parts)), shared_(shared), negotiator_(parts_.rank, parts_.size, negotiator_settings(parts_)) {
+    : parts_(std::move(parts)),
+      shared_(shared),
+      negotiator_(parts_.rank, parts_.size, negotiator_settings(parts_)) {
   owner_.check();
 }
 
@@ -53,7 +58,8 @@ Welcome Coordinator::start() {
   const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
   const Time expires = clock_now() + from_seconds(patience);
   while (true) {
-    for (Envelope& envelope : roll_call.take_outgoing()) parts_.transport->send(envelope.peer, std::move(envelope.bytes));
+    for (Envelope& envelope : roll_call.take_outgoing())
+      parts_.transport->send(envelope.peer, std::move(envelope.bytes));
     if (roll_call.welcome()) break;
     shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
     if (std::optional<Envelope> envelope = parts_.transport->receive()) {
@@ -64,7 +70,8 @@ Welcome Coordinator::start() {
       shared_.bell->sleep(shared_.bell->listen(), microseconds(200));
     }
   }
-  for (const std::string& line : roll_call.differing_settings()) log(LogLevel::warning, "settings differ: {}", line);
+  for (const std::string& line : roll_call.differing_settings())
+    log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
   return welcome_;
 }
@@ -111,11 +118,12 @@ bool Coordinator::accept_submissions(Time now) {
       shared_.recorder.submitted(request.name, to_string(request.operation));
       negotiator_.submit(request, now);
     } else {
-      entry.handle->complete(Status::invalid_argument(fmt::format(
-                                 "{} '{}': rank {} submitted this name while an operation of that name is in flight. Wait for "
-                                 "it first, or use another name.",
-                                 to_string(request.operation), request.name, parts_.rank)),
-                             std::move(entry.submission.owner));
+      entry.handle->complete(
+          Status::invalid_argument(fmt::format(
+              "{} '{}': rank {} submitted this name while an operation of that name is in flight. Wait for "
+              "it first, or use another name.",
+              to_string(request.operation), request.name, parts_.rank)),
+          std::move(entry.submission.owner));
       shared_.released.add(std::move(entry.handle));
     }
   }
@@ -218,9 +226,10 @@ void Coordinator::complete_all(const Status& status) {
 }
 
 void Coordinator::name_the_lost(Rank lost) {
-  negotiator_.fail(Status::peer_lost(fmt::format(
-      "rank {} (process {} on {}) is lost: its process ended without shutdown(). The job cannot go on; start it again.", lost,
-      welcome_.process_ids.at(lost), welcome_.hosts.at(lost))));
+  negotiator_.fail(
+      Status::peer_lost(fmt::format("rank {} (process {} on {}) is lost: its process ended without "
+                                    "shutdown(). The job cannot go on; start it again.",
+                                    lost, welcome_.process_ids.at(lost), welcome_.hosts.at(lost))));
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
@@ -235,22 +244,28 @@ void Coordinator::turn_or_rest() {
     sched_yield();
   } else {
     remind_of_departure(begin);
-    shared_.recorder.doing(!running_.empty() ? running_.front().work->phase() : busy() ? "waiting for other ranks" : "idle");
+    shared_.recorder.doing(!running_.empty() ? running_.front().work->phase()
+                           : busy()          ? "waiting for other ranks"
+                                             : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));
   }
 }
 
-bool Coordinator::busy() const { return !running_.empty() || !pending_.empty() || negotiator_.busy() || departed_; }
+bool Coordinator::busy() const {
+  return !running_.empty() || !pending_.empty() || negotiator_.busy() || departed_;
+}
 
 nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
   nanoseconds longest = milliseconds(100);
   if (has_to_look()) {
-    // What we wait for cannot wake us. Sleeping a tenth of what was waited so far adds at most that to any wait.
+    // What we wait for cannot wake us. Sleeping a tenth of what was waited so far adds at most that to any
+    // wait.
     const nanoseconds waited = now - last_move_;
     longest = busy ? std::clamp<nanoseconds>(waited / 10, microseconds(50), milliseconds(1))
                    : std::clamp<nanoseconds>(waited / 4, milliseconds(1), milliseconds(10));
   }
-  if (std::optional<Time> due = negotiator_.due()) longest = std::min<nanoseconds>(longest, std::max(*due - now, Duration(1)));
+  if (std::optional<Time> due = negotiator_.due())
+    longest = std::min<nanoseconds>(longest, std::max(*due - now, Duration(1)));
   return longest;
 }
 

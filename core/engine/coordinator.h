@@ -16,9 +16,9 @@
 
 namespace rueda {
 
-// Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable, Negotiator,
-// Transport, backends, running Works. Constructed, run and destroyed on the coordinator thread. Never blocks but in
-// turn_or_rest(): asleep on the bell when there is nothing to do.
+// Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable,
+// Negotiator, Transport, backends, running Works. Constructed, run and destroyed on the coordinator thread.
+// Never blocks but in turn_or_rest(): asleep on the bell when there is nothing to do.
 class Coordinator {
  public:
   Coordinator(Parts parts, RuntimeState& shared);
@@ -62,7 +62,7 @@ class Coordinator {
   PendingTable pending_;
   std::deque<Plan> plans_;
   std::list<Running> running_;  // a list: Works keep references to their Plan and entries
-  bool failed_ = false;  // all that was here has been completed with the failure
+  bool failed_ = false;         // all that was here has been completed with the failure
   bool departed_ = false;
   bool reminded_ = false;
   Time departed_at_{};

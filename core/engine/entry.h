@@ -9,8 +9,8 @@
 
 namespace rueda {
 
-// Purpose: one operation from the submit queue to its completion. Owned by the coordinator; a Work may read it, write
-// the memory it names, and set the output of `handle`.
+// Purpose: one operation from the submit queue to its completion. Owned by the coordinator; a Work may read
+// it, write the memory it names, and set the output of `handle`.
 struct Entry {
   Submission submission;
   std::shared_ptr<HandleState> handle;
@@ -18,8 +18,8 @@ struct Entry {
   const Request& request() const { return submission.request; }
 };
 
-// The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory that the
-// Handle owns. Throws what `allocate` throws, or std::bad_alloc.
+// The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory
+// that the Handle owns. Throws what `allocate` throws, or std::bad_alloc.
 TensorView allocate_output(Entry& entry, const Shape& shape);
 
 }  // namespace rueda

@@ -13,9 +13,9 @@ namespace rueda {
 
 class HandleState;
 
-// Purpose: the submitter's end of one operation. Copyable; any thread may wait, many at once. A Handle may be dropped
-// without waiting: the operation then runs to its end all the same, and the memory it works on must stay alive for that
-// long (an `owner` given with the submission sees to it).
+// Purpose: the submitter's end of one operation. Copyable; any thread may wait, many at once. A Handle may be
+// dropped without waiting: the operation then runs to its end all the same, and the memory it works on must
+// stay alive for that long (an `owner` given with the submission sees to it).
 class Handle {
  public:
   Handle() = default;  // belongs to no operation: done, ok
@@ -27,8 +27,8 @@ class Handle {
   // As wait, without the exception.
   Status wait_status() const;
 
-  // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter) left it. The
-  // memory belongs to whoever the submission's `allocate` says; without one, to this Handle.
+  // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter) left
+  // it. The memory belongs to whoever the submission's `allocate` says; without one, to this Handle.
   const TensorView& output() const;
   // After wait() of an alltoall: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const;

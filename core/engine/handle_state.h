@@ -12,9 +12,9 @@
 
 namespace rueda {
 
-// Purpose: where an operation's outcome is left. Written once by whoever completes it first (the coordinator, or the
-// watchdog of a stuck one), read by any thread after done(). Guarded by its atomic state word. Held by shared_ptr; the
-// last reference is dropped on the framework's side (see ReleaseList).
+// Purpose: where an operation's outcome is left. Written once by whoever completes it first (the coordinator,
+// or the watchdog of a stuck one), read by any thread after done(). Guarded by its atomic state word. Held by
+// shared_ptr; the last reference is dropped on the framework's side (see ReleaseList).
 class HandleState {
  public:
   // The first call decides; later ones do nothing. `owner` is what keeps the operation's tensors alive.
@@ -37,8 +37,9 @@ class HandleState {
   std::shared_ptr<void> owner_;
 };
 
-// Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on a framework
-// thread. The coordinator adds; framework threads empty it in submit, wait and shutdown. Guarded by its mutex.
+// Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on
+// a framework thread. The coordinator adds; framework threads empty it in submit, wait and shutdown. Guarded
+// by its mutex.
 class ReleaseList {
  public:
   void add(std::shared_ptr<HandleState> state);

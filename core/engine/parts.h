@@ -13,13 +13,14 @@
 
 namespace rueda {
 
-// Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its coordinator thread.
+// Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its coordinator
+// thread.
 struct Parts {
   Config config;
   Rank rank = 0;
   Rank size = 1;
-  std::string host;                      // ranks of equal host share a machine
-  std::unique_ptr<Transport> transport;  // none needed for one rank
+  std::string host;                                // ranks of equal host share a machine
+  std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();
 };

@@ -11,8 +11,8 @@
 
 namespace rueda {
 
-// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan starts. Owned by the
-// coordinator thread.
+// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan starts. Owned by
+// the coordinator thread.
 class PendingTable {
  public:
   // False when the name is in flight already; then `entry` is untouched.

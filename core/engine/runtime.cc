@@ -18,8 +18,8 @@ constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
 
 // The watchdog's last act. Plain stdio: whatever else the process holds may be what is stuck.
 [[noreturn]] void end_stuck_process(const std::string& place, const std::string& report) {
-  std::fprintf(stderr, "rueda: %s: the coordinator does not move; the process ends in 2 s.\n%s", place.c_str(),
-               report.c_str());
+  std::fprintf(stderr, "rueda: %s: the coordinator does not move; the process ends in 2 s.\n%s",
+               place.c_str(), report.c_str());
   std::fflush(stderr);
   std::this_thread::sleep_for(std::chrono::seconds(2));
   _exit(kStuckExitStatus);
@@ -37,7 +37,8 @@ Runtime::Runtime(Parts parts) {
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
     run(std::move(moved), std::move(promise));
   });
-  watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time, [this] { end_stuck_process(place_, report()); });
+  watchdog_ =
+      std::make_unique<Watchdog>(shared_, watchdog_time, [this] { end_stuck_process(place_, report()); });
   Welcome welcome;
   try {
     welcome = started.get();
@@ -86,7 +87,8 @@ Handle Runtime::submit(Submission submission) {
 void Runtime::shutdown() {
   std::lock_guard lock(shutdown_mutex_);
   if (thread_.joinable()) {
-    shared_.queue.close(Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
+    shared_.queue.close(
+        Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
     shared_.departing.store(true);
     shared_.bell->ring();
     thread_.join();

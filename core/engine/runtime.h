@@ -19,8 +19,8 @@ namespace rueda {
 class Watchdog;
 struct Welcome;
 
-// Purpose: the object behind the front door; tests make several in one process. Any thread may call it. It lives from
-// construction, which waits for all ranks, to the destructor, which shuts down if nobody did.
+// Purpose: the object behind the front door; tests make several in one process. Any thread may call it. It
+// lives from construction, which waits for all ranks, to the destructor, which shuts down if nobody did.
 class Runtime {
  public:
   // Throws PeerLost naming who did not come within start_timeout, and Mismatch for ranks of another version.
@@ -32,7 +32,8 @@ class Runtime {
   // Throws InvalidArgument for a submission that cannot mean anything. All else is told by the Handle.
   Handle submit(Submission submission);
 
-  // Says that this rank will submit nothing more, then waits until every rank has said so and all is complete.
+  // Says that this rank will submit nothing more, then waits until every rank has said so and all is
+  // complete.
   void shutdown();
 
   const Topology& topology() const { return topology_; }

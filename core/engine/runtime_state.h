@@ -13,15 +13,15 @@
 
 namespace rueda {
 
-// Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by the
-// Runtime, outlives its threads.
+// Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by
+// the Runtime, outlives its threads.
 struct RuntimeState {
   SubmitQueue queue;
   ReleaseList released;
   Recorder recorder;
   std::shared_ptr<Bell> bell;
-  std::atomic<bool> departing{false};        // set once, by shutdown
-  std::atomic<std::uint64_t> heartbeat{0};   // counts the coordinator's turns
+  std::atomic<bool> departing{false};       // set once, by shutdown
+  std::atomic<std::uint64_t> heartbeat{0};  // counts the coordinator's turns
 };
 
 }  // namespace rueda

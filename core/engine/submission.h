@@ -11,15 +11,15 @@
 
 namespace rueda {
 
-// Called once on the coordinator thread when an output's shape is known; returns contiguous memory of that shape.
-// An exception it throws fails the operation on every rank.
+// Called once on the coordinator thread when an output's shape is known; returns contiguous memory of that
+// shape. An exception it throws fails the operation on every rank.
 using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 
 // Purpose: one operation on its way from a framework thread to the coordinator. Moved, never shared.
 //   input     read by every operation except barrier
-//   output    allreduce, broadcast: written; may be the input's memory with the input's layout (in place), else disjoint
-//   allocate  allgather, alltoall, reducescatter: makes the output; empty: the Handle owns plain host memory
-//   splits    alltoall: rows of the input for each rank, in rank order; empty: equal parts
+//   output    allreduce, broadcast: written; may be the input's memory with the input's layout (in place),
+//   else disjoint allocate  allgather, alltoall, reducescatter: makes the output; empty: the Handle owns
+//   plain host memory splits    alltoall: rows of the input for each rank, in rank order; empty: equal parts
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
 struct Submission {
   Request request;

@@ -10,8 +10,8 @@
 
 namespace rueda {
 
-// Purpose: hands over entries. Any thread pushes; the coordinator takes all at once. Guarded by its mutex. Once closed
-// it refuses, saying why. Lives in the Runtime.
+// Purpose: hands over entries. Any thread pushes; the coordinator takes all at once. Guarded by its mutex.
+// Once closed it refuses, saying why. Lives in the Runtime.
 class SubmitQueue {
  public:
   // Ok, or why the queue was closed; then `entry` is untouched.

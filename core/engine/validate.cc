@@ -16,13 +16,14 @@ constexpr std::size_t kLongestName = 1024;
 // Each check returns the words of what is wrong, or nothing.
 using Words = std::string;
 
-Words check_view(std::string_view role, const void* data, DataType dtype, const Shape& shape, const Strides& strides) {
+Words check_view(std::string_view role, const void* data, DataType dtype, const Shape& shape,
+                 const Strides& strides) {
   if (!checked_byte_count(shape, dtype)) {
     return fmt::format("the {} has the impossible shape {}", role, to_string(shape));
   }
   if (!strides.empty() && strides.size() != shape.size()) {
-    return fmt::format("the {} has {} dimensions and {} strides; give one stride for each dimension, or none", role,
-                       shape.size(), strides.size());
+    return fmt::format("the {} has {} dimensions and {} strides; give one stride for each dimension, or none",
+                       role, shape.size(), strides.size());
   }
   for (std::int64_t stride : strides) {
     if (stride < 0) return fmt::format("the {} has the negative stride {}; copy it first", role, stride);
@@ -42,18 +43,23 @@ std::size_t extent(const ConstTensorView& view) {
 Words check_output(const Submission& submission) {
   const ConstTensorView& input = submission.input;
   const TensorView& output = submission.output;
-  if (Words words = check_view("output", output.data, output.dtype, output.shape, output.strides); !words.empty()) return words;
+  if (Words words = check_view("output", output.data, output.dtype, output.shape, output.strides);
+      !words.empty())
+    return words;
   if (output.dtype != input.dtype) {
-    return fmt::format("the input is {} and the output {}; give both one dtype", to_string(input.dtype), to_string(output.dtype));
+    return fmt::format("the input is {} and the output {}; give both one dtype", to_string(input.dtype),
+                       to_string(output.dtype));
   }
   if (output.shape != input.shape) {
-    return fmt::format("the input has shape {} and the output {}; give both one shape", to_string(input.shape),
-                       to_string(output.shape));
+    return fmt::format("the input has shape {} and the output {}; give both one shape",
+                       to_string(input.shape), to_string(output.shape));
   }
   if (input.elements() == 0 || (output.data == input.data && output.strides == input.strides)) return {};
-  const auto in = reinterpret_cast<std::uintptr_t>(input.data), out = reinterpret_cast<std::uintptr_t>(output.data);
+  const auto in = reinterpret_cast<std::uintptr_t>(input.data),
+             out = reinterpret_cast<std::uintptr_t>(output.data);
   if (in < out + extent(output) && out < in + extent(input)) {
-    return "input and output overlap without being one tensor; use the same view for both, or separate memory";
+    return "input and output overlap without being one tensor; use the same view for both, or separate "
+           "memory";
   }
   return {};
 }
@@ -64,8 +70,10 @@ Words check_reduction(const Request& request) {
                        request.postscale_factor);
   }
   if (request.dtype != DataType::boolean) return {};
-  if (request.reduce_op == ReduceOp::average) return "bool has no average; use sum (logical or), or convert to a number";
-  if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0) return "bool cannot be scaled; leave the factors at 1";
+  if (request.reduce_op == ReduceOp::average)
+    return "bool has no average; use sum (logical or), or convert to a number";
+  if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0)
+    return "bool cannot be scaled; leave the factors at 1";
   return {};
 }
 
@@ -80,7 +88,8 @@ Words check_splits(const Submission& submission, Rank size) {
   }
   std::int64_t sum = 0;
   for (std::int64_t split : submission.splits) {
-    if (split < 0 || split > rows - sum) return fmt::format("the splits must be at least 0 and sum up to {} rows", rows);
+    if (split < 0 || split > rows - sum)
+      return fmt::format("the splits must be at least 0 and sum up to {} rows", rows);
     sum += split;
   }
   if (sum != rows) return fmt::format("the splits sum up to {}, but there are {} rows", sum, rows);
@@ -99,7 +108,8 @@ Words check_operation(const Submission& submission, Rank size) {
     case Operation::allgather:
     case Operation::reducescatter:
     case Operation::alltoall:
-      if (submission.input.shape.empty()) return "the input is a scalar and has no rows; give it at least one dimension";
+      if (submission.input.shape.empty())
+        return "the input is a scalar and has no rows; give it at least one dimension";
       return request.operation == Operation::alltoall ? check_splits(submission, size) : Words{};
     case Operation::barrier: return {};
   }
@@ -122,7 +132,8 @@ Status validate(const Submission& submission, Rank size) {
   if (words.empty() && traits(request.operation).reduces) words = check_reduction(request);
   if (words.empty()) words = check_operation(submission, size);
   if (words.empty()) return {};
-  return Status::invalid_argument(fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));
+  return Status::invalid_argument(
+      fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));
 }
 
 }  // namespace rueda

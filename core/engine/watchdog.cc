@@ -13,8 +13,10 @@ constexpr auto kWakeUp = std::chrono::milliseconds(500);
 
 Watchdog::Watchdog(const RuntimeState& shared, double seconds, std::function<void()> stuck) {
   if (seconds <= 0) return;
-  const int patience = std::max(1, static_cast<int>(seconds / std::chrono::duration<double>(kWakeUp).count()));
-  thread_ = std::thread([this, &shared, patience, stuck = std::move(stuck)] { watch(shared, patience, stuck); });
+  const int patience =
+      std::max(1, static_cast<int>(seconds / std::chrono::duration<double>(kWakeUp).count()));
+  thread_ =
+      std::thread([this, &shared, patience, stuck = std::move(stuck)] { watch(shared, patience, stuck); });
 }
 
 Watchdog::~Watchdog() {

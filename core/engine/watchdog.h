@@ -11,9 +11,9 @@
 
 namespace rueda {
 
-// Purpose: a thread that looks at the coordinator's heartbeat every half second. It counts its own wake-ups, not the
-// clock, so that a suspended machine is no reason. When the heartbeat has not moved for `seconds`, `stuck` is called
-// (once, on the watchdog's thread). Starts with the Runtime, ends in its destructor.
+// Purpose: a thread that looks at the coordinator's heartbeat every half second. It counts its own wake-ups,
+// not the clock, so that a suspended machine is no reason. When the heartbeat has not moved for `seconds`,
+// `stuck` is called (once, on the watchdog's thread). Starts with the Runtime, ends in its destructor.
 class Watchdog {
  public:
   Watchdog(const RuntimeState& shared, double seconds, std::function<void()> stuck);

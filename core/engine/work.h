@@ -6,9 +6,10 @@
 
 namespace rueda {
 
-// Purpose: a running operation as a machine of small steps. Made by a Backend for one Plan, owned and stepped by the
-// coordinator thread alone, destroyed when done (or, after a failure, undone: the destructor gives back what it holds).
-// A step never blocks, spins or sleeps. It may throw when a library fails; that ends the job.
+// Purpose: a running operation as a machine of small steps. Made by a Backend for one Plan, owned and stepped
+// by the coordinator thread alone, destroyed when done (or, after a failure, undone: the destructor gives
+// back what it holds). A step never blocks, spins or sleeps. It may throw when a library fails; that ends the
+// job.
 class Work {
  public:
   enum class Step {

@@ -26,7 +26,9 @@ void Recorder::completed(const std::string& name, bool ok) {
   in_flight_.erase(found);
 }
 
-void Recorder::doing(std::string_view activity) { activity_.store(activity.data(), std::memory_order_relaxed); }
+void Recorder::doing(std::string_view activity) {
+  activity_.store(activity.data(), std::memory_order_relaxed);
+}
 
 std::string Recorder::report() const {
   constexpr std::size_t kShown = 8;
@@ -41,8 +43,8 @@ std::string Recorder::report() const {
   if (oldest.empty()) text += "  nothing is in flight\n";
   for (std::size_t i = 0; i < std::min(kShown, oldest.size()); ++i) {
     const auto& [name, state] = *oldest[i];
-    text += fmt::format("  in flight for {:.1f} s: {} '{}', {}\n", seconds(state.since), state.operation, name,
-                        state.started ? "moving data" : "not yet submitted by every rank");
+    text += fmt::format("  in flight for {:.1f} s: {} '{}', {}\n", seconds(state.since), state.operation,
+                        name, state.started ? "moving data" : "not yet submitted by every rank");
   }
   if (oldest.size() > kShown) text += fmt::format("  and {} more in flight\n", oldest.size() - kShown);
   if (completed_ == 0) text += "  nothing has completed\n";

@@ -13,9 +13,9 @@
 
 namespace rueda {
 
-// Purpose: answers "what was each rank doing?" when something is stuck. The coordinator writes; the watchdog and tests
-// read. Operations are guarded by the mutex, which nobody holds while calling anything else; the activity is one atomic
-// pointer to a string that lives for ever. Lives in the Runtime.
+// Purpose: answers "what was each rank doing?" when something is stuck. The coordinator writes; the watchdog
+// and tests read. Operations are guarded by the mutex, which nobody holds while calling anything else; the
+// activity is one atomic pointer to a string that lives for ever. Lives in the Runtime.
 class Recorder {
  public:
   void submitted(const std::string& name, std::string_view operation);

@@ -14,16 +14,19 @@ int main() {
     rueda::init();
     const int rank = rueda::rank(), size = rueda::size();
 
-    // 2. Say what you want, under a name that the ranks share. The call returns at once; the reduction runs in the
+    // 2. Say what you want, under a name that the ranks share. The call returns at once; the reduction runs
+    // in the
     //    background, while this thread does something else. Here the result replaces the input.
     std::vector<float> gradient(1'000'000, static_cast<float>(rank));
     rueda::Handle reduced = rueda::allreduce_async("gradient", rueda::view(gradient), rueda::view(gradient));
 
     // 3. More may be in flight at the same time, in any order: what is ready together travels together.
     std::vector<double> loss{0.5 + rank};
-    rueda::Handle worst = rueda::allreduce_async("loss", rueda::view(loss), rueda::view(loss), {rueda::ReduceOp::max});
+    rueda::Handle worst =
+        rueda::allreduce_async("loss", rueda::view(loss), rueda::view(loss), {rueda::ReduceOp::max});
 
-    // 4. Wait for the result before using it. If another rank asked for something else under this name, or was lost,
+    // 4. Wait for the result before using it. If another rank asked for something else under this name, or
+    // was lost,
     //    wait() throws, with the same words on every rank.
     reduced.wait();
     worst.wait();

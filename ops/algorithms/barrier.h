@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barrier by dissemination: in round i every rank tells rank + 2^i and hears from rank - 2^i. ceil(log2 n) rounds.
+// Barrier by dissemination: in round i every rank tells rank + 2^i and hears from rank - 2^i. ceil(log2 n)
+// rounds.
 #pragma once
 
 #include <memory>

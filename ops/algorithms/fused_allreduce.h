@@ -13,6 +13,7 @@
 namespace rueda {
 
 // Offsets in the buffer come from the Plan. Cost: the ring's, and two copies of every tensor.
-std::unique_ptr<Work> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers);
+std::unique_ptr<Work> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                      FusionBuffer& buffers);
 
 }  // namespace rueda

@@ -15,13 +15,18 @@ namespace {
 class PairwiseAlltoall final : public Work {
  public:
   PairwiseAlltoall(const Route& route, Entry& entry)
-      : route_(route), entry_(entry), input_(entry.submission.input), to_(entry.submission.splits), from_(route.group.size) {
+      : route_(route),
+        entry_(entry),
+        input_(entry.submission.input),
+        to_(entry.submission.splits),
+        from_(route.group.size) {
     const Rank size = route.group.size;
     if (to_.empty()) to_.assign(size, entry.request().shape.front() / size);
     from_[route.group.rank] = to_[route.group.rank];
     for (Rank distance = 1; distance < size; ++distance) {
       const Rank to = route.group.neighbour(distance), from = route.group.neighbour(-distance);
-      sizes_.push_back(Transfer::receive(*route.link, from, std::as_writable_bytes(std::span(&from_[from], 1)), route.tag));
+      sizes_.push_back(Transfer::receive(*route.link, from,
+                                         std::as_writable_bytes(std::span(&from_[from], 1)), route.tag));
       sizes_.push_back(Transfer::send(*route.link, to, std::as_bytes(std::span(&to_[to], 1)), route.tag));
     }
   }
@@ -45,7 +50,9 @@ class PairwiseAlltoall final : public Work {
     return moved ? Step::again : Step::waiting;
   }
 
-  std::string_view phase() const override { return sized_ ? "exchanging rows with every rank" : "exchanging sizes"; }
+  std::string_view phase() const override {
+    return sized_ ? "exchanging rows with every rank" : "exchanging sizes";
+  }
 
  private:
   static constexpr std::size_t kDistancesAtOnce = 4;
@@ -64,11 +71,13 @@ class PairwiseAlltoall final : public Work {
     auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
     entry_.handle->received_splits = from_;
     auto offset = [&](const std::vector<std::int64_t>& rows, Rank rank) {
-      return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.begin() + rank, std::int64_t{0})) * row;
+      return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.begin() + rank, std::int64_t{0})) *
+             row;
     };
     const Group& group = route_.group;
     const std::size_t own = static_cast<std::size_t>(to_[group.rank]) * row;
-    if (own > 0) kernels::copy_bytes(output + offset(from_, group.rank), input_.data() + offset(to_, group.rank), own);
+    if (own > 0)
+      kernels::copy_bytes(output + offset(from_, group.rank), input_.data() + offset(to_, group.rank), own);
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
       const MutableBytes coming{output + offset(from_, from), static_cast<std::size_t>(from_[from]) * row};

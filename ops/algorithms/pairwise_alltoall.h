@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-to-all by pairs: at distance d every rank sends to rank + d and receives from rank - d. First the numbers of rows
-// are exchanged, then the output is allocated, then the rows. Cost: every row moves once.
+// All-to-all by pairs: at distance d every rank sends to rank + d and receives from rank - d. First the
+// numbers of rows are exchanged, then the output is allocated, then the rows. Cost: every row moves once.
 #pragma once
 
 #include <memory>

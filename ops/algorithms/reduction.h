@@ -24,7 +24,9 @@ struct ScaledReduction {
   kernels::Scale postscale;
 
   static ScaledReduction of(const Plan& plan, Rank size) {
-    return {plan.dtype, plan.reduce_op, {plan.prescale_factor, 1},
+    return {plan.dtype,
+            plan.reduce_op,
+            {plan.prescale_factor, 1},
             {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1}};
   }
 };

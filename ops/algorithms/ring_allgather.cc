@@ -17,7 +17,8 @@ class RingAllgather final : public Work {
   RingAllgather(const Route& route, Entry& entry) : route_(route), entry_(entry), rows_(route.group.size) {
     rows_[route.group.rank] = entry.request().shape.front();
     std::vector<std::int64_t> bounds(rows_.size() + 1);
-    for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
+    for (std::size_t i = 0; i < bounds.size(); ++i)
+      bounds[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
     pass_ = gather(std::move(bounds), reinterpret_cast<std::byte*>(rows_.data()));
   }
 
@@ -28,7 +29,9 @@ class RingAllgather final : public Work {
     return Step::again;
   }
 
-  std::string_view phase() const override { return sized_ ? "gathering around the ring" : "exchanging sizes"; }
+  std::string_view phase() const override {
+    return sized_ ? "gathering around the ring" : "exchanging sizes";
+  }
 
  private:
   // Bytes, so that one schedule serves every dtype.
@@ -42,12 +45,14 @@ class RingAllgather final : public Work {
   void start_rows() {
     sized_ = true;
     Shape shape = entry_.request().shape;
-    const auto row_bytes = row_element_count(shape) * static_cast<std::int64_t>(size_of(entry_.request().dtype));
+    const auto row_bytes =
+        row_element_count(shape) * static_cast<std::int64_t>(size_of(entry_.request().dtype));
     std::vector<std::int64_t> bounds{0};
     for (std::int64_t rows : rows_) bounds.push_back(bounds.back() + rows * row_bytes);
     shape.front() = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
     auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
-    if (entry_.submission.input.elements() > 0) kernels::pack(output + bounds[route_.group.rank], entry_.submission.input);
+    if (entry_.submission.input.elements() > 0)
+      kernels::pack(output + bounds[route_.group.rank], entry_.submission.input);
     pass_ = gather(std::move(bounds), output);
   }
 

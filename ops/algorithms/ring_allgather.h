@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-gather by a ring, of inputs whose first dimension may differ by rank. First the numbers of rows go round, then the
-// output is allocated, then the rows go round. Cost: 2(n-1) steps; every rank sends (n-1)/n of the output.
+// All-gather by a ring, of inputs whose first dimension may differ by rank. First the numbers of rows go
+// round, then the output is allocated, then the rows go round. Cost: 2(n-1) steps; every rank sends (n-1)/n
+// of the output.
 #pragma once
 
 #include <memory>

@@ -6,7 +6,8 @@
 
 namespace rueda {
 
-RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction, std::vector<std::int64_t> bounds) {
+RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
+                       std::vector<std::int64_t> bounds) {
   RingPass::Job job;
   job.link = route.link;
   job.group = route.group;
@@ -23,8 +24,8 @@ RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction, std
   return job;
 }
 
-std::unique_ptr<RingPass> ring_allreduce(const Route& route, const ScaledReduction& reduction, const void* input, void* output,
-                                         std::int64_t elements) {
+std::unique_ptr<RingPass> ring_allreduce(const Route& route, const ScaledReduction& reduction,
+                                         const void* input, void* output, std::int64_t elements) {
   // Segments start at cache lines.
   const auto line = static_cast<std::int64_t>(HostBuffer::kAlignment / size_of(reduction.dtype));
   RingPass::Job job = ring_job(route, reduction, RingSchedule::even_bounds(elements, route.group.size, line));

@@ -10,10 +10,11 @@
 namespace rueda {
 
 // `input` and `output` hold `elements` contiguous elements; they may be the same.
-std::unique_ptr<RingPass> ring_allreduce(const Route& route, const ScaledReduction& reduction, const void* input, void* output,
-                                         std::int64_t elements);
+std::unique_ptr<RingPass> ring_allreduce(const Route& route, const ScaledReduction& reduction,
+                                         const void* input, void* output, std::int64_t elements);
 
 // The job of a ring pass over `bounds`, reducing by `reduction`.
-RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction, std::vector<std::int64_t> bounds);
+RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
+                       std::vector<std::int64_t> bounds);
 
 }  // namespace rueda

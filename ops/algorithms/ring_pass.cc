@@ -11,8 +11,8 @@ RingPass::RingPass(Job job)
       kernels_(kernels::kernels_for(job_.dtype)),
       value_size_(static_cast<std::int64_t>(size_of(job_.dtype))),
       accumulator_size_(static_cast<std::int64_t>(size_of(accumulator_of(job_.dtype)))),
-      // A received partial sum stays until it has been passed on, `depth` messages later at most; as many again may be
-      // on their way out, and as many are expected.
+      // A received partial sum stays until it has been passed on, `depth` messages later at most; as many
+      // again may be on their way out, and as many are expected.
       received_slots_(std::min(3 * schedule_.depth(), schedule_.messages())),
       loaded_slots_(std::min(2 * schedule_.depth(), schedule_.messages())),
       slot_bytes_(job_.schedule.chunk_elements * accumulator_size_) {
@@ -39,10 +39,12 @@ bool RingPass::post_receives() {
     const std::int64_t number = receives_posted_;
     const RingSchedule::Piece piece = schedule_.received(number);
     // The slot's last user must have been passed on, or the elements to be overwritten have left.
-    if (piece.reducing && sent_ <= number - received_slots_ + schedule_.depth() && number >= received_slots_) break;
+    if (piece.reducing && sent_ <= number - received_slots_ + schedule_.depth() && number >= received_slots_)
+      break;
     if (sent_ <= schedule_.overwrites(number)) break;
     std::byte* place = piece.reducing ? received_slot(number) : output_at(piece.begin);
-    const auto bytes = static_cast<std::size_t>(piece.count * (piece.reducing ? accumulator_size_ : value_size_));
+    const auto bytes =
+        static_cast<std::size_t>(piece.count * (piece.reducing ? accumulator_size_ : value_size_));
     receiving_.push_back(Transfer::receive(*job_.link, job_.group.neighbour(-1), {place, bytes}, job_.tag));
     ++receives_posted_;
   }
@@ -70,7 +72,8 @@ bool RingPass::post_sends() {
   while (sends_posted_ < schedule_.messages() && sends_posted_ - sent_ < loaded_slots_ &&
          received_ > schedule_.forwards(sends_posted_)) {
     const RingSchedule::Piece piece = schedule_.sent(sends_posted_);
-    sending_.push_back(Transfer::send(*job_.link, job_.group.neighbour(1), source(sends_posted_, piece), job_.tag));
+    sending_.push_back(
+        Transfer::send(*job_.link, job_.group.neighbour(1), source(sends_posted_, piece), job_.tag));
     ++sends_posted_;
   }
   return sends_posted_ != before;

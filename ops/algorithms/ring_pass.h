@@ -14,13 +14,13 @@
 
 namespace rueda {
 
-// Purpose: the engine of ring_allreduce, ring_reducescatter and ring_allgather. A Work: owned and stepped by the
-// coordinator thread. Partial sums travel in the accumulator's type, so 16-bit floats are rounded once, at the end.
-// Cost: 2(n-1)/n of the vector sent and received for both halves; scratch of 5 * depth chunks.
+// Purpose: the engine of ring_allreduce, ring_reducescatter and ring_allgather. A Work: owned and stepped by
+// the coordinator thread. Partial sums travel in the accumulator's type, so 16-bit floats are rounded once,
+// at the end. Cost: 2(n-1)/n of the vector sent and received for both halves; scratch of 5 * depth chunks.
 class RingPass final : public Work {
  public:
-  // `input` and `output` hold the vector; output[0] is element `output_origin` of it. With a gathering half alone the
-  // own segment must stand in the output already, and `input` is not read.
+  // `input` and `output` hold the vector; output[0] is element `output_origin` of it. With a gathering half
+  // alone the own segment must stand in the output already, and `input` is not read.
   struct Job {
     Link* link = nullptr;
     Group group;
@@ -46,8 +46,12 @@ class RingPass final : public Work {
   bool retire_sends();
 
   ConstBytes source(std::int64_t number, const RingSchedule::Piece& piece);
-  std::byte* output_at(std::int64_t element) { return job_.output + (element - job_.output_origin) * value_size_; }
-  std::byte* received_slot(std::int64_t number) { return scratch_.data() + number % received_slots_ * slot_bytes_; }
+  std::byte* output_at(std::int64_t element) {
+    return job_.output + (element - job_.output_origin) * value_size_;
+  }
+  std::byte* received_slot(std::int64_t number) {
+    return scratch_.data() + number % received_slots_ * slot_bytes_;
+  }
   std::byte* loaded_slot(std::int64_t number) {
     return scratch_.data() + (received_slots_ + number % loaded_slots_) * slot_bytes_;
   }

@@ -10,12 +10,14 @@ namespace {
 // Purpose: keeps the input contiguous for as long as the ring works on it.
 class RingReducescatter final : public Work {
  public:
-  RingReducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry) : input_(entry.submission.input) {
+  RingReducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry)
+      : input_(entry.submission.input) {
     Shape shape = entry.request().shape;
     const std::int64_t rows = shape.front(), row = row_element_count(shape);
     const Group& group = route.group;
     std::vector<std::int64_t> bounds{0};
-    for (Rank r = 0; r < group.size; ++r) bounds.push_back(bounds.back() + share_of_rows(rows, r, group.size) * row);
+    for (Rank r = 0; r < group.size; ++r)
+      bounds.push_back(bounds.back() + share_of_rows(rows, r, group.size) * row);
     shape.front() = share_of_rows(rows, group.rank, group.size);
     RingPass::Job job = ring_job(route, reduction, bounds);
     job.schedule.gathers = false;
@@ -34,7 +36,9 @@ class RingReducescatter final : public Work {
 
 }  // namespace
 
-std::int64_t share_of_rows(std::int64_t rows, Rank rank, Rank size) { return rows / size + (rank < rows % size ? 1 : 0); }
+std::int64_t share_of_rows(std::int64_t rows, Rank rank, Rank size) {
+  return rows / size + (rank < rows % size ? 1 : 0);
+}
 
 std::unique_ptr<Work> ring_reducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry) {
   return std::make_unique<RingReducescatter>(route, reduction, entry);

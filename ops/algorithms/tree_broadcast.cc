@@ -10,8 +10,8 @@
 namespace rueda {
 namespace {
 
-// Purpose: one rank's part. With ranks counted from the root, the parent of v is v without its lowest set bit, and its
-// children are v + 2^i for every 2^i below that bit.
+// Purpose: one rank's part. With ranks counted from the root, the parent of v is v without its lowest set
+// bit, and its children are v + 2^i for every 2^i below that bit.
 class TreeBroadcast final : public Work {
  public:
   TreeBroadcast(const Route& route, Rank root, Entry& entry) : output_(entry.submission.output) {
@@ -28,8 +28,8 @@ class TreeBroadcast final : public Work {
                     route.chunk_bytes);
     }
     for (Rank bit = 1; place + bit < group.size && (place & bit) == 0; bit *= 2) {
-      to_.emplace_back(*route.link, (place + bit + root) % group.size, ConstBytes{output_.data(), bytes}, route.tag,
-                       route.chunk_bytes);
+      to_.emplace_back(*route.link, (place + bit + root) % group.size, ConstBytes{output_.data(), bytes},
+                       route.tag, route.chunk_bytes);
     }
     bytes_ = bytes;
   }
@@ -47,7 +47,9 @@ class TreeBroadcast final : public Work {
     return Step::done;
   }
 
-  std::string_view phase() const override { return from_ && !from_->done() ? "receiving a broadcast" : "sending a broadcast"; }
+  std::string_view phase() const override {
+    return from_ && !from_->done() ? "receiving a broadcast" : "sending a broadcast";
+  }
 
  private:
   ContiguousOutput output_;

@@ -22,13 +22,13 @@ struct Flag {
 template <class T>
 using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
 
-// Of two NaNs the left one is kept, explicitly: the processor keeps the first operand, and the compiler may
-// swap them.
+// Of two NaNs the left one is kept, explicitly (a + a makes it quiet): the processor keeps the first operand
+// of a sum, and the compiler may swap them.
 struct Sum {
   template <class T>
   RUEDA_INLINE T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a != a ? a : a + b;
+      return a != a ? a + a : a + b;
     } else {
       return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
     }
@@ -40,7 +40,7 @@ struct Product {
   template <class T>
   RUEDA_INLINE T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a != a ? a : a * b;
+      return a != a ? a + a : a * b;
     } else {
       return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
     }
@@ -52,7 +52,7 @@ struct Product {
 struct Min {
   template <class T>
   RUEDA_INLINE T of(T a, T b) {
-    return (a < b) | (a != a) ? a : b;
+    return ((a < b) | (a != a)) ? a : b;
   }
   RUEDA_INLINE Flag of(Flag a, Flag b) { return Product::of(a, b); }
 };
@@ -60,7 +60,7 @@ struct Min {
 struct Max {
   template <class T>
   RUEDA_INLINE T of(T a, T b) {
-    return (a > b) | (a != a) ? a : b;
+    return ((a > b) | (a != a)) ? a : b;
   }
   RUEDA_INLINE Flag of(Flag a, Flag b) { return Sum::of(a, b); }
 };

@@ -30,7 +30,8 @@ bool MpiLink::done(Ticket ticket) {
   return flag != 0;
 }
 
-// A receive that is cancelled gets nothing any more. A send cannot be called back; only its request is given up.
+// A receive that is cancelled gets nothing any more. A send cannot be called back; only its request is given
+// up.
 void MpiLink::cancel(Ticket ticket) {
   MPI_Cancel(&requests_[ticket]);
   MPI_Request_free(&requests_[ticket]);

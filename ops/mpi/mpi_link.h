@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-// Purpose: the Link over nonblocking MPI point to point; a Ticket is an index into a table of requests. Owned by the
-// coordinator thread.
+// Purpose: the Link over nonblocking MPI point to point; a Ticket is an index into a table of requests. Owned
+// by the coordinator thread.
 class MpiLink final : public Link {
  public:
   explicit MpiLink(MpiRuntime& mpi) : mpi_(mpi) {}

@@ -17,8 +17,8 @@ std::atomic<bool> peer_lost{false};
 pid_t begun_by = 0;  // the process that began MPI; a forked child inherits its exit handlers
 
 std::string_view level_name(int level) {
-  constexpr std::array<std::string_view, 4> kNames{"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED",
-                                                   "MPI_THREAD_MULTIPLE"};
+  constexpr std::array<std::string_view, 4> kNames{"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED",
+                                                   "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"};
   static_assert(MPI_THREAD_SINGLE == 0 && MPI_THREAD_MULTIPLE == 3);
   return level >= 0 && level < 4 ? kNames[level] : "an unknown level";
 }
@@ -35,7 +35,8 @@ void start_or_adopt() {
   int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
   check(MPI_Finalized(&finalized), "MPI_Finalized");
   if (finalized != 0) {
-    throw BackendError(Status::backend_error("The program has finalised MPI already. Call rueda::init() before MPI_Finalize()."));
+    throw BackendError(Status::backend_error(
+        "The program has finalised MPI already. Call rueda::init() before MPI_Finalize()."));
   }
   check(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized != 0) {
@@ -46,11 +47,11 @@ void start_or_adopt() {
     std::atexit(finalize_at_exit);
   }
   if (level == MPI_THREAD_MULTIPLE) return;
-  throw BackendError(Status::backend_error(fmt::format(
-      "MPI {} with {}, but Rueda's coordinator thread needs MPI_THREAD_MULTIPLE. {}",
-      initialized != 0 ? "was initialised by the program" : "starts only", level_name(level),
-      initialized != 0 ? "Ask for that level in MPI_Init_thread, or call rueda::init() first."
-                       : "Use an MPI library that was built with support for it.")));
+  throw BackendError(Status::backend_error(
+      fmt::format("MPI {} with {}, but Rueda's coordinator thread needs MPI_THREAD_MULTIPLE. {}",
+                  initialized != 0 ? "was initialised by the program" : "starts only", level_name(level),
+                  initialized != 0 ? "Ask for that level in MPI_Init_thread, or call rueda::init() first."
+                                   : "Use an MPI library that was built with support for it.")));
 }
 
 MPI_Comm duplicate_world() {

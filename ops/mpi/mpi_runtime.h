@@ -11,9 +11,10 @@
 
 namespace rueda {
 
-// Purpose: MPI as Rueda uses it: started (or adopted from the program) once for the process, with two communicators of
-// our own that return errors. One object, made by the thread that calls init and kept until the process ends; an exit
-// handler finalises MPI if we began it, unless a peer was lost (MPI_Finalize would wait for it).
+// Purpose: MPI as Rueda uses it: started (or adopted from the program) once for the process, with two
+// communicators of our own that return errors. One object, made by the thread that calls init and kept until
+// the process ends; an exit handler finalises MPI if we began it, unless a peer was lost (MPI_Finalize would
+// wait for it).
 class MpiRuntime {
  public:
   // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE or cannot start.

@@ -20,7 +20,8 @@ bool MpiTransport::Message::done() {
   return flag != 0;
 }
 
-// What was sent last (the end of the job, or why it failed) should still arrive; a lost peer must not keep us.
+// What was sent last (the end of the job, or why it failed) should still arrive; a lost peer must not keep
+// us.
 MpiTransport::~MpiTransport() {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   try {
@@ -38,8 +39,8 @@ void MpiTransport::send(Rank to, Bytes bytes) {
   Message& message = sending_.emplace_back();
   message.envelope = {to, std::move(bytes)};
   Bytes& content = message.envelope.bytes;
-  check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, kControlTag, mpi_.control(),
-                    &message.request),
+  check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, kControlTag,
+                    mpi_.control(), &message.request),
         "MPI_Isend");
 }
 
@@ -63,7 +64,8 @@ void MpiTransport::accept_arriving() {
     check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");
     Message& message = receiving_.emplace_back();
     message.envelope = {status.MPI_SOURCE, Bytes(static_cast<std::size_t>(size))};
-    check(MPI_Imrecv_c(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request), "MPI_Imrecv");
+    check(MPI_Imrecv_c(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request),
+          "MPI_Imrecv");
   }
 }
 
@@ -85,10 +87,12 @@ std::vector<Rank> MpiTransport::lost() {
     std::vector<int> numbers(count), ranks(count);
     for (int i = 0; i < count; ++i) numbers[i] = i;
     check(MPI_Comm_group(mpi_.control(), &all), "MPI_Comm_group");
-    check(MPI_Group_translate_ranks(failed, count, numbers.data(), all, ranks.data()), "MPI_Group_translate_ranks");
+    check(MPI_Group_translate_ranks(failed, count, numbers.data(), all, ranks.data()),
+          "MPI_Group_translate_ranks");
     check(MPI_Group_free(&all), "MPI_Group_free");
-    std::ranges::copy_if(ranks, std::back_inserter(fresh),
-                         [&](Rank rank) { return std::ranges::find(known_lost_, rank) == known_lost_.end(); });
+    std::ranges::copy_if(ranks, std::back_inserter(fresh), [&](Rank rank) {
+      return std::ranges::find(known_lost_, rank) == known_lost_.end();
+    });
     known_lost_.insert(known_lost_.end(), fresh.begin(), fresh.end());
     mpi_.mark_lost();
   }

@@ -13,10 +13,16 @@
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(rueda::Runtime&)>> suites{
-      {"allreduce", rueda::check_allreduce},         {"allgather", rueda::check_allgather},
-      {"broadcast", rueda::check_broadcast},         {"alltoall", rueda::check_alltoall},
-      {"reducescatter", rueda::check_reducescatter}, {"barrier", rueda::check_barrier}, {"strides", rueda::check_strides}, {"large", rueda::check_large},
-      {"mismatches", rueda::check_mismatches},       {"name_in_flight", rueda::check_name_in_flight}};
+      {"allreduce", rueda::check_allreduce},
+      {"allgather", rueda::check_allgather},
+      {"broadcast", rueda::check_broadcast},
+      {"alltoall", rueda::check_alltoall},
+      {"reducescatter", rueda::check_reducescatter},
+      {"barrier", rueda::check_barrier},
+      {"strides", rueda::check_strides},
+      {"large", rueda::check_large},
+      {"mismatches", rueda::check_mismatches},
+      {"name_in_flight", rueda::check_name_in_flight}};
   const auto suite = suites.find(argc == 2 ? argv[1] : "");
   if (suite == suites.end()) {
     std::fprintf(stderr, "usage: conformance SUITE\n");

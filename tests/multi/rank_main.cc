@@ -28,7 +28,9 @@ void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::durati
 double processor_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+  auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -132,8 +134,8 @@ void forks(double) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(double)>> modes{
-      {"idle", idle},         {"late", late},       {"killed", killed}, {"exits", exits},
-      {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"stuck", stuck}, {"forks", forks}};
+      {"idle", idle},       {"late", late},     {"killed", killed}, {"exits", exits}, {"vanishes", vanishes},
+      {"returns", returns}, {"shapes", shapes}, {"stuck", stuck},   {"forks", forks}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

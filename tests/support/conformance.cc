@@ -15,11 +15,14 @@
 namespace rueda {
 namespace {
 
-constexpr DataType kDataTypes[] = {DataType::uint8,   DataType::int8,     DataType::int16,   DataType::int32,   DataType::int64,
-                                   DataType::float16, DataType::bfloat16, DataType::float32, DataType::float64, DataType::boolean};
-constexpr ReduceOp kReduceOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+constexpr DataType kDataTypes[] = {
+    DataType::uint8,   DataType::int8,     DataType::int16,   DataType::int32,   DataType::int64,
+    DataType::float16, DataType::bfloat16, DataType::float32, DataType::float64, DataType::boolean};
+constexpr ReduceOp kReduceOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
+                                   ReduceOp::product};
 
-// What rank `rank` puts into element i: small whole numbers, so that every dtype holds them and most results exactly.
+// What rank `rank` puts into element i: small whole numbers, so that every dtype holds them and most results
+// exactly.
 double own_value(DataType dtype, Rank rank, std::int64_t i) {
   const auto mixed = static_cast<std::int64_t>((i * 31 + rank * 17 + i / 7) % 5);
   if (dtype == DataType::boolean) return mixed % 2 == 0 ? 1.0 : 0.0;
@@ -30,7 +33,8 @@ void fill(TestTensor& tensor, Rank rank) {
   for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, own_value(tensor.view().dtype, rank, i));
 }
 
-double reference(DataType dtype, ReduceOp op, Rank ranks, std::int64_t i, double prescale = 1, double postscale = 1) {
+double reference(DataType dtype, ReduceOp op, Rank ranks, std::int64_t i, double prescale = 1,
+                 double postscale = 1) {
   double result = own_value(dtype, 0, i) * prescale;
   const bool logical = dtype == DataType::boolean;
   for (Rank rank = 1; rank < ranks; ++rank) {
@@ -70,7 +74,8 @@ class Batch {
     std::shuffle(order.begin(), order.end(), random);
     std::vector<Handle> handles(cases_.size());
     for (std::size_t i : order) handles[i] = cases_[i].submit();
-    for (const Handle& handle : handles) static_cast<void>(handle.wait_status());  // before a failure frees tensors
+    for (const Handle& handle : handles)
+      static_cast<void>(handle.wait_status());  // before a failure frees tensors
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       handles[i].wait();
       cases_[i].check(handles[i]);
@@ -98,8 +103,9 @@ struct AllreduceCase {
 };
 
 std::string describe(const AllreduceCase& c) {
-  return fmt::format("allreduce {} {} {} {}{} x {} x {}", to_string(c.dtype), to_string(c.op), to_string(c.shape),
-                     c.in_place ? "in place" : "out of place", c.shape.size() > 2 && c.strided ? " strided" : "", c.prescale, c.postscale);
+  return fmt::format("allreduce {} {} {} {}{} x {} x {}", to_string(c.dtype), to_string(c.op),
+                     to_string(c.shape), c.in_place ? "in place" : "out of place",
+                     c.shape.size() > 2 && c.strided ? " strided" : "", c.prescale, c.postscale);
 }
 
 void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
@@ -108,15 +114,20 @@ void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
   fill(*input, runtime.topology().rank);
   const std::string what = describe(c);
   batch.add(
-      [=, &runtime] { return allreduce_async(what, input->view(), output->view(), {c.op, c.prescale, c.postscale}, runtime); },
+      [=, &runtime] {
+        return allreduce_async(what, input->view(), output->view(), {c.op, c.prescale, c.postscale}, runtime);
+      },
       [=, &runtime](const Handle&) {
         for (std::int64_t i = 0; i < output->elements(); ++i) {
-          expect_near(what, c.dtype, i, reference(c.dtype, c.op, runtime.topology().size, i, c.prescale, c.postscale), output->get(i));
+          expect_near(what, c.dtype, i,
+                      reference(c.dtype, c.op, runtime.topology().size, i, c.prescale, c.postscale),
+                      output->get(i));
           if (!c.in_place && input->get(i) != own_value(c.dtype, runtime.topology().rank, i)) {
             throw std::runtime_error(what + ": the input was written to");
           }
         }
-        if (!input->gaps_untouched() || !output->gaps_untouched()) throw std::runtime_error(what + ": wrote beside the tensor");
+        if (!input->gaps_untouched() || !output->gaps_untouched())
+          throw std::runtime_error(what + ": wrote beside the tensor");
       });
 }
 
@@ -128,7 +139,8 @@ void check_allreduce(Runtime& runtime) {
     for (ReduceOp op : kReduceOps) {
       if (dtype == DataType::boolean && op == ReduceOp::average) continue;
       for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 5}, Shape{1000}, Shape{20011}}) {
-        for (bool in_place : {true, false}) add_allreduce(batch, runtime, {dtype, op, shape, in_place, false});
+        for (bool in_place : {true, false})
+          add_allreduce(batch, runtime, {dtype, op, shape, in_place, false});
       }
       add_allreduce(batch, runtime, {dtype, op, {4, 6, 10}, true, true});
       add_allreduce(batch, runtime, {dtype, op, {4, 6, 10}, false, true});
@@ -136,7 +148,8 @@ void check_allreduce(Runtime& runtime) {
       add_allreduce(batch, runtime, {dtype, op, {5, 13}, true, runtime.topology().rank % 2 == 1});
       if (is_floating_point(dtype)) add_allreduce(batch, runtime, {dtype, op, {777}, true, false, 0.5, 4.0});
     }
-    if (is_integer(dtype)) add_allreduce(batch, runtime, {dtype, ReduceOp::sum, {777}, true, false, 1.0, 2.0});
+    if (is_integer(dtype))
+      add_allreduce(batch, runtime, {dtype, ReduceOp::sum, {777}, true, false, 1.0, 2.0});
   }
   batch.run();
 }
@@ -146,7 +159,9 @@ void check_allgather(Runtime& runtime) {
   Batch batch(runtime);
   for (DataType dtype : kDataTypes) {
     for (int variant = 0; variant < 4; ++variant) {
-      auto rows = [=](Rank rank) { return variant == 0 ? 4 : variant == 1 ? 1 + 3 * rank : variant == 2 ? rank % 2 * 5 : 0; };
+      auto rows = [=](Rank rank) {
+        return variant == 0 ? 4 : variant == 1 ? 1 + 3 * rank : variant == 2 ? rank % 2 * 5 : 0;
+      };
       auto input = std::make_shared<TestTensor>(dtype, Shape{rows(runtime.topology().rank), 7}, variant == 1);
       fill(*input, runtime.topology().rank);
       const std::string what = fmt::format("allgather {} {}", to_string(dtype), variant);
@@ -156,10 +171,12 @@ void check_allgather(Runtime& runtime) {
                   std::int64_t at = 0;
                   for (Rank rank = 0; rank < ranks; ++rank) {
                     for (std::int64_t i = 0; i < rows(rank) * 7; ++i, ++at) {
-                      expect_near(what, dtype, at, own_value(dtype, rank, i), value_at(dtype, output.data, at));
+                      expect_near(what, dtype, at, own_value(dtype, rank, i),
+                                  value_at(dtype, output.data, at));
                     }
                   }
-                  if (output.shape != Shape{at / 7, 7}) throw std::runtime_error(what + ": shape " + to_string(output.shape));
+                  if (output.shape != Shape{at / 7, 7})
+                    throw std::runtime_error(what + ": shape " + to_string(output.shape));
                 });
     }
   }
@@ -175,14 +192,16 @@ void check_broadcast(Runtime& runtime) {
           auto input = std::make_shared<TestTensor>(dtype, Shape{rows, 3}, strided);
           auto output = rows == 3 ? input : std::make_shared<TestTensor>(dtype, Shape{rows, 3}, strided);
           fill(*input, runtime.topology().rank);
-          const std::string what = fmt::format("broadcast {} from {} rows {}{}", to_string(dtype), root, rows, strided ? " strided" : "");
-          batch.add([=, &runtime] { return broadcast_async(what, input->view(), output->view(), root, runtime); },
-                    [=](const Handle&) {
-                      for (std::int64_t i = 0; i < output->elements(); ++i) {
-                        expect_near(what, dtype, i, own_value(dtype, root, i), output->get(i));
-                      }
-                      if (!output->gaps_untouched()) throw std::runtime_error(what + ": wrote beside the tensor");
-                    });
+          const std::string what = fmt::format("broadcast {} from {} rows {}{}", to_string(dtype), root, rows,
+                                               strided ? " strided" : "");
+          batch.add(
+              [=, &runtime] { return broadcast_async(what, input->view(), output->view(), root, runtime); },
+              [=](const Handle&) {
+                for (std::int64_t i = 0; i < output->elements(); ++i) {
+                  expect_near(what, dtype, i, own_value(dtype, root, i), output->get(i));
+                }
+                if (!output->gaps_untouched()) throw std::runtime_error(what + ": wrote beside the tensor");
+              });
         }
       }
     }
@@ -197,7 +216,10 @@ void check_alltoall(Runtime& runtime) {
     for (int variant = 0; variant < 4; ++variant) {
       // Rows from `from` to `to`; variant 3 has everything at rank 0.
       auto rows = [=](Rank from, Rank to) -> std::int64_t {
-        return variant == 0 ? 2 : variant == 1 ? (from * 3 + to) % 4 : variant == 2 ? 900 + from + to : (to == 0 ? 3 : 0);
+        return variant == 0   ? 2
+               : variant == 1 ? (from * 3 + to) % 4
+               : variant == 2 ? 900 + from + to
+                              : (to == 0 ? 3 : 0);
       };
       std::vector<std::int64_t> splits;
       for (Rank to = 0; to < ranks; ++to) splits.push_back(rows(own, to));
@@ -206,15 +228,20 @@ void check_alltoall(Runtime& runtime) {
       fill(*input, own);
       const std::string what = fmt::format("alltoall {} {}", to_string(dtype), variant);
       batch.add(
-          [=, &runtime] { return alltoall_async(what, input->view(), variant == 0 ? std::vector<std::int64_t>{} : splits, runtime); },
+          [=, &runtime] {
+            return alltoall_async(what, input->view(), variant == 0 ? std::vector<std::int64_t>{} : splits,
+                                  runtime);
+          },
           [=](const Handle& handle) {
             std::int64_t at = 0;
             for (Rank from = 0; from < ranks; ++from) {
               std::int64_t first = 0;
               for (Rank to = 0; to < own; ++to) first += rows(from, to);
-              if (handle.received_splits().at(from) != rows(from, own)) throw std::runtime_error(what + ": wrong splits");
+              if (handle.received_splits().at(from) != rows(from, own))
+                throw std::runtime_error(what + ": wrong splits");
               for (std::int64_t i = 0; i < rows(from, own) * 3; ++i, ++at) {
-                expect_near(what, dtype, at, own_value(dtype, from, first * 3 + i), value_at(dtype, handle.output().data, at));
+                expect_near(what, dtype, at, own_value(dtype, from, first * 3 + i),
+                            value_at(dtype, handle.output().data, at));
               }
             }
             if (handle.output().elements() != at) throw std::runtime_error(what + ": wrong size");
@@ -230,15 +257,18 @@ void check_reducescatter(Runtime& runtime) {
   for (DataType dtype : kDataTypes) {
     for (ReduceOp op : kReduceOps) {
       if (dtype == DataType::boolean && op == ReduceOp::average) continue;
-      for (std::int64_t rows : {std::int64_t{ranks} * 2, std::int64_t{1}, std::int64_t{0}, std::int64_t{1001}}) {
+      for (std::int64_t rows :
+           {std::int64_t{ranks} * 2, std::int64_t{1}, std::int64_t{0}, std::int64_t{1001}}) {
         auto input = std::make_shared<TestTensor>(dtype, Shape{rows, 3}, rows == 1001);
         fill(*input, own);
-        const std::string what = fmt::format("reducescatter {} {} rows {} of {}", to_string(dtype), to_string(op), rows, ranks);
+        const std::string what =
+            fmt::format("reducescatter {} {} rows {} of {}", to_string(dtype), to_string(op), rows, ranks);
         batch.add([=, &runtime] { return reducescatter_async(what, input->view(), {op}, runtime); },
                   [=](const Handle& handle) {
                     const std::int64_t mine = rows / ranks + (own < rows % ranks ? 1 : 0);
                     const std::int64_t first = rows / ranks * own + std::min<std::int64_t>(own, rows % ranks);
-                    if (handle.output().shape != Shape{mine, 3}) throw std::runtime_error(what + ": wrong shape");
+                    if (handle.output().shape != Shape{mine, 3})
+                      throw std::runtime_error(what + ": wrong shape");
                     for (std::int64_t i = 0; i < mine * 3; ++i) {
                       expect_near(what, dtype, i, reference(dtype, op, ranks, first * 3 + i),
                                   value_at(dtype, handle.output().data, i));
@@ -255,13 +285,15 @@ void check_strides(Runtime& runtime) {
   const Rank ranks = runtime.topology().size;
   for (Rank odd = 0; odd < ranks; ++odd) {
     Batch batch(runtime);
-    add_allreduce(batch, runtime, {DataType::float32, ReduceOp::sum, {5, 13}, true, runtime.topology().rank == odd});
+    add_allreduce(batch, runtime,
+                  {DataType::float32, ReduceOp::sum, {5, 13}, true, runtime.topology().rank == odd});
     batch.run();
   }
 }
 
 void check_large(Runtime& runtime) {
-  const std::int64_t count = (std::int64_t{1} << 31) + 12345, probe = 1'000'003;  // probe: a prime, to look at some elements
+  const std::int64_t count = (std::int64_t{1} << 31) + 12345,
+                     probe = 1'000'003;  // probe: a prime, to look at some elements
   const Rank rank = runtime.topology().rank, ranks = runtime.topology().size;
   std::vector<std::int8_t> values(count);
   for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>((i % 13) + rank);
@@ -286,69 +318,6 @@ void check_large(Runtime& runtime) {
 
 void check_barrier(Runtime& runtime) {
   for (int i = 0; i < 5; ++i) barrier_async(runtime).wait();
-}
-
-namespace {
-
-// Every rank submits `submission` for its rank and must get a Mismatch whose words hold all of `words`.
-void expect_mismatch(Runtime& runtime, const std::function<Handle(Rank)>& submit, const std::vector<std::string>& words) {
-  const Status status = submit(runtime.topology().rank).wait_status();
-  if (status.code != StatusCode::mismatch) {
-    throw std::runtime_error(fmt::format("expected a Mismatch, got {} '{}'", to_string(status.code), status.message));
-  }
-  for (const std::string& word : words) {
-    if (status.message.find(word) == std::string::npos) {
-      throw std::runtime_error(fmt::format("expected '{}' in '{}'", word, status.message));
-    }
-  }
-}
-
-}  // namespace
-
-void check_mismatches(Runtime& runtime) {
-  const Rank last = runtime.topology().size - 1;
-  if (last == 0) return;  // one rank cannot differ
-  TestTensor floats(DataType::float32, {4}), longer(DataType::float32, {5}), doubles(DataType::float64, {4});
-  const std::string others = last == 1 ? "rank 0 asked for" : fmt::format("ranks 0-{} asked for", last - 1);
-  const std::string who = fmt::format("rank {} for", last);
-  auto allreduce = [&](const TestTensor& tensor, Reduction reduction = {}) {
-    return allreduce_async("mismatch", tensor.view(), tensor.view(), reduction, runtime);
-  };
-  auto if_last = [&](const std::function<Handle()>& odd, const std::function<Handle()>& even) {
-    return [=](Rank rank) { return rank == last ? odd() : even(); };
-  };
-  auto even = [&] { return allreduce(floats); };
-  expect_mismatch(runtime, if_last([&] { return allreduce(longer); }, even), {"differ in shape", others + " [4]", who + " [5]"});
-  expect_mismatch(runtime, if_last([&] { return allreduce(doubles); }, even), {"differ in dtype", "float32", "float64"});
-  expect_mismatch(runtime, if_last([&] { return allreduce(floats, {ReduceOp::max}); }, even), {"differ in reduce op", "average", "max"});
-  expect_mismatch(runtime, if_last([&] { return allreduce(floats, {ReduceOp::average, 2.0}); }, even), {"differ in prescale factor", "1", "2"});
-  expect_mismatch(runtime, if_last([&] { return allreduce(floats, {ReduceOp::average, 1.0, 3.0}); }, even), {"differ in postscale factor", "3"});
-  expect_mismatch(runtime, if_last([&] { return allgather_async("mismatch", floats.view(), runtime); }, even), {"differ in operation", "allgather"});
-  expect_mismatch(runtime,
-                  [&](Rank rank) { return broadcast_async("mismatch", floats.view(), floats.view(), rank == last ? 1 : 0, runtime); },
-                  {"differ in root rank"});
-  allreduce(floats).wait();  // the name is clean again
-}
-
-void check_name_in_flight(Runtime& runtime) {
-  TestTensor first(DataType::float32, {8}), second(DataType::float32, {8});
-  fill(first, runtime.topology().rank);
-  // Another rank's late part keeps the first in flight when there is another rank; the barrier makes it late.
-  const Rank last = runtime.topology().size - 1;
-  auto submit = [&](TestTensor& tensor) { return allreduce_async("twice", tensor.view(), tensor.view(), {ReduceOp::sum}, runtime); };
-  if (last > 0 && runtime.topology().rank != last) {
-    Handle one = submit(first), two = submit(second);
-    const Status status = two.wait_status();
-    if (status.code != StatusCode::invalid_argument || status.message.find("in flight") == std::string::npos) {
-      throw std::runtime_error("a name twice in flight: got '" + status.message + "'");
-    }
-    barrier_async(runtime).wait();
-    one.wait();
-  } else if (last > 0) {
-    barrier_async(runtime).wait();
-    submit(first).wait();
-  }
-  submit(second).wait();
 }
 
 }  // namespace rueda

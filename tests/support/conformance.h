@@ -8,8 +8,8 @@
 
 namespace rueda {
 
-// Each is called on all ranks at the same time, and throws std::runtime_error naming the case, the element and both
-// values if a result is wrong.
+// Each is called on all ranks at the same time, and throws std::runtime_error naming the case, the element
+// and both values if a result is wrong.
 void check_allreduce(Runtime& runtime);
 void check_allgather(Runtime& runtime);
 void check_broadcast(Runtime& runtime);

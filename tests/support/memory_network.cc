@@ -50,7 +50,8 @@ class MemoryLink final : public Link {
   MemoryLink(MemoryNetwork& network, Rank rank) : network_(network), rank_(rank) {}
 
   Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override {
-    return post(rank_, peer, tag, &MemoryNetwork::Channel::sends, const_cast<std::byte*>(bytes.data()), bytes.size());
+    return post(rank_, peer, tag, &MemoryNetwork::Channel::sends, const_cast<std::byte*>(bytes.data()),
+                bytes.size());
   }
   Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override {
     return post(peer, rank_, tag, &MemoryNetwork::Channel::receives, bytes.data(), bytes.size());
@@ -73,8 +74,8 @@ class MemoryLink final : public Link {
   }
 
  private:
-  Ticket post(Rank from, Rank to, Tag tag, std::deque<MemoryNetwork::Posted> MemoryNetwork::Channel::*side, std::byte* data,
-              std::size_t size) {
+  Ticket post(Rank from, Rank to, Tag tag, std::deque<MemoryNetwork::Posted> MemoryNetwork::Channel::*side,
+              std::byte* data, std::size_t size) {
     auto flag = std::make_shared<std::atomic<bool>>(false);
     open_[next_] = flag;
     std::lock_guard lock(network_.mutex_);
@@ -94,7 +95,9 @@ MemoryNetwork::MemoryNetwork(Rank size) : mail_(size) {
   for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
 }
 
-std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) { return std::make_unique<MemoryTransport>(*this, rank); }
+std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) {
+  return std::make_unique<MemoryTransport>(*this, rank);
+}
 std::unique_ptr<Link> MemoryNetwork::link(Rank rank) { return std::make_unique<MemoryLink>(*this, rank); }
 
 void MemoryNetwork::lose(Rank rank) {

@@ -16,7 +16,8 @@
 
 namespace rueda {
 
-// Purpose: connects ranks that are threads. Shared by all of them; guarded by its mutex; outlives their Runtimes.
+// Purpose: connects ranks that are threads. Shared by all of them; guarded by its mutex; outlives their
+// Runtimes.
 class MemoryNetwork {
  public:
   explicit MemoryNetwork(Rank size);

@@ -57,7 +57,8 @@ void run_rank(Run& run, Parts parts, Rank rank, const std::function<void(Runtime
 [[noreturn]] void give_up(const Run& run) {
   std::fprintf(stderr, "tests: the ranks did not end in time. What each was doing:\n");
   for (const Runtime* runtime : run.runtimes) {
-    std::fputs(runtime != nullptr ? runtime->report().c_str() : "a rank that has not started or has ended\n", stderr);
+    std::fputs(runtime != nullptr ? runtime->report().c_str() : "a rank that has not started or has ended\n",
+               stderr);
   }
   std::fflush(stderr);
   std::_Exit(99);
@@ -76,17 +77,20 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
     parts.backends.push_back(std::make_unique<LocalBackend>());
   } else {
     parts.transport = network.transport(rank);
-    parts.backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), Group{rank, ranks}, true));
+    parts.backends.push_back(
+        std::make_unique<LinkBackend>("memory", network.link(rank), Group{rank, ranks}, true));
   }
   return parts;
 }
 
-void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body, Config config) {
+void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
+                  Config config) {
   Run run;
   run.runtimes.resize(ranks);
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] { run_rank(run, memory_parts(network, rank, ranks, config), rank, body); });
+    threads.emplace_back(
+        [&, rank] { run_rank(run, memory_parts(network, rank, ranks, config), rank, body); });
   }
   {
     std::unique_lock lock(run.mutex);

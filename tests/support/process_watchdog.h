@@ -14,7 +14,8 @@
 
 namespace rueda {
 
-// Purpose: stands in main of every program that tests start as several processes. One thread; ends with the object.
+// Purpose: stands in main of every program that tests start as several processes. One thread; ends with the
+// object.
 class ProcessWatchdog {
  public:
   explicit ProcessWatchdog(std::chrono::seconds patience) : thread_([this, patience] { watch(patience); }) {}
@@ -32,7 +33,8 @@ class ProcessWatchdog {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, patience, [this] { return ended_; })) return;
     const std::string report = is_initialized() ? default_runtime().report() : "not initialized\n";
-    std::fprintf(stderr, "tests: took longer than %lld s; %s", static_cast<long long>(patience.count()), report.c_str());
+    std::fprintf(stderr, "tests: took longer than %lld s; %s", static_cast<long long>(patience.count()),
+                 report.c_str());
     std::fflush(stderr);
     std::_Exit(99);
   }

@@ -26,13 +26,15 @@ inline std::uint16_t float_to_bfloat16(float value) {
 template <class T>
 double load_as(const void* data, std::int64_t i) {
   T value;
-  std::memcpy(&value, static_cast<const std::byte*>(data) + i * static_cast<std::int64_t>(sizeof value), sizeof value);
+  std::memcpy(&value, static_cast<const std::byte*>(data) + i * static_cast<std::int64_t>(sizeof value),
+              sizeof value);
   return static_cast<double>(value);
 }
 
 template <class T>
 void store_as(void* data, std::int64_t i, T value) {
-  std::memcpy(static_cast<std::byte*>(data) + i * static_cast<std::int64_t>(sizeof value), &value, sizeof value);
+  std::memcpy(static_cast<std::byte*>(data) + i * static_cast<std::int64_t>(sizeof value), &value,
+              sizeof value);
 }
 
 inline double value_at(DataType dtype, const void* data, std::int64_t i) {
@@ -43,7 +45,8 @@ inline double value_at(DataType dtype, const void* data, std::int64_t i) {
     case DataType::int32: return load_as<std::int32_t>(data, i);
     case DataType::int64: return load_as<std::int64_t>(data, i);
     case DataType::float16: return static_cast<float>(load_as<_Float16>(data, i));
-    case DataType::bfloat16: return bfloat16_to_float(static_cast<std::uint16_t>(load_as<std::uint16_t>(data, i)));
+    case DataType::bfloat16:
+      return bfloat16_to_float(static_cast<std::uint16_t>(load_as<std::uint16_t>(data, i)));
     case DataType::float32: return load_as<float>(data, i);
     case DataType::float64: return load_as<double>(data, i);
     case DataType::boolean: return load_as<std::uint8_t>(data, i) != 0 ? 1.0 : 0.0;

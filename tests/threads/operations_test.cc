@@ -29,9 +29,11 @@ TEST_P(OperationsTest, Mismatches) { run(check_mismatches); }
 TEST_P(OperationsTest, NameInFlight) { run(check_name_in_flight); }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OperationsTest,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 5), testing::Values(std::int64_t{192}, std::int64_t{1} << 18)),
+                         testing::Combine(testing::Values(1, 2, 3, 4, 5),
+                                          testing::Values(std::int64_t{192}, std::int64_t{1} << 18)),
                          [](const auto& info) {
-                           return "Ranks" + std::to_string(std::get<0>(info.param)) + "Chunk" + std::to_string(std::get<1>(info.param));
+                           return "Ranks" + std::to_string(std::get<0>(info.param)) + "Chunk" +
+                                  std::to_string(std::get<1>(info.param));
                          });
 
 }  // namespace

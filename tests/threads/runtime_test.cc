@@ -34,21 +34,26 @@ TEST(Runtime, ManyThreadsMaySubmitAtOnce) {
 }
 
 TEST(Runtime, ResultsDoNotDependOnFusion) {
-  // The same tensors alone and fused: the same bits, since each element is summed in the order of ranks around the ring.
+  // The same tensors alone and fused: the same bits, since each element is summed in the order of ranks
+  // around the ring.
   for (std::int64_t threshold : {std::int64_t{0}, std::int64_t{1} << 26}) {
     Config config;
     config.fusion_threshold = threshold;
-    run_ranks(2, [](Runtime& runtime) {
-      std::vector<std::vector<float>> tensors;
-      for (int i = 0; i < 40; ++i) tensors.emplace_back(500 + i, 0.1f * static_cast<float>(i + runtime.topology().rank));
-      std::vector<Handle> handles;
-      for (int i = 0; i < 40; ++i) handles.push_back(sum(runtime, "x" + std::to_string(i), tensors[i]));
-      for (const Handle& handle : handles) handle.wait();
-      for (int i = 0; i < 40; ++i) {
-        const float expected = 0.1f * static_cast<float>(i) + 0.1f * static_cast<float>(i + 1);
-        for (float value : tensors[i]) ASSERT_EQ(value, expected);
-      }
-    }, config);
+    run_ranks(
+        2,
+        [](Runtime& runtime) {
+          std::vector<std::vector<float>> tensors;
+          for (int i = 0; i < 40; ++i)
+            tensors.emplace_back(500 + i, 0.1f * static_cast<float>(i + runtime.topology().rank));
+          std::vector<Handle> handles;
+          for (int i = 0; i < 40; ++i) handles.push_back(sum(runtime, "x" + std::to_string(i), tensors[i]));
+          for (const Handle& handle : handles) handle.wait();
+          for (int i = 0; i < 40; ++i) {
+            const float expected = 0.1f * static_cast<float>(i) + 0.1f * static_cast<float>(i + 1);
+            for (float value : tensors[i]) ASSERT_EQ(value, expected);
+          }
+        },
+        config);
   }
 }
 
@@ -106,7 +111,9 @@ TEST(Runtime, AnAllocationThatFailsEndsTheJobWithItsReason) {
     submission.request = {"gather", Operation::allgather, DataType::float32, {4}};
     submission.input = view(values);
     if (runtime.topology().rank == 1) {
-      submission.allocate = [](DataType, const Shape&) -> TensorView { throw std::runtime_error("no memory today"); };
+      submission.allocate = [](DataType, const Shape&) -> TensorView {
+        throw std::runtime_error("no memory today");
+      };
     }
     const Status status = runtime.submit(std::move(submission)).wait_status();
     EXPECT_EQ(status.code, StatusCode::backend_error);
@@ -127,7 +134,8 @@ TEST(Runtime, RanksThatDoNotComeAreNamed) {
         Runtime runtime(memory_parts(network, rank, 3, config));
         ADD_FAILURE() << "started without rank 2";
       } catch (const PeerLost& error) {
-        EXPECT_NE(std::string(error.what()).find("rank 2 of 3 did not come within 0.2 s"), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find("rank 2 of 3 did not come within 0.2 s"), std::string::npos)
+            << error.what();
       }
     });
   }
@@ -168,14 +176,28 @@ TEST(Runtime, BadSubmissionsAreRefusedWithARemedy) {
     };
     expect([&] { sum(runtime, "", values); }, "a name has 1 to 1024 bytes");
     expect([&] { allreduce_async("x", view(values), view(doubles), {}, runtime); }, "give both one dtype");
-    expect([&] { allreduce_async("x", view(values), view(std::span(values).first(3)), {}, runtime); }, "give both one shape");
-    expect([&] { allreduce_async("x", view(std::span(values).first(3)), view(std::span(values).subspan(1)), {}, runtime); }, "overlap");
-    expect([&] { allreduce_async("x", view(values), view(values), {ReduceOp::sum, std::nan("")}, runtime); }, "must be finite");
+    expect([&] { allreduce_async("x", view(values), view(std::span(values).first(3)), {}, runtime); },
+           "give both one shape");
+    expect(
+        [&] {
+          allreduce_async("x", view(std::span(values).first(3)), view(std::span(values).subspan(1)), {},
+                          runtime);
+        },
+        "overlap");
+    expect(
+        [&] {
+          allreduce_async("x", view(values), view(values), {ReduceOp::sum, std::nan("")}, runtime);
+        },
+        "must be finite");
     expect([&] { broadcast_async("x", view(values), view(values), 3, runtime); }, "no root rank 3");
     expect([&] { alltoall_async("x", view(values), {5}, runtime); }, "splits");
     expect([&] { allgather_async("x", {values.data(), DataType::float32, {}}, runtime); }, "scalar");
     expect([&] { allgather_async("x", {nullptr, DataType::float32, {3}}, runtime); }, "no memory");
-    expect([&] { allgather_async("x", {values.data(), DataType::float32, {-3}}, runtime); }, "impossible shape [-3]");
+    expect(
+        [&] {
+          allgather_async("x", {values.data(), DataType::float32, {-3}}, runtime);
+        },
+        "impossible shape [-3]");
     TestTensor flags(DataType::boolean, {3});
     expect([&] { allreduce_async("x", flags.view(), flags.view(), {}, runtime); }, "bool has no average");
   });

@@ -47,7 +47,8 @@ TEST(BroadcastParameters, TakesModulesUndefinedBuffersAndTiedWeights) {
     broadcast_parameters(module->named_parameters(), 0, runtime);
     EXPECT_EQ(module->weight[0][0].item<double>(), 1.0);
     at::Tensor tied = at::full({4}, value).t();
-    const std::vector<std::pair<std::string, at::Tensor>> named{{"first", tied}, {"second", tied}, {"none", {}}};
+    const std::vector<std::pair<std::string, at::Tensor>> named{
+        {"first", tied}, {"second", tied}, {"none", {}}};
     broadcast_parameters(named, 0, runtime);
     EXPECT_EQ(difference(tied, at::ones({4})), 0.0);
     broadcast_parameters(module->named_buffers(), 0, runtime);

@@ -18,7 +18,8 @@ TEST(Types, EveryEnumeratorHasItsRow) {
   for (std::uint8_t i = 0; i < kDataTypeCount; ++i) {
     const DataType dtype = *data_type_from(i);
     EXPECT_FALSE(to_string(dtype).empty());
-    EXPECT_EQ(size_of(accumulator_of(dtype)), std::max(size_of(dtype), is_floating_point(dtype) ? std::size_t{4} : 0));
+    EXPECT_EQ(size_of(accumulator_of(dtype)),
+              std::max(size_of(dtype), is_floating_point(dtype) ? std::size_t{4} : 0));
   }
   for (std::uint8_t i = 0; i < kOperationCount; ++i) EXPECT_FALSE(to_string(*operation_from(i)).empty());
   EXPECT_FALSE(data_type_from(kDataTypeCount));
@@ -38,7 +39,8 @@ TEST(Shape, CountsWithinBounds) {
 TEST(TensorView, KnowsWhetherItIsContiguous) {
   EXPECT_TRUE(is_contiguous({2, 3}, {}));
   EXPECT_TRUE(is_contiguous({2, 3}, {3, 1}));
-  EXPECT_TRUE(is_contiguous({2, 1, 3}, {3, 99, 1}));  // the stride of a dimension of one element means nothing
+  EXPECT_TRUE(
+      is_contiguous({2, 1, 3}, {3, 99, 1}));  // the stride of a dimension of one element means nothing
   EXPECT_FALSE(is_contiguous({2, 3}, {1, 2}));
   EXPECT_TRUE(is_contiguous({0, 3}, {7, 7}));
   EXPECT_TRUE(is_contiguous({3, 0}, {7, 7}));
@@ -66,7 +68,8 @@ TEST(RankSet, MatchesAPlainSet) {
   std::vector<bool> plain(64);
   for (int i = 0; i < 2000; ++i) {
     random = random * 1664525 + 1013904223;
-    const Rank first = static_cast<Rank>(random >> 8 & 63), end = static_cast<Rank>(std::min<std::uint32_t>(64, first + (random >> 16 & 7)));
+    const Rank first = static_cast<Rank>(random >> 8 & 63),
+               end = static_cast<Rank>(std::min<std::uint32_t>(64, first + (random >> 16 & 7)));
     const bool add = (random >> 24 & 1) != 0;
     if (add) set.add(first, end);
     if (!add && first < end) set.remove(RankSet(first, end));
@@ -111,9 +114,8 @@ TEST(Topology, PlacesRanksOnHosts) {
 }
 
 TEST(Config, ReadsTheEnvironmentAndKnowsWhereFrom) {
-  std::map<std::string, std::string> variables{{"RUEDA_CYCLE_TIME", "2.5"},
-                                               {"HOROVOD_CYCLE_TIME", "9"},
-                                               {"HOROVOD_FUSION_THRESHOLD", "1024"}};
+  std::map<std::string, std::string> variables{
+      {"RUEDA_CYCLE_TIME", "2.5"}, {"HOROVOD_CYCLE_TIME", "9"}, {"HOROVOD_FUSION_THRESHOLD", "1024"}};
   auto environment = [&](const std::string& name) {
     auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
@@ -122,14 +124,19 @@ TEST(Config, ReadsTheEnvironmentAndKnowsWhereFrom) {
   EXPECT_EQ(read.config.cycle_time, 2.5);  // RUEDA_ wins
   EXPECT_EQ(read.config.fusion_threshold, 1024);
   for (std::size_t i = 0; i < settings().size(); ++i) {
-    const bool threshold = settings()[i].name == "FUSION_THRESHOLD", cycle = settings()[i].name == "CYCLE_TIME";
-    EXPECT_EQ(read.origins[i], threshold ? "HOROVOD_FUSION_THRESHOLD" : cycle ? "RUEDA_CYCLE_TIME" : "default");
+    const bool threshold = settings()[i].name == "FUSION_THRESHOLD",
+               cycle = settings()[i].name == "CYCLE_TIME";
+    EXPECT_EQ(read.origins[i], threshold ? "HOROVOD_FUSION_THRESHOLD"
+                               : cycle   ? "RUEDA_CYCLE_TIME"
+                                         : "default");
   }
 }
 
 TEST(Config, NamesABadValue) {
   for (const char* value : {"", "x", "-1", "1e99", "nan", "12MB"}) {
-    auto environment = [&](const std::string& name) { return name == "RUEDA_START_TIMEOUT" ? value : nullptr; };
+    auto environment = [&](const std::string& name) {
+      return name == "RUEDA_START_TIMEOUT" ? value : nullptr;
+    };
     try {
       read_config(environment);
       ADD_FAILURE() << value << " was accepted";

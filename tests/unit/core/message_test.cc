@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What crosses ranks: every message survives the way, and every damage is an error or another legal message, never a crash.
+// What crosses ranks: every message survives the way, and every damage is an error or another legal message,
+// never a crash.
 #include <gtest/gtest.h>
 
 #include "core/control/message.h"
@@ -28,7 +29,8 @@ std::vector<Message> samples() {
       Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}}, {1, "0.1.0", "other", 1, {}}}},
       Welcome{{}, {"x", "y"}, {1, 2}},
       Welcome{Status::peer_lost("gone"), {}, {}},
-      Report{{{{some_request("a"), ranks}}, {{some_request("b"), RankSet::of(0)}, {some_request("b"), RankSet::of(1)}}}},
+      Report{{{{some_request("a"), ranks}},
+              {{some_request("b"), RankSet::of(0)}, {some_request("b"), RankSet::of(1)}}}},
       Departure{ranks},
       Orders{{plan, error}, true},
       Failure{Status::backend_error("broken")},

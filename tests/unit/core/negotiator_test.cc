@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane of many ranks, in simulation: messages between any two ranks keep their order, all else is random.
+// The control plane of many ranks, in simulation: messages between any two ranks keep their order, all else
+// is random.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ class Simulation {
   Simulation(Rank size, std::uint32_t seed, Duration linger = {}) : random_(seed) {
     for (Rank rank = 0; rank < size; ++rank) {
       nodes_.push_back(std::make_unique<Negotiator>(
-          rank, size, Negotiator::Settings{1 << 20, 1024, linger, [](const Plan&) { return std::uint8_t{0}; }}));
+          rank, size,
+          Negotiator::Settings{1 << 20, 1024, linger, [](const Plan&) { return std::uint8_t{0}; }}));
       plans_.emplace_back();
     }
   }
@@ -57,8 +59,7 @@ class Simulation {
 
   void settle() {
     for (Rank rank = 0; rank < static_cast<Rank>(nodes_.size()); ++rank) collect(rank);
-    while (deliver_one()) {
-    }
+    while (deliver_one()) {}
   }
 
   void expect_same_plans() const {
@@ -145,7 +146,8 @@ TEST_P(NegotiatorTest, AMismatchIsAnErrorPlanThatNamesBothSides) {
   ASSERT_EQ(simulation.plans(0).size(), 1u);
   const Status& status = simulation.plans(odd)[0].status;
   EXPECT_EQ(status.code, StatusCode::mismatch);
-  EXPECT_NE(status.message.find("rank " + std::to_string(odd) + " for [5]"), std::string::npos) << status.message;
+  EXPECT_NE(status.message.find("rank " + std::to_string(odd) + " for [5]"), std::string::npos)
+      << status.message;
   EXPECT_NE(status.message.find("asked for [4]"), std::string::npos) << status.message;
   // The name is clean afterwards.
   for (Rank rank = 0; rank < size; ++rank) simulation.node(rank).submit(request("x"), simulation.now);
@@ -169,7 +171,8 @@ TEST_P(NegotiatorTest, ARankThatLeftIsNamed) {
   simulation.expect_same_plans();
   ASSERT_EQ(simulation.plans(0).size(), 1u);
   EXPECT_EQ(simulation.plans(0)[0].status.code, StatusCode::shut_down);
-  EXPECT_NE(simulation.plans(0)[0].status.message.find("rank " + std::to_string(gone) + " shut down"), std::string::npos);
+  EXPECT_NE(simulation.plans(0)[0].status.message.find("rank " + std::to_string(gone) + " shut down"),
+            std::string::npos);
   EXPECT_FALSE(simulation.node(0).ended());
   for (Rank rank = 0; rank < gone; ++rank) simulation.node(rank).depart(simulation.now);
   simulation.settle();
@@ -196,7 +199,8 @@ TEST_P(NegotiatorTest, AFailureReachesEveryRank) {
   Simulation simulation(size, 13);
   simulation.node(size - 1).fail(Status::peer_lost("rank 99 is lost"));
   simulation.settle();
-  for (Rank rank = 0; rank < size; ++rank) EXPECT_EQ(simulation.node(rank).failure(), Status::peer_lost("rank 99 is lost"));
+  for (Rank rank = 0; rank < size; ++rank)
+    EXPECT_EQ(simulation.node(rank).failure(), Status::peer_lost("rank 99 is lost"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, NegotiatorTest, testing::Values(1, 2, 3, 8, 33, 34, 100, 1100));
@@ -246,7 +250,8 @@ TEST(Planner, FusesWhatFitsAndKeepsTheOrder) {
   Planner planner(256, 1024, [](const Plan&) { return std::uint8_t{0}; });
   Request doubles = request("d");
   doubles.dtype = DataType::float64;
-  const std::vector<Plan> plans = planner.fuse({request("a"), doubles, request("b"), request("big", {1000}), request("c")});
+  const std::vector<Plan> plans =
+      planner.fuse({request("a"), doubles, request("b"), request("big", {1000}), request("c")});
   ASSERT_EQ(plans.size(), 3u);
   EXPECT_EQ(names_of({plans[0]}), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(plans[0].tensors[1].offset, kFusionAlignment);
@@ -279,7 +284,12 @@ TEST(Tree, EveryRankHasOneParentAndSubtreesAreWhole) {
 std::vector<RollCall> call_the_roll(Rank size, const RankSet& absent, const std::string& odd_version = "1") {
   std::vector<RollCall> nodes;
   for (Rank rank = 0; rank < size; ++rank) {
-    nodes.emplace_back(Introduction{rank, rank == 1 ? odd_version : "1", "host" + std::to_string(rank / 2), 100 + rank, {"A=" + std::to_string(rank / 2)}}, size);
+    nodes.emplace_back(Introduction{rank,
+                                    rank == 1 ? odd_version : "1",
+                                    "host" + std::to_string(rank / 2),
+                                    100 + rank,
+                                    {"A=" + std::to_string(rank / 2)}},
+                       size);
   }
   for (bool moved = true; moved;) {
     moved = false;
@@ -311,7 +321,8 @@ TEST(RollCall, TheMissingAreNamed) {
   EXPECT_FALSE(nodes[0].welcome());
   nodes[0].expire(30);
   EXPECT_EQ(nodes[0].welcome()->status.code, StatusCode::peer_lost);
-  EXPECT_NE(nodes[0].welcome()->status.message.find("ranks 3, 40 of 70"), std::string::npos) << nodes[0].welcome()->status.message;
+  EXPECT_NE(nodes[0].welcome()->status.message.find("ranks 3, 40 of 70"), std::string::npos)
+      << nodes[0].welcome()->status.message;
 }
 
 TEST(RollCall, AnotherVersionIsRefusedEverywhere) {

@@ -34,7 +34,8 @@ void run(const RingCase& c, bool reduces, bool gathers) {
       for (std::int64_t e = c.bounds[rank]; e < c.bounds[rank + 1]; ++e) output[rank][e] = all;
     }
   }
-  std::vector<std::vector<std::vector<std::int64_t>>> came(c.size, std::vector<std::vector<std::int64_t>>(messages));
+  std::vector<std::vector<std::vector<std::int64_t>>> came(c.size,
+                                                           std::vector<std::vector<std::int64_t>>(messages));
   for (std::int64_t k = 0; k < messages; ++k) {
     for (Rank rank = 0; rank < c.size; ++rank) {
       const Rank previous = (rank + c.size - 1) % c.size;
@@ -47,7 +48,9 @@ void run(const RingCase& c, bool reduces, bool gathers) {
       ASSERT_EQ(forwards < 0, sent.first);
       for (std::int64_t i = 0; i < sent.count; ++i) {
         const std::int64_t e = sent.begin + i;
-        std::int64_t value = sent.reducing ? (sent.first ? std::int64_t{1} << previous : came[previous][forwards][i]) : output[previous][e];
+        std::int64_t value = sent.reducing
+                                 ? (sent.first ? std::int64_t{1} << previous : came[previous][forwards][i])
+                                 : output[previous][e];
         if (received.reducing) {
           value += std::int64_t{1} << rank;
           came[rank][k].push_back(value);
