@@ -18,7 +18,7 @@ struct Global {
   std::unique_ptr<Runtime> runtime;  // written under the mutex
   std::atomic<Runtime*> current{};   // the same, for reading
   std::atomic<bool> forked{false};   // this process is a child of one that had a Runtime
-  Status lost;                       // PeerLost is final; guarded by the mutex
+  Status failed;                     // why a job could not go on, which is final; guarded by the mutex
 };
 
 Global& global() {
@@ -48,10 +48,9 @@ void register_exit_handlers() {
 void init(Parts parts) {
   Global& process = global();
   std::lock_guard lock(process.mutex);
-  throw_if_error(process.lost);
+  throw_if_error(process.failed);
   if (process.runtime) {
-    if (Status failure = process.runtime->failure(); failure.code == StatusCode::peer_lost)
-      throw_if_error(failure);
+    throw_if_error(process.runtime->failure());
     return;
   }
   register_exit_handlers();
@@ -65,8 +64,7 @@ void shutdown() {
   std::lock_guard lock(process.mutex);
   if (!process.runtime) return;
   process.runtime->shutdown();
-  if (Status failure = process.runtime->failure(); failure.code == StatusCode::peer_lost)
-    process.lost = failure;
+  process.failed = process.runtime->failure();
   process.current.store(nullptr);
   process.runtime.reset();
 }

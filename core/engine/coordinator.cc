@@ -139,7 +139,10 @@ bool Coordinator::accept_submissions(Time now) {
 bool Coordinator::exchange_messages(Time now) {
   bool moved = false;
   if (parts_.transport) {
-    while (std::optional<Envelope> envelope = parts_.transport->receive()) {
+    // What arrives after the end belongs to the next job of this process.
+    while (!negotiator_.ended()) {
+      std::optional<Envelope> envelope = parts_.transport->receive();
+      if (!envelope) break;
       negotiator_.receive(envelope->peer, envelope->bytes, now);
       moved = true;
     }

@@ -44,29 +44,30 @@ void MpiTransport::send(Rank to, Bytes bytes) {
         "MPI_Isend");
 }
 
+// Takes one message at a time: what comes after the last one of this job belongs to the next, which has a
+// transport of its own.
 std::optional<Envelope> MpiTransport::receive() {
   owner_.check();
-  accept_arriving();
-  if (receiving_.empty() || !receiving_.front().done()) return std::nullopt;
-  Envelope envelope = std::move(receiving_.front().envelope);
-  receiving_.pop_front();
+  if (!receiving_ && !accept_arriving()) return std::nullopt;
+  if (!receiving_->done()) return std::nullopt;
+  Envelope envelope = std::move(receiving_->envelope);
+  receiving_.reset();
   return envelope;
 }
 
-void MpiTransport::accept_arriving() {
-  while (true) {
-    int flag = 0;
-    MPI_Message arriving = MPI_MESSAGE_NULL;
-    MPI_Status status;
-    check(MPI_Improbe(MPI_ANY_SOURCE, kControlTag, mpi_.control(), &flag, &arriving, &status), "MPI_Improbe");
-    if (flag == 0) return;
-    MPI_Count size = 0;
-    check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");
-    Message& message = receiving_.emplace_back();
-    message.envelope = {status.MPI_SOURCE, Bytes(static_cast<std::size_t>(size))};
-    check(MPI_Imrecv_c(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request),
-          "MPI_Imrecv");
-  }
+bool MpiTransport::accept_arriving() {
+  int flag = 0;
+  MPI_Message arriving = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  check(MPI_Improbe(MPI_ANY_SOURCE, kControlTag, mpi_.control(), &flag, &arriving, &status), "MPI_Improbe");
+  if (flag == 0) return false;
+  MPI_Count size = 0;
+  check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");
+  Message& message = receiving_.emplace();
+  message.envelope = {status.MPI_SOURCE, Bytes(static_cast<std::size_t>(size))};
+  check(MPI_Imrecv_c(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request),
+        "MPI_Imrecv");
+  return true;
 }
 
 void MpiTransport::retire_sent() {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -32,12 +33,12 @@ class MpiTransport final : public Transport {
     bool done();
   };
 
-  void accept_arriving();
+  bool accept_arriving();
   void retire_sent();
 
   MpiRuntime& mpi_;
   std::deque<Message> sending_;
-  std::deque<Message> receiving_;  // in the order of arrival, which is the order for each sender
+  std::optional<Message> receiving_;
   std::vector<Rank> known_lost_;
   std::chrono::steady_clock::time_point looked_for_lost_{};
   OwnerThread owner_;

@@ -10,6 +10,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +111,26 @@ void stuck(double) {
   rueda::default_runtime().submit(std::move(submission)).wait();
 }
 
+// Job after job in one process; ranks leave and come back at different times.
+void restarts(double) {
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::vector<float>> tensors(10, std::vector<float>(5000, static_cast<float>(rueda::rank())));
+    std::vector<rueda::Handle> handles;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      handles.push_back(allreduce_async("tensor" + std::to_string(i), view(tensors[i]), view(tensors[i]),
+                                        {rueda::ReduceOp::sum}));
+    }
+    for (const rueda::Handle& handle : handles) handle.wait();
+    const float expected = static_cast<float>(rueda::size() * (rueda::size() - 1) / 2);
+    for (const auto& tensor : tensors) {
+      if (tensor.back() != expected) throw std::runtime_error("wrong sum in round " + std::to_string(round));
+    }
+    if (rueda::rank() == round % rueda::size()) sleep_for(0.01);
+    rueda::shutdown();
+    rueda::init();
+  }
+}
+
 void shapes(double) {
   std::vector<float> values(10 + rueda::rank());
   allreduce_async("layer.weight", view(values), view(values)).wait();
@@ -134,8 +155,9 @@ void forks(double) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(double)>> modes{
-      {"idle", idle},       {"late", late},     {"killed", killed}, {"exits", exits}, {"vanishes", vanishes},
-      {"returns", returns}, {"shapes", shapes}, {"stuck", stuck},   {"forks", forks}};
+      {"idle", idle},         {"late", late},       {"killed", killed}, {"exits", exits},
+      {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"stuck", stuck},
+      {"restarts", restarts}, {"forks", forks}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

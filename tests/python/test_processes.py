@@ -89,6 +89,12 @@ def test_a_forked_child_is_told_and_leaves_the_job_alone():
     assert out.count("was forked from one that uses Rueda") == 2
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_init_and_shutdown_may_alternate(ranks):
+    status, _, err, _ = run(ranks, "restarts")
+    assert status == 0, err
+
+
 def test_a_stuck_coordinator_ends_its_process_with_a_report():
     status, _, err, seconds = run(2, "stuck", RUEDA_WATCHDOG_TIME="2")
     assert status == 70, err
