@@ -83,6 +83,8 @@ TensorView view(std::vector<T>& values) {
   return view(std::span<T>(values));
 }
 
+// The DataType of a C++ type, named as the standard library names such traits.
+// NOLINTBEGIN(readability-identifier-naming)
 template <class T>
 inline constexpr DataType data_type_of = [] {
   static_assert(sizeof(T) == 0, "not an element type");
@@ -104,6 +106,7 @@ template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 template <>
 inline constexpr DataType data_type_of<bool> = DataType::boolean;
+// NOLINTEND(readability-identifier-naming)
 
 template <class T>
 TensorView view(std::span<T> values) {

@@ -51,17 +51,17 @@ void Negotiator::take_message(Rank, Report report, Time now) {
   }
 }
 
-void Negotiator::take_message(Rank, Departure departure, Time now) { leave(departure.ranks, now); }
+void Negotiator::take_message(Rank, const Departure& departure, Time now) { leave(departure.ranks, now); }
 
 void Negotiator::take_message(Rank, Orders orders, Time) { issue(std::move(orders)); }
 void Negotiator::take_message(Rank, Failure failure, Time) { fail(std::move(failure.status)); }
 
-void Negotiator::take_message(Rank from, Hello, Time) {
+void Negotiator::take_message(Rank from, const Hello&, Time) {
   fail(Status::backend_error(
       fmt::format("rank {} introduced itself to rank {} after the start.", from, rank_)));
 }
 
-void Negotiator::take_message(Rank from, Welcome, Time) {
+void Negotiator::take_message(Rank from, const Welcome&, Time) {
   fail(Status::backend_error(fmt::format("rank {} welcomed rank {} after the start.", from, rank_)));
 }
 
@@ -87,7 +87,7 @@ void Negotiator::count(Wish wish, Time now) {
   tally.add(std::move(wish));
   if (!complete(tally)) return;
   auto node = tallies_.extract(name);
-  settle(std::move(node.mapped()), now);
+  settle(node.mapped(), now);
 }
 
 void Negotiator::leave(const RankSet& ranks, Time now) {
@@ -98,7 +98,7 @@ void Negotiator::leave(const RankSet& ranks, Time now) {
     if (complete(tally)) settled.push_back(name);
   }
   std::ranges::sort(settled);
-  for (const std::string& name : settled) settle(std::move(tallies_.extract(name).mapped()), now);
+  for (const std::string& name : settled) settle(tallies_.extract(name).mapped(), now);
 }
 
 bool Negotiator::complete(const Tally& tally) const {
@@ -107,7 +107,7 @@ bool Negotiator::complete(const Tally& tally) const {
 }
 
 // Everybody of the subtree who could report this tensor has done so.
-void Negotiator::settle(Tally tally, Time now) {
+void Negotiator::settle(const Tally& tally, Time now) {
   if (rank_ != 0) {
     report_.tensors.push_back(tally.wishes());
     return;

@@ -55,16 +55,16 @@ class Negotiator {
 
  private:
   void take_message(Rank from, Report report, Time now);
-  void take_message(Rank from, Departure departure, Time now);
+  void take_message(Rank from, const Departure& departure, Time now);
   void take_message(Rank from, Orders orders, Time now);
   void take_message(Rank from, Failure failure, Time now);
-  void take_message(Rank from, Hello hello, Time now);
-  void take_message(Rank from, Welcome welcome, Time now);
+  void take_message(Rank from, const Hello& hello, Time now);
+  void take_message(Rank from, const Welcome& welcome, Time now);
 
   void count(Wish wish, Time now);
   void leave(const RankSet& ranks, Time now);
   bool complete(const Tally& tally) const;
-  void settle(Tally tally, Time now);
+  void settle(const Tally& tally, Time now);
   void issue(Orders orders);
   bool is_child(Rank from) const;
 

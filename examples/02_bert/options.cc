@@ -205,6 +205,23 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
   return options;
 }
 
+std::vector<std::string> shared_settings(const TrainOptions& options) {
+  return {fmt::format("--steps {}", options.steps),
+          fmt::format("--batch {}", options.batch),
+          fmt::format("--held-out {}", options.held_out),
+          fmt::format("--max-length {}", options.max_length),
+          fmt::format("--stride {}", options.stride),
+          fmt::format("--learning-rate {}", options.learning_rate),
+          fmt::format("--warmup {}", options.warmup),
+          fmt::format("--weight-decay {}", options.weight_decay),
+          fmt::format("--clip {}", options.clip),
+          fmt::format("--optimizer {}", options.optimizer == OptimizerKind::sgd ? "sgd" : "adamw"),
+          fmt::format("--backward-passes-per-step {}", options.backward_passes_per_step),
+          fmt::format("--seed {}", options.seed),
+          fmt::format("--sync {}", options.synchronize ? "every" : "never"),
+          fmt::format("--eval-first {}", options.evaluate_first ? "yes" : "no")};
+}
+
 double learning_rate_at(std::int64_t step, const TrainOptions& options) {
   if (step < options.warmup) {
     return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup);

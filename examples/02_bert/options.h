@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace rueda::examples {
 
@@ -52,6 +53,9 @@ struct TrainOptions {
 std::optional<TrainOptions> parse_options(int argument_count, const char* const* arguments);
 
 std::string help_text();
+
+// The settings in which all ranks must be alike, a line each.
+std::vector<std::string> shared_settings(const TrainOptions& options);
 
 // The learning rate of `step` (from 0): rises over the warm-up steps, then falls in a line to zero at the
 // end.

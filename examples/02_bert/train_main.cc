@@ -17,6 +17,7 @@
 #include "examples/02_bert/trainer.h"
 #include "examples/common/event_file.h"
 #include "examples/common/progress.h"
+#include "frameworks/torch/agreement.h"
 #include "frameworks/torch/rueda_torch.h"
 
 namespace rueda::examples {
@@ -111,6 +112,10 @@ void write_results(const TrainOptions& options, const SquadTask& task, const Ber
 
 // Everything after rueda::init().
 void run(const TrainOptions& options, const SquadTask& task, BertForQuestionAnswering& model) {
+  std::vector<std::string> settings = shared_settings(options);
+  settings.push_back(fmt::format("{} training windows and {} held-out questions",
+                                 task.training_windows.size(), task.held_out.questions.size()));
+  check_agreement("train_bert.settings", "settings of train_bert", settings, default_runtime());
   if (options.synchronize) broadcast_parameters(model.named_parameters(), 0);
   RunSummary summary{.task = options.task, .ranks = size(), .steps = options.steps};
   Reporter reporter(options);

@@ -255,3 +255,11 @@ def test_output_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     line, _ = fails("--output", tmp_path / "file" / "run", "--steps", 1)
     assert str(tmp_path / "file") in line
+
+
+def test_ranks_with_different_flags_are_told(tmp_path):
+    command = f'exec "{RUEDA_BIN}/train_bert" --output "{tmp_path}" --steps $((4 + RUEDA_RANK))'
+    done = subprocess.run([str(RUEDA_BIN / "ruedarun"), "-np", "2", "sh", "-c", command], capture_output=True, text=True,
+                          timeout=TIMEOUT)
+    assert done.returncode == 1
+    assert "settings of train_bert: the ranks differ: rank 0 has --steps 4, rank 1 has --steps 5" in done.stderr
