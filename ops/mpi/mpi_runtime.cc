@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "core/rueda.h"
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {
@@ -31,6 +32,19 @@ void finalize_at_exit() {
   if (finalized == 0 && !peer_lost.load()) MPI_Finalize();
 }
 
+// MPI_Finalize deletes what hangs on MPI_COMM_SELF before anything else: the moment to end our use of MPI.
+int end_before_finalize(MPI_Comm, int, void*, void*) {
+  shutdown();
+  return MPI_SUCCESS;
+}
+
+void watch_for_finalize() {
+  int key = MPI_KEYVAL_INVALID;
+  check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_before_finalize, &key, nullptr),
+        "MPI_Comm_create_keyval");
+  check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+}
+
 void start_or_adopt() {
   int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
   check(MPI_Finalized(&finalized), "MPI_Finalized");
@@ -41,6 +55,7 @@ void start_or_adopt() {
   check(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized != 0) {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
+    watch_for_finalize();
   } else {
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
     begun_by = getpid();

@@ -27,7 +27,7 @@ BACKENDS = {"local", "mpi", "shm", "tcp", "cuda", "nccl", "hierarchy"}
 BACKENDS_OF_OTHERS = {"hierarchy": {"shm", "mpi", "nccl"}, "nccl": {"cuda"}}
 # Vendor headers -> folders that may include them. Tests may include all.
 VENDORS = [
-    (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "tests/bench"]),
+    (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "tests/bench", "tests/multi"]),
     (re.compile(r"^nccl\.h$"), "NCCL", ["ops/nccl"]),
     (re.compile(r"^(cuda|cublas|cudart)[\w./]*\.h$"), "CUDA", ["ops/cuda", "ops/nccl", "ops/kernels"]),
     (re.compile(r"^(torch|ATen|c10)/"), "torch", ["frameworks", "include", "python", "examples"]),

@@ -103,6 +103,19 @@ def test_a_stuck_coordinator_ends_its_process_with_a_report():
     assert "allgather 'rows', moving data" in err
 
 
+def test_a_programs_own_mpi_is_adopted_and_may_be_finalised_first():
+    done = subprocess.run([BIN / "ruedarun", "-np", "3", BIN / "adopt", "multiple"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("rueda 3, mpi 3") == 3
+
+
+def test_mpi_with_too_low_a_thread_level_is_refused_with_both_levels():
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", BIN / "adopt", "single"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "MPI was initialised by the program with MPI_THREAD_SINGLE, but Rueda's coordinator thread needs " in done.stderr
+    assert "MPI_THREAD_MULTIPLE. Ask for that level in MPI_Init_thread" in done.stderr
+
+
 def test_without_a_launcher_there_is_one_rank():
     done = subprocess.run([BIN / "allreduce"], capture_output=True, text=True, timeout=30, check=True)
     assert "rank 0 of 1" in done.stdout
