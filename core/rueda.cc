@@ -46,6 +46,7 @@ void register_exit_handlers() {
 }  // namespace
 
 void init(Parts parts) {
+  check_not_forked();
   Global& process = global();
   std::lock_guard lock(process.mutex);
   throw_if_error(process.failed);
@@ -71,14 +72,19 @@ void shutdown() {
 
 bool is_initialized() { return global().current.load() != nullptr; }
 
+void check_not_forked() {
+  if (!global().forked.load()) return;
+  throw_if_error(
+      Status::not_initialized("This process was forked from one that uses Rueda, and cannot use it. Start "
+                              "workers before rueda::init(), or let "
+                              "them leave Rueda alone."));
+}
+
 Runtime& default_runtime() {
   if (Runtime* runtime = global().current.load()) return *runtime;
-  throw_if_error(Status::not_initialized(
-      global().forked.load()
-          ? "This process was forked from one that uses Rueda, and cannot use it. Start workers before "
-            "rueda::init(), or let them leave Rueda alone."
-          : "Rueda is not initialized in this process. Call rueda::init() first."));
-  std::abort();
+  check_not_forked();
+  throw NotInitialized(
+      Status::not_initialized("Rueda is not initialized in this process. Call rueda::init() first."));
 }
 
 Rank rank() { return default_runtime().topology().rank; }

@@ -25,6 +25,9 @@ void shutdown();
 
 bool is_initialized();
 
+// Throws NotInitialized in a child that was forked after init(): it has no coordinator, and its parent's MPI.
+void check_not_forked();
+
 // The Runtime that init() started. Throws NotInitialized before init(), after shutdown() and in a forked
 // child.
 Runtime& default_runtime();

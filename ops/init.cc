@@ -8,6 +8,7 @@
 namespace rueda {
 
 void init() {
+  check_not_forked();
   if (is_initialized()) return init(Parts{});  // checks that the job can still go on
   const Config config = config_from_environment();
   Parts parts = ops::defaults(config);

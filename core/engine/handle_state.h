@@ -38,7 +38,7 @@ class HandleState {
 };
 
 // Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on
-// a framework thread. The coordinator adds; framework threads empty it in submit, wait and shutdown. Guarded
+// a framework thread. The coordinator adds; framework threads empty it in submit and shutdown. Guarded
 // by its mutex.
 class ReleaseList {
  public:

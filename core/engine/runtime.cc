@@ -67,6 +67,7 @@ void Runtime::run(Parts parts, std::promise<Welcome> started) {
     return;
   }
   coordinator->run();
+  shared_.ended.store(true);
   std::lock_guard lock(mutex_);
   failure_ = coordinator->failure();
 }
@@ -106,7 +107,7 @@ std::string Runtime::report() const { return fmt::format("{}:\n{}", place_, shar
 
 std::string Runtime::next_name(std::string_view prefix) {
   std::lock_guard lock(mutex_);
-  return fmt::format("{}.{}", prefix, named_++);
+  return fmt::format("{}.{}", prefix, named_[std::string(prefix)]++);
 }
 
 }  // namespace rueda

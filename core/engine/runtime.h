@@ -3,6 +3,7 @@
 #pragma once
 
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -52,8 +53,8 @@ class Runtime {
   Topology topology_;
   std::string place_;  // "rank 1 of 2 (process 4711 on host)"
   mutable std::mutex mutex_;
-  Status failure_;           // guarded by mutex_
-  std::uint64_t named_ = 0;  // guarded by mutex_
+  Status failure_;                              // guarded by mutex_
+  std::map<std::string, std::uint64_t> named_;  // by prefix, guarded by mutex_
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
   std::thread thread_;

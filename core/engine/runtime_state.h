@@ -21,6 +21,7 @@ struct RuntimeState {
   Recorder recorder;
   std::shared_ptr<Bell> bell;
   std::atomic<bool> departing{false};       // set once, by shutdown
+  std::atomic<bool> ended{false};           // set once, when the coordinator has nothing more to do
   std::atomic<std::uint64_t> heartbeat{0};  // counts the coordinator's turns
 };
 

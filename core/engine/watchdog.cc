@@ -33,6 +33,7 @@ void Watchdog::watch(const RuntimeState& shared, int patience, const std::functi
   int still = 0;
   std::unique_lock lock(mutex_);
   while (!ended_condition_.wait_for(lock, kWakeUp, [this] { return ended_; })) {
+    if (shared.ended.load()) return;
     const std::uint64_t heartbeat = shared.heartbeat.load(std::memory_order_relaxed);
     still = heartbeat == last ? still + 1 : 0;
     last = heartbeat;

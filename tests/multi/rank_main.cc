@@ -141,6 +141,11 @@ void forks(double) {
   const pid_t child = fork();
   if (child == 0) {
     try {
+      rueda::init();
+    } catch (const rueda::NotInitialized& error) {
+      std::printf("child's init: %s\n", error.what());
+    }
+    try {
       allreduce_async("child", view(values), view(values));
     } catch (const rueda::NotInitialized& error) {
       std::printf("child: %s\n", error.what());

@@ -123,6 +123,31 @@ TEST(Runtime, AnAllocationThatFailsEndsTheJobWithItsReason) {
   EXPECT_NE(words[0].find("rank 1 failed: no memory today"), std::string::npos) << words[0];
 }
 
+TEST(Runtime, AProcessOutlivesAFailedJob) {
+  MemoryNetwork network(2);
+  Config config;
+  config.watchdog_time = 0.5;
+  run_ranks_on(
+      network, 2,
+      [&](Runtime& runtime) {
+        network.lose(1 - runtime.topology().rank);
+        std::vector<float> values(10);
+        EXPECT_THROW(sum(runtime, "never", values).wait(), PeerLost);
+        std::this_thread::sleep_for(
+            std::chrono::seconds(2));  // the watchdog must not take the end for being stuck
+      },
+      config);
+}
+
+TEST(Runtime, NamelessOperationsOfDifferentKindsMayCross) {
+  run_ranks(2, [](Runtime& runtime) {
+    const bool first = runtime.topology().rank == 0;
+    const std::string one = runtime.next_name(first ? "a" : "b"), two = runtime.next_name(first ? "b" : "a");
+    EXPECT_EQ(one, first ? "a.0" : "b.0");
+    EXPECT_EQ(two, first ? "b.0" : "a.0");
+  });
+}
+
 TEST(Runtime, RanksThatDoNotComeAreNamed) {
   MemoryNetwork network(3);
   Config config;
