@@ -55,7 +55,12 @@ void init(Parts parts) {
     return;
   }
   register_exit_handlers();
-  process.runtime = std::make_unique<Runtime>(std::move(parts));
+  try {
+    process.runtime = std::make_unique<Runtime>(std::move(parts));
+  } catch (const Error& error) {
+    process.failed = {error.code(), error.what()};  // messages of this start could reach another one
+    throw;
+  }
   process.current.store(process.runtime.get());
 }
 
