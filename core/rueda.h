@@ -16,7 +16,7 @@ namespace rueda {
 
 // Starts the default Runtime from `parts` (ops/init.h has the init() without arguments that users call). A
 // second call before shutdown() does nothing. Throws PeerLost naming the ranks that did not come within
-// start_timeout.
+// start_timeout, which is final for the process: a later init() fails with the same words.
 void init(Parts parts);
 
 // Ends the default Runtime once every rank has called shutdown() and all submitted operations are complete.

@@ -2,9 +2,12 @@
 // Whether this process is one of several.
 #pragma once
 
+#include <optional>
+#include <string>
+
 namespace rueda {
 
-// A launcher left its variables in the environment (PMI: Hydra, Slurm; PMIx; Open MPI).
-bool started_by_launcher();
+// The rank that a launcher left in the environment (PMI: Hydra, Slurm; PMIx; Open MPI); nothing without one.
+std::optional<std::string> rank_from_launcher();
 
 }  // namespace rueda

@@ -7,7 +7,7 @@
 namespace rueda {
 
 std::optional<Parts> mpi_parts(const Config&) {
-  if (!started_by_launcher()) return std::nullopt;
+  if (!rank_from_launcher()) return std::nullopt;
   throw BackendError(
       Status::backend_error("This process was started as one of several, but Rueda was built without MPI. "
                             "Build it with -DRUEDA_MPI=ON."));

@@ -10,38 +10,43 @@
 
 namespace rueda {
 
-// Purpose: a tensor's elements in row-major order: its own memory when it is contiguous, else a packed copy.
-// Belongs to the Work that reads it.
+// Purpose: a tensor's elements in row-major order: its own memory when it is contiguous, else a packed copy,
+// complete when `advance` says that nothing is left to pack. Belongs to the Work that reads it.
 class ContiguousInput {
  public:
   explicit ContiguousInput(const ConstTensorView& view) : data_(static_cast<const std::byte*>(view.data)) {
     if (view.contiguous()) return;
     copy_ = HostBuffer(view.bytes());
-    kernels::pack(copy_.data(), view);
+    packing_ = kernels::Packing::pack(copy_.data(), view);
     data_ = copy_.data();
   }
+  // Packs a piece; false when all is there.
+  bool advance() { return packing_.advance() > 0; }
   const std::byte* data() const { return data_; }
 
  private:
   const std::byte* data_;
   HostBuffer copy_;
+  kernels::Packing packing_;
 };
 
-// Purpose: where a tensor's elements are to be written in row-major order; `finish` puts them in their
+// Purpose: where a tensor's elements are to be written in row-major order; then `advance` puts them in their
 // places.
 class ContiguousOutput {
  public:
   explicit ContiguousOutput(TensorView view) : view_(std::move(view)) {
-    if (!view_.contiguous()) copy_ = HostBuffer(view_.bytes());
+    if (view_.contiguous()) return;
+    copy_ = HostBuffer(view_.bytes());
+    unpacking_ = kernels::Packing::unpack(view_, copy_.data());
   }
   std::byte* data() const { return view_.contiguous() ? static_cast<std::byte*>(view_.data) : copy_.data(); }
-  void finish() {
-    if (!view_.contiguous()) kernels::unpack(view_, copy_.data());
-  }
+  // Moves a piece to its place; false when all are there.
+  bool advance() { return unpacking_.advance() > 0; }
 
  private:
   TensorView view_;
   HostBuffer copy_;
+  kernels::Packing unpacking_;
 };
 
 }  // namespace rueda

@@ -19,7 +19,7 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   state_.notify_all();
 }
 
-const Status& HandleState::wait() const {
+const Status& HandleState::wait() {
   // Most operations on one host end within microseconds: look for a while, letting others run, then sleep.
   constexpr auto kLookFor = std::chrono::microseconds(50);
   if (!done()) {
@@ -30,6 +30,7 @@ const Status& HandleState::wait() const {
        state = state_.load(std::memory_order_acquire)) {
     state_.wait(state, std::memory_order_acquire);
   }
+  if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
   return status_;
 }
 

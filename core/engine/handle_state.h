@@ -21,7 +21,7 @@ class HandleState {
   void complete(Status status, std::shared_ptr<void> owner);
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
-  const Status& wait() const;  // blocks until done
+  const Status& wait();  // blocks until done, and lets go of the tensors
   const Status& status() const { return status_; }
 
   // Set by the Work before completion, read after it.
@@ -33,13 +33,14 @@ class HandleState {
   static constexpr int kOpen = 0, kClosing = 1, kDone = 2;
 
   std::atomic<int> state_{kOpen};
+  std::atomic<bool> let_go_{false};
   Status status_;
   std::shared_ptr<void> owner_;
 };
 
 // Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on
-// a framework thread. The coordinator adds; framework threads empty it in submit and shutdown. Guarded
-// by its mutex.
+// a framework thread: by wait(), or for a Handle that nobody waits for when submit and shutdown empty the
+// list. Guarded by its mutex.
 class ReleaseList {
  public:
   void add(std::shared_ptr<HandleState> state);

@@ -2,6 +2,7 @@
 #include "ops/algorithms/fused_allreduce.h"
 
 #include <cstring>
+#include <optional>
 
 #include "ops/algorithms/ring_allreduce.h"
 #include "ops/kernels/pack.h"
@@ -9,7 +10,8 @@
 namespace rueda {
 namespace {
 
-// Purpose: one tensor is packed or unpacked a step, so that control messages are answered in between.
+// Purpose: some small tensors, or a piece of a large one, are packed or unpacked a step, so that control
+// messages are answered in between.
 class FusedAllreduce final : public Work {
  public:
   FusedAllreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers)
@@ -17,7 +19,7 @@ class FusedAllreduce final : public Work {
 
   Step step() override {
     if (packed_ < entries_.size()) {
-      pack(packed_++);
+      pack_some();
       return Step::again;
     }
     if (!ring_) start_ring();
@@ -26,12 +28,8 @@ class FusedAllreduce final : public Work {
       if (step != Step::done) return step;
       reduced_ = true;
     }
-    if (unpacked_ < entries_.size()) {
-      kernels::unpack(entries_[unpacked_].submission.output, place(unpacked_));
-      ++unpacked_;
-      return Step::again;
-    }
-    return Step::done;
+    unpack_some();
+    return unpacked_ < entries_.size() ? Step::again : Step::done;
   }
 
   std::string_view phase() const override {
@@ -43,12 +41,31 @@ class FusedAllreduce final : public Work {
  private:
   std::byte* place(std::size_t i) const { return buffer_.data() + plan_.tensors[i].offset; }
 
-  // Also clears the gap up to the next tensor: what travels is always initialised.
-  void pack(std::size_t i) {
-    const ConstTensorView& input = entries_[i].submission.input;
-    kernels::pack(place(i), input);
+  void pack_some() {
+    for (std::int64_t moved = 0; packed_ < entries_.size() && moved < kernels::kPieceBytes;) {
+      if (!copying_) copying_ = kernels::Packing::pack(place(packed_), entries_[packed_].submission.input);
+      moved += copying_->advance();
+      if (!copying_->done()) continue;
+      copying_.reset();
+      clear_gap_after(packed_++);
+    }
+  }
+
+  void unpack_some() {
+    for (std::int64_t moved = 0; unpacked_ < entries_.size() && moved < kernels::kPieceBytes;) {
+      if (!copying_)
+        copying_ = kernels::Packing::unpack(entries_[unpacked_].submission.output, place(unpacked_));
+      moved += copying_->advance();
+      if (!copying_->done()) continue;
+      copying_.reset();
+      ++unpacked_;
+    }
+  }
+
+  // What travels is always initialised.
+  void clear_gap_after(std::size_t i) {
     const std::int64_t end = i + 1 < entries_.size() ? plan_.tensors[i + 1].offset : plan_.buffer_bytes;
-    std::byte* gap = place(i) + input.bytes();
+    std::byte* gap = place(i) + entries_[i].submission.input.bytes();
     std::memset(gap, 0, static_cast<std::size_t>(buffer_.data() + end - gap));
   }
 
@@ -65,6 +82,7 @@ class FusedAllreduce final : public Work {
   const Plan& plan_;
   std::span<Entry> entries_;
   FusionBuffer::Lease buffer_;
+  std::optional<kernels::Packing> copying_;  // of the tensor that is packed or unpacked now
   std::size_t packed_ = 0;
   std::size_t unpacked_ = 0;
   std::unique_ptr<RingPass> ring_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/algorithms/pairwise_alltoall.h"
 
-#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -32,13 +31,14 @@ class PairwiseAlltoall final : public Work {
   }
 
   Step step() override {
+    if (input_.advance()) return Step::again;
     if (!sized_) {
       while (!sizes_.empty() && sizes_.back().done()) sizes_.pop_back();
       if (!sizes_.empty()) return Step::waiting;
       start_rows();
       return Step::again;
     }
-    bool moved = false;
+    bool moved = own_.advance() > 0;
     std::size_t open = 0;
     for (Pair& pair : pairs_) {
       if (pair.done()) continue;
@@ -46,7 +46,7 @@ class PairwiseAlltoall final : public Work {
       moved |= pair.receive.advance();
       moved |= pair.send.advance();
     }
-    if (open == 0) return Step::done;
+    if (open == 0 && own_.done()) return Step::done;
     return moved ? Step::again : Step::waiting;
   }
 
@@ -75,9 +75,9 @@ class PairwiseAlltoall final : public Work {
              row;
     };
     const Group& group = route_.group;
-    const std::size_t own = static_cast<std::size_t>(to_[group.rank]) * row;
-    if (own > 0)
-      kernels::copy_bytes(output + offset(from_, group.rank), input_.data() + offset(to_, group.rank), own);
+    const std::int64_t own = to_[group.rank] * static_cast<std::int64_t>(row);
+    own_ = kernels::Packing::pack(output + offset(from_, group.rank),
+                                  {input_.data() + offset(to_, group.rank), DataType::uint8, {own}});
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
       const MutableBytes coming{output + offset(from_, from), static_cast<std::size_t>(from_[from]) * row};
@@ -93,6 +93,7 @@ class PairwiseAlltoall final : public Work {
   std::vector<std::int64_t> to_;    // rows for each rank
   std::vector<std::int64_t> from_;  // rows from each rank
   std::vector<Transfer> sizes_;
+  kernels::Packing own_;  // the rows that stay here
   std::vector<Pair> pairs_;
   bool sized_ = false;
 };

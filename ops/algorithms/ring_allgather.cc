@@ -23,6 +23,7 @@ class RingAllgather final : public Work {
   }
 
   Step step() override {
+    if (packing_.advance() > 0) return Step::again;
     const Step step = pass_->step();
     if (step != Step::done || sized_) return step;
     start_rows();
@@ -52,13 +53,14 @@ class RingAllgather final : public Work {
     shape.front() = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
     auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
     if (entry_.submission.input.elements() > 0)
-      kernels::pack(output + bounds[route_.group.rank], entry_.submission.input);
+      packing_ = kernels::Packing::pack(output + bounds[route_.group.rank], entry_.submission.input);
     pass_ = gather(std::move(bounds), output);
   }
 
   Route route_;
   Entry& entry_;
   std::vector<std::int64_t> rows_;
+  kernels::Packing packing_;  // of the own rows, before they go round
   std::unique_ptr<RingPass> pass_;
   bool sized_ = false;
 };

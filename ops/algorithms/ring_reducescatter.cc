@@ -26,7 +26,7 @@ class RingReducescatter final : public Work {
     job.output_origin = bounds[group.rank];
     pass_ = std::make_unique<RingPass>(std::move(job));
   }
-  Step step() override { return pass_->step(); }
+  Step step() override { return input_.advance() ? Step::again : pass_->step(); }
   std::string_view phase() const override { return pass_->phase(); }
 
  private:

@@ -21,7 +21,7 @@ class TreeBroadcast final : public Work {
     const Rank place = (group.rank - root + group.size) % group.size;
     if (place == 0) {
       // The root reads its input once; what it sends is its output.
-      if (output_.data() != input.data && bytes > 0) kernels::pack(output_.data(), input);
+      if (output_.data() != input.data) packing_ = kernels::Packing::pack(output_.data(), input);
     } else {
       const Rank parent = place & (place - 1);
       from_.emplace(*route.link, (parent + root) % group.size, MutableBytes{output_.data(), bytes}, route.tag,
@@ -35,6 +35,7 @@ class TreeBroadcast final : public Work {
   }
 
   Step step() override {
+    if (packing_.advance() > 0) return Step::again;
     bool moved = from_ && from_->advance();
     const std::size_t here = from_ ? from_->done_bytes() : bytes_;
     bool done = here == bytes_;
@@ -43,8 +44,7 @@ class TreeBroadcast final : public Work {
       done &= child.done();
     }
     if (!done) return moved ? Step::again : Step::waiting;
-    output_.finish();
-    return Step::done;
+    return output_.advance() ? Step::again : Step::done;
   }
 
   std::string_view phase() const override {
@@ -53,6 +53,7 @@ class TreeBroadcast final : public Work {
 
  private:
   ContiguousOutput output_;
+  kernels::Packing packing_;  // of the root's input
   std::optional<Stream<MutableBytes>> from_;
   std::vector<Stream<ConstBytes>> to_;
   std::size_t bytes_ = 0;

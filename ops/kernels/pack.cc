@@ -30,50 +30,6 @@ struct CopyBody {
   }
 };
 
-// A layout with dimensions of one element dropped and neighbours merged where one continues the other.
-struct Layout {
-  Shape shape;
-  Strides strides;  // bytes
-};
-
-Layout merged(const Shape& shape, const Strides& strides, std::int64_t element) {
-  Layout layout;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    const std::int64_t stride = strides[i] * element;
-    if (!layout.shape.empty() && layout.strides.back() == shape[i] * stride) {
-      layout.shape.back() *= shape[i];
-      layout.strides.back() = stride;
-    } else {
-      layout.shape.push_back(shape[i]);
-      layout.strides.push_back(stride);
-    }
-  }
-  return layout;
-}
-
-// Calls row(byte offset in the tensor, index of the row) for every row of the last dimension, in logical
-// order.
-template <class Row>
-void for_each_row(const Layout& layout, Row row) {
-  const std::size_t outer = layout.shape.size() - 1;
-  Shape index(outer, 0);
-  std::int64_t offset = 0;
-  for (std::int64_t number = 0;; ++number) {
-    row(offset, number);
-    std::size_t d = outer;
-    while (d > 0) {
-      --d;
-      offset += layout.strides[d];
-      if (++index[d] < layout.shape[d]) break;
-      offset -= layout.strides[d] * layout.shape[d];
-      index[d] = 0;
-      if (d == 0) return;
-    }
-    if (outer == 0) return;
-  }
-}
-
 template <class Word>
 void copy_row(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
               std::int64_t count) {
@@ -94,43 +50,113 @@ void copy_strided(std::byte* to, std::int64_t to_stride, const std::byte* from, 
   }
 }
 
-// Calls copy(byte offset in the tensor, its stride, byte offset in packed memory, count) for every row.
-// Strided rows are done in columns of one cache line of packed memory, so that lines of the tensor are still
-// in cache when the neighbouring row needs them.
-template <class Copy>
-void walk(const Shape& shape, const Strides& strides, std::int64_t element, Copy copy) {
-  constexpr std::int64_t kLine = 64;
-  if (is_contiguous(shape, strides)) return copy(0, element, 0, element_count(shape));
-  const Layout layout = merged(shape, strides, element);
-  const std::int64_t row = layout.shape.back(), stride = layout.strides.back();
-  const std::int64_t width = stride == element ? row : kLine / element;
-  for (std::int64_t begin = 0; begin < row; begin += width) {
-    for_each_row(layout, [&](std::int64_t offset, std::int64_t number) {
-      copy(offset + begin * stride, stride, (number * row + begin) * element, std::min(width, row - begin));
-    });
-  }
-}
+constexpr std::int64_t kLine = 64;  // bytes of a cache line
 
 }  // namespace
 
-void pack(void* to, const ConstTensorView& from) {
-  const auto element = static_cast<std::int64_t>(size_of(from.dtype));
-  auto* packed = static_cast<std::byte*>(to);
-  const auto* data = static_cast<const std::byte*>(from.data);
-  walk(from.shape, from.strides, element,
-       [&](std::int64_t offset, std::int64_t stride, std::int64_t place, std::int64_t count) {
-         copy_strided(packed + place, element, data + offset, stride, count, element);
-       });
+Packing::Layout Packing::merged(const Shape& shape, const Strides& strides, std::int64_t element) {
+  if (is_contiguous(shape, strides)) return {{element_count(shape)}, {element}};
+  Layout layout;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    const std::int64_t stride = strides[i] * element;
+    if (!layout.shape.empty() && layout.strides.back() == shape[i] * stride) {
+      layout.shape.back() *= shape[i];
+      layout.strides.back() = stride;
+    } else {
+      layout.shape.push_back(shape[i]);
+      layout.strides.push_back(stride);
+    }
+  }
+  return layout;
 }
 
-void unpack(const TensorView& to, const void* from) {
+Packing Packing::pack(void* to, const ConstTensorView& from, std::int64_t piece_bytes) {
+  const auto element = static_cast<std::int64_t>(size_of(from.dtype));
+  return {static_cast<std::byte*>(to),
+          static_cast<const std::byte*>(from.data),
+          true,
+          merged(from.shape, from.strides, element),
+          element,
+          piece_bytes};
+}
+
+Packing Packing::unpack(const TensorView& to, const void* from, std::int64_t piece_bytes) {
   const auto element = static_cast<std::int64_t>(size_of(to.dtype));
-  const auto* packed = static_cast<const std::byte*>(from);
-  auto* data = static_cast<std::byte*>(to.data);
-  walk(to.shape, to.strides, element,
-       [&](std::int64_t offset, std::int64_t stride, std::int64_t place, std::int64_t count) {
-         copy_strided(data + offset, stride, packed + place, element, count, element);
-       });
+  return {static_cast<std::byte*>(to.data),
+          static_cast<const std::byte*>(from),
+          false,
+          merged(to.shape, to.strides, element),
+          element,
+          piece_bytes};
+}
+
+// Strided rows are cut into columns, all rows of which are copied before the next column: their lines in the
+// tensor are still in cache when the neighbouring row needs them.
+Packing::Packing(std::byte* to, const std::byte* from, bool packs, Layout layout, std::int64_t element,
+                 std::int64_t piece_bytes)
+    : to_(to), from_(from), packs_(packs), layout_(std::move(layout)), element_(element) {
+  const std::int64_t row = row_elements(), piece = std::max<std::int64_t>(piece_bytes / element, 1);
+  if (element_count(layout_.shape) == 0) {
+    column_ = row;
+    return;
+  }
+  rows_ = element_count(layout_.shape) / row;
+  const bool strided = layout_.strides.back() != element_;
+  const std::int64_t wanted = strided ? std::max(piece / rows_, kLine / element_) : piece;
+  piece_columns_ = std::min(row, wanted);
+  piece_rows_ = std::clamp<std::int64_t>(piece / piece_columns_, 1, rows_);
+}
+
+std::int64_t Packing::advance() {
+  if (done()) return 0;
+  const std::int64_t row = row_elements(), stride = layout_.strides.back();
+  const std::int64_t rows = std::min(piece_rows_, rows_ - row_);
+  const std::int64_t end = std::min(column_ + piece_columns_, row);
+  const std::int64_t bytes = rows * (end - column_) * element_;
+  const std::int64_t width = stride == element_ ? end - column_ : kLine / element_;
+  for (std::int64_t begin = column_; begin < end; begin += width) {
+    for_each_row(row_, rows, [&](std::int64_t offset, std::int64_t number) {
+      copy(offset + begin * stride, (number * row + begin) * element_, std::min(width, end - begin));
+    });
+  }
+  row_ += rows;
+  if (row_ == rows_) {
+    row_ = 0;
+    column_ = end;
+  }
+  return bytes;
+}
+
+void Packing::copy(std::int64_t in_tensor, std::int64_t in_packed, std::int64_t count) const {
+  const std::int64_t stride = layout_.strides.back();
+  if (packs_) {
+    copy_strided(to_ + in_packed, element_, from_ + in_tensor, stride, count, element_);
+  } else {
+    copy_strided(to_ + in_tensor, stride, from_ + in_packed, element_, count, element_);
+  }
+}
+
+template <class Visit>
+void Packing::for_each_row(std::int64_t first, std::int64_t count, Visit visit) const {
+  const std::size_t outer = layout_.shape.size() - 1;
+  Shape index(outer, 0);
+  std::int64_t offset = 0;
+  for (std::int64_t d = static_cast<std::int64_t>(outer) - 1, rest = first; d >= 0; --d) {
+    index[d] = rest % layout_.shape[d];
+    rest /= layout_.shape[d];
+    offset += index[d] * layout_.strides[d];
+  }
+  for (std::int64_t number = first;; ++number) {
+    visit(offset, number);
+    if (number + 1 == first + count) return;
+    for (std::size_t d = outer; d-- > 0;) {
+      offset += layout_.strides[d];
+      if (++index[d] < layout_.shape[d]) break;
+      offset -= layout_.strides[d] * layout_.shape[d];
+      index[d] = 0;
+    }
+  }
 }
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {

@@ -2,6 +2,7 @@
 #include "ops/local/local_backend.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/host_buffer.h"
 #include "ops/kernels/kernels.h"
@@ -11,33 +12,60 @@
 namespace rueda {
 namespace {
 
-// values = values * prescale * postscale, by way of the accumulator's type as any other reduction.
-void scale_in_place(const Plan& plan, std::byte* values, std::int64_t elements) {
-  constexpr std::int64_t kBlock = 4096;
-  if (plan.prescale_factor == 1.0 && plan.postscale_factor == 1.0) return;
-  const kernels::Kernels& kernels = kernels::kernels_for(plan.dtype);
-  const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
-  HostBuffer sum(kBlock * size_of(accumulator_of(plan.dtype)));
-  for (std::int64_t i = 0; i < elements; i += kBlock) {
-    const std::int64_t count = std::min(kBlock, elements - i);
-    kernels.load(sum.data(), values + i * size, count, {plan.prescale_factor, 1});
-    kernels.store(values + i * size, sum.data(), count, {plan.postscale_factor, 1});
+// Purpose: one entry's copy from input to output: packed, scaled, unpacked, a piece a step.
+class LocalCopy {
+ public:
+  LocalCopy(const Plan& plan, const ConstTensorView& input, const TensorView& output, bool scales)
+      : plan_(plan), place_(output), elements_(input.elements()) {
+    const bool in_place = place_.data() == input.data && input.contiguous();
+    if (!in_place) packing_ = kernels::Packing::pack(place_.data(), input);
+    if (!scales || (plan.prescale_factor == 1.0 && plan.postscale_factor == 1.0)) scaled_ = elements_;
   }
-}
 
-// Purpose: does everything in one step for each tensor.
+  // False when all has been done.
+  bool advance() { return packing_.advance() > 0 || scale_some() || place_.advance(); }
+
+ private:
+  // values = values * prescale * postscale, by way of the accumulator's type as any other reduction.
+  bool scale_some() {
+    constexpr std::int64_t kBlock = 4096;
+    if (scaled_ == elements_) return false;
+    const kernels::Kernels& kernels = kernels::kernels_for(plan_.dtype);
+    const auto size = static_cast<std::int64_t>(size_of(plan_.dtype));
+    const std::int64_t end = std::min(elements_, scaled_ + kernels::kPieceBytes / size);
+    if (!sum_) sum_.emplace(kBlock * size_of(accumulator_of(plan_.dtype)));
+    for (; scaled_ < end; scaled_ += std::min(kBlock, end - scaled_)) {
+      const std::int64_t count = std::min(kBlock, end - scaled_);
+      std::byte* values = place_.data() + scaled_ * size;
+      kernels.load(sum_->data(), values, count, {plan_.prescale_factor, 1});
+      kernels.store(values, sum_->data(), count, {plan_.postscale_factor, 1});
+    }
+    return true;
+  }
+
+  const Plan& plan_;
+  ContiguousOutput place_;
+  kernels::Packing packing_;
+  std::int64_t elements_;
+  std::int64_t scaled_ = 0;
+  std::optional<HostBuffer> sum_;
+};
+
+// Purpose: the entries one after the other.
 class LocalWork final : public Work {
  public:
   LocalWork(const Plan& plan, std::span<Entry> entries) : plan_(plan), entries_(entries) {}
 
   Step step() override {
-    carry_out(entries_[next_++]);
-    return next_ < entries_.size() ? Step::again : Step::done;
+    if (!copy_) begin(entries_[next_]);
+    if (copy_ && copy_->advance()) return Step::again;
+    copy_.reset();
+    return ++next_ < entries_.size() ? Step::again : Step::done;
   }
   std::string_view phase() const override { return "copying"; }
 
  private:
-  void carry_out(Entry& entry) {
+  void begin(Entry& entry) {
     const ConstTensorView& input = entry.submission.input;
     if (plan_.operation == Operation::barrier) return;
     TensorView output = entry.submission.output;
@@ -45,18 +73,15 @@ class LocalWork final : public Work {
     if (!given) output = allocate_output(entry, input.shape);
     if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
     if (input.elements() == 0) return;
-    const bool scaled = traits(plan_.operation).reduces;
-    if (given && output.data == input.data && !scaled) return;
-    ContiguousOutput place(output);
-    const bool in_place = place.data() == input.data && input.contiguous();
-    if (!in_place) kernels::pack(place.data(), input);
-    if (scaled) scale_in_place(plan_, place.data(), input.elements());
-    place.finish();
+    const bool scales = traits(plan_.operation).reduces;
+    if (given && output.data == input.data && !scales) return;
+    copy_.emplace(plan_, input, output, scales);
   }
 
   const Plan& plan_;
   std::span<Entry> entries_;
   std::size_t next_ = 0;
+  std::optional<LocalCopy> copy_;
 };
 
 }  // namespace

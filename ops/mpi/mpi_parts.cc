@@ -11,8 +11,8 @@ namespace rueda {
 std::optional<Parts> mpi_parts(const Config& config) {
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (initialized == 0 && !started_by_launcher()) return std::nullopt;
-  MpiRuntime& mpi = MpiRuntime::instance();
+  if (initialized == 0 && !rank_from_launcher()) return std::nullopt;
+  MpiRuntime& mpi = MpiRuntime::instance(config.start_timeout);
   Parts parts;
   parts.config = config;
   parts.rank = mpi.rank();

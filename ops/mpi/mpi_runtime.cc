@@ -6,9 +6,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <future>
+#include <thread>
 
 #include "core/rueda.h"
+#include "ops/launched.h"
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {
@@ -78,9 +82,19 @@ MPI_Comm duplicate_world() {
 
 }  // namespace
 
-MpiRuntime& MpiRuntime::instance() {
-  static MpiRuntime runtime;
-  return runtime;
+MpiRuntime& MpiRuntime::instance(double patience) {
+  static const std::shared_future<MpiRuntime*> started = [] {
+    std::packaged_task<MpiRuntime*()> start([] { return new MpiRuntime; });  // never destroyed
+    std::shared_future<MpiRuntime*> future = start.get_future().share();
+    std::thread(std::move(start)).detach();  // it may be in MPI for as long as a rank is missing
+    return future;
+  }();
+  if (started.wait_for(std::chrono::duration<double>(patience)) == std::future_status::ready)
+    return *started.get();
+  throw PeerLost(Status::peer_lost(fmt::format(
+      "init: rank {} waited {} s in vain: MPI begins when every rank of the job has called init(). "
+      "Start every rank, or allow more time by RUEDA_START_TIMEOUT.",
+      rank_from_launcher().value_or("?"), patience)));
 }
 
 MpiRuntime::MpiRuntime() {

@@ -12,13 +12,14 @@
 namespace rueda {
 
 // Purpose: MPI as Rueda uses it: started (or adopted from the program) once for the process, with two
-// communicators of our own that return errors. One object, made by the thread that calls init and kept until
-// the process ends; an exit handler finalises MPI if we began it, unless a peer was lost (MPI_Finalize would
-// wait for it).
+// communicators of our own that return errors. One object, made on a thread of its own, because MPI's start
+// blocks until every rank has come, and kept until the process ends; an exit handler finalises MPI if we
+// began it, unless a peer was lost (MPI_Finalize would wait for it).
 class MpiRuntime {
  public:
-  // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE or cannot start.
-  static MpiRuntime& instance();
+  // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE or cannot start, and PeerLost if it has
+  // not started within `patience` seconds. It goes on starting: a later call waits again.
+  static MpiRuntime& instance(double patience);
 
   Rank rank() const { return rank_; }
   Rank size() const { return size_; }

@@ -89,6 +89,21 @@ def test_a_forked_child_is_told_and_leaves_the_job_alone():
     assert out.count("was forked from one that uses Rueda") == 4
 
 
+def test_a_rank_that_never_calls_init_does_not_hang_the_others():
+    status, out, err, seconds = run(2, "absent", 30, RUEDA_START_TIMEOUT="1")
+    assert status == 1
+    assert seconds < 5
+    words = "init: rank 0 waited 1 s in vain: MPI begins when every rank of the job has called init()."
+    assert f"first: {words}" in out and f"error: {words}" in err
+
+
+def test_init_may_be_tried_again_when_a_rank_was_late():
+    status, out, err, _ = run(2, "absent", 1.5, RUEDA_START_TIMEOUT="1")
+    assert status == 0, err
+    assert out.count("first: ") == 1
+    assert len(processes_of(out)) == 2
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_init_and_shutdown_may_alternate(ranks):
     status, _, err, _ = run(ranks, "restarts")

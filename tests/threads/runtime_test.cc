@@ -187,6 +187,21 @@ TEST(Runtime, TensorsOfADroppedHandleOutliveTheOperation) {
   });
 }
 
+TEST(Runtime, WaitLetsGoOfTheTensors) {
+  run_ranks(2, [](Runtime& runtime) {
+    auto values = std::make_shared<std::vector<float>>(10, 1.0f);
+    std::weak_ptr<std::vector<float>> watched = values;
+    Submission submission;
+    submission.request = {"owned", Operation::allgather, DataType::float32, {10}};
+    submission.input = view(*values);
+    submission.owner = std::move(values);
+    const Handle handle = runtime.submit(std::move(submission));
+    handle.wait();
+    EXPECT_TRUE(watched.expired());
+    EXPECT_EQ(handle.output().elements(), 20);
+  });
+}
+
 TEST(Runtime, BadSubmissionsAreRefusedWithARemedy) {
   run_ranks(1, [](Runtime& runtime) {
     std::vector<float> values(4);

@@ -24,13 +24,18 @@ void for_each_index(const Shape& shape, const Strides& strides, Visit visit) {
   }
 }
 
-void check(DataType dtype, const Shape& shape, const Strides& strides) {
+void run(Packing packing) {
+  while (packing.advance() > 0) continue;
+  EXPECT_TRUE(packing.done());
+}
+
+void check_pieces(DataType dtype, const Shape& shape, const Strides& strides, std::int64_t piece) {
   const std::size_t size = size_of(dtype);
   std::vector<std::byte> memory(200'000 * size),
       packed(static_cast<std::size_t>(element_count(shape)) * size + 1, std::byte{7});
   std::mt19937 random(1);
   for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
-  pack(packed.data(), {memory.data(), dtype, shape, strides});
+  run(Packing::pack(packed.data(), {memory.data(), dtype, shape, strides}, piece));
   const Strides full = strides.empty() ? contiguous_strides(shape) : strides;
   for_each_index(shape, full, [&](std::int64_t number, std::int64_t offset) {
     ASSERT_EQ(std::memcmp(packed.data() + number * size, memory.data() + offset * size, size), 0)
@@ -42,8 +47,12 @@ void check(DataType dtype, const Shape& shape, const Strides& strides) {
   for_each_index(shape, full, [&](std::int64_t number, std::int64_t offset) {
     std::memcpy(expected.data() + offset * size, packed.data() + number * size, size);
   });
-  unpack({unpacked.data(), dtype, shape, strides}, packed.data());
+  run(Packing::unpack({unpacked.data(), dtype, shape, strides}, packed.data(), piece));
   ASSERT_EQ(unpacked, expected) << to_string(shape);
+}
+
+void check(DataType dtype, const Shape& shape, const Strides& strides) {
+  for (std::int64_t piece : {1, 100, 4000, 1 << 20}) check_pieces(dtype, shape, strides, piece);
 }
 
 TEST(Pack, CopiesEveryLayout) {
@@ -68,13 +77,35 @@ TEST(Pack, CopiesEveryLayout) {
 TEST(Pack, ReadsExpandedTensors) {
   const float value = 2.5f;
   std::vector<float> packed(12);
-  pack(packed.data(), {&value, DataType::float32, {3, 4}, {0, 0}});
+  run(Packing::pack(packed.data(), {&value, DataType::float32, {3, 4}, {0, 0}}));
   EXPECT_EQ(packed, std::vector<float>(12, 2.5f));
   const std::vector<float> row{1, 2, 3, 4};
-  pack(packed.data(), {row.data(), DataType::float32, {3, 4}, {0, 1}});
+  run(Packing::pack(packed.data(), {row.data(), DataType::float32, {3, 4}, {0, 1}}));
   EXPECT_EQ(packed, (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}));
-  pack(packed.data(), {row.data(), DataType::float32, {4, 3}, {1, 0}});
+  run(Packing::pack(packed.data(), {row.data(), DataType::float32, {4, 3}, {1, 0}}));
   EXPECT_EQ(packed, (std::vector<float>{1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4}));
+}
+
+TEST(Pack, APieceIsBoundedWhateverTheLayout) {
+  constexpr std::int64_t kPiece = 4096, kElements = 1 << 18;
+  std::vector<float> memory(2 * kElements), packed(kElements);
+  struct Case {
+    Shape shape;
+    Strides strides;
+  };
+  for (const Case& c : {Case{{kElements}, {1}}, Case{{kElements}, {2}}, Case{{512, 512}, {1, 512}},
+                        Case{{2, kElements / 2}, {1, 2}}, Case{{kElements / 2, 2}, {1, kElements / 2}},
+                        Case{{512, 512}, {1024, 1}}, Case{{2, kElements / 2}, {kElements, 1}}}) {
+    Packing packing =
+        Packing::pack(packed.data(), {memory.data(), DataType::float32, c.shape, c.strides}, kPiece);
+    std::int64_t sum = 0, largest = 0;
+    while (const std::int64_t bytes = packing.advance()) {
+      sum += bytes;
+      largest = std::max(largest, bytes);
+    }
+    EXPECT_EQ(sum, kElements * 4) << to_string(c.shape);
+    EXPECT_LE(largest, 8 * kPiece) << to_string(c.shape);
+  }
 }
 
 TEST(CopyBytes, CopiesAnyLengthAndAlignment) {
