@@ -57,11 +57,13 @@ Welcome read_welcome(Reader& reader) {
 }
 
 void write(Writer& writer, const Report& report) {
+  writer.put(report.applied);
+  write(writer, report.ids);
   writer.put_count(report.tensors.size());
   for (const std::vector<Wish>& wishes : report.tensors) {
     writer.put_count(wishes.size());
     for (const Wish& wish : wishes) {
-      write(writer, wish.request);
+      write(writer, *wish.request);
       write(writer, wish.ranks);
     }
   }
@@ -69,13 +71,15 @@ void write(Writer& writer, const Report& report) {
 
 Report read_report(Reader& reader) {
   Report report;
+  report.applied = reader.get<std::uint64_t>();
+  report.ids = read_id_set(reader);
   report.tensors.resize(reader.get_count(sizeof(std::uint32_t)));
   for (std::vector<Wish>& wishes : report.tensors) {
     wishes.resize(reader.get_count(sizeof(std::uint32_t)));
     for (Wish& wish : wishes) {
-      wish.request = read_request(reader);
+      wish.request = std::make_shared<Request>(read_request(reader));
       wish.ranks = read_rank_set(reader);
-      if (wish.ranks.empty() || wish.request.name != wishes.front().request.name) reader.fail();
+      if (wish.ranks.empty() || key_of(*wish.request) != key_of(*wishes.front().request)) reader.fail();
     }
     if (wishes.empty()) reader.fail();
   }
@@ -96,6 +100,65 @@ Orders read_orders(Reader& reader) {
   return orders;
 }
 
+void write(Writer& writer, const Inquiry& inquiry) {
+  writer.put(inquiry.number);
+  writer.put(inquiry.patience);
+  writer.put_count(inquiry.keys.size());
+  for (const Key& key : inquiry.keys) {
+    writer.put(key.process_set);
+    writer.put_string(key.name);
+  }
+}
+
+Inquiry read_inquiry(Reader& reader) {
+  Inquiry inquiry;
+  inquiry.number = reader.get<std::uint32_t>();
+  inquiry.patience = reader.get<double>();
+  if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
+  inquiry.keys.resize(reader.get_count(sizeof(ProcessSetId) + sizeof(std::uint32_t)));
+  for (Key& key : inquiry.keys) {
+    key.process_set = reader.get<ProcessSetId>();
+    key.name = reader.get_string();
+  }
+  return inquiry;
+}
+
+void write(Writer& writer, const Standing& standing) {
+  write(writer, standing.waiting);
+  write(writer, standing.missing);
+  write(writer, standing.silent);
+  writer.put_count(standing.words.size());
+  for (const auto& [rank, words] : standing.words) {
+    writer.put(rank);
+    writer.put_string(words);
+  }
+}
+
+Standing read_standing(Reader& reader) {
+  Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}};
+  standing.words.resize(reader.get_count(sizeof(Rank) + sizeof(std::uint32_t)));
+  for (auto& [rank, words] : standing.words) {
+    rank = reader.get<Rank>();
+    words = reader.get_string();
+  }
+  return standing;
+}
+
+void write(Writer& writer, const Answer& answer) {
+  writer.put(answer.number);
+  writer.put_count(answer.standings.size());
+  for (const Standing& standing : answer.standings) write(writer, standing);
+}
+
+Answer read_answer(Reader& reader) {
+  Answer answer;
+  answer.number = reader.get<std::uint32_t>();
+  answer.standings.resize(reader.get_count(4 * sizeof(std::uint32_t)));
+  for (Standing& standing : answer.standings) standing = read_standing(reader);
+  return answer;
+}
+
+void write(Writer& writer, const Stall& stall) { write(writer, *stall.request); }
 void write(Writer& writer, const Departure& departure) { write(writer, departure.ranks); }
 void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
 
@@ -130,6 +193,9 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 3: message = Departure{read_rank_set(reader)}; break;
     case 4: message = read_orders(reader); break;
     case 5: message = Failure{read_status(reader)}; break;
+    case 6: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
+    case 7: message = read_inquiry(reader); break;
+    case 8: message = read_answer(reader); break;
     default: reader.fail();
   }
   if (!reader.complete()) return std::nullopt;

@@ -127,7 +127,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     lines.push_back(fmt::format("'{}' {} {}", names[i], to_string(view.dtype), to_string(view.shape)));
     parameters_.push_back({unique[i], std::move(names[i])});
   }
-  scope_ = runtime.next_name("gradient");
+  scope_ = runtime.next_name("gradient", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
