@@ -49,6 +49,7 @@ Rank join(Scope scope) {
   submission.request.root = runtime.topology().rank;
   const Handle handle = runtime.submit(std::move(submission));
   handle.wait();
+  runtime.restart_names(scope.process_set());
   return static_cast<Rank>(handle.result());
 }
 

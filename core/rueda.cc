@@ -70,6 +70,11 @@ void shutdown() {
   if (process.forked.load()) return;
   std::lock_guard lock(process.mutex);
   if (!process.runtime) return;
+  if (process.runtime->on_coordinator_thread()) {  // exit() was called there; the process ends at once
+    process.current.store(nullptr);
+    static_cast<void>(process.runtime.release());
+    return;
+  }
   process.runtime->shutdown();
   process.failed = process.runtime->failure();
   process.current.store(nullptr);

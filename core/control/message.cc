@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/message.h"
 
+#include <algorithm>
+
 namespace rueda {
 namespace {
 
@@ -19,8 +21,8 @@ Introduction read_introduction(Reader& reader) {
   introduction.version = reader.get_string();
   introduction.host = reader.get_string();
   introduction.process_id = reader.get<std::int64_t>();
-  introduction.settings.resize(reader.get_count(sizeof(std::uint32_t)));
-  for (std::string& setting : introduction.settings) setting = reader.get_string();
+  introduction.settings =
+      reader.get_list<std::string>(sizeof(std::uint32_t), [](Reader& r) { return r.get_string(); });
   return introduction;
 }
 
@@ -29,12 +31,7 @@ void write(Writer& writer, const Hello& hello) {
   for (const Introduction& introduction : hello.ranks) write(writer, introduction);
 }
 
-Hello read_hello(Reader& reader) {
-  Hello hello;
-  hello.ranks.resize(reader.get_count(sizeof(Rank)));
-  for (Introduction& introduction : hello.ranks) introduction = read_introduction(reader);
-  return hello;
-}
+Hello read_hello(Reader& reader) { return {reader.get_list<Introduction>(sizeof(Rank), read_introduction)}; }
 
 void write(Writer& writer, const Welcome& welcome) {
   write(writer, welcome.status);
@@ -69,20 +66,27 @@ void write(Writer& writer, const Report& report) {
   }
 }
 
+Wish read_wish(Reader& reader) {
+  auto request = std::make_shared<const Request>(read_request(reader));
+  Wish wish{std::move(request), read_rank_set(reader)};
+  if (wish.ranks.empty()) reader.fail();
+  return wish;
+}
+
+// All of one key.
+std::vector<Wish> read_wishes(Reader& reader) {
+  std::vector<Wish> wishes = reader.get_list<Wish>(sizeof(std::uint32_t), read_wish);
+  const bool same_key = std::ranges::all_of(
+      wishes, [&](const Wish& wish) { return key_of(*wish.request) == key_of(*wishes.front().request); });
+  if (wishes.empty() || !same_key) reader.fail();
+  return wishes;
+}
+
 Report read_report(Reader& reader) {
   Report report;
   report.applied = reader.get<std::uint64_t>();
   report.ids = read_id_set(reader);
-  report.tensors.resize(reader.get_count(sizeof(std::uint32_t)));
-  for (std::vector<Wish>& wishes : report.tensors) {
-    wishes.resize(reader.get_count(sizeof(std::uint32_t)));
-    for (Wish& wish : wishes) {
-      wish.request = std::make_shared<Request>(read_request(reader));
-      wish.ranks = read_rank_set(reader);
-      if (wish.ranks.empty() || key_of(*wish.request) != key_of(*wishes.front().request)) reader.fail();
-    }
-    if (wishes.empty()) reader.fail();
-  }
+  report.tensors = reader.get_list<std::vector<Wish>>(sizeof(std::uint32_t), read_wishes);
   return report;
 }
 
@@ -95,8 +99,7 @@ void write(Writer& writer, const Orders& orders) {
 Orders read_orders(Reader& reader) {
   Orders orders;
   orders.end = reader.get<std::uint8_t>() != 0;
-  orders.plans.resize(reader.get_count(sizeof(std::uint64_t)));
-  for (Plan& plan : orders.plans) plan = read_plan(reader);
+  orders.plans = reader.get_list<Plan>(sizeof(std::uint64_t), read_plan);
   return orders;
 }
 
@@ -115,11 +118,10 @@ Inquiry read_inquiry(Reader& reader) {
   inquiry.number = reader.get<std::uint32_t>();
   inquiry.patience = reader.get<double>();
   if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
-  inquiry.keys.resize(reader.get_count(sizeof(ProcessSetId) + sizeof(std::uint32_t)));
-  for (Key& key : inquiry.keys) {
-    key.process_set = reader.get<ProcessSetId>();
-    key.name = reader.get_string();
-  }
+  inquiry.keys = reader.get_list<Key>(sizeof(ProcessSetId) + sizeof(std::uint32_t), [](Reader& r) {
+    const auto process_set = r.get<ProcessSetId>();
+    return Key{process_set, r.get_string()};
+  });
   return inquiry;
 }
 
@@ -136,11 +138,11 @@ void write(Writer& writer, const Standing& standing) {
 
 Standing read_standing(Reader& reader) {
   Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}};
-  standing.words.resize(reader.get_count(sizeof(Rank) + sizeof(std::uint32_t)));
-  for (auto& [rank, words] : standing.words) {
-    rank = reader.get<Rank>();
-    words = reader.get_string();
-  }
+  using Words = std::pair<Rank, std::string>;
+  standing.words = reader.get_list<Words>(sizeof(Rank) + sizeof(std::uint32_t), [](Reader& r) {
+    const Rank rank = r.get<Rank>();
+    return Words{rank, r.get_string()};
+  });
   return standing;
 }
 
@@ -153,8 +155,7 @@ void write(Writer& writer, const Answer& answer) {
 Answer read_answer(Reader& reader) {
   Answer answer;
   answer.number = reader.get<std::uint32_t>();
-  answer.standings.resize(reader.get_count(4 * sizeof(std::uint32_t)));
-  for (Standing& standing : answer.standings) standing = read_standing(reader);
+  answer.standings = reader.get_list<Standing>(4 * sizeof(std::uint32_t), read_standing);
   return answer;
 }
 

@@ -26,7 +26,7 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
 }
 
 void Negotiator::submit(const SharedRequest& request, Time now) {
-  const CacheId id = cache_->find(*request, applied_);
+  const CacheId id = cache_->find(request, applied_);
   ++(id != 0 ? hits_ : misses_);
   if (is_leaf()) {  // nobody to wait for
     if (id != 0) {
@@ -301,6 +301,15 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
         "barrier are possible{}.",
         title(request), to_string(missing) + (missing.count() == 1 ? " has" : " have"),
         full_join_ ? ", and other operations but a broadcast from there" : " (more with RUEDA_FULL_JOIN=1)"));
+  }
+  const bool sums = request.reduce_op == ReduceOp::sum || request.reduce_op == ReduceOp::average;
+  if (!missing.empty() && !sums && request.prescale_factor != 1.0) {
+    return Status::invalid_argument(
+        fmt::format("{}: {} joined, and what stands in for it would be scaled by the prescale factor {}, "
+                    "which changes a {}. "
+                    "Scale before or after the operation.",
+                    title(request), to_string(missing) + (missing.count() == 1 ? " has" : " have"),
+                    request.prescale_factor, to_string(request.reduce_op)));
   }
   return {};
 }

@@ -51,6 +51,15 @@ void write(Writer& writer, const Plan& plan) {
   }
 }
 
+static PlanTensor read_tensor(Reader& reader) {
+  PlanTensor tensor;
+  tensor.id = reader.get<CacheId>();
+  tensor.in_full = reader.get<std::uint8_t>() != 0;
+  if (tensor.in_full) tensor.request = std::make_shared<const Request>(read_request(reader));
+  if (tensor.id == 0 && !tensor.in_full) reader.fail();
+  return tensor;
+}
+
 Plan read_plan(Reader& reader) {
   Plan plan;
   plan.number = reader.get<std::uint64_t>();
@@ -66,15 +75,9 @@ Plan read_plan(Reader& reader) {
   plan.chunk_bytes = reader.get<std::int64_t>();
   plan.result = reader.get<std::int64_t>();
   if (plan.chunk_bytes <= 0 && plan.status.ok()) reader.fail();
-  plan.evicted.resize(reader.get_count(sizeof(CacheId)));
-  for (CacheId& id : plan.evicted) id = reader.get<CacheId>();
-  plan.tensors.resize(reader.get_count(sizeof(CacheId) + 1));
-  for (PlanTensor& tensor : plan.tensors) {
-    tensor.id = reader.get<CacheId>();
-    tensor.in_full = reader.get<std::uint8_t>() != 0;
-    if (tensor.in_full) tensor.request = std::make_shared<Request>(read_request(reader));
-    if (tensor.id == 0 && !tensor.in_full) reader.fail();
-  }
+  plan.evicted = reader.get_list<CacheId>(sizeof(CacheId), [](Reader& r) { return r.get<CacheId>(); });
+  plan.tensors = reader.get_list<PlanTensor>(sizeof(CacheId) + 1, read_tensor);
+  if (plan.tensors.empty()) reader.fail();
   return plan;
 }
 

@@ -86,8 +86,8 @@ Request read_request(Reader& reader) {
   request.name = reader.get_string();
   request.operation = reader.get_enum(operation_from);
   request.dtype = reader.get_enum(data_type_from);
-  request.shape.resize(reader.get_count(sizeof(std::int64_t)));
-  for (std::int64_t& extent : request.shape) extent = reader.get<std::int64_t>();
+  request.shape =
+      reader.get_list<std::int64_t>(sizeof(std::int64_t), [](Reader& r) { return r.get<std::int64_t>(); });
   request.reduce_op = reader.get_enum(reduce_op_from);
   request.prescale_factor = reader.get<double>();
   request.postscale_factor = reader.get<double>();

@@ -35,6 +35,7 @@ void RequestCache::apply(const Plan& plan) {
     Entry& fresh = make_entry(tensor.id);
     if (fresh.given != kNever) continue;
     fresh = {tensor.request, plan.number, kNever};
+    same_[tensor.request.get()] = tensor.id;
     ids_[key_of(*tensor.request)].push_back(tensor.id);
   }
 }
@@ -59,9 +60,13 @@ CacheId RequestCache::current(const Key& key, std::uint64_t at) const {
   return 0;
 }
 
-CacheId RequestCache::find(const Request& wanted, std::uint64_t at) const {
-  const CacheId id = current(key_of(wanted), at);
-  return id != 0 && compatible(*entry(id)->request, wanted) ? id : 0;
+CacheId RequestCache::find(const SharedRequest& wanted, std::uint64_t at) const {
+  if (auto same = same_.find(wanted.get()); same != same_.end()) {
+    const Entry& known = *entry(same->second);
+    if (known.given <= at && at < known.ended) return same->second;
+  }
+  const CacheId id = current(key_of(*wanted), at);
+  return id != 0 && compatible(*entry(id)->request, *wanted) ? id : 0;
 }
 
 const SharedRequest& RequestCache::request(CacheId id, std::uint64_t at) const {
@@ -82,6 +87,8 @@ void RequestCache::forget(std::uint64_t number) {
     auto ids = ids_.find(key_of(*old.request));
     std::erase(ids->second, end->second);
     if (ids->second.empty()) ids_.erase(ids);
+    if (auto same = same_.find(old.request.get()); same != same_.end() && same->second == end->second)
+      same_.erase(same);
     old = {};
     const bool used = std::ranges::any_of(page, [](const Entry& e) { return e.given != kNever; });
     if (!used) Page().swap(page);

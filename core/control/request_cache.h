@@ -25,7 +25,7 @@ class RequestCache {
   bool resolve(Plan& plan, std::uint64_t at) const;
 
   // The id under which `request` may be sent after Plan `at`; 0: none.
-  CacheId find(const Request& request, std::uint64_t at) const;
+  CacheId find(const SharedRequest& request, std::uint64_t at) const;
   // The id of `key` after Plan `at`, whatever it stands for; 0: none.
   CacheId current(const Key& key, std::uint64_t at) const;
   // Ids from here on were never given.
@@ -55,6 +55,7 @@ class RequestCache {
 
   std::vector<Page> pages_;  // by id / kPage; a page without entries is empty
   std::unordered_map<Key, std::vector<CacheId>, KeyHash> ids_;  // ascending; more than one in a shared cache
+  std::unordered_map<const Request*, CacheId> same_;            // where a request is the cached one itself
   std::vector<std::pair<std::uint64_t, CacheId>> ended_;        // by Plan, not forgotten yet
 };
 

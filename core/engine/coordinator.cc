@@ -91,6 +91,8 @@ void Coordinator::run() {
   while (!finished()) {
     try {
       turn_or_rest();
+    } catch (const PeerGone& gone) {
+      name_the_lost(gone.rank);
     } catch (const std::exception& error) {
       const bool again = !negotiator_->failure().ok();  // even telling the others does not work
       negotiator_->fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, error.what())));

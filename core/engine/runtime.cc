@@ -120,7 +120,15 @@ std::string Runtime::report() const { return fmt::format("{}:\n{}", place_, shar
 
 std::string Runtime::next_name(std::string_view prefix, ProcessSetId process_set) {
   std::lock_guard lock(mutex_);
-  return fmt::format("{}.{}", prefix, named_[{process_set, std::string(prefix)}]++);
+  const std::uint64_t joins = joins_[process_set];
+  const std::uint64_t number = named_[{process_set, std::string(prefix)}]++;
+  return joins == 0 ? fmt::format("{}.{}", prefix, number) : fmt::format("{}.{}.{}", prefix, joins, number);
+}
+
+void Runtime::restart_names(ProcessSetId process_set) {
+  std::lock_guard lock(mutex_);
+  ++joins_[process_set];
+  std::erase_if(named_, [&](const auto& item) { return item.first.first == process_set; });
 }
 
 }  // namespace rueda

@@ -41,6 +41,9 @@ class Runtime {
   // complete.
   void shutdown();
 
+  // Whether the caller is the coordinator thread: in an allocation, or in exit() called by a library.
+  bool on_coordinator_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
+
   const Topology& topology() const { return topology_; }
   // Why the job cannot go on; ok while it can.
   Status failure() const;
@@ -49,6 +52,8 @@ class Runtime {
 
   // A name for an operation without one: the n-th of its kind on every rank of the set.
   std::string next_name(std::string_view prefix, ProcessSetId process_set);
+  // Counts anew: after a join, in which ranks have called different numbers of operations.
+  void restart_names(ProcessSetId process_set);
 
  private:
   void run(Parts parts, std::promise<Welcome> started);
@@ -60,6 +65,7 @@ class Runtime {
   mutable std::mutex mutex_;
   Status failure_;                                                       // guarded by mutex_
   std::map<std::pair<ProcessSetId, std::string>, std::uint64_t> named_;  // by prefix, guarded by mutex_
+  std::map<ProcessSetId, std::uint64_t> joins_;                          // guarded by mutex_
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
   std::thread thread_;
