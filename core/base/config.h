@@ -20,6 +20,7 @@ struct Config {
   double poll_time = 50.0;                   // microseconds
   std::int64_t works_in_flight = 4;
   std::int64_t ring_chunk = 256 << 10;  // bytes
+  bool shm = true;
   std::string log_level = "warning";
   bool log_hide_time = false;
 };

@@ -38,6 +38,7 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
                             "Are all ranks of one build?",
                             own_.rank, from)),
             {},
+            {},
             {}});
     return;
   }
@@ -61,6 +62,7 @@ void RollCall::expire(double seconds) {
                           "by RUEDA_START_TIMEOUT.",
                           whom, size_, seconds)),
           {},
+          {},
           {}});
 }
 
@@ -83,6 +85,7 @@ void RollCall::conclude() {
     }
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
+    welcome.cards.push_back(introduction->card);
   }
   finish(std::move(welcome));
 }

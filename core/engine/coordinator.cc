@@ -35,7 +35,7 @@ Negotiator::Settings negotiator_settings(const Parts& parts) {
 }
 
 Introduction introduce(const Parts& parts) {
-  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}};
+  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}, parts.card};
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(parts.config)));
   }
@@ -73,6 +73,7 @@ Welcome Coordinator::start() {
   for (const std::string& line : roll_call.differing_settings())
     log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
+  if (welcome_.status.ok() && parts_.meet) parts_.meet(welcome_);
   return welcome_;
 }
 

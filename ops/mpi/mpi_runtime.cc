@@ -33,7 +33,8 @@ void finalize_at_exit() {
   if (getpid() != begun_by) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized == 0 && !peer_lost.load()) MPI_Finalize();
+  const bool lost = peer_lost.load() || final_failure().code == StatusCode::peer_lost;
+  if (finalized == 0 && !lost) MPI_Finalize();
 }
 
 // MPI_Finalize deletes what hangs on MPI_COMM_SELF before anything else: the moment to end our use of MPI.
