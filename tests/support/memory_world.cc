@@ -12,6 +12,7 @@
 
 #include "ops/link_backend.h"
 #include "ops/local/local_backend.h"
+#include "ops/shm/shm_parts.h"
 
 namespace rueda {
 namespace {
@@ -79,18 +80,27 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
     parts.transport = network.transport(rank);
     parts.backends.push_back(
         std::make_unique<LinkBackend>("memory", network.link(rank), Group{rank, ranks}, true));
+    if (network.shm_slots() > 0) {
+      add_shared_memory(parts, network.shm_slots());
+      network.set_bell(rank, parts.bell);
+    }
   }
   return parts;
 }
 
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
-                  Config config) {
+                  const Config& config) {
+  run_ranks_on(network, ranks, body, [&](Rank) { return config; });
+}
+
+void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
+                  const std::function<Config(Rank)>& config_of) {
   Run run;
   run.runtimes.resize(ranks);
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
     threads.emplace_back(
-        [&, rank] { run_rank(run, memory_parts(network, rank, ranks, config), rank, body); });
+        [&, rank] { run_rank(run, memory_parts(network, rank, ranks, config_of(rank)), rank, body); });
   }
   {
     std::unique_lock lock(run.mutex);
@@ -100,9 +110,9 @@ void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(R
   if (run.first_failure) std::rethrow_exception(run.first_failure);
 }
 
-void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config) {
-  MemoryNetwork network(ranks);
-  run_ranks_on(network, ranks, body, std::move(config));
+void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config, std::size_t shm_slots) {
+  MemoryNetwork network(ranks, shm_slots);
+  run_ranks_on(network, ranks, body, config);
 }
 
 }  // namespace rueda
