@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -49,42 +51,43 @@ TEST(ByteRing, KeepsOrderAndContentOfAllLengths) {
   EXPECT_TRUE(ends.writer.empty());
 }
 
-// Each end sleeps when it can do nothing: a missed ring would last 20 s.
+// Each end sleeps when it can do nothing, and every sleep ends by a ring, not by its time limit.
 TEST(ByteRing, TwoThreadsSleepAndWakeEachOther) {
-  constexpr std::size_t kMessages = 3000;
+  constexpr std::size_t kMessages = 1000, kSizes = 10;
+  constexpr auto kLimit = std::chrono::seconds(20);
+  std::vector<Bytes> messages;
+  for (std::size_t i = 0; i < kSizes; ++i) messages.push_back(message(i * i * 2500, i));
   Ends ends;
-  const auto begin = std::chrono::steady_clock::now();
-  auto rest = [](Bell& bell, auto&& moved) {
+  std::atomic<int> missed{0};
+  auto rest = [&](Bell& bell, auto&& moved) {
     const std::uint32_t heard = bell.listen();
-    if (moved()) {
-      bell.stay_awake();
-    } else {
-      bell.sleep(heard, std::chrono::seconds(20));
-    }
+    if (moved()) return bell.stay_awake();
+    const auto begin = std::chrono::steady_clock::now();
+    bell.sleep(heard, kLimit);
+    if (std::chrono::steady_clock::now() - begin >= kLimit) ++missed;
   };
   std::thread other([&] {
-    for (std::size_t i = 0; i < kMessages;) {
+    for (std::size_t i = 0; i < kMessages && missed == 0;) {
       rest(ends.readers, [&] {
-        std::optional<Bytes> received = ends.reader.receive();
+        const std::optional<Bytes> received = ends.reader.receive();
         if (received) {
-          EXPECT_EQ(*received, message(i * 37 % 200'000, i));
-          ++i;
+          EXPECT_EQ(*received, messages[i++ % kSizes]);
         }
         return received.has_value();
       });
     }
   });
-  for (std::size_t i = 0; i < kMessages; ++i) {
-    ends.writer.send(message(i * 37 % 200'000, i));
-    while (!ends.writer.empty()) {
+  for (std::size_t i = 0; i < kMessages && missed == 0; ++i) {
+    ends.writer.send(messages[i % kSizes]);
+    do {
       rest(ends.writers, [&] {
         EXPECT_TRUE(ends.writer.flush().ok());
         return ends.writer.empty();
       });
-    }
+    } while (!ends.writer.empty() && missed == 0);
   }
   other.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(missed, 0);
 }
 
 TEST(ByteRing, ACountThatCannotBeIsAnError) {

@@ -159,8 +159,8 @@ TEST(OneShot, ARankThatIsDelayedAtEveryPhase) {
           if (rank.rank != late) job.turn(rank, 100);
         }
       }
-      while (!job.over()) {
-        ASSERT_TRUE(job.alive()) << "all sleep, rank " << late << " after " << delayed_at;
+      for (int turns = 0; !job.over(); ++turns) {
+        ASSERT_TRUE(job.alive() && turns < 10'000) << "stuck, rank " << late << " after " << delayed_at;
         for (Simulated& rank : job.ranks) job.turn(rank, 1);
         ASSERT_FALSE(HasFatalFailure());
       }
