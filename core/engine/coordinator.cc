@@ -237,9 +237,11 @@ void Coordinator::name_the_lost(Rank lost) {
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
+// Shortly after a move that is likely also when nothing is pending: the next submission often follows at
+// once.
 void Coordinator::turn_or_rest() {
   const Time begin = clock_now();
-  const bool expecting = busy() && begin - last_move_ < from_seconds(parts_.config.poll_time * 1e-6);
+  const bool expecting = begin - last_move_ < from_seconds(parts_.config.poll_time * 1e-6);
   const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
   if (turn()) {
     last_move_ = begin;
