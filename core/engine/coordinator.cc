@@ -47,7 +47,8 @@ Introduction introduce(const Parts& parts) {
 Coordinator::Coordinator(Parts parts, RuntimeState& shared)
     : parts_(std::move(parts)),
       shared_(shared),
-      negotiator_(parts_.rank, parts_.size, negotiator_settings(parts_)) {
+      negotiator_(parts_.rank, parts_.size, negotiator_settings(parts_)),
+      patience_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
 }
 
@@ -241,20 +242,28 @@ void Coordinator::name_the_lost(Rank lost) {
 // once.
 void Coordinator::turn_or_rest() {
   const Time begin = clock_now();
-  const bool expecting = begin - last_move_ < from_seconds(parts_.config.poll_time * 1e-6);
+  const bool expecting = begin - last_move_ < poll_for_;
   const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
   if (turn()) {
     last_move_ = begin;
+    end_polling(true);
+    poll_for_ = patience_.next();
     if (!expecting) shared_.bell->stay_awake();
   } else if (expecting) {
+    polled_ = true;
     sched_yield();
   } else {
+    end_polling(false);
     remind_of_departure(begin);
     shared_.recorder.doing(!running_.empty() ? running_.front().work->phase()
                            : busy()          ? "waiting for other ranks"
                                              : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));
   }
+}
+
+void Coordinator::end_polling(bool helped) {
+  if (std::exchange(polled_, false)) patience_.ended(helped);
 }
 
 bool Coordinator::busy() const {
