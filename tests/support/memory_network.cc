@@ -91,7 +91,8 @@ class MemoryLink final : public Link {
   Ticket next_ = 1;
 };
 
-MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots) : mail_(size), shm_slots_(shm_slots) {
+MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots, Rank ranks_per_host)
+    : mail_(size), shm_slots_(shm_slots), ranks_per_host_(ranks_per_host) {
   for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
 }
 
@@ -99,6 +100,10 @@ std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) {
   return std::make_unique<MemoryTransport>(*this, rank);
 }
 std::unique_ptr<Link> MemoryNetwork::link(Rank rank) { return std::make_unique<MemoryLink>(*this, rank); }
+
+std::string MemoryNetwork::host(Rank rank) const {
+  return ranks_per_host_ == 0 ? "memory" : "memory" + std::to_string(rank / ranks_per_host_);
+}
 
 std::shared_ptr<Bell> MemoryNetwork::bell(Rank rank) {
   std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -21,13 +22,15 @@ namespace rueda {
 class MemoryNetwork {
  public:
   // With `shm_slots` the ranks share memory too, and one-shots use so many slots.
-  explicit MemoryNetwork(Rank size, std::size_t shm_slots = 0);
+  // They are on one host, or on hosts of `ranks_per_host` each.
+  explicit MemoryNetwork(Rank size, std::size_t shm_slots = 0, Rank ranks_per_host = 0);
 
   std::unique_ptr<Transport> transport(Rank rank);
   std::unique_ptr<Link> link(Rank rank);
   std::shared_ptr<Bell> bell(Rank rank);
   void set_bell(Rank rank, std::shared_ptr<Bell> bell);
   std::size_t shm_slots() const { return shm_slots_; }
+  std::string host(Rank rank) const;
 
   // From now on every other rank is told that `rank` died.
   void lose(Rank rank);
@@ -58,6 +61,7 @@ class MemoryNetwork {
   std::vector<Rank> lost_;
   std::vector<std::shared_ptr<Bell>> bells_;
   const std::size_t shm_slots_;
+  const Rank ranks_per_host_;
   std::atomic<std::uint64_t> moved_bytes_{0};
 };
 

@@ -72,7 +72,7 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
   parts.config = config;
   parts.rank = rank;
   parts.size = ranks;
-  parts.host = "memory";
+  parts.host = network.host(rank);
   parts.bell = network.bell(rank);
   if (ranks == 1) {
     parts.backends.push_back(std::make_unique<LocalBackend>());

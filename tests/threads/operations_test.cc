@@ -62,6 +62,15 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemoryTest,
                                   std::to_string(std::get<1>(info.param));
                          });
 
+TEST(SharedMemory, EndsWhereTheHostEnds) {
+  MemoryNetwork network(5, 8, 2);
+  run_ranks_on(network, 5, [](Runtime& runtime) {
+    EXPECT_EQ(runtime.topology().cross_size, runtime.topology().rank % 2 == 0 ? 3 : 2);
+    check_allreduce(runtime);
+    check_mismatches(runtime);
+  });
+}
+
 TEST(SharedMemory, CarriesWhatIsSmallWhereEveryRankHasIt) {
   for (const bool one_rank_has_none : {false, true}) {
     MemoryNetwork network(3, 8);
