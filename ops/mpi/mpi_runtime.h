@@ -27,12 +27,16 @@ class MpiRuntime {
   MPI_Comm control() const { return control_; }
   MPI_Comm data() const { return data_; }
 
+  // For the control messages of the next job: every rank counts its jobs alike.
+  int next_job_tag() { return jobs_++ % 32768; }
+
   // MPI must not be finalised: a peer is gone.
   void mark_lost();
 
  private:
   MpiRuntime();
 
+  int jobs_ = 0;  // counted by the coordinator of each job
   Rank rank_ = 0;
   Rank size_ = 1;
   std::string host_;
