@@ -81,6 +81,13 @@ void shutdown() {
   process.runtime.reset();
 }
 
+Status final_failure() {
+  Global& process = global();
+  if (process.forked.load()) return {};
+  std::lock_guard lock(process.mutex);
+  return process.failed;
+}
+
 bool is_initialized() { return global().current.load() != nullptr; }
 
 void check_not_forked() {

@@ -25,6 +25,8 @@ void init(Parts parts);
 void shutdown();
 
 bool is_initialized();
+// Why the last job of this process could not go on, which is final; ok if there is no such thing.
+Status final_failure();
 
 // Throws NotInitialized in a child that was forked after init(): it has no coordinator, and its parent's MPI.
 void check_not_forked();

@@ -7,6 +7,7 @@
 
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_parts.h"
+#include "ops/shm/shm_parts.h"
 
 namespace rueda::ops {
 namespace {
@@ -25,6 +26,7 @@ Parts alone(const Config& config) {
 Parts defaults(const Config& config) {
   std::optional<Parts> found = mpi_parts(config);
   Parts parts = found ? std::move(*found) : alone(config);
+  if (parts.size > 1) add_shared_memory(parts);
   parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
   return parts;
 }

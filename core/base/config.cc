@@ -62,7 +62,7 @@ std::vector<Setting> make_settings() {
       number("WATCHDOG_TIME", "", &Config::watchdog_time, 0.0, 86400.0, "seconds, 0 to 86400",
              "a coordinator that does not move for so long ends the process with a report; 0: never"));
   table.push_back(number("POLL_TIME", "", &Config::poll_time, 0.0, 1e6, "microseconds, 0 to 1000000",
-                         "how long a coordinator with something to wait for polls before it sleeps"));
+                         "how long a coordinator polls for the next thing to do before it sleeps"));
   table.push_back(number("WORKS_IN_FLIGHT", "", &Config::works_in_flight, std::int64_t{1}, std::int64_t{64},
                          "1 to 64", "how many operations move data at the same time, at most"));
   table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB,
@@ -82,6 +82,7 @@ std::vector<Setting> make_settings() {
   table.push_back(number("STALL_SHUTDOWN_TIME", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
                          &Config::stall_shutdown_time, 0.0, 86400.0, "seconds, 0 to 86400",
                          "an operation that waits longer ends the job on all ranks with Stalled; 0: never"));
+  table.push_back(flag("SHM", "", &Config::shm, "use shared memory inside a host"));
   table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
                    "the least severe lines that are shown",
                    [](Config& config, std::string_view text) {

@@ -25,6 +25,7 @@ struct Config {
   double stall_check_time = 3.0;  // seconds
   bool stall_check_disable = false;
   double stall_shutdown_time = 0.0;  // seconds
+  bool shm = true;
   std::string log_level = "warning";
   bool log_hide_time = false;
 };

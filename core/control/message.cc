@@ -13,6 +13,13 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put(introduction.process_id);
   writer.put_count(introduction.settings.size());
   for (const std::string& setting : introduction.settings) writer.put_string(setting);
+  writer.put_string(introduction.card);
+}
+
+std::string read_card(Reader& reader) {
+  std::string card = reader.get_string();
+  if (card.size() > kLongestCard) reader.fail();
+  return card;
 }
 
 Introduction read_introduction(Reader& reader) {
@@ -23,6 +30,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.process_id = reader.get<std::int64_t>();
   introduction.settings =
       reader.get_list<std::string>(sizeof(std::uint32_t), [](Reader& r) { return r.get_string(); });
+  introduction.card = read_card(reader);
   return introduction;
 }
 
@@ -39,16 +47,18 @@ void write(Writer& writer, const Welcome& welcome) {
   for (std::size_t i = 0; i < welcome.hosts.size(); ++i) {
     writer.put_string(welcome.hosts[i]);
     writer.put(welcome.process_ids[i]);
+    writer.put_string(welcome.cards[i]);
   }
 }
 
 Welcome read_welcome(Reader& reader) {
   Welcome welcome;
   welcome.status = read_status(reader);
-  const std::size_t count = reader.get_count(sizeof(std::uint32_t) + sizeof(std::int64_t));
+  const std::size_t count = reader.get_count(2 * sizeof(std::uint32_t) + sizeof(std::int64_t));
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     welcome.hosts.push_back(reader.get_string());
     welcome.process_ids.push_back(reader.get<std::int64_t>());
+    welcome.cards.push_back(read_card(reader));
   }
   return welcome;
 }

@@ -24,6 +24,7 @@ struct Introduction {
   std::string host;
   std::int64_t process_id = 0;
   std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
+  std::string card;                   // how ranks of its host can share memory with it; read by ops alone
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -34,11 +35,13 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// Everybody is there (or the job cannot start: `status`); hosts[r] and process_ids[r] belong to rank r.
+// Everybody is there (or the job cannot start: `status`); hosts[r], process_ids[r], cards[r] belong to rank
+// r.
 struct Welcome {
   Status status;
   std::vector<std::string> hosts;
   std::vector<std::int64_t> process_ids;
+  std::vector<std::string> cards;
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
@@ -108,6 +111,9 @@ struct Failure {
   Status status;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
+
+// A longer card is an error of the message that carries it.
+inline constexpr std::size_t kLongestCard = 256;
 
 using Message = std::variant<Hello, Welcome, Report, Departure, Orders, Failure, Stall, Inquiry, Answer>;
 

@@ -33,6 +33,7 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
                             "Are all ranks of one build?",
                             own_.rank, from)),
             {},
+            {},
             {}});
     return;
   }
@@ -54,6 +55,7 @@ void RollCall::expire(double seconds) {
               fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
                           "by RUEDA_START_TIMEOUT.",
                           whom, size_, seconds)),
+          {},
           {},
           {}});
 }
@@ -77,6 +79,7 @@ void RollCall::conclude() {
     }
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
+    welcome.cards.push_back(introduction->card);
   }
   finish(std::move(welcome));
 }

@@ -12,6 +12,7 @@ namespace rueda {
 namespace {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex is a plain word");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share it");
 
 // Not FUTEX_PRIVATE: the word may live in memory that processes share.
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
@@ -21,24 +22,24 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 }  // namespace
 
 void Bell::ring() {
-  if (sleeping_.load() == 0) return;
-  rings_.fetch_add(1);
-  futex(rings_, FUTEX_WAKE, INT_MAX, nullptr);
+  if (word_->sleeping.load() == 0) return;
+  word_->rings.fetch_add(1);
+  futex(word_->rings, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
 std::uint32_t Bell::listen() {
-  const std::uint32_t heard = rings_.load();
-  sleeping_.store(1);
+  const std::uint32_t heard = word_->rings.load();
+  word_->sleeping.store(1);
   return heard;
 }
 
-void Bell::stay_awake() { sleeping_.store(0); }
+void Bell::stay_awake() { word_->sleeping.store(0); }
 
 void Bell::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) {
   const timespec timeout{static_cast<std::time_t>(longest.count() / 1'000'000'000),
                          static_cast<long>(longest.count() % 1'000'000'000)};
-  futex(rings_, FUTEX_WAIT, heard, &timeout);
-  sleeping_.store(0);
+  futex(word_->rings, FUTEX_WAIT, heard, &timeout);
+  word_->sleeping.store(0);
 }
 
 }  // namespace rueda

@@ -5,15 +5,27 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace rueda {
 
-// Purpose: one per Runtime. Anyone may ring; the coordinator alone sleeps. A ring costs one load while nobody
-// sleeps. To sleep without missing a ring: `listen()`, look at every condition once more, then
-// `sleep(heard)`; or `stay_awake()`. Whoever rings first stores what the sleeper looks at. All accesses are
-// seq_cst, so one of the two sees the other.
+// What a bell consists of, all zero at first. May lie in memory that processes share.
+struct BellWord {
+  std::atomic<std::uint32_t> rings{0};  // the futex
+  std::atomic<std::uint32_t> sleeping{0};
+};
+
+// Purpose: one BellWord for each Runtime; every process that wants to ring has a Bell of its own over it. Any
+// thread may ring; the Runtime's coordinator alone sleeps. A ring costs one load while nobody sleeps. To
+// sleep without missing a ring: `listen()`, look at every condition once more, then `sleep(heard)`; or
+// `stay_awake()`. Whoever rings first stores what the sleeper looks at. All these accesses are seq_cst, so
+// one of the two sees the other. Keeps the word alive.
 class Bell {
  public:
+  Bell() : word_(std::make_shared<BellWord>()) {}
+  explicit Bell(std::shared_ptr<BellWord> word) : word_(std::move(word)) {}
+
   void ring();
 
   std::uint32_t listen();
@@ -22,8 +34,7 @@ class Bell {
   void sleep(std::uint32_t heard, std::chrono::nanoseconds longest);
 
  private:
-  std::atomic<std::uint32_t> rings_{0};
-  std::atomic<std::uint32_t> sleeping_{0};
+  std::shared_ptr<BellWord> word_;
 };
 
 }  // namespace rueda

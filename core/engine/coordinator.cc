@@ -26,7 +26,7 @@ Duration from_seconds(double seconds) {
 Time clock_now() { return std::chrono::steady_clock::now(); }
 
 Introduction introduce(const Parts& parts) {
-  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}};
+  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}, parts.card};
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(parts.config)));
   }
@@ -35,7 +35,8 @@ Introduction introduce(const Parts& parts) {
 
 }  // namespace
 
-Coordinator::Coordinator(Parts parts, RuntimeState& shared) : parts_(std::move(parts)), shared_(shared) {
+Coordinator::Coordinator(Parts parts, RuntimeState& shared)
+    : parts_(std::move(parts)), shared_(shared), patience_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
 }
 
@@ -81,8 +82,9 @@ Welcome Coordinator::start() {
   for (const std::string& line : roll_call.differing_settings())
     log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
-  if (welcome_.status.ok())
-    negotiator_.emplace(tree::by_host(parts_.rank, welcome_.hosts), parts_.size, negotiator_settings());
+  if (!welcome_.status.ok()) return welcome_;
+  if (parts_.meet) parts_.meet(welcome_);
+  negotiator_.emplace(tree::by_host(parts_.rank, welcome_.hosts), parts_.size, negotiator_settings());
   return welcome_;
 }
 
@@ -289,22 +291,32 @@ StallInspector::OwnState Coordinator::own_state(const Key& key) const {
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
+// Shortly after a move that is likely also when nothing is pending: the next submission often follows at
+// once.
 void Coordinator::turn_or_rest() {
   const Time begin = clock_now();
-  const bool expecting = busy() && begin - last_move_ < from_seconds(parts_.config.poll_time * 1e-6);
+  const bool expecting = begin - last_move_ < poll_for_;
   const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
   if (turn()) {
     last_move_ = begin;
+    end_polling(true);
+    poll_for_ = patience_.next();
     if (!expecting) shared_.bell->stay_awake();
   } else if (expecting) {
+    polled_ = true;
     sched_yield();
   } else {
+    end_polling(false);
     remind_of_departure(begin);
     shared_.recorder.doing(!running_.empty() ? running_.front().work->phase()
                            : busy()          ? "waiting for other ranks"
                                              : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));
   }
+}
+
+void Coordinator::end_polling(bool helped) {
+  if (std::exchange(polled_, false)) patience_.ended(helped);
 }
 
 bool Coordinator::busy() const {

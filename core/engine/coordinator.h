@@ -13,6 +13,7 @@
 #include "core/control/negotiator.h"
 #include "core/control/roll_call.h"
 #include "core/engine/parts.h"
+#include "core/engine/patience.h"
 #include "core/engine/pending_table.h"
 #include "core/engine/runtime_state.h"
 
@@ -40,6 +41,7 @@ class Coordinator {
   };
 
   void turn_or_rest();
+  void end_polling(bool helped);
   bool turn();  // one round of everything; whether anything moved
   bool accept_submissions(Time now);
   bool exchange_messages(Time now);
@@ -75,6 +77,9 @@ class Coordinator {
   bool reminded_ = false;
   Time departed_at_{};
   Time last_move_{};
+  Patience patience_;
+  Duration poll_for_{};  // after the last move
+  bool polled_ = false;  // since the last move
 };
 
 }  // namespace rueda

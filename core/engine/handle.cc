@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/engine/handle_state.h"
+#include "core/engine/patience.h"
 
 namespace rueda {
 
@@ -21,10 +22,14 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
 
 const Status& HandleState::wait() {
   // Most operations on one host end within microseconds: look for a while, letting others run, then sleep.
-  constexpr auto kLookFor = std::chrono::microseconds(50);
   if (!done()) {
-    const auto begin = std::chrono::steady_clock::now();
-    while (!done() && std::chrono::steady_clock::now() - begin < kLookFor) sched_yield();
+    thread_local Patience patience(std::chrono::microseconds(50));
+    const Patience::Duration look_for = patience.next();
+    if (look_for > Patience::Duration::zero()) {
+      const auto begin = std::chrono::steady_clock::now();
+      while (!done() && std::chrono::steady_clock::now() - begin < look_for) sched_yield();
+      patience.ended(done());
+    }
   }
   for (int state = state_.load(std::memory_order_acquire); state != kDone;
        state = state_.load(std::memory_order_acquire)) {

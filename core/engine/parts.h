@@ -2,6 +2,7 @@
 // What a Runtime is made of. Whoever knows how bytes move (ops) puts them together.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 
 namespace rueda {
 
+struct Welcome;
+
 // Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its coordinator
 // thread.
 struct Parts {
@@ -23,6 +26,8 @@ struct Parts {
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();
+  std::string card;                          // travels with the introduction of this rank
+  std::function<void(const Welcome&)> meet;  // called once all ranks are there, before anything is sent
 };
 
 }  // namespace rueda

@@ -37,7 +37,8 @@ bool is_finalized() {
 
 // Began by us: ended by us, when everything else of the process has ended.
 void finalize_at_exit() {
-  if (getpid() == begun_by && !is_finalized() && !must_not_finalize.load()) MPI_Finalize();
+  const bool lost = must_not_finalize.load() || final_failure().code == StatusCode::peer_lost;
+  if (getpid() == begun_by && !is_finalized() && !lost) MPI_Finalize();
 }
 
 // MPI_Finalize deletes what hangs on MPI_COMM_SELF before anything else: the moment to end our use of MPI,

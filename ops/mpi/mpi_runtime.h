@@ -31,6 +31,9 @@ class MpiRuntime {
   MPI_Comm control() const { return control_; }
   MPI_Comm data() const { return data_; }
 
+  // For the control messages of the next job: every rank counts its jobs alike.
+  int next_job_tag() { return jobs_++ % 32768; }
+
   // MPI must not be finalised: a peer is gone.
   void mark_lost();
 
@@ -48,6 +51,7 @@ class MpiRuntime {
   Stage stage_ = Stage::untouched;
   std::shared_future<int> level_;  // of threads, once MPI has begun
   std::array<MPI_Request, 2> duplications_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int jobs_ = 0;  // counted by the coordinator of each job
   Rank rank_ = 0;
   Rank size_ = 1;
   std::string host_;

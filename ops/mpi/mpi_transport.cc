@@ -8,12 +8,6 @@
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {
-namespace {
-
-constexpr int kControlTag = 0;
-
-}  // namespace
-
 bool MpiTransport::Message::done() {
   int flag = 0;
   check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
@@ -39,13 +33,19 @@ void MpiTransport::send(Rank to, Bytes bytes) {
   Message& message = sending_.emplace_back();
   message.envelope = {to, std::move(bytes)};
   Bytes& content = message.envelope.bytes;
-  check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, kControlTag,
+  check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, tag(),
                     mpi_.control(), &message.request),
         "MPI_Isend");
 }
 
-// Takes one message at a time: what comes after the last one of this job belongs to the next, which has a
-// transport of its own.
+// Taken with the first message, so that a transport that is never used counts on no rank.
+int MpiTransport::tag() {
+  if (!tag_) tag_ = mpi_.next_job_tag();
+  return *tag_;
+}
+
+// Takes messages of this job alone: those of the next one, which a peer may have begun already, have another
+// tag and wait for its transport.
 std::optional<Envelope> MpiTransport::receive() {
   owner_.check();
   if (!receiving_ && !accept_arriving()) return std::nullopt;
@@ -59,7 +59,7 @@ bool MpiTransport::accept_arriving() {
   int flag = 0;
   MPI_Message arriving = MPI_MESSAGE_NULL;
   MPI_Status status;
-  check(MPI_Improbe(MPI_ANY_SOURCE, kControlTag, mpi_.control(), &flag, &arriving, &status), "MPI_Improbe");
+  check(MPI_Improbe(MPI_ANY_SOURCE, tag(), mpi_.control(), &flag, &arriving, &status), "MPI_Improbe");
   if (flag == 0) return false;
   MPI_Count size = 0;
   check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");

@@ -33,10 +33,12 @@ class MpiTransport final : public Transport {
     bool done();
   };
 
+  int tag();
   bool accept_arriving();
   void retire_sent();
 
   MpiRuntime& mpi_;
+  std::optional<int> tag_;
   std::deque<Message> sending_;
   std::optional<Message> receiving_;
   std::vector<Rank> known_lost_;

@@ -46,8 +46,8 @@ void measure(const char* what, const std::function<void()>& activity) {
 }
 
 // Allreduces until something happens.
-void reduce_for_ever(const std::function<void(int)>& before_each) {
-  std::vector<float> values(4 << 20, 1.0f);
+void reduce_for_ever(const std::function<void(int)>& before_each, std::size_t elements = 4 << 20) {
+  std::vector<float> values(elements, 1.0f);
   for (int i = 0;; ++i) {
     before_each(i);
     allreduce_async("gradient", view(values), view(values)).wait();
@@ -75,6 +75,14 @@ void killed(double) {
   reduce_for_ever([](int i) {
     if (i == 5 && rueda::rank() == 1) std::thread([] { kill(getpid(), SIGKILL); }).detach();
   });
+}
+
+void killed_small(double) {
+  reduce_for_ever(
+      [](int i) {
+        if (i == 5000 && rueda::rank() == 1) kill(getpid(), SIGKILL);
+      },
+      1);
 }
 
 void exits(double) {
@@ -183,10 +191,19 @@ void absent(double seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, std::function<void(double)>> modes{
-      {"idle", idle},         {"late", late},       {"killed", killed}, {"exits", exits},
-      {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"stuck", stuck},
-      {"restarts", restarts}, {"forks", forks},     {"absent", absent}, {"exits_inside", exits_inside}};
+  const std::map<std::string, std::function<void(double)>> modes{{"idle", idle},
+                                                                 {"late", late},
+                                                                 {"killed", killed},
+                                                                 {"killed_small", killed_small},
+                                                                 {"exits", exits},
+                                                                 {"vanishes", vanishes},
+                                                                 {"returns", returns},
+                                                                 {"shapes", shapes},
+                                                                 {"stuck", stuck},
+                                                                 {"restarts", restarts},
+                                                                 {"forks", forks},
+                                                                 {"absent", absent},
+                                                                 {"exits_inside", exits_inside}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

@@ -58,7 +58,7 @@ def test_waiting_for_a_late_peer_uses_at_most_a_tenth_of_a_core():
     assert max(shares(out, "waiting")) <= 10.0, out
 
 
-@pytest.mark.parametrize("mode", ["killed", "exits", "vanishes", "exits_inside"])
+@pytest.mark.parametrize("mode", ["killed", "killed_small", "exits", "vanishes", "exits_inside"])
 def test_a_rank_that_ends_in_the_middle_ends_the_job(mode):
     status, out, err, seconds = run(3, mode, timeout=30)
     assert status != 0

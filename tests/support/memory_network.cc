@@ -18,7 +18,7 @@ class MemoryTransport final : public Transport {
       std::lock_guard lock(network_.mutex_);
       network_.mail_[to].push_back({rank_, std::move(bytes)});
     }
-    network_.bells_[to]->ring();
+    network_.bell(to)->ring();
   }
   std::optional<Envelope> receive() override {
     std::lock_guard lock(network_.mutex_);
@@ -91,7 +91,8 @@ class MemoryLink final : public Link {
   Ticket next_ = 1;
 };
 
-MemoryNetwork::MemoryNetwork(Rank size) : mail_(size) {
+MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots, Rank ranks_per_host)
+    : mail_(size), shm_slots_(shm_slots), ranks_per_host_(ranks_per_host) {
   for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
 }
 
@@ -100,11 +101,23 @@ std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) {
 }
 std::unique_ptr<Link> MemoryNetwork::link(Rank rank) { return std::make_unique<MemoryLink>(*this, rank); }
 
+std::string MemoryNetwork::host(Rank rank) const {
+  return ranks_per_host_ == 0 ? "memory" : "memory" + std::to_string(rank / ranks_per_host_);
+}
+
+std::shared_ptr<Bell> MemoryNetwork::bell(Rank rank) {
+  std::lock_guard lock(mutex_);
+  return bells_[rank];
+}
+
+void MemoryNetwork::set_bell(Rank rank, std::shared_ptr<Bell> bell) {
+  std::lock_guard lock(mutex_);
+  bells_[rank] = std::move(bell);
+}
+
 void MemoryNetwork::lose(Rank rank) {
-  {
-    std::lock_guard lock(mutex_);
-    lost_.push_back(rank);
-  }
+  std::lock_guard lock(mutex_);
+  lost_.push_back(rank);
   for (const auto& bell : bells_) bell->ring();
 }
 

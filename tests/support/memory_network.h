@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -20,11 +21,16 @@ namespace rueda {
 // Runtimes.
 class MemoryNetwork {
  public:
-  explicit MemoryNetwork(Rank size);
+  // With `shm_slots` the ranks share memory too, and one-shots use so many slots.
+  // They are on one host, or on hosts of `ranks_per_host` each.
+  explicit MemoryNetwork(Rank size, std::size_t shm_slots = 0, Rank ranks_per_host = 0);
 
   std::unique_ptr<Transport> transport(Rank rank);
   std::unique_ptr<Link> link(Rank rank);
-  std::shared_ptr<Bell> bell(Rank rank) { return bells_[rank]; }
+  std::shared_ptr<Bell> bell(Rank rank);
+  void set_bell(Rank rank, std::shared_ptr<Bell> bell);
+  std::size_t shm_slots() const { return shm_slots_; }
+  std::string host(Rank rank) const;
 
   // From now on every other rank is told that `rank` died.
   void lose(Rank rank);
@@ -54,6 +60,8 @@ class MemoryNetwork {
   std::map<Key, Channel> channels_;
   std::vector<Rank> lost_;
   std::vector<std::shared_ptr<Bell>> bells_;
+  const std::size_t shm_slots_;
+  const Rank ranks_per_host_;
   std::atomic<std::uint64_t> moved_bytes_{0};
 };
 

@@ -12,6 +12,7 @@
 
 #include "ops/link_backend.h"
 #include "ops/local/local_backend.h"
+#include "ops/shm/shm_parts.h"
 
 namespace rueda {
 namespace {
@@ -71,24 +72,33 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
   parts.config = config;
   parts.rank = rank;
   parts.size = ranks;
-  parts.host = "memory";
+  parts.host = network.host(rank);
   parts.bell = network.bell(rank);
   parts.backends.push_back(std::make_unique<LocalBackend>());
   if (ranks > 1) {
     parts.transport = network.transport(rank);
     parts.backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
+    if (network.shm_slots() > 0) {
+      add_shared_memory(parts, network.shm_slots());
+      network.set_bell(rank, parts.bell);
+    }
   }
   return parts;
 }
 
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
-                  Config config) {
+                  const Config& config) {
+  run_ranks_on(network, ranks, body, [&](Rank) { return config; });
+}
+
+void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
+                  const std::function<Config(Rank)>& config_of) {
   Run run;
   run.runtimes.resize(ranks);
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
     threads.emplace_back(
-        [&, rank] { run_rank(run, memory_parts(network, rank, ranks, config), rank, body); });
+        [&, rank] { run_rank(run, memory_parts(network, rank, ranks, config_of(rank)), rank, body); });
   }
   {
     std::unique_lock lock(run.mutex);
@@ -98,9 +108,9 @@ void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(R
   if (run.first_failure) std::rethrow_exception(run.first_failure);
 }
 
-void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config) {
-  MemoryNetwork network(ranks);
-  run_ranks_on(network, ranks, body, std::move(config));
+void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config, std::size_t shm_slots) {
+  MemoryNetwork network(ranks, shm_slots);
+  run_ranks_on(network, ranks, body, config);
 }
 
 }  // namespace rueda

@@ -12,11 +12,16 @@ namespace rueda {
 // Runs `body` once for each rank, all at the same time, over a MemoryNetwork (one rank: the local backend).
 // Throws the first exception that a body threw. A watchdog says what each rank was doing and ends the process
 // when the whole takes too long.
-void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config = {});
+// `shm_slots`: see MemoryNetwork.
+void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config = {},
+               std::size_t shm_slots = 0);
 
 // The same with the network at hand, for tests that break it.
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
-                  Config config = {});
+                  const Config& config = {});
+// The same with settings for each rank.
+void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
+                  const std::function<Config(Rank)>& config_of);
 
 // What run_ranks makes a Runtime of.
 Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config);

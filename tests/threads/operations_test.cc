@@ -2,6 +2,7 @@
 // Every operation on 1 to 5 ranks that are threads.
 #include <gtest/gtest.h>
 
+#include "core/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
 
@@ -35,6 +36,60 @@ INSTANTIATE_TEST_SUITE_P(Ranks, OperationsTest,
                            return "Ranks" + std::to_string(std::get<0>(info.param)) + "Chunk" +
                                   std::to_string(std::get<1>(info.param));
                          });
+
+// The same with shared memory for control messages, small allreduces and barriers.
+class SharedMemoryTest : public testing::TestWithParam<std::tuple<Rank, std::size_t>> {
+ protected:
+  void run(const std::function<void(Runtime&)>& check) {
+    run_ranks(std::get<0>(GetParam()), check, {}, std::get<1>(GetParam()));
+  }
+};
+
+TEST_P(SharedMemoryTest, Allreduce) { run(check_allreduce); }
+TEST_P(SharedMemoryTest, Allgather) { run(check_allgather); }
+TEST_P(SharedMemoryTest, Broadcast) { run(check_broadcast); }
+TEST_P(SharedMemoryTest, Alltoall) { run(check_alltoall); }
+TEST_P(SharedMemoryTest, Reducescatter) { run(check_reducescatter); }
+TEST_P(SharedMemoryTest, Strides) { run(check_strides); }
+TEST_P(SharedMemoryTest, Barrier) { run(check_barrier); }
+TEST_P(SharedMemoryTest, Mismatches) { run(check_mismatches); }
+TEST_P(SharedMemoryTest, NameInFlight) { run(check_name_in_flight); }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemoryTest,
+                         testing::Combine(testing::Values(2, 3, 5), testing::Values(2, 8)),
+                         [](const auto& info) {
+                           return "Ranks" + std::to_string(std::get<0>(info.param)) + "Slots" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST(SharedMemory, EndsWhereTheHostEnds) {
+  MemoryNetwork network(5, 8, 2);
+  run_ranks_on(network, 5, [](Runtime& runtime) {
+    EXPECT_EQ(runtime.topology().cross_size, runtime.topology().rank % 2 == 0 ? 3 : 2);
+    check_allreduce(runtime);
+    check_mismatches(runtime);
+  });
+}
+
+TEST(SharedMemory, CarriesWhatIsSmallWhereEveryRankHasIt) {
+  for (const bool one_rank_has_none : {false, true}) {
+    MemoryNetwork network(3, 8);
+    auto body = [](Runtime& runtime) {
+      for (int i = 0; i < 300; ++i) {
+        std::vector<float> values(1 + i, static_cast<float>(runtime.topology().rank));
+        allreduce_async("x", view(values), view(values), {ReduceOp::sum}, runtime).wait();
+        ASSERT_EQ(values, std::vector<float>(1 + i, 3.0f));
+        if (i % 10 == 0) barrier_async(runtime).wait();
+      }
+    };
+    run_ranks_on(network, 3, body, [&](Rank rank) {
+      Config config;
+      config.shm = !(one_rank_has_none && rank == 1);
+      return config;
+    });
+    EXPECT_EQ(network.moved_bytes() > 0, one_rank_has_none);
+  }
+}
 
 }  // namespace
 }  // namespace rueda

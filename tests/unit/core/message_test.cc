@@ -36,9 +36,9 @@ std::vector<Message> samples() {
   grouped.group_size = 3;
   grouped.members = ranks;
   return {
-      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}}, {1, "0.1.0", "other", 1, {}}}},
-      Welcome{{}, {"x", "y"}, {1, 2}},
-      Welcome{Status::peer_lost("gone"), {}, {}},
+      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, ""}}},
+      Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
+      Welcome{Status::peer_lost("gone"), {}, {}, {}},
       Report{
           41, ids, {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}}},
       Departure{ranks},
@@ -82,6 +82,13 @@ TEST(Message, EveryFlippedBitIsReadWithinBounds) {
       bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     }
   }
+}
+
+TEST(Message, ALongCardIsAnError) {
+  const std::string card(kLongestCard, 'x');
+  EXPECT_TRUE(decode(encode(Welcome{{}, {"x"}, {1}, {card}})));
+  EXPECT_FALSE(decode(encode(Welcome{{}, {"x"}, {1}, {card + 'x'}})));
+  EXPECT_FALSE(decode(encode(Hello{{{0, "1", "x", 1, {}, card + 'x'}}})));
 }
 
 TEST(Request, DifferencesAreNamedFieldByField) {

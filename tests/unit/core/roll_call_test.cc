@@ -14,7 +14,8 @@ std::vector<RollCall> call_the_roll(Rank size, const RankSet& absent, const std:
                                     rank == 1 ? odd_version : "1",
                                     "host" + std::to_string(rank / 2),
                                     100 + rank,
-                                    {"A=" + std::to_string(rank / 2)}},
+                                    {"A=" + std::to_string(rank / 2)},
+                                    "card" + std::to_string(rank)},
                        size);
   }
   for (bool moved = true; moved;) {
@@ -36,6 +37,7 @@ TEST(RollCall, EveryRankLearnsWhoIsWhere) {
     ASSERT_TRUE(node.welcome() && node.welcome()->status.ok());
     EXPECT_EQ(node.welcome()->hosts[5], "host2");
     EXPECT_EQ(node.welcome()->process_ids[69], 169);
+    EXPECT_EQ(node.welcome()->cards[68], "card68");
   }
   EXPECT_EQ(nodes[0].differing_settings().size(), 34u);
 }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank tells the others so that those of its host can map its segment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace rueda {
+
+// Where a segment is: descriptor `file` of process `process_id`. The nonce, which is in the segment too,
+// tells whether what was opened there is the one that was meant.
+struct Card {
+  std::int64_t process_id = 0;
+  std::int32_t file = 0;
+  std::uint64_t nonce = 0;
+  std::uint64_t size = 0;
+  friend bool operator==(const Card&, const Card&) = default;
+};
+
+std::string to_bytes(const Card& card);
+// Nothing when the bytes are not exactly one card that can be.
+std::optional<Card> card_from(const std::string& bytes);
+
+}  // namespace rueda

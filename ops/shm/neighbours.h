@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of this host, as far as memory can be shared with them.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/types.h"
+#include "ops/shm/segment.h"
+
+namespace rueda {
+
+struct Welcome;
+
+// Purpose: the segment of this rank and those of its neighbours, for the transport and the backend, which
+// share this object. Made by the thread that makes Parts, then owned by the coordinator thread.
+class Neighbours {
+ public:
+  // Without a segment of its own (shared memory is off, or there is no room for it) a rank reaches nobody,
+  // and nobody reaches it.
+  Neighbours(Rank rank, std::shared_ptr<Segment> own);
+  ~Neighbours();
+
+  // For the Introduction; empty without a segment.
+  std::string card() const;
+  // Opens the segments of all who name the same host.
+  void meet(const Welcome& welcome);
+
+  const std::vector<Rank>& of_host() const { return of_host_; }  // this rank too, ascending
+  bool reaches(Rank rank) const { return mapped_.contains(rank); }
+  // Of this rank, or of one that is reached.
+  SegmentContents& contents(Rank rank) { return mapped_.at(rank).segment->contents(); }
+  Bell& bell(Rank rank) { return mapped_.at(rank).bell; }
+
+  // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
+  // second at most.
+  std::vector<Rank> lost();
+  // This rank's job has ended: from now on the end of its process is no loss to anyone.
+  void end();
+
+ private:
+  struct Mapped {
+    std::shared_ptr<Segment> segment;
+    Bell bell;
+    int process = -1;  // pidfd; none for ranks of this process, and for those that have ended
+  };
+
+  static Mapped mapped(std::shared_ptr<Segment> segment, int process);
+  Status open(Rank rank, const std::string& card);
+
+  Rank rank_;
+  std::vector<Rank> of_host_;
+  std::map<Rank, Mapped> mapped_;
+  std::chrono::steady_clock::time_point looked_{};
+};
+
+}  // namespace rueda

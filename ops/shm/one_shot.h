@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allreduce of a few KiB, and barrier, in one step through shared memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/control/plan.h"
+#include "core/engine/entry.h"
+#include "core/engine/work.h"
+#include "ops/shm/neighbours.h"
+
+namespace rueda::one_shot {
+
+// Whether the values of `plan`, as accumulators, have room in a slot.
+bool fits(const Plan& plan);
+
+// What this rank remembers about one of its slots: the last Plan that used it, and who took part.
+struct Use {
+  std::uint64_t plan = 0;
+  std::vector<Rank> members;
+};
+
+// `slot` is the same on all `members` (this rank too, ascending), `last` what used it before; it becomes this
+// Plan. Cost: two rounds of flags; each rank reads the slots of all.
+//
+// Each rank writes its own slot and its own flag alone. A flag is the Plan's number * 2^24 + a phase: it only
+// grows, since Works begin in the order of Plans and a slot's next Work waits for its last one. `written`
+// says that the slot holds the values of this Plan, `left` that this rank has read the slots of all. A rank
+// writes its slot only when every member of the slot's last Plan, itself included, has left that Plan: so
+// nobody still reads it, and a Plan needs nothing of ranks that are not in it. All ranks combine in the order
+// of ranks: the same bits everywhere.
+//
+// Bells: `written` rings all members. `left` rings only members that wait for it: these set `wanted`, then
+// look at the flag once more; who leaves stores the flag, then looks at `wanted`, both seq_cst.
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
+                            std::vector<Rank> members, std::size_t slot, Use& last);
+
+}  // namespace rueda::one_shot

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/shm_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/control/message.h"
+#include "ops/shm/neighbours.h"
+#include "ops/shm/shm_backend.h"
+#include "ops/shm/shm_transport.h"
+#include "ops/tree_transport.h"
+
+namespace rueda {
+
+void add_shared_memory(Parts& parts, std::size_t slots) {
+  Segment::Result made = parts.config.shm ? Segment::make() : Segment::Result{};
+  if (!made.status.ok()) log(LogLevel::warning, "rank {}: {}", parts.rank, made.status.message);
+  if (made.segment)
+    parts.bell =
+        std::make_shared<Bell>(std::shared_ptr<BellWord>(made.segment, &made.segment->contents().bell));
+
+  const Rank rank = parts.rank;
+  auto neighbours = std::make_shared<Neighbours>(rank, std::move(made.segment));
+  auto near = std::make_unique<ShmTransport>(neighbours);
+  ShmTransport* inside = near.get();
+  auto tree = std::make_unique<TreeTransport>(rank, std::move(parts.transport), std::move(near));
+  TreeTransport* whole = tree.get();  // as `inside` it lives as long as the transport of these parts
+
+  parts.card = neighbours->card();
+  parts.meet = [=](const Welcome& welcome) {
+    neighbours->meet(welcome);
+    inside->meet(rank);
+    TreeTransport::Host host;
+    host.ranks = neighbours->of_host();
+    std::ranges::copy_if(host.ranks, std::back_inserter(host.mapped),
+                         [&](Rank other) { return neighbours->reaches(other); });
+    host.everybody = host.ranks.size() == welcome.hosts.size();
+    whole->meet(host);
+  };
+  parts.backends.insert(parts.backends.begin(),
+                        std::make_unique<ShmBackend>(
+                            rank, neighbours, [whole] { return whole->complete(); }, slots));
+  parts.transport = std::move(tree);
+}
+
+}  // namespace rueda

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory for a rank that has other parts already.
+#pragma once
+
+#include "core/engine/parts.h"
+#include "ops/shm/segment.h"
+
+namespace rueda {
+
+// Gives `parts`, of one rank of several, a segment, a tree_transport over the one they have, and the shm
+// backend before theirs. All ranks of a job have these, in the same order, so that rank 0 can name a backend
+// by its number; one that has no segment, because RUEDA_SHM is 0 or memory is short, just uses the others.
+void add_shared_memory(Parts& parts, std::size_t slots = SegmentContents::kSlots);
+
+}  // namespace rueda

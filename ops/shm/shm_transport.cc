@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/shm_transport.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/error.h"
+
+namespace rueda {
+
+// What was sent last (the end of the job, or why it failed) should still fit; a lost peer must not keep us.
+ShmTransport::~ShmTransport() {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  try {
+    while (std::ranges::any_of(edges_, [](const Edge& edge) { return !edge.writer.empty(); }) &&
+           std::chrono::steady_clock::now() < patience) {
+      flush();
+      sched_yield();
+    }
+  } catch (const Error&) {  // the message is lost; there is nobody left to tell
+  }
+  neighbours_->end();
+}
+
+void ShmTransport::meet(Rank rank) {
+  const Rank leader = neighbours_->of_host().front();
+  for (Rank peer : neighbours_->of_host()) {
+    if (peer == rank || (rank != leader && peer != leader) || !neighbours_->reaches(peer)) continue;
+    SegmentContents& rings = neighbours_->contents(rank == leader ? peer : rank);
+    ByteRing& out = rank == leader ? rings.down : rings.up;
+    ByteRing& in = rank == leader ? rings.up : rings.down;
+    const Bell& bell = neighbours_->bell(peer);
+    edges_.push_back({peer, ByteRingWriter(out, bell), ByteRingReader(in, bell)});
+  }
+}
+
+void ShmTransport::send(Rank to, Bytes bytes) {
+  owner_.check();
+  const auto edge = std::ranges::find(edges_, to, &Edge::peer);
+  RUEDA_ASSERT(edge != edges_.end());
+  edge->writer.send(std::move(bytes));
+  throw_if_error(edge->writer.flush());
+}
+
+// Each edge in its turn, so that none is passed over for ever.
+std::optional<Envelope> ShmTransport::receive() {
+  owner_.check();
+  flush();
+  for (std::size_t looked = 0; looked < edges_.size(); ++looked) {
+    Edge& edge = edges_.front();
+    edges_.splice(edges_.end(), edges_, edges_.begin());
+    std::optional<Bytes> message = edge.reader.receive();
+    throw_if_error(edge.reader.failure());
+    if (message) return Envelope{edge.peer, std::move(*message)};
+  }
+  return std::nullopt;
+}
+
+void ShmTransport::flush() {
+  for (Edge& edge : edges_) {
+    if (!edge.writer.empty()) throw_if_error(edge.writer.flush());
+  }
+}
+
+}  // namespace rueda

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control messages through shared memory, between the leader of a host and its other ranks.
+#pragma once
+
+#include <list>
+#include <memory>
+
+#include "core/base/owner_thread.h"
+#include "core/control/transport.h"
+#include "ops/shm/byte_ring.h"
+#include "ops/shm/neighbours.h"
+
+namespace rueda {
+
+// Purpose: the edges between the leader of a host, its lowest rank, and the others: two rings each, in the
+// segment of the one that is not the leader. Owned by the coordinator thread. Empty until meet(). A ring
+// that is corrupted throws BackendError, which ends the job.
+class ShmTransport final : public Transport {
+ public:
+  explicit ShmTransport(std::shared_ptr<Neighbours> neighbours) : neighbours_(std::move(neighbours)) {}
+  ~ShmTransport() override;
+
+  // The neighbours have met.
+  void meet(Rank rank);
+
+  void send(Rank to, Bytes bytes) override;
+  std::optional<Envelope> receive() override;
+  std::vector<Rank> lost() override { return neighbours_->lost(); }
+  bool rings_bell() const override { return true; }
+
+ private:
+  struct Edge {
+    Rank peer;
+    ByteRingWriter writer;
+    ByteRingReader reader;
+  };
+
+  void flush();
+
+  std::shared_ptr<Neighbours> neighbours_;
+  std::list<Edge> edges_;  // the one to be read next in front
+  OwnerThread owner_;
+};
+
+}  // namespace rueda
