@@ -155,4 +155,12 @@ Handle barrier_async(Runtime& runtime) {
   return runtime.submit(submission_for(Operation::barrier, runtime.next_name("barrier"), std::move(nothing)));
 }
 
+void start_timeline(const std::string& path, bool mark_cycles) {
+  default_runtime().start_timeline(path, mark_cycles);
+}
+
+void stop_timeline() { default_runtime().stop_timeline(); }
+
+MetricsSnapshot metrics() { return default_runtime().metrics(); }
+
 }  // namespace rueda

@@ -9,6 +9,8 @@
 #include <exception>
 
 #include "core/base/log.h"
+#include "core/control/tree.h"
+#include "core/engine/clock_exchange.h"
 #include "core/rueda_version.h"
 
 namespace rueda {
@@ -52,7 +54,7 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
 }
 
 Welcome Coordinator::start() {
-  shared_.recorder.doing("waiting for the other ranks to start");
+  shared_.observer.doing("waiting for the other ranks to start");
   RollCall roll_call(introduce(parts_), parts_.size);
   // Others wait a little longer than rank 0, so that its words, which name the missing, reach them first.
   const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
@@ -73,7 +75,21 @@ Welcome Coordinator::start() {
   for (const std::string& line : roll_call.differing_settings())
     log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
+  if (welcome_.status.ok()) begin_observation(expires);
   return welcome_;
+}
+
+void Coordinator::begin_observation(Time expires) {
+  const Rank rank = parts_.rank, size = parts_.size;
+  const std::optional<Rank> parent = rank == 0 ? std::nullopt : std::optional(tree::parent(rank));
+  ClockExchange exchange =
+      exchange_clocks(parent, tree::children(rank, size), parts_.transport.get(), shared_, expires);
+  early_ = std::move(exchange.early);
+  welcome_.status = std::move(exchange.status);
+  const JobClock& clock = exchange.clock;
+  shared_.observer.begin(
+      {rank, size, parts_.host, getpid(), clock.offset_ns, clock.origin_ns, clock.epoch_us},
+      parts_.config.fusion_threshold);
 }
 
 void Coordinator::run() {
@@ -87,7 +103,7 @@ void Coordinator::run() {
       if (again) complete_all(negotiator_.failure());
     }
   }
-  shared_.recorder.doing("ended");
+  shared_.observer.doing("ended");
 }
 
 bool Coordinator::finished() const {
@@ -115,7 +131,7 @@ bool Coordinator::accept_submissions(Time now) {
   for (Entry& entry : entries) {
     Request request = entry.request();
     if (pending_.add(std::move(entry))) {
-      shared_.recorder.submitted(request.name, to_string(request.operation));
+      shared_.observer.submitted(request);
       negotiator_.submit(request, now);
     } else {
       entry.handle->complete(
@@ -141,7 +157,7 @@ bool Coordinator::exchange_messages(Time now) {
   if (parts_.transport) {
     // What arrives after the end belongs to the next job of this process.
     while (!negotiator_.ended()) {
-      std::optional<Envelope> envelope = parts_.transport->receive();
+      std::optional<Envelope> envelope = next_message();
       if (!envelope) break;
       negotiator_.receive(envelope->peer, envelope->bytes, now);
       moved = true;
@@ -153,8 +169,18 @@ bool Coordinator::exchange_messages(Time now) {
     parts_.transport->send(envelope.peer, std::move(envelope.bytes));
     moved = true;
   }
-  for (Plan& plan : negotiator_.take_plans()) plans_.push_back(std::move(plan));
+  for (Plan& plan : negotiator_.take_plans()) {
+    shared_.observer.planned(plan);
+    plans_.push_back(std::move(plan));
+  }
   return moved;
+}
+
+std::optional<Envelope> Coordinator::next_message() {
+  if (early_.empty()) return parts_.transport->receive();
+  Envelope envelope = std::move(early_.front());
+  early_.pop_front();
+  return envelope;
 }
 
 bool Coordinator::start_plans() {
@@ -179,9 +205,9 @@ void Coordinator::start_work(Plan plan) {
       continue;
     }
     running.entries.push_back(std::move(*entry));
-    shared_.recorder.started(tensor.name);
   }
   if (running.plan.status.ok()) {
+    shared_.observer.started(running.plan);
     Backend& backend = *parts_.backends.at(running.plan.backend);
     running.work = backend.start(running.plan, running.entries);
     return;
@@ -193,11 +219,12 @@ void Coordinator::start_work(Plan plan) {
 bool Coordinator::step_works() {
   bool moved = false;
   for (auto running = running_.begin(); running != running_.end();) {
-    shared_.recorder.doing(running->work->phase());
+    shared_.observer.doing(running->plan, running->work->phase());
     const Work::Step step = running->work->step();
     moved |= step != Work::Step::waiting;
     if (step == Work::Step::done) {
       running->work.reset();
+      shared_.observer.finished(running->plan);
       for (Entry& entry : running->entries) complete(entry, {});
       running = running_.erase(running);
     } else {
@@ -208,7 +235,7 @@ bool Coordinator::step_works() {
 }
 
 void Coordinator::complete(Entry& entry, const Status& status) {
-  shared_.recorder.completed(entry.request().name, status.ok());
+  shared_.observer.completed(entry.request(), status.ok());
   pending_.finish(entry.request().name);  // before the Handle: its waiter may submit the name again at once
   entry.handle->complete(status, std::move(entry.submission.owner));
   shared_.released.add(std::move(entry.handle));
@@ -242,12 +269,13 @@ void Coordinator::turn_or_rest() {
   const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
   if (turn()) {
     last_move_ = begin;
+    shared_.observer.turned();
     if (!expecting) shared_.bell->stay_awake();
   } else if (expecting) {
     sched_yield();
   } else {
     remind_of_departure(begin);
-    shared_.recorder.doing(!running_.empty() ? running_.front().work->phase()
+    shared_.observer.doing(!running_.empty() ? running_.front().work->phase()
                            : busy()          ? "waiting for other ranks"
                                              : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));

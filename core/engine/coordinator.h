@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <list>
+#include <optional>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -37,10 +38,12 @@ class Coordinator {
     std::unique_ptr<Work> work;
   };
 
+  void begin_observation(Time expires);
   void turn_or_rest();
   bool turn();  // one round of everything; whether anything moved
   bool accept_submissions(Time now);
   bool exchange_messages(Time now);
+  std::optional<Envelope> next_message();
   bool start_plans();
   bool step_works();
   bool finished() const;
@@ -58,6 +61,7 @@ class Coordinator {
   RuntimeState& shared_;
   OwnerThread owner_;
   Welcome welcome_;
+  std::deque<Envelope> early_;  // came before the clocks were compared
   Negotiator negotiator_;
   PendingTable pending_;
   std::deque<Plan> plans_;

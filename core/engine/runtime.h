@@ -17,6 +17,7 @@
 
 namespace rueda {
 
+class MetricsFile;
 class Watchdog;
 struct Welcome;
 
@@ -43,11 +44,18 @@ class Runtime {
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
   std::string report() const;
 
+  // What this rank has done so far, in numbers.
+  MetricsSnapshot metrics() const { return shared_.observer.metrics(); }
+  // Writes what happens on this rank to a file, until stop_timeline() or shutdown() (see rueda.h).
+  void start_timeline(const std::string& path, bool mark_cycles = false);
+  void stop_timeline();
+
   // A name for an operation without one: the n-th of its kind on every rank.
   std::string next_name(std::string_view prefix);
 
  private:
   void run(Parts parts, std::promise<Welcome> started);
+  void begin_timeline(const Config& config);
 
   RuntimeState shared_;
   Topology topology_;
@@ -57,6 +65,7 @@ class Runtime {
   std::map<std::string, std::uint64_t> named_;  // by prefix, guarded by mutex_
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<MetricsFile> metrics_file_;
   std::thread thread_;
 };
 

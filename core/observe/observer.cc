@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/observe/observer.h"
+
+#include <algorithm>
+
+namespace rueda {
+
+void Observer::begin(const TracePlace& place, std::int64_t fusion_threshold) {
+  recorder_.identify(place.rank);
+  metrics_.begin(place.rank, place.size, place.host, fusion_threshold);
+  timeline_.set_place(place);
+}
+
+void Observer::submitted(const Request& request) {
+  const auto bytes = static_cast<std::uint64_t>(element_count(request.shape)) * size_of(request.dtype);
+  const Flight& flight = recorder_.submitted(request.name, to_string(request.operation), bytes);
+  if (!timeline_.tracing()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::submitted;
+  event.operation = request.operation;
+  event.time_ns = flight.submitted_ns;
+  event.ticket = flight.ticket;
+  event.bytes = bytes;
+  event.set_name(request.name);
+  timeline_.push(event);
+}
+
+void Observer::planned(const Plan& plan) {
+  const std::int64_t now = monotonic_ns();
+  const bool tracing = timeline_.tracing();
+  for (const PlanTensor& tensor : plan.tensors) {
+    Flight* flight = recorder_.find(tensor.name);
+    if (flight == nullptr) continue;
+    flight->planned_ns = now;
+    metrics_.negotiation.add(now - flight->submitted_ns);
+    if (!tracing) continue;
+    TraceEvent event;
+    event.kind = TraceEvent::Kind::planned;
+    event.time_ns = now;
+    event.ticket = flight->ticket;
+    event.plan = plan.number;
+    timeline_.push(event);
+  }
+  if (plan.status.ok()) runs_.push_back({plan.number, now});
+}
+
+Observer::Run* Observer::find(const Plan& plan) {
+  auto found = std::ranges::find(runs_, plan.number, &Run::number);
+  return found == runs_.end() ? nullptr : &*found;
+}
+
+void Observer::started(const Plan& plan) {
+  const std::int64_t now = monotonic_ns();
+  for (const PlanTensor& tensor : plan.tensors) recorder_.started(tensor.name, now);
+  metrics_.plan_started(plan.tensors.size(), plan.buffer_bytes);
+  // Plans start in order: an earlier one that has not started here does not concern this rank.
+  std::erase_if(runs_, [&](const Run& run) { return run.started_ns == 0 && run.number < plan.number; });
+  if (Run* run = find(plan)) {
+    run->started_ns = now;
+    metrics_.waiting.add(now - run->planned_ns);
+  }
+}
+
+void Observer::doing(const Plan& plan, std::string_view phase) {
+  recorder_.doing(phase);
+  if (!timeline_.tracing()) return;
+  Run* run = find(plan);
+  if (run == nullptr || run->phase == phase.data()) return;
+  // What is in flight when a timeline starts begins to be shown with its next phase.
+  run->phase = phase.data();
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::phase;
+  event.time_ns = monotonic_ns();
+  event.plan = plan.number;
+  event.phase = phase;
+  timeline_.push(event);
+}
+
+void Observer::finished(const Plan& plan) {
+  metrics_.plan_ended();
+  if (Run* run = find(plan)) {
+    metrics_.data.add(monotonic_ns() - run->started_ns);
+    runs_.erase(runs_.begin() + (run - runs_.data()));
+  }
+}
+
+void Observer::completed(const Request& request, bool ok) {
+  const std::optional<Flight> flight = recorder_.completed(request.name, ok);
+  metrics_.completed(request.operation, flight ? flight->bytes : 0, ok);
+  if (!flight || !timeline_.tracing()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::ended;
+  event.time_ns = monotonic_ns();
+  event.ticket = flight->ticket;
+  event.ok = ok;
+  timeline_.push(event);
+}
+
+void Observer::turned() {
+  if (!timeline_.tracing() || !timeline_.marks_cycles()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::cycle;
+  event.time_ns = monotonic_ns();
+  timeline_.push(event);
+}
+
+MetricsSnapshot Observer::metrics() const {
+  MetricsSnapshot snapshot = metrics_.snapshot();
+  snapshot.timeline_events_lost = timeline_.lost();
+  return snapshot;
+}
+
+}  // namespace rueda
