@@ -65,9 +65,8 @@ void Observer::doing(const Plan& plan, std::string_view phase) {
   recorder_.doing(phase);
   if (!timeline_.tracing()) return;
   Run* run = find(plan);
-  if (run == nullptr || run->phase == phase.data()) return;
-  // What is in flight when a timeline starts begins to be shown with its next phase.
-  run->phase = phase.data();
+  if (run == nullptr || run->phase == phase) return;
+  run->phase = phase;
   TraceEvent event;
   event.kind = TraceEvent::Kind::phase;
   event.time_ns = monotonic_ns();

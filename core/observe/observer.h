@@ -43,7 +43,7 @@ class Observer {
     std::uint64_t number = 0;
     std::int64_t planned_ns = 0;
     std::int64_t started_ns = 0;  // 0: not yet
-    const char* phase = nullptr;  // the last one told to the timeline
+    std::string_view phase;       // the last one told to the timeline
   };
   Run* find(const Plan& plan);
 

@@ -86,9 +86,10 @@ std::vector<std::string> describe(const Recording& recording, std::int64_t now_n
   for (std::size_t i = 0; i < shown; ++i) {
     const RecordedOperation& operation = recording.in_flight[i];
     lines.push_back(fmt::format(
-        "  in flight for {:.1f} s: {} '{}', {} bytes, {}", seconds(operation.submitted_ns),
-        operation.operation, operation.name, operation.bytes,
-        operation.state == RecordedState::started ? "moving data" : "not yet submitted by every rank"));
+        "  in flight for {:.1f} s: {} '{}', {} ({} bytes)", seconds(operation.submitted_ns),
+        operation.operation, operation.name,
+        operation.state == RecordedState::started ? "moving data" : "not yet submitted by every rank",
+        operation.bytes));
   }
   const std::uint64_t more = recording.in_flight.size() - shown + recording.unrecorded;
   if (more != 0) lines.push_back(fmt::format("  and {} more in flight", more));

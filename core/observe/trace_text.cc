@@ -60,10 +60,11 @@ std::vector<std::string> TraceText::begin(std::uint64_t session) const {
       about("rueda_timeline",
             fmt::format(R"("start_time_since_epoch_in_micros":{},"session":{},"rank":{},"size":{},)"
                         R"("host":{},"process_id":{},"clock_offset_ns":{})",
-                        place_.epoch_us, session, rank, place_.size, json_text(place_.host), place_.process_id,
-                        place_.clock_offset_ns)),
-      about("process_name", fmt::format(R"("name":{})", json_text(fmt::format("rank {} on {} (process {})", rank,
-                                                                           place_.host, place_.process_id)))),
+                        place_.epoch_us, session, rank, place_.size, json_text(place_.host),
+                        place_.process_id, place_.clock_offset_ns)),
+      about("process_name",
+            fmt::format(R"("name":{})", json_text(fmt::format("rank {} on {} (process {})", rank, place_.host,
+                                                              place_.process_id)))),
       about("process_sort_index", fmt::format(R"("sort_index":{})", rank)),
       about("thread_name", R"("name":"coordinator")"),
   };

@@ -38,8 +38,8 @@ TEST(Recorder, TellsWhatIsInFlightAndWhatHasEnded) {
   recorder.doing("reducing around the ring");
   const std::string report = recorder.report();
   EXPECT_THAT(report, HasSubstr("the coordinator is reducing around the ring\n"));
-  EXPECT_THAT(report, HasSubstr("allreduce 'x', 4000 bytes, not yet submitted by every rank\n"));
-  EXPECT_THAT(report, HasSubstr("broadcast 'y', 8 bytes, moving data\n"));
+  EXPECT_THAT(report, HasSubstr("allreduce 'x', not yet submitted by every rank (4000 bytes)\n"));
+  EXPECT_THAT(report, HasSubstr("broadcast 'y', moving data (8 bytes)\n"));
   EXPECT_THAT(report, HasSubstr("failed: barrier 'z'\n"));
   EXPECT_LT(report.find("'x'"), report.find("'y'"));
   recorder.doing("idle");
