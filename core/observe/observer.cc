@@ -44,9 +44,8 @@ void Observer::planned(const Plan& plan) {
   if (plan.status.ok()) runs_.push_back({plan.number, now});
 }
 
-Observer::Run* Observer::find(const Plan& plan) {
-  auto found = std::ranges::find(runs_, plan.number, &Run::number);
-  return found == runs_.end() ? nullptr : &*found;
+std::deque<Observer::Run>::iterator Observer::find(const Plan& plan) {
+  return std::ranges::find(runs_, plan.number, &Run::number);
 }
 
 void Observer::started(const Plan& plan) {
@@ -54,18 +53,19 @@ void Observer::started(const Plan& plan) {
   for (const PlanTensor& tensor : plan.tensors) recorder_.started(tensor.name, now);
   metrics_.plan_started(plan.tensors.size(), plan.buffer_bytes);
   // Plans start in order: an earlier one that has not started here does not concern this rank.
-  std::erase_if(runs_, [&](const Run& run) { return run.started_ns == 0 && run.number < plan.number; });
-  if (Run* run = find(plan)) {
-    run->started_ns = now;
-    metrics_.waiting.add(now - run->planned_ns);
-  }
+  auto run = runs_.begin();
+  while (run != runs_.end() && run->number < plan.number)
+    run = run->started_ns == 0 ? runs_.erase(run) : run + 1;
+  if (run == runs_.end() || run->number != plan.number) return;
+  run->started_ns = now;
+  metrics_.waiting.add(now - run->planned_ns);
 }
 
 void Observer::doing(const Plan& plan, std::string_view phase) {
   recorder_.doing(phase);
   if (!timeline_.tracing()) return;
-  Run* run = find(plan);
-  if (run == nullptr || run->phase == phase) return;
+  const auto run = find(plan);
+  if (run == runs_.end() || run->phase == phase) return;
   run->phase = phase;
   TraceEvent event;
   event.kind = TraceEvent::Kind::phase;
@@ -77,10 +77,10 @@ void Observer::doing(const Plan& plan, std::string_view phase) {
 
 void Observer::finished(const Plan& plan) {
   metrics_.plan_ended();
-  if (Run* run = find(plan)) {
-    metrics_.data.add(monotonic_ns() - run->started_ns);
-    runs_.erase(runs_.begin() + (run - runs_.data()));
-  }
+  const auto run = find(plan);
+  if (run == runs_.end()) return;
+  metrics_.data.add(monotonic_ns() - run->started_ns);
+  runs_.erase(run);
 }
 
 void Observer::completed(const Request& request, bool ok) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string_view>
-#include <vector>
 
 #include "core/control/plan.h"
 #include "core/control/request.h"
@@ -45,12 +45,12 @@ class Observer {
     std::int64_t started_ns = 0;  // 0: not yet
     std::string_view phase;       // the last one told to the timeline
   };
-  Run* find(const Plan& plan);
+  std::deque<Run>::iterator find(const Plan& plan);
 
   Recorder recorder_;
   Metrics metrics_;
   Timeline timeline_;
-  std::vector<Run> runs_;  // in the order of arrival
+  std::deque<Run> runs_;  // in the order of their numbers
 };
 
 }  // namespace rueda

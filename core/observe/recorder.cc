@@ -35,7 +35,12 @@ Recorder::Recorder() : own_(std::make_shared<RecorderPage>()), page_(own_.get())
 
 void Recorder::use_page(std::shared_ptr<RecorderPage> page) {
   RUEDA_ASSERT(submitted_ == 0 && given_ == nullptr);
-  *page = *own_;
+  // Word by word, and what says that it is a page last: a peer may be looking already.
+  constexpr std::size_t kWords = sizeof(RecorderPage) / sizeof(std::uint64_t);
+  const auto* from = reinterpret_cast<const std::uint64_t*>(own_.get());
+  auto* to = reinterpret_cast<std::uint64_t*>(page.get());
+  static_assert(offsetof(RecorderPage, magic) == 0);
+  for (std::size_t i = kWords; i-- > 0;) store_word(to[i], load_word(from[i]));
   given_ = std::move(page);
   page_.store(given_.get());
 }

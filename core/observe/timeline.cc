@@ -16,10 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kRingEvents = 1 << 14;  // 3 MB, only in processes that have traced
+constexpr std::size_t kRingEvents = 1 << 16;  // 12 MB, only in processes that have traced
 constexpr auto kLookEvery = std::chrono::milliseconds(5);
 constexpr auto kFlushEvery = std::chrono::milliseconds(250);
-constexpr std::size_t kFlushLines = 1000;
+constexpr std::size_t kFlushBytes = 256 << 10;
 constexpr auto kWaitForOthers = std::chrono::seconds(1);
 
 }  // namespace
@@ -73,7 +73,7 @@ Status Timeline::stop() {
 // The timeline's thread.
 void Timeline::write(TraceFile& file, std::uint64_t lost_earlier) {
   TraceText text(place_);
-  std::vector<std::string> lines;
+  std::string lines;
   bool failed = false;
   auto flush = [&] {
     if (failed) return;
@@ -88,7 +88,7 @@ void Timeline::write(TraceFile& file, std::uint64_t lost_earlier) {
   while (true) {
     own_ring_->pop_all([&](const TraceEvent& event) {
       if (!failed) text.add(event, lines);
-      if (lines.size() >= kFlushLines) flush();
+      if (lines.size() >= kFlushBytes) flush();
     });
     if (last) break;
     if (const Clock::time_point now = Clock::now(); now - flushed >= kFlushEvery) {
@@ -98,7 +98,7 @@ void Timeline::write(TraceFile& file, std::uint64_t lost_earlier) {
     std::unique_lock lock(ending_mutex_);
     last = ending_condition_.wait_for(lock, kLookEvery, [this] { return ending_; });
   }
-  lines.push_back(text.end(own_ring_->lost() - lost_earlier));
+  lines += text.end(own_ring_->lost() - lost_earlier);
   flush();
 }
 

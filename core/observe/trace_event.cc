@@ -18,7 +18,7 @@ void TraceEvent::set_name(std::string_view text) {
 }
 
 EventRing::EventRing(std::size_t capacity)
-    : mask_(capacity - 1), events_(std::make_unique<TraceEvent[]>(capacity)) {
+    : mask_(capacity - 1), events_(std::make_unique_for_overwrite<TraceEvent[]>(capacity)) {
   RUEDA_ASSERT(capacity != 0 && (capacity & mask_) == 0);
 }
 

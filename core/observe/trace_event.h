@@ -19,7 +19,6 @@ struct TraceEvent {
   enum class Kind : std::uint8_t {
     submitted,  // ticket, operation, bytes, name
     planned,    // ticket, plan: the tensor's Plan has arrived
-    started,    // plan: its Work has started
     phase,      // plan, phase: its Work is now doing this
     ended,      // ticket, ok: the tensor's operation is complete
     cycle,      // a round of the coordinator that moved something

@@ -44,19 +44,11 @@ Status TraceFile::open(const std::string& path) {
                   path, std::strerror(errno)));
 }
 
-Status TraceFile::append(std::span<const std::string> lines) {
-  if (lines.empty()) return {};
-  std::string text;
-  bool first = empty_;
-  for (const std::string& line : lines) {
-    text += first ? "\n" : ",\n";
-    text += line;
-    first = false;
-  }
-  const std::size_t size = text.size();
-  text += kEnd;
-  if (write_at(descriptor_, text, end_)) {
-    end_ += static_cast<std::int64_t>(size);
+Status TraceFile::append(std::string_view elements) {
+  if (elements.empty()) return {};
+  if (empty_) elements.remove_prefix(1);  // no comma before the first
+  if (write_at(descriptor_, fmt::format("{}{}", elements, kEnd), end_)) {
+    end_ += static_cast<std::int64_t>(elements.size());
     empty_ = false;
     return {};
   }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
+#include <string_view>
 
 #include "core/base/status.h"
 
@@ -21,8 +21,9 @@ class TraceFile {
 
   // Makes the file anew.
   Status open(const std::string& path);
-  // After a failure (a full disk) the file is what it was before.
-  Status append(std::span<const std::string> lines);
+  // `elements` as TraceText makes them: a comma before each. After a failure (a full disk) the file is what
+  // it was before.
+  Status append(std::string_view elements);
 
  private:
   std::string path_;

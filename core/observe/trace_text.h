@@ -24,10 +24,10 @@ struct TracePlace {
   std::int64_t epoch_us = 0;         // since 1970, at the origin; equal on all ranks of a job only
 };
 
-// Purpose: turns events, in their order, into JSON objects, a line each without comma. A tensor has a row of
-// its own (a "thread" of the "process" that is the rank) with NEGOTIATE_ALLREDUCE, then ALLREDUCE around
-// WAITING and the phases of its Work. Knows what is open, so that every begin is ended; memory is bounded by
-// what is in flight and kMostRows. Owned by one thread; pure.
+// Purpose: turns events, in their order, into JSON objects, each after a comma on a line of its own. A tensor
+// has a row of its own (a "thread" of the "process" that is the rank) with NEGOTIATE_ALLREDUCE, then
+// ALLREDUCE around WAITING and the phases of its Work. Knows what is open, so that every begin is ended;
+// memory is bounded by what is in flight and kMostRows. Owned by one thread; pure.
 class TraceText {
  public:
   static constexpr std::size_t kMostRows = 4096;  // with a name of their own; later names share rows
@@ -35,9 +35,9 @@ class TraceText {
   explicit TraceText(TracePlace place) : place_(std::move(place)) {}
 
   // The first lines of a timeline; `session` counts the timelines of this job.
-  std::vector<std::string> begin(std::uint64_t session) const;
-  // Appends to `lines`.
-  void add(const TraceEvent& event, std::vector<std::string>& lines);
+  std::string begin(std::uint64_t session) const;
+  // Appends to `text`.
+  void add(const TraceEvent& event, std::string& text);
   // The last line: this rank has told everything.
   std::string end(std::uint64_t lost) const;
 
@@ -50,19 +50,18 @@ class TraceText {
     std::uint64_t bytes = 0;
     bool shared_row = false;
   };
-  using Lines = std::vector<std::string>;
 
-  std::string slice_begin(const Flight& flight, std::string_view name, std::int64_t time_ns,
-                          std::string_view arguments = {}) const;
-  std::string slice_end(const Flight& flight, std::int64_t time_ns, std::string_view arguments = {}) const;
-  std::string moment(std::string_view name, std::int64_t time_ns, std::string_view arguments = {}) const;
-  std::string time(std::int64_t time_ns) const;
-  int row_for(const std::string& label, bool& shared, Lines& lines);
-  void submitted(const TraceEvent& event, Lines& lines);
-  void planned(const TraceEvent& event, Lines& lines);
-  void enter_phase(const TraceEvent& event, std::string_view name, Lines& lines);
-  void ended(const TraceEvent& event, Lines& lines);
-  void forget_all(const TraceEvent& event, Lines& lines);
+  void put_begin(const Flight& flight, std::string_view name, std::int64_t time_ns, std::string& text) const;
+  void put_end(const Flight& flight, std::int64_t time_ns, std::string& text) const;
+  void put_moment(std::string_view name, const TraceEvent& event, std::string& text) const;
+  void put_time(std::int64_t time_ns, std::string& text) const;
+  int row_for(const std::string& label, bool& shared, std::string& text);
+  const std::string& name_of(std::string_view phase);
+  void submitted(const TraceEvent& event, std::string& text);
+  void planned(const TraceEvent& event, std::string& text);
+  void enter_phase(const TraceEvent& event, std::string& text);
+  void ended(const TraceEvent& event, std::string& text);
+  void forget_all(const TraceEvent& event, std::string& text);
 
   TracePlace place_;
   std::unordered_map<std::string, int> rows_;  // by label
@@ -70,6 +69,7 @@ class TraceText {
   int next_row_ = 1;                                                     // 0 is for moments
   std::unordered_map<std::uint64_t, Flight> flights_;                    // by ticket
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> plans_;  // their tickets
+  std::unordered_map<std::string_view, std::string> phase_names_;        // as JSON, by phase
 };
 
 // "PACK" for "packing tensors": the phase of a Work as the name of a slice.
