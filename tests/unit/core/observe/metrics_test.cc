@@ -22,9 +22,9 @@ namespace {
 // Reads the text format line by line: sample -> value. Fails on a line that is not of the format, on a sample
 // without its family's TYPE before it, and on one that comes twice.
 std::map<std::string, double> parse(const std::string& text) {
-  static const std::regex kHelp(R"(# HELP (rueda_[a-z_]+) [^\n]+)");
-  static const std::regex kType(R"(# TYPE (rueda_[a-z_]+) (counter|gauge|histogram))");
-  static const std::regex kSample(
+  static const std::regex help(R"(# HELP (rueda_[a-z_]+) [^\n]+)");
+  static const std::regex type(R"(# TYPE (rueda_[a-z_]+) (counter|gauge|histogram))");
+  static const std::regex sample(
       R"re((rueda_[a-z_]+)(\{([a-z_]+="([^"\\]|\\["\\n])*"(,[a-z_]+="([^"\\]|\\["\\n])*")*)\}) ([-+0-9.e]+))re");
   std::map<std::string, double> samples;
   std::map<std::string, std::string> types;
@@ -32,12 +32,12 @@ std::map<std::string, double> parse(const std::string& text) {
   EXPECT_EQ(text.back(), '\n');
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
-    if (std::regex_match(line, match, kHelp)) continue;
-    if (std::regex_match(line, match, kType)) {
+    if (std::regex_match(line, match, help)) continue;
+    if (std::regex_match(line, match, type)) {
       EXPECT_TRUE(types.emplace(match[1], match[2]).second) << line;
       continue;
     }
-    if (!std::regex_match(line, match, kSample)) {
+    if (!std::regex_match(line, match, sample)) {
       ADD_FAILURE() << "not of the format: " << line;
       continue;
     }

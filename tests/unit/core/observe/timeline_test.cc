@@ -248,7 +248,7 @@ TEST(Timeline, WritesOnItsOwnThreadUntilItIsStopped) {
 
 // Writes the timeline of one rank with one event.
 std::string write_part(const ScratchFolder& folder, const std::string& name, const TracePlace& place) {
-  const std::string path = folder.path() / name;
+  std::string path = folder.path() / name;
   TraceFile file;
   TraceText text(place);
   std::string lines = text.begin(1);
@@ -298,10 +298,19 @@ TEST(TimelineMerge, NamesWhatDoesNotFit) {
   EXPECT_THAT(words({a, write_part(folder, "c", place_of(0, 2))}), HasSubstr("are both of rank 0"));
   EXPECT_THAT(words({a, folder.path() / "missing"}), HasSubstr("missing' is not the timeline of one rank"));
   EXPECT_THAT(words({}), HasSubstr("no file"));
-  for (const char* text : {"", "[", "[\n", "{}", "[\n{}\n]\n", "[\n{\"name\":\"rueda_timeline\"}\n]\n",
-                           "[\n[1]\n]\n", "[\n{\"name\":\"rueda_timeline\",\"args\":[1]}\n]\n",
-                           "[\n{\"name\":\"rueda_timeline\",\"args\":{\"start_time_since_epoch_in_micros\":1,"
-                           "\"session\":1,\"rank\":-1}}\n]\n"}) {
+  const char* const bad[] = {
+      "",
+      "[",
+      "[\n",
+      "{}",
+      "[\n{}\n]\n",
+      "[\n[1]\n]\n",
+      "[\n{\"name\":\"rueda_timeline\"}\n]\n",
+      "[\n{\"name\":\"rueda_timeline\",\"args\":[1]}\n]\n",
+      "[\n{\"name\":\"rueda_timeline\",\"args\":{\"start_time_since_epoch_in_micros\":1,\"session\":1}}\n]\n",
+      R"([{"name":"rueda_timeline","args":{"start_time_since_epoch_in_micros":1,"session":1,"rank":0}}])",
+  };
+  for (const char* text : bad) {
     EXPECT_FALSE(read_timeline_header(folder.write("bad", text))) << text;
   }
   EXPECT_THAT(merge_timelines("/no/such/folder/out", std::vector{a}).message, HasSubstr("cannot write"));
