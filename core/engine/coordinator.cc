@@ -75,7 +75,7 @@ Welcome Coordinator::start() {
   for (const std::string& line : roll_call.differing_settings())
     log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
-  if (welcome_.status.ok()) begin_observation(expires);
+  if (welcome_.status.ok()) begin_observation(clock_now() + from_seconds(patience));
   return welcome_;
 }
 

@@ -145,9 +145,8 @@ void Recorder::doing(std::string_view activity) {
 }
 
 std::string Recorder::report() const {
-  const auto* page = reinterpret_cast<const std::byte*>(page_.load());
   std::string text;
-  for (const std::string& line : read_recorder_page({page, sizeof(RecorderPage)})) text += line + "\n";
+  for (const std::string& line : read_recorder_page(page())) text += line + "\n";
   return text;
 }
 

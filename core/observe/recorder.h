@@ -48,6 +48,8 @@ class Recorder {
 
   // Several lines, each indented: the activity, operations in flight (oldest first), the last ended ones.
   std::string report() const;
+  // For read_recording(); good as long as the Recorder.
+  ConstBytes page() const { return {reinterpret_cast<const std::byte*>(page_.load()), sizeof(RecorderPage)}; }
 
  private:
   int take_slot();
