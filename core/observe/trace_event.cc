@@ -13,7 +13,7 @@ void TraceEvent::set_name(std::string_view text) {
     set_name(short_name(text, kNameBytes));
     return;
   }
-  std::memcpy(name_text.data(), text.data(), text.size());
+  text.copy(name_text.data(), text.size());  // may be empty, without an address
   name_length = static_cast<std::uint8_t>(text.size());
 }
 
