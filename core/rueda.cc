@@ -192,4 +192,12 @@ Handle barrier_async(Scope scope) {
       submission_for(scope, Operation::barrier, std::move(name), std::move(nothing)));
 }
 
+void start_timeline(const std::string& path, bool mark_cycles) {
+  default_runtime().start_timeline(path, mark_cycles);
+}
+
+void stop_timeline() { default_runtime().stop_timeline(); }
+
+MetricsSnapshot metrics() { return default_runtime().metrics(); }
+
 }  // namespace rueda

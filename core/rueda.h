@@ -87,6 +87,19 @@ std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<c
 // Done when every rank has called it.
 Handle barrier_async(Scope scope = {});
 
+// Writes what happens on this rank to `path` as a Chrome trace, for Perfetto or chrome://tracing. Called by
+// every rank; rank 0 writes `path`, the others PATH with ".rankN" before the extension. Clocks agree.
+// `mark_cycles` adds a mark for each round of the coordinator. Throws InvalidArgument when the file cannot be
+// written, and when a timeline is being written.
+void start_timeline(const std::string& path, bool mark_cycles = false);
+// The file is complete when this returns. Rank 0 then makes one file, `path`, out of those of all ranks if it
+// can reach them (waiting 1 s at most for ranks that have not stopped); else each rank's stays. Does nothing
+// when no timeline is being written.
+void stop_timeline();
+
+// What this rank has done so far, in numbers; to_prometheus_text() of it is text.
+MetricsSnapshot metrics();
+
 // A one-dimensional view of `values`.
 template <class T>
 TensorView view(std::span<T> values);

@@ -8,6 +8,7 @@
 
 #include "core/base/config.h"
 #include "core/base/error.h"
+#include "core/observe/timeline_merge.h"
 #include "launcher/about.h"
 #include "launcher/agent.h"
 #include "launcher/descriptor.h"
@@ -27,6 +28,11 @@ int launch(const LaunchOptions& options) {
   return Supervisor(options, find_mpiexec()).run();
 }
 
+int merge_timeline(const LaunchOptions& options) {
+  throw_if_error(merge_timelines(options.merged_timeline, options.command));
+  return 0;
+}
+
 int act(const LaunchOptions& options) {
   switch (options.action) {
     case LaunchOptions::Action::launch: return launch(options);
@@ -34,6 +40,7 @@ int act(const LaunchOptions& options) {
     case LaunchOptions::Action::version: fmt::print("{}", version_text()); return 0;
     case LaunchOptions::Action::print_config: fmt::print("{}", config_text()); return 0;
     case LaunchOptions::Action::check_build: fmt::print("{}", build_text()); return 0;
+    case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
   }
   return kFailed;
 }

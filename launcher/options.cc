@@ -31,6 +31,8 @@ po::options_description make_description() {
   add("help,h", "print this text");
   add("print-config", "print every setting, its value and where that comes from");
   add("check-build", "print what this Rueda was built with");
+  add("merge-timeline", po::value<std::string>()->value_name("OUT"),
+      "make one timeline OUT of the FILES that ranks have written; starts nothing");
   return description;
 }
 
@@ -74,6 +76,7 @@ LaunchOptions::Action action_of(const po::variables_map& values) {
   if (values.count("version") != 0) return Action::version;
   if (values.count("print-config") != 0) return Action::print_config;
   if (values.count("check-build") != 0) return Action::check_build;
+  if (values.count("merge-timeline") != 0) return Action::merge_timeline;
   return Action::launch;
 }
 
@@ -104,6 +107,11 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
     options.output_folder = values["output-filename"].as<std::string>();
   if (values.count("num-proc") != 0) options.ranks = number_of_ranks(values["num-proc"].as<std::string>());
   options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end());
+  if (options.action == LaunchOptions::Action::merge_timeline) {
+    options.merged_timeline = values["merge-timeline"].as<std::string>();
+    if (options.command.empty())
+      throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
+  }
   if (options.action != LaunchOptions::Action::launch) return options;
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
@@ -113,6 +121,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
 std::string help_text() {
   std::ostringstream text;
   text << "ruedarun [OPTIONS] -np N PROGRAM ARGS...\n"
+          "ruedarun --merge-timeline OUT FILES...\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
        << make_description()
        << "\nEach rank finds RUEDA_RANK, RUEDA_SIZE, RUEDA_LOCAL_RANK, RUEDA_LOCAL_SIZE, RUEDA_CROSS_RANK "

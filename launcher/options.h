@@ -17,7 +17,7 @@ struct UsageError : std::runtime_error {
 
 // Purpose: what the user asked for. A plain value.
 struct LaunchOptions {
-  enum class Action { launch, help, version, print_config, check_build };
+  enum class Action { launch, help, version, print_config, check_build, merge_timeline };
 
   Action action = Action::launch;
   int ranks = 0;
@@ -25,7 +25,8 @@ struct LaunchOptions {
   std::string output_folder;  // empty: no files
   bool prefix = true;
   bool verbose = false;
-  std::vector<std::string> command;  // PROGRAM ARGS...
+  std::string merged_timeline;       // the file to make
+  std::vector<std::string> command;  // PROGRAM ARGS..., or the timelines to merge
 };
 
 inline constexpr int kMostRanks = 4096;

@@ -35,14 +35,27 @@ Setting number(std::string_view name, std::string_view alias, T Config::*field, 
           [=](const Config& config) { return fmt::format("{}", config.*field); }};
 }
 
+Setting text(std::string_view name, std::string_view alias, std::string Config::*field,
+             std::string_view legal, std::string_view meaning) {
+  return {name,
+          alias,
+          legal,
+          meaning,
+          [=](Config& config, std::string_view value) {
+            config.*field = value;
+            return true;
+          },
+          [=](const Config& config) { return config.*field; }};
+}
+
 Setting flag(std::string_view name, std::string_view alias, bool Config::*field, std::string_view meaning) {
   return {name,
           alias,
           "0 or 1",
           meaning,
-          [=](Config& config, std::string_view text) {
-            config.*field = text == "1";
-            return text == "0" || text == "1";
+          [=](Config& config, std::string_view value) {
+            config.*field = value == "1";
+            return value == "0" || value == "1";
           },
           [=](const Config& config) { return std::string(config.*field ? "1" : "0"); }};
 }
@@ -92,6 +105,13 @@ std::vector<Setting> make_settings() {
                    [](const Config& config) { return config.log_level; }});
   table.push_back(flag("LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", &Config::log_hide_time,
                        "leave the time out of log lines"));
+  table.push_back(text("TIMELINE", "HOROVOD_TIMELINE", &Config::timeline,
+                       "a file, or DYNAMIC or nothing for none",
+                       "trace the job into this file, from init to shutdown; start_timeline works without"));
+  table.push_back(flag("TIMELINE_MARK_CYCLES", "HOROVOD_TIMELINE_MARK_CYCLES", &Config::timeline_mark_cycles,
+                       "mark the rounds of the coordinator in that trace"));
+  table.push_back(text("METRICS_FILE", "", &Config::metrics_file, "a file, or nothing for none",
+                       "keep metrics in Prometheus' text format in this file; %r is the rank"));
   return table;
 }
 

@@ -28,6 +28,9 @@ struct Config {
   bool shm = true;
   std::string log_level = "warning";
   bool log_hide_time = false;
+  std::string timeline;  // a file, DYNAMIC or empty
+  bool timeline_mark_cycles = false;
+  std::string metrics_file;  // empty: none
 };
 
 // One row of the table. `read` sets the field from text and returns false when the text is no legal value.

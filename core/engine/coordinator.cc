@@ -9,6 +9,8 @@
 #include <exception>
 
 #include "core/base/log.h"
+#include "core/control/tree.h"
+#include "core/engine/clock_exchange.h"
 #include "core/engine/ghost.h"
 #include "core/rueda_version.h"
 
@@ -61,7 +63,7 @@ Negotiator::Settings Coordinator::negotiator_settings() {
 }
 
 Welcome Coordinator::start() {
-  shared_.recorder.doing("waiting for the other ranks to start");
+  shared_.observer.doing("waiting for the other ranks to start");
   RollCall roll_call(introduce(parts_), parts_.size);
   // Others wait a little longer than rank 0, so that its words, which name the missing, reach them first.
   const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
@@ -84,8 +86,22 @@ Welcome Coordinator::start() {
   welcome_ = *roll_call.welcome();
   if (!welcome_.status.ok()) return welcome_;
   if (parts_.meet) parts_.meet(welcome_);
-  negotiator_.emplace(tree::by_host(parts_.rank, welcome_.hosts), parts_.size, negotiator_settings());
+  const TreeNode node = tree::by_host(parts_.rank, welcome_.hosts);
+  begin_observation(node, clock_now() + from_seconds(patience));
+  negotiator_.emplace(node, parts_.size, negotiator_settings());
   return welcome_;
+}
+
+void Coordinator::begin_observation(const TreeNode& node, Time expires) {
+  const Rank rank = parts_.rank, size = parts_.size;
+  const std::optional<Rank> parent = rank == 0 ? std::nullopt : std::optional(node.parent);
+  ClockExchange exchange = exchange_clocks(parent, node.children, parts_.transport.get(), shared_, expires);
+  early_ = std::move(exchange.early);
+  welcome_.status = std::move(exchange.status);
+  const JobClock& clock = exchange.clock;
+  shared_.observer.begin(
+      {rank, size, parts_.host, getpid(), clock.offset_ns, clock.origin_ns, clock.epoch_us},
+      parts_.config.fusion_threshold);
 }
 
 void Coordinator::run() {
@@ -101,7 +117,7 @@ void Coordinator::run() {
       if (again) complete_all(negotiator_->failure());
     }
   }
-  shared_.recorder.doing("ended");
+  shared_.observer.doing("ended");
 }
 
 bool Coordinator::finished() const {
@@ -133,7 +149,7 @@ bool Coordinator::accept_submissions(Time now) {
                         fmt::format("{}: rank {} uses a process set that was removed, or is not of this job.",
                                     title(*request), parts_.rank)));
     } else if (pending_.add(std::move(entry))) {
-      shared_.recorder.submitted(request->name, to_string(request->operation));
+      shared_.observer.submitted(*request);
       if (request->operation == Operation::join) joined_.insert(request->process_set);
       negotiator_->submit(request, now);
     } else {
@@ -163,7 +179,7 @@ bool Coordinator::exchange_messages(Time now) {
   if (parts_.transport) {
     // What arrives after the end belongs to the next job of this process.
     while (!negotiator_->ended()) {
-      std::optional<Envelope> envelope = parts_.transport->receive();
+      std::optional<Envelope> envelope = next_message();
       if (!envelope) break;
       negotiator_->receive(envelope->peer, envelope->bytes, now);
       moved = true;
@@ -176,8 +192,18 @@ bool Coordinator::exchange_messages(Time now) {
     moved = true;
   }
   for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
-  for (Plan& plan : negotiator_->take_plans()) plans_.push_back(std::move(plan));
+  for (Plan& plan : negotiator_->take_plans()) {
+    shared_.observer.planned(plan);
+    plans_.push_back(std::move(plan));
+  }
   return moved;
+}
+
+std::optional<Envelope> Coordinator::next_message() {
+  if (early_.empty()) return parts_.transport->receive();
+  Envelope envelope = std::move(early_.front());
+  early_.pop_front();
+  return envelope;
 }
 
 bool Coordinator::start_plans() {
@@ -208,7 +234,6 @@ void Coordinator::start_work(Plan plan) {
   for (const PlanTensor& tensor : running.plan.tensors) {
     if (std::optional<Entry> entry = pending_.start(key_of(*tensor.request))) {
       running.entries.push_back(std::move(*entry));
-      shared_.recorder.started(tensor.name());
     } else if (carried_out) {
       // Rank 0 calls what every rank has reported, or has joined for.
       RUEDA_ASSERT(joined_.contains(running.plan.process_set));
@@ -216,6 +241,7 @@ void Coordinator::start_work(Plan plan) {
     }
   }
   if (carried_out) {
+    shared_.observer.started(running.plan);
     Backend& backend = *parts_.backends.at(running.plan.backend);
     running.work = backend.start(running.plan, running.entries);
     return;
@@ -234,11 +260,12 @@ void Coordinator::decided(const Plan& plan, Entry& entry) {
 bool Coordinator::step_works() {
   bool moved = false;
   for (auto running = running_.begin(); running != running_.end();) {
-    shared_.recorder.doing(running->work->phase());
+    shared_.observer.doing(running->plan, running->work->phase());
     const Work::Step step = running->work->step();
     moved |= step != Work::Step::waiting;
     if (step == Work::Step::done) {
       running->work.reset();
+      shared_.observer.finished(running->plan);
       for (Entry& entry : running->entries) complete(entry, {});
       running = running_.erase(running);
     } else {
@@ -249,7 +276,7 @@ bool Coordinator::step_works() {
 }
 
 void Coordinator::complete(Entry& entry, const Status& status) {
-  shared_.recorder.completed(entry.request().name, status.ok());
+  shared_.observer.completed(entry.request(), status.ok());
   pending_.finish(
       key_of(entry.request()));  // before the Handle: its waiter may submit the name again at once
   entry.handle->complete(status, std::move(entry.submission.owner));
@@ -287,7 +314,7 @@ StallInspector::OwnState Coordinator::own_state(const Key& key) const {
   if (view == nullptr || !view->members->contains(parts_.rank)) return {};
   const bool joined = joined_.contains(key.process_set);
   return {true, pending_.contains(key) || joined,
-          fmt::format("{}: {}", place_of(parts_.rank), shared_.recorder.summary())};
+          fmt::format("{}: {}", place_of(parts_.rank), shared_.observer.recorder().summary())};
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
@@ -301,6 +328,7 @@ void Coordinator::turn_or_rest() {
     last_move_ = begin;
     end_polling(true);
     poll_for_ = patience_.next();
+    shared_.observer.turned();
     if (!expecting) shared_.bell->stay_awake();
   } else if (expecting) {
     polled_ = true;
@@ -308,7 +336,7 @@ void Coordinator::turn_or_rest() {
   } else {
     end_polling(false);
     remind_of_departure(begin);
-    shared_.recorder.doing(!running_.empty() ? running_.front().work->phase()
+    shared_.observer.doing(!running_.empty() ? running_.front().work->phase()
                            : busy()          ? "waiting for other ranks"
                                              : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));

@@ -40,11 +40,13 @@ class Coordinator {
     std::unique_ptr<Work> work;
   };
 
+  void begin_observation(const TreeNode& node, Time expires);
   void turn_or_rest();
   void end_polling(bool helped);
   bool turn();  // one round of everything; whether anything moved
   bool accept_submissions(Time now);
   bool exchange_messages(Time now);
+  std::optional<Envelope> next_message();
   bool start_plans();
   bool step_works();
   bool finished() const;
@@ -67,6 +69,7 @@ class Coordinator {
   RuntimeState& shared_;
   OwnerThread owner_;
   Welcome welcome_;
+  std::deque<Envelope> early_;            // came before the clocks were compared
   std::optional<Negotiator> negotiator_;  // once everybody is known
   PendingTable pending_;
   std::set<ProcessSetId> joined_;

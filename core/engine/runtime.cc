@@ -7,9 +7,12 @@
 #include <chrono>
 #include <cstdio>
 
+#include "core/base/log.h"
 #include "core/engine/coordinator.h"
 #include "core/engine/validate.h"
 #include "core/engine/watchdog.h"
+#include "core/observe/metrics_file.h"
+#include "core/observe/rank_file.h"
 
 namespace rueda {
 namespace {
@@ -32,6 +35,7 @@ Runtime::Runtime(Parts parts) {
   const Rank rank = parts.rank;
   place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
   const double watchdog_time = parts.config.watchdog_time;
+  const std::string metrics_file = parts.config.metrics_file;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
@@ -50,6 +54,10 @@ Runtime::Runtime(Parts parts) {
     throw_if_error(welcome.status);
   }
   topology_ = make_topology(rank, welcome.hosts);
+  if (!metrics_file.empty()) {
+    metrics_file_ = std::make_unique<MetricsFile>(path_of_rank(metrics_file, rank),
+                                                  [this] { return to_prometheus_text(metrics()); });
+  }
 }
 
 Runtime::~Runtime() { shutdown(); }
@@ -57,9 +65,11 @@ Runtime::~Runtime() { shutdown(); }
 // The coordinator thread.
 void Runtime::run(Parts parts, std::promise<Welcome> started) {
   std::unique_ptr<Coordinator> coordinator;
+  const Config config = parts.config;
   try {
     coordinator = std::make_unique<Coordinator>(std::move(parts), shared_);
     const Welcome welcome = coordinator->start();
+    if (welcome.status.ok()) begin_timeline(config);
     started.set_value(welcome);
     if (!welcome.status.ok()) return;
   } catch (...) {
@@ -70,6 +80,13 @@ void Runtime::run(Parts parts, std::promise<Welcome> started) {
   shared_.ended.store(true);
   std::lock_guard lock(mutex_);
   failure_ = coordinator->failure();
+}
+
+// A timeline that cannot be written is no reason to end a job.
+void Runtime::begin_timeline(const Config& config) {
+  if (config.timeline.empty() || config.timeline == "DYNAMIC") return;
+  const Status started = shared_.observer.timeline().start(config.timeline, config.timeline_mark_cycles);
+  if (!started.ok()) log(LogLevel::warning, "RUEDA_TIMELINE: {}", started.message);
 }
 
 Handle Runtime::submit(Submission submission) {
@@ -107,6 +124,9 @@ void Runtime::shutdown() {
     shared_.bell->ring();
     thread_.join();
     watchdog_.reset();
+    metrics_file_.reset();
+    if (Status stopped = shared_.observer.timeline().stop(); !stopped.ok())
+      log(LogLevel::warning, "{}", stopped.message);
   }
   shared_.released.clear();
 }
@@ -116,7 +136,15 @@ Status Runtime::failure() const {
   return failure_;
 }
 
-std::string Runtime::report() const { return fmt::format("{}:\n{}", place_, shared_.recorder.report()); }
+std::string Runtime::report() const {
+  return fmt::format("{}:\n{}", place_, shared_.observer.recorder().report());
+}
+
+void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  throw_if_error(shared_.observer.timeline().start(path, mark_cycles));
+}
+
+void Runtime::stop_timeline() { throw_if_error(shared_.observer.timeline().stop()); }
 
 std::string Runtime::next_name(std::string_view prefix, ProcessSetId process_set) {
   std::lock_guard lock(mutex_);

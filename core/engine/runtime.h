@@ -19,6 +19,7 @@
 
 namespace rueda {
 
+class MetricsFile;
 class Watchdog;
 struct Welcome;
 
@@ -50,6 +51,12 @@ class Runtime {
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
   std::string report() const;
 
+  // What this rank has done so far, in numbers.
+  MetricsSnapshot metrics() const { return shared_.observer.metrics(); }
+  // Writes what happens on this rank to a file, until stop_timeline() or shutdown() (see rueda.h).
+  void start_timeline(const std::string& path, bool mark_cycles = false);
+  void stop_timeline();
+
   // A name for an operation without one: the n-th of its kind on every rank of the set.
   std::string next_name(std::string_view prefix, ProcessSetId process_set);
   // Counts anew: after a join, in which ranks have called different numbers of operations.
@@ -58,6 +65,7 @@ class Runtime {
  private:
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission submission);
+  void begin_timeline(const Config& config);
 
   RuntimeState shared_;
   Topology topology_;
@@ -68,6 +76,7 @@ class Runtime {
   std::map<ProcessSetId, std::uint64_t> joins_;                          // guarded by mutex_
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<MetricsFile> metrics_file_;
   std::thread thread_;
 };
 

@@ -9,7 +9,7 @@
 #include "core/engine/bell.h"
 #include "core/engine/handle_state.h"
 #include "core/engine/submit_queue.h"
-#include "core/observe/recorder.h"
+#include "core/observe/observer.h"
 
 namespace rueda {
 
@@ -18,7 +18,7 @@ namespace rueda {
 struct RuntimeState {
   SubmitQueue queue;
   ReleaseList released;
-  Recorder recorder;
+  Observer observer;
   std::shared_ptr<Bell> bell;
   std::atomic<bool> departing{false};       // set once, by shutdown
   std::atomic<bool> ended{false};           // set once, when the coordinator has nothing more to do

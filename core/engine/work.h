@@ -27,7 +27,8 @@ class Work {
 
   virtual ~Work() = default;
   virtual Step step() = 0;
-  // What it is doing now, for reports: a string that lives for ever.
+  // What the next step does, for reports and timelines: a string that lives for ever. Its first word, such as
+  // packing, reducing or unpacking, names the phase.
   virtual std::string_view phase() const = 0;
 };
 

@@ -1,75 +1,157 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/observe/recorder.h"
 
-#include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <vector>
+#include <cstring>
+#include <numeric>
+
+#include "core/base/error.h"
 
 namespace rueda {
+namespace {
 
-void Recorder::submitted(const std::string& name, std::string_view operation) {
-  std::lock_guard lock(mutex_);
-  in_flight_[name] = {operation, submitted_++, false, Clock::now()};
+using Page = RecorderPage;
+
+// Stores `text` from word `first` on, as much as `most` bytes allow; gives the length.
+template <class Store>
+std::uint64_t put_text(const Store& store, std::size_t first, std::string_view text, std::size_t most) {
+  const std::size_t length = std::min(text.size(), most);
+  for (std::size_t at = 0; at < length; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, std::min<std::size_t>(8, length - at));
+    store(first + at / 8, word);
+  }
+  return length;
 }
 
-void Recorder::started(const std::string& name) {
-  std::lock_guard lock(mutex_);
-  if (auto found = in_flight_.find(name); found != in_flight_.end()) found->second.started = true;
+}  // namespace
+
+Recorder::Recorder() : own_(std::make_shared<RecorderPage>()), page_(own_.get()) {
+  std::iota(free_.begin(), free_.end(), std::uint16_t{0});
+  own_->process_id = static_cast<std::uint64_t>(getpid());
+  doing("starting");
 }
 
-void Recorder::completed(const std::string& name, bool ok) {
-  std::lock_guard lock(mutex_);
-  auto found = in_flight_.find(name);
-  if (found == in_flight_.end()) return;
-  last_[completed_++ % kRemembered] = {name, found->second.operation, ok, Clock::now()};
-  in_flight_.erase(found);
+void Recorder::use_page(std::shared_ptr<RecorderPage> page) {
+  RUEDA_ASSERT(submitted_ == 0 && given_ == nullptr);
+  // Word by word, and what says that it is a page last: a peer may be looking already.
+  constexpr std::size_t kWords = sizeof(RecorderPage) / sizeof(std::uint64_t);
+  const auto* from = reinterpret_cast<const std::uint64_t*>(own_.get());
+  auto* to = reinterpret_cast<std::uint64_t*>(page.get());
+  static_assert(offsetof(RecorderPage, magic) == 0);
+  for (std::size_t i = kWords; i-- > 0;) store_word(to[i], load_word(from[i]));
+  given_ = std::move(page);
+  page_.store(given_.get());
+}
+
+void Recorder::identify(Rank rank) { store_word(page_.load()->rank, static_cast<std::uint64_t>(rank)); }
+
+int Recorder::take_slot() {
+  if (free_count_ == 0) return -1;
+  const int slot = free_[first_free_];
+  first_free_ = (first_free_ + 1) % free_.size();
+  --free_count_;
+  return slot;
+}
+
+Flight& Recorder::submitted(const std::string& name, std::string_view operation, std::uint64_t bytes) {
+  auto [place, fresh] = flights_.try_emplace(name);
+  Flight& flight = place->second;
+  const int slot = fresh ? take_slot() : flight.slot;
+  flight = {submitted_++, bytes, monotonic_ns(), 0, 0, slot};
+  if (slot >= 0) {
+    name_slot(name, operation, flight);
+  } else if (fresh) {
+    count_unrecorded(1);
+  }
+  store_word(page_.load(std::memory_order_relaxed)->submitted_count, submitted_);
+  return flight;
+}
+
+Flight* Recorder::find(const std::string& name) {
+  auto found = flights_.find(name);
+  return found == flights_.end() ? nullptr : &found->second;
+}
+
+Flight* Recorder::started(const std::string& name, std::int64_t now_ns) {
+  Flight* flight = find(name);
+  if (flight == nullptr) return nullptr;
+  flight->started_ns = now_ns;
+  set_state(flight->slot, RecordedState::started, Page::started, flight->started_ns);
+  return flight;
+}
+
+std::optional<Flight> Recorder::completed(const std::string& name, bool ok) {
+  auto found = flights_.find(name);
+  if (found == flights_.end()) return std::nullopt;
+  const Flight flight = found->second;
+  flights_.erase(found);
+  if (flight.slot >= 0) {
+    set_state(flight.slot, ok ? RecordedState::completed : RecordedState::failed, Page::ended,
+              monotonic_ns());
+    free_[(first_free_ + free_count_) % free_.size()] = static_cast<std::uint16_t>(flight.slot);
+    ++free_count_;
+  } else {
+    count_unrecorded(-1);
+  }
+  return flight;
+}
+
+void Recorder::name_slot(const std::string& name, std::string_view operation, const Flight& flight) {
+  const std::string shortened = name.size() > Page::kNameBytes ? short_name(name, Page::kNameBytes) : "";
+  page_.load(std::memory_order_relaxed)->slots[static_cast<std::size_t>(flight.slot)].write([&](auto store) {
+    store(Page::ticket, flight.ticket);
+    store(Page::submitted, static_cast<std::uint64_t>(flight.submitted_ns));
+    store(Page::started, 0);
+    store(Page::ended, 0);
+    store(Page::bytes, flight.bytes);
+    const std::uint64_t operation_length = put_text(store, Page::operation, operation, Page::kOperationBytes);
+    const std::uint64_t name_length =
+        put_text(store, Page::name, shortened.empty() ? name : shortened, Page::kNameBytes);
+    store(Page::kind,
+          static_cast<std::uint64_t>(RecordedState::submitted) | operation_length << 8 | name_length << 16);
+  });
+}
+
+void Recorder::set_state(int slot, RecordedState state, RecorderPage::Word time, std::int64_t now) {
+  if (slot < 0) return;
+  Page::Slot& block = page_.load(std::memory_order_relaxed)->slots[static_cast<std::size_t>(slot)];
+  const std::uint64_t kind =
+      (load_word(block.words[Page::kind]) & ~std::uint64_t{0xff}) | static_cast<std::uint64_t>(state);
+  block.write([&](auto store) {
+    store(Page::kind, kind);
+    store(time, static_cast<std::uint64_t>(now));
+  });
+}
+
+void Recorder::count_unrecorded(int change) {
+  std::uint64_t& count = page_.load(std::memory_order_relaxed)->unrecorded;
+  store_word(count, load_word(count) + static_cast<std::uint64_t>(static_cast<std::int64_t>(change)));
 }
 
 void Recorder::doing(std::string_view activity) {
-  activity_.store(activity.data(), std::memory_order_relaxed);
+  if (activity.data() == activity_.data() && activity.size() == activity_.size()) return;
+  activity_ = activity;
+  page_.load(std::memory_order_relaxed)->activity.write([&](auto store) {
+    for (std::size_t at = 0; at < Page::kActivityBytes; at += 8) {
+      std::uint64_t word = 0;
+      if (at < activity.size()) {
+        std::memcpy(&word, activity.data() + at, std::min<std::size_t>(8, activity.size() - at));
+      }
+      store(at / 8, word);
+    }
+  });
 }
 
 std::string Recorder::summary() const {
-  const Clock::time_point now = Clock::now();
-  auto seconds = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
-  std::lock_guard lock(mutex_);
-  std::string text = "has completed nothing yet";
-  if (completed_ > 0) {
-    const Completed& last = last_[(completed_ - 1) % kRemembered];
-    text = fmt::format("last completed {} '{}' {:.1f} s ago", last.operation, last.name, seconds(last.at));
-  }
-  if (in_flight_.empty()) return text + "; has nothing in flight, the program is elsewhere";
-  const auto& [name, state] =
-      *std::ranges::min_element(in_flight_, {}, [](const auto& item) { return item.second.order; });
-  return text + fmt::format("; is in {} '{}' for {:.1f} s, {}", state.operation, name, seconds(state.since),
-                            state.started ? activity_.load(std::memory_order_relaxed)
-                                          : "which not every rank has submitted");
+  const std::optional<Recording> recording = read_recording(page());
+  return recording ? summarize(*recording, monotonic_ns()) : "has no record";
 }
 
 std::string Recorder::report() const {
-  constexpr std::size_t kShown = 8;
-  const Clock::time_point now = Clock::now();
-  auto seconds = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
-  std::lock_guard lock(mutex_);
-  std::string text = fmt::format("  the coordinator is {}\n", activity_.load(std::memory_order_relaxed));
-  using Item = std::pair<const std::string, InFlight>;
-  std::vector<const Item*> oldest;
-  for (const auto& item : in_flight_) oldest.push_back(&item);
-  std::ranges::sort(oldest, {}, [](const Item* item) { return item->second.order; });
-  if (oldest.empty()) text += "  nothing is in flight\n";
-  for (std::size_t i = 0; i < std::min(kShown, oldest.size()); ++i) {
-    const auto& [name, state] = *oldest[i];
-    text += fmt::format("  in flight for {:.1f} s: {} '{}', {}\n", seconds(state.since), state.operation,
-                        name, state.started ? "moving data" : "not yet submitted by every rank");
-  }
-  if (oldest.size() > kShown) text += fmt::format("  and {} more in flight\n", oldest.size() - kShown);
-  if (completed_ == 0) text += "  nothing has completed\n";
-  for (std::uint64_t i = completed_ - std::min<std::uint64_t>(completed_, 3); i < completed_; ++i) {
-    const Completed& last = last_[i % kRemembered];
-    text += fmt::format("  {:.1f} s ago {}: {} '{}'\n", seconds(last.at), last.ok ? "completed" : "failed",
-                        last.operation, last.name);
-  }
+  std::string text;
+  for (const std::string& line : read_recorder_page(page())) text += line + "\n";
   return text;
 }
 

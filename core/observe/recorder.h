@@ -1,56 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank is doing and what it did last, readable by any thread at any time.
+// What a rank is doing and what it did last, readable by any thread at any time, and by other processes.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <map>
-#include <mutex>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+
+#include "core/observe/recorder_page.h"
 
 namespace rueda {
 
-// Purpose: answers "what was each rank doing?" when something is stuck. The coordinator writes; the watchdog
-// and tests read. Operations are guarded by the mutex, which nobody holds while calling anything else; the
-// activity is one atomic pointer to a string that lives for ever. Lives in the Runtime.
+// An operation that this rank has in flight. A plain value.
+struct Flight {
+  std::uint64_t ticket = 0;  // how many were submitted before it
+  std::uint64_t bytes = 0;
+  std::int64_t submitted_ns = 0;
+  std::int64_t planned_ns = 0;  // when its Plan arrived, 0: not yet
+  std::int64_t started_ns = 0;
+  int slot = -1;  // of the page; -1: none was free
+};
+
+// Purpose: answers "what was each rank doing?" when something is stuck or dead. The coordinator thread alone
+// writes; report() may be called by any thread. All that others see lies in the page, word by word atomic,
+// without a lock. A slot is reused when its operation has ended, the one that ended first first: operations
+// in flight stay visible however long they hang. Lives in the Runtime.
 class Recorder {
  public:
-  void submitted(const std::string& name, std::string_view operation);
-  void started(const std::string& name);
-  void completed(const std::string& name, bool ok);
+  Recorder();
+
+  // From now on the page is `page`, which may lie in shared memory; all so far is carried over. Called before
+  // the first operation, or not at all: then the page is memory of the Recorder.
+  void use_page(std::shared_ptr<RecorderPage> page);
+  void identify(Rank rank);
+
+  // The reference is good until `completed`.
+  Flight& submitted(const std::string& name, std::string_view operation, std::uint64_t bytes = 0);
+  // Nothing when no operation of that name is in flight.
+  Flight* find(const std::string& name);
+  Flight* started(const std::string& name, std::int64_t now_ns = monotonic_ns());
+  std::optional<Flight> completed(const std::string& name, bool ok);
   void doing(std::string_view activity);  // a string that lives for ever
 
   // One line: what was completed last, and what is going on.
   std::string summary() const;
-  // Several lines, each indented: the activity, operations in flight (oldest first), the last completed ones.
+  // Several lines, each indented: the activity, operations in flight (oldest first), the last ended ones.
   std::string report() const;
+  // For read_recording(); good as long as the Recorder.
+  ConstBytes page() const { return {reinterpret_cast<const std::byte*>(page_.load()), sizeof(RecorderPage)}; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kRemembered = 16;
+  int take_slot();
+  void name_slot(const std::string& name, std::string_view operation, const Flight& flight);
+  void set_state(int slot, RecordedState state, RecorderPage::Word time, std::int64_t now);
+  void count_unrecorded(int change);
 
-  struct InFlight {
-    std::string_view operation;
-    std::uint64_t order = 0;
-    bool started = false;
-    Clock::time_point since;
-  };
-  struct Completed {
-    std::string name;
-    std::string_view operation;
-    bool ok = true;
-    Clock::time_point at;
-  };
-
-  mutable std::mutex mutex_;
-  std::map<std::string, InFlight> in_flight_;
-  std::array<Completed, kRemembered> last_;
+  std::unordered_map<std::string, Flight> flights_;
+  std::array<std::uint16_t, RecorderPage::kSlots> free_;  // a ring; the slot that ended first comes first
+  std::size_t first_free_ = 0;
+  std::size_t free_count_ = RecorderPage::kSlots;
   std::uint64_t submitted_ = 0;
-  std::uint64_t completed_ = 0;
-  std::atomic<const char*> activity_{"starting"};
+  std::string_view activity_;
+  std::shared_ptr<RecorderPage> own_;  // stays when another is used: a report may be reading it
+  std::shared_ptr<RecorderPage> given_;
+  std::atomic<RecorderPage*> page_;
 };
 
 }  // namespace rueda

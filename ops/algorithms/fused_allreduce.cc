@@ -27,6 +27,7 @@ class FusedAllreduce final : public Work {
       const Step step = ring_->step();
       if (step != Step::done) return step;
       reduced_ = true;
+      return Step::again;  // so that unpacking is seen as a phase
     }
     unpack_some();
     return unpacked_ < entries_.size() ? Step::again : Step::done;
@@ -35,7 +36,7 @@ class FusedAllreduce final : public Work {
   std::string_view phase() const override {
     if (packed_ < entries_.size()) return "packing tensors";
     if (reduced_) return "unpacking tensors";
-    return ring_ ? ring_->phase() : "starting a ring";
+    return ring_ ? ring_->phase() : "reducing around the ring";
   }
 
  private:

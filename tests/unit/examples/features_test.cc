@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/unit/examples/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace rueda::examples {
 namespace {

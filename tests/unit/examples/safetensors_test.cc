@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "examples/common/safetensors_header.h"
-#include "tests/unit/examples/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace rueda::examples {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/examples/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace rueda::examples {
 namespace {

@@ -51,7 +51,16 @@ TEST(Options, TheOthers) {
   EXPECT_EQ(parse_launch_options(Words{"--check-build"}).action, LaunchOptions::Action::check_build);
 }
 
+TEST(Options, TimelinesToMerge) {
+  const LaunchOptions options =
+      parse_launch_options(Words{"--merge-timeline", "out.json", "a.json", "b.json"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::merge_timeline);
+  EXPECT_EQ(options.merged_timeline, "out.json");
+  EXPECT_THAT(options.command, ElementsAre("a.json", "b.json"));
+}
+
 TEST(Options, ErrorsNameTheWordAndTheRemedy) {
+  EXPECT_THAT(error_of({"--merge-timeline", "out.json"}), HasSubstr("--merge-timeline OUT FILES..."));
   EXPECT_THAT(error_of({"-np"}), HasSubstr("-np needs a value"));
   for (const char* number : {"0", "-1", "4097", "two", "2x", ""})
     EXPECT_THAT(error_of({"-np", number, "p"}), AllOf(HasSubstr(number), HasSubstr("from 1 to 4096")))

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace rueda::examples {
+namespace rueda {
 
 // A new folder under the system's temporary one, removed with all it holds by the destructor.
 class ScratchFolder {
@@ -53,4 +53,4 @@ std::string error_message(Action&& action) {
   return {};
 }
 
-}  // namespace rueda::examples
+}  // namespace rueda

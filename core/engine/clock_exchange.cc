@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/clock_exchange.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+constexpr auto kPollFor = std::chrono::milliseconds(10);
+
+// Processes with equal words read one monotonic clock: one kernel, one time namespace.
+std::string clock_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code error;
+  const std::filesystem::path space = std::filesystem::read_symlink("/proc/self/ns/time", error);
+  return boot.empty() ? boot : fmt::format("{} {}", boot, space.string());
+}
+
+JobClock clock_that_begins_now() {
+  using std::chrono::duration_cast, std::chrono::microseconds, std::chrono::system_clock;
+  return {0, monotonic_ns(), duration_cast<microseconds>(system_clock::now().time_since_epoch()).count()};
+}
+
+Status not_heard(const ClockAlignment& alignment) {
+  const Rank whom = alignment.aligned() ? alignment.unfinished_children().front() : *alignment.parent();
+  return Status::peer_lost(
+      fmt::format("init: rank {} came, but did not answer when clocks were compared. Look at what it does; "
+                  "RUEDA_START_TIMEOUT allows more time.",
+                  whom));
+}
+
+}  // namespace
+
+ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> children, Transport* transport,
+                              RuntimeState& shared, Time expires) {
+  shared.observer.doing("comparing clocks");
+  ClockAlignment alignment(parent, std::move(children), clock_identity(), clock_that_begins_now());
+  ClockExchange result;
+  Time heard = std::chrono::steady_clock::now();
+  alignment.begin(monotonic_ns());
+  while (transport != nullptr) {
+    shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    for (Envelope& envelope : alignment.take_outgoing())
+      transport->send(envelope.peer, std::move(envelope.bytes));
+    if (alignment.finished()) break;
+    if (std::optional<Envelope> envelope = transport->receive()) {
+      if (!alignment.receive(envelope->peer, envelope->bytes, monotonic_ns()))
+        result.early.push_back(std::move(*envelope));
+      heard = std::chrono::steady_clock::now();
+    } else if (const std::vector<Rank> lost = transport->lost(); !lost.empty()) {
+      result.status = Status::peer_lost(
+          fmt::format("init: rank {} is lost: its process ended at the start of the job.", lost.front()));
+      break;
+    } else if (std::chrono::steady_clock::now() > expires) {
+      result.status = not_heard(alignment);
+      break;
+    } else if (std::chrono::steady_clock::now() - heard < kPollFor) {
+      sched_yield();  // a sleep would be measured as distance
+    } else {
+      shared.bell->sleep(shared.bell->listen(), std::chrono::microseconds(200));
+    }
+  }
+  result.clock = alignment.clock();
+  return result;
+}
+
+}  // namespace rueda

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/observe/metrics.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace rueda {
+
+void Metrics::begin(Rank rank, Rank size, std::string host, std::int64_t fusion_threshold_bytes) {
+  rank_ = rank;
+  size_ = size;
+  host_ = std::move(host);
+  fusion_threshold(fusion_threshold_bytes);
+  if (rank == 0) waited_ = std::make_unique<Waited[]>(static_cast<std::size_t>(size));
+}
+
+void Metrics::waited_for(Rank rank, double seconds) {
+  RUEDA_ASSERT(waited_ != nullptr && rank >= 0 && rank < size_);
+  waited_[static_cast<std::size_t>(rank)].times.add();
+  waited_[static_cast<std::size_t>(rank)].nanoseconds.add(
+      static_cast<std::uint64_t>(std::clamp(seconds, 0.0, 1e9) * 1e9));
+}
+
+void Metrics::completed(Operation operation, std::uint64_t bytes, bool ok) {
+  ByOperation& counts = operations_[static_cast<std::size_t>(operation)];
+  (ok ? counts.completed : counts.failed).add();
+  if (ok) counts.bytes.add(bytes);
+}
+
+void Metrics::plan_started(std::size_t tensors, std::int64_t buffer_bytes) {
+  plans_.add();
+  works_in_flight_.add();
+  most_works_in_flight_.set(std::max(most_works_in_flight_.get(), works_in_flight_.get()));
+  if (tensors < 2) return;
+  fused_plans_.add();
+  fused_tensors_.add(tensors);
+  fused_bytes_.add(static_cast<std::uint64_t>(buffer_bytes));
+}
+
+void Metrics::Durations::add(std::int64_t nanoseconds) {
+  nanoseconds = std::max<std::int64_t>(nanoseconds, 0);
+  const double seconds = static_cast<double>(nanoseconds) * 1e-9;
+  const auto bound = std::ranges::lower_bound(Histogram::kBounds, seconds);
+  counts_[static_cast<std::size_t>(bound - Histogram::kBounds.begin())].add();
+  sum_.add(static_cast<std::uint64_t>(nanoseconds));
+}
+
+Histogram Metrics::Durations::snapshot() const {
+  Histogram histogram;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    histogram.counts[i] = counts_[i].get();
+    histogram.count += histogram.counts[i];
+  }
+  histogram.sum = static_cast<double>(sum_.get()) * 1e-9;
+  return histogram;
+}
+
+MetricsSnapshot Metrics::snapshot() const {
+  MetricsSnapshot result;
+  result.rank = rank_;
+  result.size = size_;
+  result.host = host_;
+  for (int i = 0; i < kOperationCount; ++i) {
+    const ByOperation& counts = operations_[static_cast<std::size_t>(i)];
+    result.operations.push_back(
+        {static_cast<Operation>(i), counts.completed.get(), counts.failed.get(), counts.bytes.get()});
+  }
+  result.negotiation = negotiation.snapshot();
+  result.waiting = waiting.snapshot();
+  result.data = data.snapshot();
+  result.plans = plans_.get();
+  result.fused_plans = fused_plans_.get();
+  result.fused_tensors = fused_tensors_.get();
+  result.fused_bytes = fused_bytes_.get();
+  result.fusion_threshold = fusion_threshold_.get();
+  result.works_in_flight = works_in_flight_.get();
+  result.most_works_in_flight = most_works_in_flight_.get();
+  result.cache_hits = cache_hits.get();
+  result.cache_misses = cache_misses.get();
+  for (Rank rank = 0; waited_ && rank < size_; ++rank) {
+    const Waited& waited = waited_[static_cast<std::size_t>(rank)];
+    const std::uint64_t times = waited.times.get();
+    if (times != 0)
+      result.waited_for.push_back({rank, times, static_cast<double>(waited.nanoseconds.get()) * 1e-9});
+  }
+  std::ranges::stable_sort(result.waited_for, std::greater{}, &MetricsSnapshot::WaitedFor::seconds);
+  return result;
+}
+
+}  // namespace rueda

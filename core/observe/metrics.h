@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank has done so far, in numbers, and who kept it waiting.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace rueda {
+
+// Purpose: a number that one thread counts up and any thread reads. Guarded by being atomic; with one writer
+// no locked instruction is needed.
+class Counter {
+ public:
+  void add(std::uint64_t amount = 1) { set(get() + amount); }
+  void set(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// How many durations there were below each bound, and their sum. A plain value.
+struct Histogram {
+  // Seconds; the last of `counts` is for all that is longer.
+  static constexpr std::array<double, 19> kBounds{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2,
+                                                  2e-2, 5e-2, 0.1,  0.2,  0.5,  1.0,  2.0,  5.0,  10.0};
+
+  std::array<std::uint64_t, kBounds.size() + 1> counts{};
+  std::uint64_t count = 0;
+  double sum = 0;  // seconds
+};
+
+// What metrics() gives: a plain value, consistent only as far as numbers counted one after another are.
+struct MetricsSnapshot {
+  struct OperationCounts {
+    Operation operation = Operation::allreduce;
+    std::uint64_t completed = 0;
+    std::uint64_t failed = 0;
+    std::uint64_t bytes = 0;  // of the tensors of completed operations, as this rank submitted them
+  };
+  struct WaitedFor {
+    Rank rank = 0;
+    std::uint64_t times = 0;  // how often this rank was the last to submit
+    double seconds = 0;       // from the second to last rank's submission to its
+  };
+
+  Rank rank = 0;
+  Rank size = 1;
+  std::string host;
+  std::vector<OperationCounts> operations;  // one for each Operation
+  Histogram negotiation;                    // from submission to the arrival of the Plan, by tensor
+  Histogram waiting;                        // from there to the start of the Work, by Plan
+  Histogram data;                           // from there to its end, by Plan
+  std::uint64_t plans = 0;
+  std::uint64_t fused_plans = 0;    // those of more than one tensor
+  std::uint64_t fused_tensors = 0;  // in them
+  std::uint64_t fused_bytes = 0;
+  std::uint64_t fusion_threshold = 0;  // bytes: fused_bytes / (fused_plans x this) is how full buffers were
+  std::uint64_t works_in_flight = 0;   // now
+  std::uint64_t most_works_in_flight = 0;
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::uint64_t timeline_events_lost = 0;
+  std::vector<WaitedFor> waited_for;  // known to rank 0 only; the slowest first
+};
+
+// In the text format of Prometheus, version 0.0.4.
+std::string to_prometheus_text(const MetricsSnapshot& metrics);
+
+// Purpose: the counters behind MetricsSnapshot. The coordinator thread counts, any thread takes snapshots.
+// Lives in the Runtime.
+class Metrics {
+ public:
+  // Once, before anybody else looks.
+  void begin(Rank rank, Rank size, std::string host, std::int64_t fusion_threshold);
+
+  // By rank 0: `rank` was the last to submit an operation, `seconds` after the one before it.
+  void waited_for(Rank rank, double seconds);
+  void completed(Operation operation, std::uint64_t bytes, bool ok);
+  void fusion_threshold(std::int64_t bytes) { fusion_threshold_.set(static_cast<std::uint64_t>(bytes)); }
+  void plan_started(std::size_t tensors, std::int64_t buffer_bytes);
+  void plan_ended() { works_in_flight_.set(works_in_flight_.get() - 1); }
+
+  // Durations in nanoseconds.
+  class Durations {
+   public:
+    void add(std::int64_t nanoseconds);
+    Histogram snapshot() const;
+
+   private:
+    std::array<Counter, Histogram::kBounds.size() + 1> counts_;
+    Counter sum_;  // nanoseconds
+  };
+  Durations negotiation;
+  Durations waiting;
+  Durations data;
+  Counter cache_hits;
+  Counter cache_misses;
+
+  MetricsSnapshot snapshot() const;
+
+ private:
+  struct ByOperation {
+    Counter completed, failed, bytes;
+  };
+  struct Waited {
+    Counter times, nanoseconds;
+  };
+
+  Rank rank_ = 0;  // these three are written by begin() alone
+  Rank size_ = 1;
+  std::string host_;
+  std::unique_ptr<Waited[]> waited_;  // by rank, at rank 0
+  std::array<ByOperation, kOperationCount> operations_;
+  Counter plans_, fused_plans_, fused_tensors_, fused_bytes_, fusion_threshold_;
+  Counter works_in_flight_, most_works_in_flight_;
+};
+
+}  // namespace rueda

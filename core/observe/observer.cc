@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/observe/observer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rueda {
+namespace {
+
+// Two sets may use one name.
+std::string shown_name(const Request& request) {
+  return request.process_set == kWorld
+             ? request.name
+             : fmt::format("{} (process set {})", request.name, request.process_set);
+}
+
+}  // namespace
+
+void Observer::begin(const TracePlace& place, std::int64_t fusion_threshold) {
+  recorder_.identify(place.rank);
+  metrics_.begin(place.rank, place.size, place.host, fusion_threshold);
+  timeline_.set_place(place);
+}
+
+void Observer::submitted(const Request& request) {
+  const auto bytes = static_cast<std::uint64_t>(element_count(request.shape)) * size_of(request.dtype);
+  const Flight& flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
+  if (!timeline_.tracing()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::submitted;
+  event.operation = request.operation;
+  event.time_ns = flight.submitted_ns;
+  event.ticket = flight.ticket;
+  event.bytes = bytes;
+  event.set_name(shown_name(request));
+  timeline_.push(event);
+}
+
+void Observer::planned(const Plan& plan) {
+  const std::int64_t now = monotonic_ns();
+  const bool tracing = timeline_.tracing();
+  for (const PlanTensor& tensor : plan.tensors) {
+    Flight* flight = recorder_.find(shown_name(*tensor.request));
+    if (flight == nullptr) continue;
+    flight->planned_ns = now;
+    metrics_.negotiation.add(now - flight->submitted_ns);
+    if (!tracing) continue;
+    TraceEvent event;
+    event.kind = TraceEvent::Kind::planned;
+    event.time_ns = now;
+    event.ticket = flight->ticket;
+    event.plan = plan.number;
+    timeline_.push(event);
+  }
+  if (plan.status.ok()) runs_.push_back({plan.number, now});
+}
+
+std::deque<Observer::Run>::iterator Observer::find(const Plan& plan) {
+  return std::ranges::find(runs_, plan.number, &Run::number);
+}
+
+void Observer::started(const Plan& plan) {
+  const std::int64_t now = monotonic_ns();
+  for (const PlanTensor& tensor : plan.tensors) recorder_.started(shown_name(*tensor.request), now);
+  metrics_.plan_started(plan.tensors.size(), plan.buffer_bytes);
+  // Plans start in order: an earlier one that has not started here does not concern this rank.
+  auto run = runs_.begin();
+  while (run != runs_.end() && run->number < plan.number)
+    run = run->started_ns == 0 ? runs_.erase(run) : run + 1;
+  if (run == runs_.end() || run->number != plan.number) return;
+  run->started_ns = now;
+  metrics_.waiting.add(now - run->planned_ns);
+}
+
+void Observer::doing(const Plan& plan, std::string_view phase) {
+  recorder_.doing(phase);
+  if (!timeline_.tracing()) return;
+  const auto run = find(plan);
+  if (run == runs_.end() || run->phase == phase) return;
+  run->phase = phase;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::phase;
+  event.time_ns = monotonic_ns();
+  event.plan = plan.number;
+  event.phase = phase;
+  timeline_.push(event);
+}
+
+void Observer::finished(const Plan& plan) {
+  metrics_.plan_ended();
+  const auto run = find(plan);
+  if (run == runs_.end()) return;
+  metrics_.data.add(monotonic_ns() - run->started_ns);
+  runs_.erase(run);
+}
+
+void Observer::completed(const Request& request, bool ok) {
+  const std::optional<Flight> flight = recorder_.completed(shown_name(request), ok);
+  metrics_.completed(request.operation, flight ? flight->bytes : 0, ok);
+  if (!flight || !timeline_.tracing()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::ended;
+  event.time_ns = monotonic_ns();
+  event.ticket = flight->ticket;
+  event.ok = ok;
+  timeline_.push(event);
+}
+
+void Observer::turned() {
+  if (!timeline_.tracing() || !timeline_.marks_cycles()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::cycle;
+  event.time_ns = monotonic_ns();
+  timeline_.push(event);
+}
+
+MetricsSnapshot Observer::metrics() const {
+  MetricsSnapshot snapshot = metrics_.snapshot();
+  snapshot.timeline_events_lost = timeline_.lost();
+  return snapshot;
+}
+
+}  // namespace rueda

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where the coordinator says what happens; recorder, metrics and timeline hear it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string_view>
+
+#include "core/control/plan.h"
+#include "core/control/request.h"
+#include "core/observe/metrics.h"
+#include "core/observe/recorder.h"
+#include "core/observe/timeline.h"
+
+namespace rueda {
+
+// Purpose: everything that can be observed of one rank. The coordinator thread calls what is named after an
+// event, in this order for one tensor: submitted, planned, started, doing (each step), finished, completed;
+// any thread may ask recorder(), metrics() and timeline() for what they tell. Lives in the Runtime.
+class Observer {
+ public:
+  // Before anything else, and before other threads ask.
+  void begin(const TracePlace& place, std::int64_t fusion_threshold);
+
+  void submitted(const Request& request);
+  void planned(const Plan& plan);  // it has arrived
+  void started(const Plan& plan);  // it has a Work
+  void doing(const Plan& plan, std::string_view phase);
+  void finished(const Plan& plan);  // its Work is done
+  void completed(const Request& request, bool ok);
+  void turned();  // a round of the coordinator that moved something
+  void doing(std::string_view activity) { recorder_.doing(activity); }
+
+  Recorder& recorder() { return recorder_; }
+  const Recorder& recorder() const { return recorder_; }
+  Timeline& timeline() { return timeline_; }
+  Metrics& counters() { return metrics_; }
+  MetricsSnapshot metrics() const;
+
+ private:
+  // A Plan between its arrival and the end of its Work.
+  struct Run {
+    std::uint64_t number = 0;
+    std::int64_t planned_ns = 0;
+    std::int64_t started_ns = 0;  // 0: not yet
+    std::string_view phase;       // the last one told to the timeline
+  };
+  std::deque<Run>::iterator find(const Plan& plan);
+
+  Recorder recorder_;
+  Metrics metrics_;
+  Timeline timeline_;
+  std::deque<Run> runs_;  // in the order of their numbers
+};
+
+}  // namespace rueda

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of which every rank writes one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/base/types.h"
+
+namespace rueda {
+
+// The rank's own file: `%r` in `path` is its number. Without `%r`, rank 0 has `path` itself, and the others
+// ".rankN" before the extension: "trace.json", "trace.rank1.json".
+std::string path_of_rank(std::string_view path, Rank rank);
+bool names_rank(std::string_view path);
+
+// Replaces the file by `text`, in one move: a reader sees the old or the new text.
+Status replace_file(const std::string& path, std::string_view text);
+
+}  // namespace rueda

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/observe/recorder_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kShownInFlight = 8;
+constexpr std::size_t kShownEnded = 3;
+
+// Text out of words; what is no printable character becomes '?'. Bytes from 0x80 on may be UTF-8 and stay.
+std::string text_of(const std::uint64_t* words, std::size_t length) {
+  std::string text(length, '\0');
+  std::memcpy(text.data(), words, length);
+  for (char& letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte < 0x20 || byte == 0x7f) letter = '?';
+  }
+  return text;
+}
+
+RecordedOperation operation_of(const std::array<std::uint64_t, RecorderPage::word_count>& words) {
+  using Page = RecorderPage;
+  const std::uint64_t kind = words[Page::kind];
+  RecordedOperation operation;
+  operation.ticket = words[Page::ticket];
+  operation.state = static_cast<RecordedState>(std::min<std::uint64_t>(kind & 0xff, kRecordedStateCount - 1));
+  operation.operation =
+      text_of(&words[Page::operation], std::min<std::size_t>((kind >> 8) & 0xff, Page::kOperationBytes));
+  operation.name = text_of(&words[Page::name], std::min<std::size_t>((kind >> 16) & 0xff, Page::kNameBytes));
+  operation.bytes = words[Page::bytes];
+  operation.submitted_ns = static_cast<std::int64_t>(words[Page::submitted]);
+  operation.started_ns = static_cast<std::int64_t>(words[Page::started]);
+  operation.ended_ns = static_cast<std::int64_t>(words[Page::ended]);
+  return operation;
+}
+
+bool in_flight(const RecordedOperation& operation) {
+  return operation.state == RecordedState::submitted || operation.state == RecordedState::started;
+}
+
+}  // namespace
+
+std::optional<Recording> read_recording(ConstBytes bytes) {
+  if (bytes.size() < sizeof(RecorderPage) ||
+      reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(RecorderPage) != 0)
+    return std::nullopt;
+  const auto& page = *reinterpret_cast<const RecorderPage*>(bytes.data());
+  if (load_word(page.magic) != RecorderPage::kMagic || load_word(page.version) != RecorderPage::kVersion)
+    return std::nullopt;
+  Recording recording;
+  recording.rank = static_cast<Rank>(load_word(page.rank));
+  recording.process_id = static_cast<std::int64_t>(load_word(page.process_id));
+  recording.unrecorded = load_word(page.unrecorded);
+  if (auto activity = page.activity.read()) {
+    const auto* text = reinterpret_cast<const char*>(activity->data());
+    recording.activity = text_of(activity->data(), strnlen(text, RecorderPage::kActivityBytes));
+  }
+  for (const RecorderPage::Slot& slot : page.slots) {
+    if (auto words = slot.read()) {
+      RecordedOperation operation = operation_of(*words);
+      (in_flight(operation) ? recording.in_flight : recording.ended).push_back(std::move(operation));
+    }
+  }
+  std::ranges::sort(recording.in_flight, {}, &RecordedOperation::ticket);
+  std::ranges::sort(recording.ended, {}, &RecordedOperation::ended_ns);
+  return recording;
+}
+
+std::vector<std::string> describe(const Recording& recording, std::int64_t now_ns) {
+  // Also right for numbers that mean nothing: unsigned arithmetic does not overflow.
+  auto seconds = [&](std::int64_t then) {
+    return static_cast<double>(static_cast<std::int64_t>(static_cast<std::uint64_t>(now_ns) -
+                                                         static_cast<std::uint64_t>(then))) *
+           1e-9;
+  };
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("  the coordinator is {}", recording.activity));
+  if (recording.in_flight.empty()) lines.emplace_back("  nothing is in flight");
+  const std::size_t shown = std::min(kShownInFlight, recording.in_flight.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const RecordedOperation& operation = recording.in_flight[i];
+    lines.push_back(fmt::format(
+        "  in flight for {:.1f} s: {} '{}', {} ({} bytes)", seconds(operation.submitted_ns),
+        operation.operation, operation.name,
+        operation.state == RecordedState::started ? "moving data" : "not yet submitted by every rank",
+        operation.bytes));
+  }
+  const std::uint64_t more = recording.in_flight.size() - shown + recording.unrecorded;
+  if (more != 0) lines.push_back(fmt::format("  and {} more in flight", more));
+  if (recording.ended.empty()) lines.emplace_back("  nothing has completed");
+  for (std::size_t i = recording.ended.size() - std::min(kShownEnded, recording.ended.size());
+       i < recording.ended.size(); ++i) {
+    const RecordedOperation& operation = recording.ended[i];
+    lines.push_back(fmt::format("  {:.1f} s ago {}: {} '{}'", seconds(operation.ended_ns),
+                                operation.state == RecordedState::failed ? "failed" : "completed",
+                                operation.operation, operation.name));
+  }
+  return lines;
+}
+
+std::string summarize(const Recording& recording, std::int64_t now_ns) {
+  auto seconds = [&](std::int64_t then) { return 1e-9 * static_cast<double>(now_ns - then); };
+  std::string text = "has completed nothing yet";
+  if (!recording.ended.empty()) {
+    const RecordedOperation& last = recording.ended.back();
+    text = fmt::format("last {} {} '{}' {:.1f} s ago",
+                       last.state == RecordedState::failed ? "failed" : "completed", last.operation,
+                       last.name, seconds(last.ended_ns));
+  }
+  if (recording.in_flight.empty()) return text + "; has nothing in flight, the program is elsewhere";
+  const RecordedOperation& oldest = recording.in_flight.front();
+  return text + fmt::format("; is in {} '{}' for {:.1f} s, {}", oldest.operation, oldest.name,
+                            seconds(oldest.submitted_ns),
+                            oldest.state == RecordedState::started ? recording.activity
+                                                                   : "which not every rank has submitted");
+}
+
+std::vector<std::string> read_recorder_page(ConstBytes page) {
+  const std::optional<Recording> recording = read_recording(page);
+  if (!recording) return {"  no recording of this version of Rueda"};
+  return describe(*recording, monotonic_ns());
+}
+
+std::string short_name(std::string_view name, std::size_t most) {
+  if (name.size() <= most) return std::string(name);
+  const std::size_t front = most / 3, back = most - front - 3;
+  return fmt::format("{}...{}", name.substr(0, front), name.substr(name.size() - back));
+}
+
+std::int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace rueda
