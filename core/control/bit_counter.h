@@ -27,7 +27,7 @@ class BitCounter {
   explicit BitCounter(std::size_t contributors) : contributors_(contributors) {}
 
   // Adds the bits of `contributor`. needed(id): how many contributors make the id complete, or kElsewhere;
-  // complete(id); elsewhere(id). False when the contributor had reported one of them already.
+  // complete(id, since); elsewhere(id). False when the contributor had reported one of them already.
   template <class Needed, class Complete, class Elsewhere>
   bool add(std::size_t contributor, const IdSet& ids, Time now, Needed needed, Complete complete,
            Elsewhere elsewhere) {
@@ -104,8 +104,10 @@ class BitCounter {
     if (finished == 0) return true;
     for (Bits& each : page.reported) each[word.index % kWords] &= ~finished;
     const IdSet::Word done{word.index, finished};
-    for (std::uint64_t bits = done.bits; bits != 0; bits &= bits - 1)
-      complete(done.index * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+    for (std::uint64_t bits = done.bits; bits != 0; bits &= bits - 1) {
+      const CacheId id = done.index * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+      complete(id, page.since[id % kPage]);
+    }
     return true;
   }
 

@@ -141,7 +141,11 @@ std::vector<Envelope> Negotiator::take_outgoing() {
 
 void Negotiator::add_bits(Contributor from, const IdSet& ids, Time now) {
   const bool fresh = counter_.add(
-      from, ids, now, [&](CacheId id) { return needed(id); }, [&](CacheId id) { settle_id(id, now); },
+      from, ids, now, [&](CacheId id) { return needed(id); },
+      [&](CacheId id, Time since) {
+        note_last(from, since, now);
+        settle_id(id, now);
+      },
       [&](CacheId id) { add_bit_elsewhere(from, id, now); });
   if (!fresh) refuse_message(from == kSelf ? node_.rank : node_.children[from - 1], "one request twice");
 }
@@ -183,7 +187,15 @@ void Negotiator::add_wishes(Contributor from, std::vector<Wish> wishes, Time now
     settle_complete(now);
   }
   auto found = tallies_.find(key);
-  if (found != tallies_.end() && complete(key, found->second)) settle(key, now);
+  if (found == tallies_.end() || !complete(key, found->second)) return;
+  note_last(from, found->second.since(), now);
+  settle(key, now);
+}
+
+// At rank 0: `from` came last, so all waited for it.
+void Negotiator::note_last(Contributor from, Time since, Time now) {
+  if (caller_ && now > since)
+    last_ones_.push_back({from == kSelf ? 0 : node_.children[from - 1], now - since});
 }
 
 // The tally of a key, which from now on is counted there only.

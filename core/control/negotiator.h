@@ -53,6 +53,14 @@ class Negotiator {
   // At rank 0: what stalls, in words for the log.
   std::vector<std::string> take_reports() { return stalls_.take_reports(); }
 
+  // At rank 0: who was the last to want something (of a subtree: its uppermost rank), and how long after the
+  // first.
+  struct LastOne {
+    Rank rank = 0;
+    Duration after{};
+  };
+  std::vector<LastOne> take_last_ones() { return std::exchange(last_ones_, {}); }
+
   // Every rank has departed and the last Plan is out.
   bool ended() const { return ended_; }
   // Why the job cannot go on; ok while it can.
@@ -81,6 +89,7 @@ class Negotiator {
   std::uint16_t needed(CacheId id) const;
   void add_bit_elsewhere(Contributor from, CacheId id, Time now);
   void add_wishes(Contributor from, std::vector<Wish> wishes, Time now);
+  void note_last(Contributor from, Time since, Time now);
   Tally& tally_of(const Request& request, Time now);
   void leave(const RankSet& ranks, Time now);
 
@@ -120,6 +129,7 @@ class Negotiator {
   ProcessSetId next_set_ = 1;  // at rank 0
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;
+  std::vector<LastOne> last_ones_;
 
   Report report_;  // for the parent
   Departure departure_;

@@ -167,8 +167,9 @@ std::optional<Status> StallInspector::verdict(Time now) const {
   if (settings_.fail_after == Duration{}) return std::nullopt;
   for (const auto& [key, noticed] : noticed_) {
     if (noticed.words.empty() || now - noticed.since < settings_.fail_after) continue;
-    return Status::stalled(fmt::format(
-        "{}\nThe job ends, since that is longer than RUEDA_STALL_SHUTDOWN_TIME allows.", noticed.words));
+    return Status::stalled(fmt::format("{}\nAfter {:.1f} s the job ends (RUEDA_STALL_SHUTDOWN_TIME).",
+                                       noticed.words,
+                                       std::chrono::duration<double>(now - noticed.since).count()));
   }
   return std::nullopt;
 }

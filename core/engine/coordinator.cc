@@ -40,6 +40,7 @@ Introduction introduce(const Parts& parts) {
 Coordinator::Coordinator(Parts parts, RuntimeState& shared)
     : parts_(std::move(parts)), shared_(shared), patience_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
+  if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
 }
 
 Negotiator::Settings Coordinator::negotiator_settings() {
@@ -192,6 +193,7 @@ bool Coordinator::exchange_messages(Time now) {
     moved = true;
   }
   for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
+  shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
     plans_.push_back(std::move(plan));
@@ -298,6 +300,8 @@ void Coordinator::complete_all(const Status& status) {
 }
 
 void Coordinator::name_the_lost(Rank lost) {
+  if (std::string words = parts_.last_words ? parts_.last_words(lost) : ""; !words.empty())
+    log(LogLevel::error, "rank {} ({}) was lost; what it did last:{}", lost, place_of(lost), words);
   negotiator_->fail(
       Status::peer_lost(fmt::format("rank {} ({}) is lost: its process ended without shutdown(). The job "
                                     "cannot go on; start it again.",

@@ -11,6 +11,7 @@
 #include "core/control/transport.h"
 #include "core/engine/backend.h"
 #include "core/engine/bell.h"
+#include "core/observe/recorder_page.h"
 
 namespace rueda {
 
@@ -26,6 +27,10 @@ struct Parts {
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();
+  std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
+  // What a rank that was lost did last, in lines; empty when it is not known here, or has been told
+  // elsewhere.
+  std::function<std::string(Rank)> last_words;
   std::string card;                          // travels with the introduction of this rank
   std::function<void(const Welcome&)> meet;  // called once all ranks are there, before anything is sent
 };

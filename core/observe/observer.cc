@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 namespace rueda {
 namespace {
@@ -105,6 +107,14 @@ void Observer::completed(const Request& request, bool ok) {
   event.ticket = flight->ticket;
   event.ok = ok;
   timeline_.push(event);
+}
+
+void Observer::agreed(Negotiator& negotiator) {
+  const std::uint64_t hits = negotiator.cache_hits(), misses = negotiator.cache_misses();
+  metrics_.cache_hits.add(hits - std::exchange(cache_hits_, hits));
+  metrics_.cache_misses.add(misses - std::exchange(cache_misses_, misses));
+  for (const Negotiator::LastOne& last : negotiator.take_last_ones())
+    metrics_.waited_for(last.rank, std::chrono::duration<double>(last.after).count());
 }
 
 void Observer::turned() {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <string_view>
 
+#include "core/control/negotiator.h"
 #include "core/control/plan.h"
 #include "core/control/request.h"
 #include "core/observe/metrics.h"
@@ -28,7 +29,8 @@ class Observer {
   void doing(const Plan& plan, std::string_view phase);
   void finished(const Plan& plan);  // its Work is done
   void completed(const Request& request, bool ok);
-  void turned();  // a round of the coordinator that moved something
+  void agreed(Negotiator& negotiator);  // it has heard or said something
+  void turned();                        // a round of the coordinator that moved something
   void doing(std::string_view activity) { recorder_.doing(activity); }
 
   Recorder& recorder() { return recorder_; }
@@ -50,6 +52,8 @@ class Observer {
   Recorder recorder_;
   Metrics metrics_;
   Timeline timeline_;
+  std::uint64_t cache_hits_ = 0;  // counted so far
+  std::uint64_t cache_misses_ = 0;
   std::deque<Run> runs_;  // in the order of their numbers
 };
 

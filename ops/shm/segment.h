@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "core/engine/bell.h"
+#include "core/observe/recorder_page.h"
 #include "ops/shm/byte_ring.h"
 #include "ops/shm/card.h"
 
@@ -18,7 +19,7 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
 
@@ -32,11 +33,13 @@ struct SegmentContents {
   std::uint32_t version = kVersion;
   std::uint64_t nonce = 0;
   std::atomic<std::uint32_t> ended{0};  // this rank came to the end of its job: its death is no loss
+  std::atomic<std::uint32_t> told{0};   // somebody has printed the record of this rank's end
   alignas(64) BellWord bell;            // rung by all
   ByteRing down;                        // from the leader of the host, which writes it
   ByteRing up;                          // to the leader, which reads it
   Flag flags[kSlots];
   alignas(64) std::byte slots[kSlots][kSlotBytes];
+  RecorderPage record;  // what this rank did last, to be read when it is dead
 };
 
 // Purpose: one mapping of a segment; all pages are there from the start. Ranks that are threads of one

@@ -16,9 +16,11 @@ namespace rueda {
 void add_shared_memory(Parts& parts, std::size_t slots) {
   Segment::Result made = parts.config.shm ? Segment::make() : Segment::Result{};
   if (!made.status.ok()) log(LogLevel::warning, "rank {}: {}", parts.rank, made.status.message);
-  if (made.segment)
-    parts.bell =
-        std::make_shared<Bell>(std::shared_ptr<BellWord>(made.segment, &made.segment->contents().bell));
+  if (made.segment) {
+    SegmentContents& own = made.segment->contents();
+    parts.bell = std::make_shared<Bell>(std::shared_ptr<BellWord>(made.segment, &own.bell));
+    parts.record = std::shared_ptr<RecorderPage>(made.segment, &own.record);
+  }
 
   const Rank rank = parts.rank;
   auto neighbours = std::make_shared<Neighbours>(rank, std::move(made.segment));
@@ -28,6 +30,13 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
   TreeTransport* whole = tree.get();  // as `inside` it lives as long as the transport of these parts
 
   parts.card = neighbours->card();
+  parts.last_words = [neighbours](Rank lost) {
+    std::string text;
+    if (!neighbours->reaches(lost) || neighbours->contents(lost).told.exchange(1) != 0) return text;
+    const auto* page = reinterpret_cast<const std::byte*>(&neighbours->contents(lost).record);
+    for (const std::string& line : read_recorder_page({page, sizeof(RecorderPage)})) text += "\n" + line;
+    return text;
+  };
   parts.meet = [=](const Welcome& welcome) {
     neighbours->meet(welcome);
     inside->meet(rank);

@@ -119,6 +119,22 @@ void stuck(double) {
   rueda::default_runtime().submit(std::move(submission)).wait();
 }
 
+// Rank 1 is stopped for some seconds, with its coordinator.
+void stopped(double seconds) {
+  rueda::barrier_async().wait();
+  if (rueda::rank() == 1) {
+    const pid_t self = getpid();
+    if (fork() == 0) {  // wakes it up again
+      sleep_for(seconds);
+      kill(self, SIGCONT);
+      _exit(0);
+    }
+    kill(self, SIGSTOP);
+  }
+  std::vector<float> values(10, 1.0f);
+  allreduce_async("after", view(values), view(values)).wait();
+}
+
 // exit() on the coordinator thread.
 void exits_inside(double) {
   std::vector<float> values(10, 1.0f);
@@ -203,7 +219,8 @@ int main(int argc, char** argv) {
                                                                  {"restarts", restarts},
                                                                  {"forks", forks},
                                                                  {"absent", absent},
-                                                                 {"exits_inside", exits_inside}};
+                                                                 {"exits_inside", exits_inside},
+                                                                 {"stopped", stopped}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

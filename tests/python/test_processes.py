@@ -69,6 +69,34 @@ def test_a_rank_that_ends_in_the_middle_ends_the_job(mode):
     assert all_gone(pids), f"left behind: {pids}"
 
 
+def test_a_stall_is_reported_once_with_what_the_late_rank_does():
+    status, out, err, _ = run(3, "late", 4, RUEDA_STALL_CHECK_TIME="1")
+    assert status == 0, err
+    assert err.count("stalled: allreduce 'late' is not complete after") == 1
+    assert "waiting: ranks 0-1" in err and "not submitted by: rank 2" in err
+    late = processes_of(out[out.index("rank 2 is"):])[0]
+    assert re.search(rf"rank 2: process {late} on \S+: last completed barrier 'barrier.0' [\d.]+ s ago; has nothing in flight", err)
+
+
+def test_a_stopped_rank_is_named_as_silent():
+    status, out, err, _ = run(2, "stopped", 4, RUEDA_STALL_CHECK_TIME="1")
+    assert status == 0, err
+    assert "no answer from: rank 1" in err and "stopped, or stuck in a call" in err
+
+
+def test_a_stall_may_end_the_job_on_all_ranks():
+    status, _, err, seconds = run(2, "late", 30, RUEDA_STALL_CHECK_TIME="0.5", RUEDA_STALL_SHUTDOWN_TIME="2")
+    assert status == 1
+    assert seconds < 8
+    assert "the job ends (RUEDA_STALL_SHUTDOWN_TIME)" in err
+
+
+def test_what_a_lost_rank_did_last_is_told_by_a_neighbour():
+    _, _, err, _ = run(2, "stuck", RUEDA_WATCHDOG_TIME="2")
+    assert "was lost; what it did last:" in err
+    assert err.count("allgather 'rows', moving data") == 2  # of itself, and of its neighbour
+
+
 def test_a_rank_that_returns_from_main_is_named_to_those_who_need_it():
     status, _, err, _ = run(3, "returns")
     assert status != 0
