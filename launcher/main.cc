@@ -22,9 +22,9 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 int launch(const LaunchOptions& options) {
-  config_from_environment();  // a setting that is not legal is told once, here, not by every rank
+  const Config config = config_from_environment();  // what is not legal is told once, not by every rank
   check_program(options.command.front());
-  return Supervisor(options, find_mpiexec()).run();
+  return Supervisor(options, find_mpiexec(), config.start_timeout).run();
 }
 
 int act(const LaunchOptions& options) {

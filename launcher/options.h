@@ -24,6 +24,7 @@ struct LaunchOptions {
   std::string hosts;          // as Hydra's -hosts wants them; empty: this machine
   std::string output_folder;  // empty: no files
   bool prefix = true;
+  bool prefix_time = false;
   bool verbose = false;
   std::vector<std::string> command;  // PROGRAM ARGS...
 };

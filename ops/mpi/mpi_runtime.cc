@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/mpi/mpi_runtime.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -73,6 +74,15 @@ void start_or_adopt() {
                                    : "Use an MPI library that was built with support for it.")));
 }
 
+// Hydra takes the end of this descriptor for the end of the rank: programs that the rank starts must not hold
+// it.
+void keep_launcher_from_children() {
+  const char* number = std::getenv("PMI_FD");
+  const int descriptor = number == nullptr ? -1 : std::atoi(number);
+  const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFD);
+  if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
+}
+
 MPI_Comm duplicate_world() {
   MPI_Comm communicator = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "MPI_Comm_dup");
@@ -99,6 +109,8 @@ MpiRuntime& MpiRuntime::instance(double patience) {
 
 MpiRuntime::MpiRuntime() {
   start_or_adopt();
+  keep_launcher_from_children();
+  agent_.tell_shared_memory();
   control_ = duplicate_world();
   data_ = duplicate_world();
   check(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");

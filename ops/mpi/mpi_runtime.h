@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/types.h"
+#include "ops/mpi/agent_line.h"
 
 namespace rueda {
 
@@ -26,6 +27,7 @@ class MpiRuntime {
   const std::string& host() const { return host_; }
   MPI_Comm control() const { return control_; }
   MPI_Comm data() const { return data_; }
+  const AgentLine& agent() const { return agent_; }
 
   // MPI must not be finalised: a peer is gone.
   void mark_lost();
@@ -38,6 +40,7 @@ class MpiRuntime {
   std::string host_;
   MPI_Comm control_ = MPI_COMM_NULL;
   MPI_Comm data_ = MPI_COMM_NULL;
+  AgentLine agent_;
 };
 
 }  // namespace rueda
