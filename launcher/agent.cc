@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 
 #include "launcher/agent_message.h"
 #include "launcher/environment.h"
+#include "launcher/front.h"
 #include "launcher/hydra.h"
 #include "launcher/mpich_litter.h"
 #include "launcher/processes.h"
@@ -43,7 +45,8 @@ constexpr auto kLastWords = 1s;       // for the report of an agent that ends by
 // MPI left, and ends the proxy. Owner: the only thread of the agent; lives as long as the agent.
 class Agent {
  public:
-  Agent(pid_t proxy, FrameStream supervisor) : proxy_(proxy), supervisor_(std::move(supervisor)) {}
+  Agent(Behind hydra, FrameStream supervisor)
+      : hydra_(std::move(hydra)), supervisor_(std::move(supervisor)) {}
 
   void run(int number, const std::vector<std::string>& command);
 
@@ -62,7 +65,7 @@ class Agent {
   void clear_up();
   int milliseconds_to_kill() const;
 
-  const pid_t proxy_;
+  Behind hydra_;
   FrameStream supervisor_;
   RankLine line_;
   Descriptor signals_;
@@ -85,7 +88,7 @@ void Agent::run(int number, const std::vector<std::string>& command) {
     ::_exit(kCannotStart);
   }
   line_.close_the_ranks_end();
-  supervisor_.send(agents::encode(agents::Started{host_name(), rank_, ::getpid(), proxy_}));
+  supervisor_.send(agents::encode(agents::Started{host_name(), rank_, ::getpid(), hydra_.proxy}));
   while (!is_over()) turn();
   clear_up();
 }
@@ -149,7 +152,7 @@ void Agent::obey(const agents::Message& message) {
 }
 
 void Agent::look_after_oneself() {
-  if (!alone_ && ::getppid() != proxy_) end_rank(agents::Cause::proxy_gone);
+  if (!alone_ && ::getppid() != hydra_.front) end_rank(agents::Cause::proxy_gone);
   if (!alone_ && !supervisor_) end_rank(agents::Cause::asked);
   if (!kill_at_ || Clock::now() < *kill_at_) return;
   kill_at_.reset();
@@ -190,7 +193,8 @@ void Agent::clear_up() {
   kill_descendants();
   files_.insert(line_.files().begin(), line_.files().end());
   remove_unused(files_);
-  if (!job_over_ && ::getppid() == proxy_) ::kill(proxy_, SIGKILL);
+  if (!job_over_ && hydra_.proxy_handle)
+    ::syscall(SYS_pidfd_send_signal, hydra_.proxy_handle.number(), SIGKILL, nullptr, 0);
 }
 
 int Agent::milliseconds_to_kill() const {
@@ -202,13 +206,13 @@ int Agent::milliseconds_to_kill() const {
 }  // namespace
 
 int run_agent(const std::vector<std::string>& command) {
-  const pid_t proxy = ::getppid();
   std::vector<std::string> words;
   std::ranges::transform(command, std::back_inserter(words), undisguised);
   const Place place = export_rank_environment();
   const Supervision supervision = take_supervision();
   take_standard_input(place.rank == 0);
   close_leaked_descriptors();
+  Behind hydra = go_behind_a_front();
   FrameStream supervisor = connect_to_supervisor(supervision, place.rank);
   if (!supervisor) {
     fmt::print(
@@ -218,7 +222,7 @@ int run_agent(const std::vector<std::string>& command) {
         place.rank, host_name(), supervision.addresses);
     return kCannotStart;
   }
-  Agent(proxy, std::move(supervisor)).run(place.rank, words);
+  Agent(std::move(hydra), std::move(supervisor)).run(place.rank, words);
   return 0;
 }
 

@@ -79,7 +79,7 @@ int JobRecord::exit_code_of(int rank) const {
 
 bool JobRecord::was_killed(int rank) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
-  return about.ended && about.ended->cause == agents::Cause::own && WIFSIGNALED(about.ended->status);
+  return about.ended && about.ended->cause != agents::Cause::asked && WIFSIGNALED(about.ended->status);
 }
 
 }  // namespace rueda

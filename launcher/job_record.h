@@ -32,7 +32,7 @@ class JobRecord {
   std::string missing() const;            // "rank 3", "ranks 1, 2, 5 and 7 more": those that have not started
   std::string words_for(int rank) const;  // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"
   int exit_code_of(int rank) const;       // never 0
-  bool was_killed(int rank) const;        // by a signal that nobody of us sent
+  bool was_killed(int rank) const;        // from outside, or since something of Hydra's was
 
  private:
   struct Rank {

@@ -116,7 +116,9 @@ void Supervisor::mpiexec_ended(int status) {
   if (job_.none_runs()) return;
   output_.say(
       fmt::format("ruedarun: mpiexec (process {} on {}) {}", mpiexec_, host_name(), how_it_ended(status)));
-  if (!failure_) failure_ = std::max(1, exit_code(status));
+  mpiexec_lost_ = true;
+  // Killed, it is the first to fail; it also ends by itself after a proxy has, which an agent then tells.
+  if (!failure_ && WIFSIGNALED(status)) failure_ = exit_code(status);
   ending_.on_terminate(Clock::now());
 }
 
@@ -139,7 +141,10 @@ void Supervisor::hear(const AgentHub::Heard& heard) {
 
 void Supervisor::fail(int rank) {
   if (signal_ != 0) return;
-  if (!failure_ || job_.was_killed(rank)) output_.say("ruedarun: " + job_.words_for(rank));
+  constexpr int kMostLines = 16;
+  const bool first = !failure_;
+  if ((first || job_.was_killed(rank)) && ++failure_lines_ <= kMostLines)
+    output_.say("ruedarun: " + job_.words_for(rank));
   if (!failure_) failure_ = job_.exit_code_of(rank);
   hub_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
   ending_.on_failure(Clock::now());
@@ -196,6 +201,7 @@ int Supervisor::milliseconds_to_next_act() const {
 void Supervisor::finish() {
   output_.read_rest();
   hear_agents();
+  if (mpiexec_lost_ && !failure_) failure_ = std::max(1, exit_code(*mpiexec_status_));
   hub_.close();
   kill_descendants();
   const bool unexplained = !job_.all_ended() && !failure_ && signal_ == 0;

@@ -66,6 +66,8 @@ class Supervisor {
   std::optional<Clock::time_point> start_deadline_;
   std::optional<int> failure_;  // exit status of the first rank that failed, or of a start that did
   int signal_ = 0;              // the first that asked for the end, or 0
+  int failure_lines_ = 0;       // how many ranks have been named
+  bool mpiexec_lost_ = false;   // it ended while ranks ran
   bool said_over_ = false;
   bool forced_ = false;
 };
