@@ -38,6 +38,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCannotStart = 1;
 constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends the rank by itself
+constexpr auto kAfterthought = 50ms;  // a rank may die of the end of its proxy before the agent knows of that
 constexpr auto kLastWords = 1s;       // for the report of an agent that ends by itself
 
 // Purpose: sees one rank through: reports its start and end to ruedarun, carries signals and notices to it.
@@ -51,11 +52,12 @@ class Agent {
   void run(int number, const std::vector<std::string>& command);
 
  private:
-  bool is_over() const { return rank_ == 0 && (job_over_ || alone_); }
+  bool is_over() const { return rank_ == 0 && !status_ && (job_over_ || alone_); }
   void turn();
   void read_signals();
   void on_signal(int signal);
   void reap();
+  void report_end();
   void hear_supervisor();
   void obey(const agents::Message& message);
   void look_after_oneself();
@@ -63,7 +65,7 @@ class Agent {
   void notify_of_failure();
   void end_rank(agents::Cause cause);
   void clear_up();
-  int milliseconds_to_kill() const;
+  int milliseconds_to_act() const;
 
   Behind hydra_;
   FrameStream supervisor_;
@@ -72,9 +74,10 @@ class Agent {
   pid_t rank_ = 0;  // 0: has ended
   std::set<std::string> files_;
   agents::Cause cause_ = agents::Cause::own;
-  bool alone_ = false;     // nobody will tell this agent to end
-  bool job_over_ = false;  // somebody has
-  std::optional<Clock::time_point> kill_at_;
+  bool alone_ = false;                       // nobody will tell this agent to end
+  bool job_over_ = false;                    // somebody has
+  std::optional<int> status_;                // of the rank, not yet reported
+  std::optional<Clock::time_point> act_at_;  // report status_, or else kill the rank
 };
 
 void Agent::run(int number, const std::vector<std::string>& command) {
@@ -98,7 +101,7 @@ void Agent::turn() {
       {{signals_.number(), POLLIN, 0},
        {supervisor_.descriptor(), static_cast<short>(POLLIN | (supervisor_.has_unsent() ? POLLOUT : 0)), 0},
        {line_.descriptor(), POLLIN, 0}}};
-  ::poll(waits.data(), waits.size(), milliseconds_to_kill());
+  ::poll(waits.data(), waits.size(), milliseconds_to_act());
   if (waits[2].revents != 0) line_.hear();
   if (waits[1].revents != 0) hear_supervisor();
   if (waits[0].revents != 0) read_signals();
@@ -124,10 +127,15 @@ void Agent::reap() {
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     if (ended != rank_) continue;
     rank_ = 0;
-    kill_at_.reset();
     line_.hear();
-    supervisor_.send(agents::encode(agents::Ended{status, cause_}));
+    status_ = status;
+    act_at_ = Clock::now() + (status != 0 && cause_ == agents::Cause::own ? kAfterthought : 0ms);
   }
+}
+
+void Agent::report_end() {
+  supervisor_.send(agents::encode(agents::Ended{*status_, cause_}));
+  status_.reset();
 }
 
 void Agent::hear_supervisor() {
@@ -154,8 +162,9 @@ void Agent::obey(const agents::Message& message) {
 void Agent::look_after_oneself() {
   if (!alone_ && ::getppid() != hydra_.front) end_rank(agents::Cause::proxy_gone);
   if (!alone_ && !supervisor_) end_rank(agents::Cause::asked);
-  if (!kill_at_ || Clock::now() < *kill_at_) return;
-  kill_at_.reset();
+  if (!act_at_ || Clock::now() < *act_at_) return;
+  act_at_.reset();
+  if (status_) return report_end();
   signal_rank(SIGKILL);
 }
 
@@ -175,11 +184,11 @@ void Agent::notify_of_failure() {
 void Agent::end_rank(agents::Cause cause) {
   if (alone_) return;
   alone_ = true;
+  if (rank_ != 0 || status_) cause_ = cause;
   if (rank_ == 0) return;
-  cause_ = cause;
   for (pid_t process : descendants()) files_.merge(mpich_files_of(process));
   signal_rank(SIGTERM);
-  kill_at_ = Clock::now() + kTerminateGrace;
+  act_at_ = Clock::now() + kTerminateGrace;
 }
 
 // The last agent of a host to come here finds the files unused.
@@ -197,9 +206,9 @@ void Agent::clear_up() {
     ::syscall(SYS_pidfd_send_signal, hydra_.proxy_handle.number(), SIGKILL, nullptr, 0);
 }
 
-int Agent::milliseconds_to_kill() const {
-  if (!kill_at_) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now()).count();
+int Agent::milliseconds_to_act() const {
+  if (!act_at_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*act_at_ - Clock::now()).count();
   return static_cast<int>(std::max<std::int64_t>(0, left));
 }
 

@@ -67,8 +67,8 @@ std::string JobRecord::words_for(int rank) const {
   if (about.gone)
     words += fmt::format(": its agent (process {}) has gone, and with it the rank", started.agent);
   if (about.ended->cause == agents::Cause::proxy_gone)
-    words += fmt::format(" by its agent: Hydra's proxy beside it (process {}) has gone", started.proxy);
-  if (about.ended->cause == agents::Cause::hydra) words += " by its agent: Hydra has asked for that";
+    words += fmt::format(": Hydra's proxy beside it (process {}) has gone", started.proxy);
+  if (about.ended->cause == agents::Cause::hydra) words += ": Hydra has asked its agent for that";
   return words;
 }
 

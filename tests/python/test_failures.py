@@ -221,16 +221,16 @@ def test_a_killed_proxy_is_named_with_its_ranks(options):
     assert text_of(proxy, "comm").strip() == "hydra_pmi_proxy"
     os.kill(proxy, signal.SIGKILL)
     status, err, seconds = job.end()
-    assert status in (128 + 15, 128 + 13) and seconds < ALL_OVER, err  # a rank that writes meanwhile gets SIGPIPE
-    for rank in (1, 2):
-        words = (rf"^ruedarun: rank {rank} \(process {pids[rank]} on \S+\) was killed by signal 1[35] \(.*\) by its agent: "
+    assert status > 128 and seconds < ALL_OVER, err
+    for rank in (1, 2):  # by their agents, or MPICH in them by a signal of its own
+        words = (rf"^ruedarun: rank {rank} \(process {pids[rank]} on \S+\) was killed by signal \d+ \(.*\): "
                  rf"Hydra's proxy beside it \(process {proxy}\) has gone$")
         assert re.search(words, err, re.M), err
     job.check_nothing_is_left(1)
 
 
 def test_ruedarun_lets_nobody_in_without_the_token():
-    job = Job("idle", 2)
+    job = Job("idle", 8)
     job.wait_until_running()
     inodes = {os.readlink(path) for path in Path(f"/proc/{job.pid}/fd").iterdir() if path.is_symlink()}
     listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
@@ -253,5 +253,6 @@ def test_ruedarun_lets_nobody_in_without_the_token():
     assert token and not any(token[1] in word for word in tokens), "ps shows command lines"
     silent.settimeout(10)
     assert silent.recv(1) == b"", "who says nothing is dropped, too"
+    assert lives(job.pid)
     status, err, _ = job.end()
     assert status == 0, err
