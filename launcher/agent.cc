@@ -41,6 +41,8 @@ constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent
 constexpr auto kAfterthought = 50ms;  // a rank may die of the end of its proxy before the agent knows of that
 constexpr auto kLastWords = 1s;       // for the report of an agent that ends by itself
 
+bool was_killed_from_outside(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
+
 // Purpose: sees one rank through: reports its start and end to ruedarun, carries signals and notices to it.
 // When nobody is left to ask (the connection has ended, or Hydra's proxy has), it ends the rank, removes what
 // MPI left, and ends the proxy. Owner: the only thread of the agent; lives as long as the agent.
@@ -129,7 +131,8 @@ void Agent::reap() {
     rank_ = 0;
     line_.hear();
     status_ = status;
-    act_at_ = Clock::now() + (status != 0 && cause_ == agents::Cause::own ? kAfterthought : 0ms);
+    const bool doubtful = status != 0 && cause_ == agents::Cause::own && !was_killed_from_outside(status);
+    act_at_ = Clock::now() + (doubtful ? kAfterthought : 0ms);
   }
 }
 
@@ -184,7 +187,7 @@ void Agent::notify_of_failure() {
 void Agent::end_rank(agents::Cause cause) {
   if (alone_) return;
   alone_ = true;
-  if (rank_ != 0 || status_) cause_ = cause;
+  if (rank_ != 0 || (status_ && !was_killed_from_outside(*status_))) cause_ = cause;
   if (rank_ == 0) return;
   for (pid_t process : descendants()) files_.merge(mpich_files_of(process));
   signal_rank(SIGTERM);

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "launcher/environment.h"
 #include "launcher/hydra.h"
@@ -123,7 +124,15 @@ void Supervisor::mpiexec_ended(int status) {
 }
 
 void Supervisor::hear_agents() {
-  for (const AgentHub::Heard& heard : hub_.turn()) hear(heard);
+  std::vector<AgentHub::Heard> all = hub_.turn();
+  // A rank that is killed in MPI_Init can take Hydra's proxy with it: of what comes together, causes go
+  // first.
+  std::ranges::stable_partition(all, [](const AgentHub::Heard& heard) {
+    const auto* ended = std::get_if<agents::Ended>(&heard.what);
+    return std::holds_alternative<agents::Started>(heard.what) ||
+           (ended != nullptr && ended->cause == agents::Cause::own && ended->status != 0);
+  });
+  for (const AgentHub::Heard& heard : all) hear(heard);
 }
 
 void Supervisor::hear(const AgentHub::Heard& heard) {
