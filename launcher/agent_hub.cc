@@ -123,19 +123,20 @@ void AgentHub::hear_agent(int rank, std::vector<Heard>& heard) {
   stream.receive();
   while (std::optional<Bytes> frame = stream.take()) {
     std::optional<agents::Message> message = agents::decode(*frame);
+    Heard& fresh = heard.emplace_back(rank);
     if (message && std::holds_alternative<agents::Started>(*message)) {
-      heard.push_back({rank, std::get<agents::Started>(*message)});
+      fresh.what = std::get<agents::Started>(std::move(*message));
     } else if (message && std::holds_alternative<agents::Ended>(*message)) {
-      heard.push_back({rank, std::get<agents::Ended>(*message)});
+      fresh.what = std::get<agents::Ended>(*message);
     } else {
       stream.close();
-      break;
+      return;  // it says nonsense: as good as gone
     }
   }
   if (stream) {
     watch(stream, rank, true);
   } else {
-    heard.push_back({rank, Gone{}});
+    heard.emplace_back(rank);
   }
 }
 

@@ -24,8 +24,9 @@ class AgentHub {
   using Clock = std::chrono::steady_clock;
   struct Gone {};  // the connection has ended
   struct Heard {
+    explicit Heard(int from) : rank(from) {}
     int rank = 0;
-    std::variant<agents::Started, agents::Ended, Gone> what;
+    std::variant<Gone, agents::Started, agents::Ended> what;
   };
 
   AgentHub(const Token& token, int ranks, bool other_hosts);

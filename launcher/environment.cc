@@ -94,6 +94,20 @@ int threads_for_each(int local_size) {
   return std::max(1, cores / std::max(1, local_size));
 }
 
+void export_choices(const LaunchOptions& options) {
+  for (const auto& [name, given] : options.settings)
+    ::setenv(("RUEDA_" + name).c_str(), given.text.c_str(), kReplace);
+  if (options.tcp) {
+    ::setenv("MPIR_CVAR_CH4_NETMOD", "ofi", kReplace);
+    ::setenv("FI_PROVIDER", "tcp", kReplace);
+  }
+  if (!options.network_interface.empty())
+    ::setenv("FI_TCP_IFACE", options.network_interface.c_str(), kReplace);
+  if (options.ssh_words.empty()) return;
+  const std::string words = text_of("HYDRA_LAUNCHER_EXTRA_ARGS") + options.ssh_words;
+  ::setenv("HYDRA_LAUNCHER_EXTRA_ARGS", words.c_str(), kReplace);
+}
+
 void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token) {
   // Of MPICH's two network modules ucx crashes on a send to a dead rank; ofi over tcp returns an error.
   ::setenv("MPIR_CVAR_CH4_NETMOD", "ofi", kKeep);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/options.h"
 #include "launcher/proof.h"
 
 namespace rueda {
@@ -40,6 +41,9 @@ Place place_of(const HydraPlace& hydra, const std::vector<int>& slots);
 // max(1, cores this process may use / ranks on this host): so that the ranks of a host do not fight for its
 // cores.
 int threads_for_each(int local_size);
+
+// By ruedarun, before it reads the settings: what the command line has chosen.
+void export_choices(const LaunchOptions& options);
 
 // By the supervisor, before it starts mpiexec, which hands it on to every rank. What the user has set stays.
 void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token);

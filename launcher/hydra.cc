@@ -42,6 +42,9 @@ std::vector<std::string> mpiexec_command(const std::string& mpiexec, const Launc
   // Without its own clean-up: the agents know more, and others are often about to say why the job ends.
   std::vector<std::string> command{
       mpiexec, "-disable-auto-cleanup", "-np", std::to_string(options.ranks), "-prepend-pattern", label};
+  if (!options.network_interface.empty())
+    command.insert(command.end(), {"-iface", options.network_interface});
+  command.insert(command.end(), options.mpiexec_words.begin(), options.mpiexec_words.end());
   if (!options.hosts.empty()) command.insert(command.end(), {"-hosts", options.hosts});
   command.insert(command.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "--agent", "--"});
   std::ranges::transform(options.command, std::back_inserter(command), disguised);
