@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/rueda.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -69,6 +70,11 @@ void shutdown() {
   if (process.forked.load()) return;
   std::lock_guard lock(process.mutex);
   if (!process.runtime) return;
+  if (process.runtime->on_coordinator_thread()) {  // exit() was called there; the process ends at once
+    process.current.store(nullptr);
+    static_cast<void>(process.runtime.release());
+    return;
+  }
   process.runtime->shutdown();
   process.failed = process.runtime->failure();
   process.current.store(nullptr);
@@ -102,57 +108,81 @@ bool is_homogeneous() { return default_runtime().topology().homogeneous; }
 
 namespace {
 
-Submission submission_for(Operation operation, std::string name, ConstTensorView input,
+Submission submission_for(const Scope& scope, Operation operation, std::string name, ConstTensorView input,
                           const Reduction& reduction = {ReduceOp::sum}) {
   Submission submission;
-  submission.request = {std::move(name),
-                        operation,
-                        input.dtype,
-                        input.shape,
-                        reduction.op,
-                        reduction.prescale_factor,
-                        reduction.postscale_factor,
-                        0};
+  Request& request = submission.request;
+  request.name = std::move(name);
+  request.operation = operation;
+  request.dtype = input.dtype;
+  request.shape = input.shape;
+  request.reduce_op = reduction.op;
+  request.prescale_factor = reduction.prescale_factor;
+  request.postscale_factor = reduction.postscale_factor;
   submission.input = std::move(input);
+  scope.place(submission);
   return submission;
 }
 
 }  // namespace
 
 Handle allreduce_async(std::string name, ConstTensorView input, TensorView output, Reduction reduction,
-                       Runtime& runtime) {
-  Submission submission = submission_for(Operation::allreduce, std::move(name), std::move(input), reduction);
+                       Scope scope) {
+  Submission submission =
+      submission_for(scope, Operation::allreduce, std::move(name), std::move(input), reduction);
   submission.output = std::move(output);
-  return runtime.submit(std::move(submission));
+  return scope.runtime().submit(std::move(submission));
 }
 
-Handle allgather_async(std::string name, ConstTensorView input, Runtime& runtime) {
-  return runtime.submit(submission_for(Operation::allgather, std::move(name), std::move(input)));
+std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<const ConstTensorView> inputs,
+                                            std::span<const TensorView> outputs, Reduction reduction,
+                                            Scope scope) {
+  if (inputs.size() != outputs.size()) {
+    throw InvalidArgument(Status::invalid_argument(
+        fmt::format("grouped allreduce '{}': {} inputs and {} outputs; give one output for each input.", name,
+                    inputs.size(), outputs.size())));
+  }
+  std::vector<Submission> group;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Submission submission =
+        submission_for(scope, Operation::allreduce, fmt::format("{}.{}", name, i), inputs[i], reduction);
+    submission.output = outputs[i];
+    submission.request.group = name;
+    submission.request.group_size = static_cast<std::uint32_t>(inputs.size());
+    group.push_back(std::move(submission));
+  }
+  return scope.runtime().submit_all(std::move(group));
 }
 
-Handle broadcast_async(std::string name, ConstTensorView input, TensorView output, Rank root,
-                       Runtime& runtime) {
-  Submission submission = submission_for(Operation::broadcast, std::move(name), std::move(input));
+Handle allgather_async(std::string name, ConstTensorView input, Scope scope) {
+  return scope.runtime().submit(
+      submission_for(scope, Operation::allgather, std::move(name), std::move(input)));
+}
+
+Handle broadcast_async(std::string name, ConstTensorView input, TensorView output, Rank root, Scope scope) {
+  Submission submission = submission_for(scope, Operation::broadcast, std::move(name), std::move(input));
   submission.request.root = root;
   submission.output = std::move(output);
-  return runtime.submit(std::move(submission));
+  return scope.runtime().submit(std::move(submission));
 }
 
 Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::int64_t> splits,
-                      Runtime& runtime) {
-  Submission submission = submission_for(Operation::alltoall, std::move(name), std::move(input));
+                      Scope scope) {
+  Submission submission = submission_for(scope, Operation::alltoall, std::move(name), std::move(input));
   submission.splits = std::move(splits);
-  return runtime.submit(std::move(submission));
+  return scope.runtime().submit(std::move(submission));
 }
 
-Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction, Runtime& runtime) {
-  return runtime.submit(
-      submission_for(Operation::reducescatter, std::move(name), std::move(input), reduction));
+Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction, Scope scope) {
+  return scope.runtime().submit(
+      submission_for(scope, Operation::reducescatter, std::move(name), std::move(input), reduction));
 }
 
-Handle barrier_async(Runtime& runtime) {
+Handle barrier_async(Scope scope) {
   ConstTensorView nothing(nullptr, DataType::uint8, {0});
-  return runtime.submit(submission_for(Operation::barrier, runtime.next_name("barrier"), std::move(nothing)));
+  std::string name = scope.runtime().next_name("barrier", scope.process_set());
+  return scope.runtime().submit(
+      submission_for(scope, Operation::barrier, std::move(name), std::move(nothing)));
 }
 
 }  // namespace rueda

@@ -11,6 +11,7 @@
 #include "core/base/topology.h"
 #include "core/engine/handle.h"
 #include "core/engine/runtime.h"
+#include "core/process_set.h"
 
 namespace rueda {
 
@@ -48,35 +49,41 @@ struct Reduction {
   double postscale_factor = 1.0;
 };
 
-// Each of these returns at once; `name` pairs this rank's call with the other ranks' and must not be in
-// flight twice. Ranks may submit in any order. The memory behind a view stays untouched by the caller until
-// the Handle is done. Errors: InvalidArgument here for arguments that cannot mean anything; all else from
-// Handle::wait, with the same words on every rank.
+// Each of these returns at once; `name` pairs this rank's call with those of the other ranks of the scope and
+// must not be in flight twice there. Ranks may submit in any order. The memory behind a view stays untouched
+// by the caller until the Handle is done. Errors: InvalidArgument here for arguments that cannot mean
+// anything; all else from Handle::wait, with the same words on every rank.
 
 // output = reduction over all ranks of `input`. Same shape and dtype everywhere. Pass one view twice for in
 // place.
 Handle allreduce_async(std::string name, ConstTensorView input, TensorView output, Reduction reduction = {},
-                       Runtime& runtime = default_runtime());
+                       Scope scope = {});
 
 // Handle::output() = the ranks' inputs one after another along the first dimension, which may differ by rank.
-Handle allgather_async(std::string name, ConstTensorView input, Runtime& runtime = default_runtime());
+Handle allgather_async(std::string name, ConstTensorView input, Scope scope = {});
 
 // output = rank root's input, everywhere; `input` is read on the root only. Same shape and dtype everywhere.
 Handle broadcast_async(std::string name, ConstTensorView input, TensorView output, Rank root,
-                       Runtime& runtime = default_runtime());
+                       Scope scope = {});
 
 // Rows of `input` go to rank 0, 1, ... in the numbers that `splits` gives (empty: equally). Handle::output()
 // = the rows that came, in rank order; Handle::received_splits() = how many came from each rank.
 Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::int64_t> splits = {},
-                      Runtime& runtime = default_runtime());
+                      Scope scope = {});
 
 // Handle::output() = this rank's share of the rows of the reduction of `input`; the first ranks get the
 // remainder.
 Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction = {},
-                           Runtime& runtime = default_runtime());
+                           Scope scope = {});
+
+// Several allreduces that are carried out together, or fail together: all ranks give the same number. Output
+// i belongs to the operation "name.i". Throws InvalidArgument when inputs and outputs differ in number.
+std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<const ConstTensorView> inputs,
+                                            std::span<const TensorView> outputs, Reduction reduction = {},
+                                            Scope scope = {});
 
 // Done when every rank has called it.
-Handle barrier_async(Runtime& runtime = default_runtime());
+Handle barrier_async(Scope scope = {});
 
 // A one-dimensional view of `values`.
 template <class T>

@@ -25,7 +25,7 @@ Parts alone(const Config& config) {
 Parts defaults(const Config& config) {
   std::optional<Parts> found = mpi_parts(config);
   Parts parts = found ? std::move(*found) : alone(config);
-  if (parts.size == 1) parts.backends.push_back(std::make_unique<LocalBackend>());
+  parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
   return parts;
 }
 

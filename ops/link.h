@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/base/bytes.h"
+#include "core/base/rank_set.h"
 #include "core/base/types.h"
+#include "core/control/plan.h"
 
 namespace rueda {
 
@@ -29,11 +32,18 @@ class Link {
   virtual void cancel(Ticket ticket) = 0;
 };
 
-// This rank's place among those that a Plan concerns.
+// Those that a Plan concerns stand in a row, in the order of their ranks; this rank's place there is `place`.
 struct Group {
-  Rank rank = 0;
+  Rank place = 0;
   Rank size = 1;
-  Rank neighbour(Rank distance) const { return ((rank + distance) % size + size) % size; }
+  std::shared_ptr<const RankSet> members;
+
+  static Group of(const Plan& plan, Rank rank) {
+    return {plan.members->index_of(rank), plan.members->count(), plan.members};
+  }
+  // The place at a distance, round and round.
+  Rank neighbour(Rank distance) const { return ((place + distance) % size + size) % size; }
+  Rank rank_at(Rank at) const { return members->at(at); }
 };
 
 }  // namespace rueda

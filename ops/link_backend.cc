@@ -26,15 +26,18 @@ std::unique_ptr<Work> allreduce(const Route& route, const Plan& plan, std::span<
 
 std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
-  const Route route{link_.get(), group_, tag_of(plan.number), plan.chunk_bytes};
+  const Route route{link_.get(), Group::of(plan, rank_), tag_of(plan.number), plan.chunk_bytes};
   switch (plan.operation) {
     case Operation::allreduce: return allreduce(route, plan, entries, buffers_);
     case Operation::allgather: return ring_allgather(route, entries.front());
     case Operation::broadcast: return tree_broadcast(route, plan.root, entries.front());
     case Operation::alltoall: return pairwise_alltoall(route, entries.front());
     case Operation::reducescatter:
-      return ring_reducescatter(route, ScaledReduction::of(plan, group_.size), entries.front());
+      return ring_reducescatter(route, ScaledReduction::of(plan, route.group.size), entries.front());
     case Operation::barrier: return barrier(route);
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: break;
   }
   return nullptr;
 }

@@ -15,8 +15,8 @@ namespace rueda {
 // Purpose: the backend of mpi, and of any other Link. Runs every Plan. Owned by the coordinator thread.
 class LinkBackend final : public Backend {
  public:
-  LinkBackend(std::string name, std::unique_ptr<Link> link, Group group, bool rings_bell)
-      : name_(std::move(name)), link_(std::move(link)), group_(group), rings_bell_(rings_bell) {}
+  LinkBackend(std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell)
+      : name_(std::move(name)), link_(std::move(link)), rank_(rank), rings_bell_(rings_bell) {}
 
   std::string_view name() const override { return name_; }
   bool can_run(const Plan&) const override { return true; }
@@ -26,7 +26,7 @@ class LinkBackend final : public Backend {
  private:
   std::string name_;
   std::unique_ptr<Link> link_;
-  Group group_;
+  Rank rank_;
   bool rings_bell_;
   FusionBuffer buffers_;
   OwnerThread owner_;

@@ -66,6 +66,15 @@ class Reader {
   // so that a flipped bit never makes us allocate gigabytes.
   std::size_t get_count(std::size_t item_bytes);
 
+  // A list as it was written: its count, then each item by `read`, an item having at least `item_bytes`.
+  // Grows as items are read, so what is made is never much larger than what came.
+  template <class T, class Read>
+  std::vector<T> get_list(std::size_t item_bytes, Read read) {
+    std::vector<T> items;
+    for (std::size_t left = get_count(item_bytes); left > 0 && ok_; --left) items.push_back(read(*this));
+    return items;
+  }
+
   void fail() { ok_ = false, bytes_ = {}; }
   bool ok() const { return ok_; }
   bool complete() const { return ok_ && bytes_.empty(); }  // all read, nothing left over

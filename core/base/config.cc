@@ -35,6 +35,18 @@ Setting number(std::string_view name, std::string_view alias, T Config::*field, 
           [=](const Config& config) { return fmt::format("{}", config.*field); }};
 }
 
+Setting flag(std::string_view name, std::string_view alias, bool Config::*field, std::string_view meaning) {
+  return {name,
+          alias,
+          "0 or 1",
+          meaning,
+          [=](Config& config, std::string_view text) {
+            config.*field = text == "1";
+            return text == "0" || text == "1";
+          },
+          [=](const Config& config) { return std::string(config.*field ? "1" : "0"); }};
+}
+
 std::vector<Setting> make_settings() {
   constexpr std::int64_t kGiB = 1LL << 30;
   std::vector<Setting> table;
@@ -55,6 +67,21 @@ std::vector<Setting> make_settings() {
                          "1 to 64", "how many operations move data at the same time, at most"));
   table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB,
                          "bytes, 64 to 1073741824", "rings send messages of at most so many bytes"));
+  table.push_back(number("CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", &Config::cache_capacity, std::int64_t{0},
+                         std::int64_t{1} << 31, "requests, 0 to 2147483648",
+                         "requests that are remembered though not called again, at least; a model's own are "
+                         "remembered however many there are; 0: none"));
+  table.push_back(
+      flag("FULL_JOIN", "", &Config::full_join,
+           "ranks that have joined take part in every operation, not only allreduce and barrier"));
+  table.push_back(number("STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", &Config::stall_check_time,
+                         0.01, 86400.0, "seconds, 0.01 to 86400",
+                         "an operation that only some ranks have submitted is reported after so long"));
+  table.push_back(flag("STALL_CHECK_DISABLE", "HOROVOD_STALL_CHECK_DISABLE", &Config::stall_check_disable,
+                       "do not report operations that only some ranks have submitted"));
+  table.push_back(number("STALL_SHUTDOWN_TIME", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                         &Config::stall_shutdown_time, 0.0, 86400.0, "seconds, 0 to 86400",
+                         "an operation that waits longer ends the job on all ranks with Stalled; 0: never"));
   table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
                    "the least severe lines that are shown",
                    [](Config& config, std::string_view text) {
@@ -62,12 +89,8 @@ std::vector<Setting> make_settings() {
                      return log_level_from(text).has_value();
                    },
                    [](const Config& config) { return config.log_level; }});
-  table.push_back({"LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", "0 or 1", "leave the time out of log lines",
-                   [](Config& config, std::string_view text) {
-                     config.log_hide_time = text == "1";
-                     return text == "0" || text == "1";
-                   },
-                   [](const Config& config) { return std::string(config.log_hide_time ? "1" : "0"); }});
+  table.push_back(flag("LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", &Config::log_hide_time,
+                       "leave the time out of log lines"));
   return table;
 }
 

@@ -20,6 +20,11 @@ struct Config {
   double poll_time = 50.0;                   // microseconds
   std::int64_t works_in_flight = 4;
   std::int64_t ring_chunk = 256 << 10;  // bytes
+  std::int64_t cache_capacity = 1024;   // requests
+  bool full_join = false;
+  double stall_check_time = 3.0;  // seconds
+  bool stall_check_disable = false;
+  double stall_shutdown_time = 0.0;  // seconds
   std::string log_level = "warning";
   bool log_hide_time = false;
 };

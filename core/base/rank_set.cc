@@ -41,6 +41,23 @@ bool RankSet::contains(Rank rank) const {
                              [&](const auto& range) { return range.first <= rank && rank < range.second; });
 }
 
+Rank RankSet::index_of(Rank rank) const {
+  Rank before = 0;
+  for (auto [first, end] : ranges_) {
+    if (rank < end) return before + rank - first;
+    before += end - first;
+  }
+  return before;
+}
+
+Rank RankSet::at(Rank index) const {
+  for (auto [first, end] : ranges_) {
+    if (index < end - first) return first + index;
+    index -= end - first;
+  }
+  return -1;
+}
+
 Rank RankSet::count() const {
   Rank total = 0;
   for (auto [first, end] : ranges_) total += end - first;

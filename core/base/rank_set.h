@@ -22,6 +22,10 @@ class RankSet {
   void remove(const RankSet& other);
 
   bool contains(Rank rank) const;
+  bool contains(const RankSet& other) const { return (other - *this).empty(); }
+  // The place of a member among all, counted from 0; the member at a place.
+  Rank index_of(Rank rank) const;
+  Rank at(Rank index) const;
   bool empty() const { return ranges_.empty(); }
   Rank count() const;
   Rank first() const { return ranges_.front().first; }
@@ -31,6 +35,7 @@ class RankSet {
     from.remove(other);
     return from;
   }
+  friend RankSet operator&(const RankSet& a, const RankSet& b) { return a - (a - b); }
 
   // "rank 3", "ranks 0-3, 7"; at most eight ranges by name, then how many ranks more.
   friend std::string to_string(const RankSet& set);

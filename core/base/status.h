@@ -36,6 +36,7 @@ struct Status {
   }
   static Status mismatch(std::string words) { return {StatusCode::mismatch, std::move(words)}; }
   static Status peer_lost(std::string words) { return {StatusCode::peer_lost, std::move(words)}; }
+  static Status stalled(std::string words) { return {StatusCode::stalled, std::move(words)}; }
   static Status shut_down(std::string words) { return {StatusCode::shut_down, std::move(words)}; }
   static Status not_initialized(std::string words) { return {StatusCode::not_initialized, std::move(words)}; }
   static Status backend_error(std::string words) { return {StatusCode::backend_error, std::move(words)}; }

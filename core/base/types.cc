@@ -30,14 +30,17 @@ constexpr std::array<DataTypeTraits, kDataTypeCount> kDataTypes{{
 
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOps{"sum", "average", "min", "max", "product"};
 
-//                                          name           reduces fusable root  same  ragged
+//   name, reduces, fusable, has a root, same shape, ragged, moves data
 constexpr std::array<OperationTraits, kOperationCount> kOperations{{
-    {"allreduce", true, true, false, true, false},
-    {"allgather", false, false, false, false, true},
-    {"broadcast", false, false, true, true, false},
-    {"alltoall", false, false, false, false, true},
-    {"reducescatter", true, false, false, true, false},
-    {"barrier", false, false, false, true, false},
+    {"allreduce", true, true, false, true, false, true},
+    {"allgather", false, false, false, false, true, true},
+    {"broadcast", false, false, true, true, false, true},
+    {"alltoall", false, false, false, false, true, true},
+    {"reducescatter", true, false, false, true, false, true},
+    {"barrier", false, false, false, true, false, true},
+    {"join", false, false, false, true, false, false},
+    {"add_process_set", false, false, false, true, false, false},
+    {"remove_process_set", false, false, true, true, false, false},
 }};
 
 const DataTypeTraits& row(DataType dtype) { return kDataTypes[static_cast<std::size_t>(dtype)]; }

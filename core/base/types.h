@@ -11,6 +11,10 @@ namespace rueda {
 
 using Rank = std::int32_t;
 
+// Which ranks an operation concerns: 0 is the set of all, others are given by rank 0.
+using ProcessSetId = std::uint32_t;
+inline constexpr ProcessSetId kWorld = 0;
+
 enum class DataType : std::uint8_t {
   uint8,
   int8,
@@ -34,8 +38,19 @@ inline constexpr int kDataTypeCount = 10;
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 inline constexpr int kReduceOpCount = 5;
 
-enum class Operation : std::uint8_t { allreduce, allgather, broadcast, alltoall, reducescatter, barrier };
-inline constexpr int kOperationCount = 6;
+// The last three concern who takes part; they move no data, and no backend sees them.
+enum class Operation : std::uint8_t {
+  allreduce,
+  allgather,
+  broadcast,
+  alltoall,
+  reducescatter,
+  barrier,
+  join,
+  add_process_set,
+  remove_process_set,
+};
+inline constexpr int kOperationCount = 9;
 
 // What is true of an operation, whatever runs it. One row per Operation.
 struct OperationTraits {
@@ -45,6 +60,7 @@ struct OperationTraits {
   bool has_root;           // names a rank
   bool same_shape;         // all ranks must bring the same shape
   bool ragged_first_axis;  // ranks may differ in the first dimension, and must agree in the others
+  bool moves_data;         // is carried out by a backend
 };
 
 const OperationTraits& traits(Operation operation);

@@ -1,35 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/caller.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace rueda {
 
-void Caller::ready(const Request& request, Time now) {
-  if (ready_.empty()) first_ready_ = now;
-  ready_.push_back(request);
-  ready_bytes_ += element_count(request.shape) * static_cast<std::int64_t>(size_of(request.dtype));
+void Caller::ready(SharedRequest request, Time now) {
+  if (request->group_size > 0) return gather(std::move(request), {}, now);
+  add_ready(std::move(request), now);
 }
 
-void Caller::refuse(const std::string& name, Status status) {
-  refused_.push_back(planner_.refuse(name, std::move(status)));
+void Caller::refuse(SharedRequest request, Status status) {
+  if (request->group_size > 0) return gather(std::move(request), std::move(status), {});
+  add_refused(std::move(request), std::move(status));
+}
+
+void Caller::gather(SharedRequest request, Status status, Time now) {
+  const std::size_t size = request->group_size;
+  const auto place = groups_.try_emplace({request->process_set, request->group}).first;
+  Group& group = place->second;
+  group.requests.push_back(std::move(request));
+  if (group.status.ok()) group.status = std::move(status);
+  if (group.requests.size() < size) return;
+  auto whole = groups_.extract(place);
+  for (SharedRequest& member : whole.mapped().requests) {
+    if (whole.mapped().status.ok()) {
+      add_ready(std::move(member), now);
+    } else {
+      add_refused(std::move(member), whole.mapped().status);
+    }
+  }
+}
+
+void Caller::give_up_groups() {
+  for (auto& [key, group] : std::exchange(groups_, {})) {
+    const Status status = Status::shut_down(
+        fmt::format("group '{}': {} of its {} operations were submitted before every rank shut down.",
+                    key.second, group.requests.size(), group.requests.front()->group_size));
+    for (SharedRequest& member : group.requests) add_refused(std::move(member), status);
+  }
+}
+
+void Caller::add_ready(SharedRequest request, Time now) {
+  if (ready_.empty()) first_ready_ = now;
+  ready_bytes_ += bytes_of(*request);
+  ready_.push_back(std::move(request));
+}
+
+void Caller::add_refused(SharedRequest request, Status status) {
+  refused_.push_back(planner_.refuse(std::move(request), std::move(status)));
 }
 
 std::vector<Plan> Caller::call(Time now, bool others_on_their_way) {
   std::vector<Plan> plans = std::exchange(refused_, {});
-  const bool lingers =
-      others_on_their_way && now < first_ready_ + linger_ && ready_bytes_ < fusion_threshold_;
+  const bool lingers = others_on_their_way && now < first_ready_ + settings_.linger &&
+                       ready_bytes_ < settings_.fusion_threshold;
   if (!ready_.empty() && !lingers) {
-    for (Plan& plan : planner_.fuse(ready_)) plans.push_back(std::move(plan));
+    for (Plan& plan : planner_.fuse(ready_)) {
+      keeper_.give_ids(plan);
+      plans.push_back(std::move(plan));
+    }
     ready_.clear();
     ready_bytes_ = 0;
   }
   return plans;
 }
 
+Plan Caller::decide(SharedRequest request, std::int64_t result) {
+  Plan plan = planner_.decide(std::move(request), result);
+  if (plan.operation == Operation::remove_process_set)
+    keeper_.end_set(static_cast<ProcessSetId>(plan.root), plan);
+  return plan;
+}
+
 std::optional<Time> Caller::due() const {
   if (ready_.empty()) return std::nullopt;
-  return first_ready_ + linger_;
+  return first_ready_ + settings_.linger;
 }
 
 }  // namespace rueda

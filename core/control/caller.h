@@ -2,43 +2,66 @@
 // Rank 0's part: it decides when ready tensors are called.
 #pragma once
 
-#include <chrono>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "core/control/bit_counter.h"
+#include "core/control/cache_keeper.h"
 #include "core/control/planner.h"
 
 namespace rueda {
 
-using Time = std::chrono::steady_clock::time_point;
-using Duration = std::chrono::steady_clock::duration;
-
 // Purpose: holds tensors that every rank has until they are called. A tensor is called at once unless others
 // are on their way (reported by some rank, not by all); then it lingers for company, `linger` at most or
-// until the fusion threshold is reached. Owned by the Negotiator of rank 0.
+// until the fusion threshold is reached. Tensors of a group wait for the whole group, and one bad member
+// fails it. Owned by the Negotiator of rank 0.
 class Caller {
  public:
-  Caller(Planner planner, Duration linger, std::int64_t fusion_threshold)
-      : planner_(std::move(planner)), linger_(linger), fusion_threshold_(fusion_threshold) {}
+  struct Settings {
+    Duration linger{};
+    std::int64_t fusion_threshold = 0;
+    std::int64_t cache_least = 0;  // see CacheKeeper
+  };
 
-  void ready(const Request& request, Time now);
-  void refuse(const std::string& name, Status status);
+  Caller(Planner planner, Settings settings)
+      : planner_(std::move(planner)), settings_(settings), keeper_(settings.cache_least) {}
+
+  void ready(SharedRequest request, Time now);
+  void refuse(SharedRequest request, Status status);
 
   // The Plans that are due, in order.
   std::vector<Plan> call(Time now, bool others_on_their_way);
+  // The Plan of an operation that moves no data.
+  Plan decide(SharedRequest request, std::int64_t result);
+  // Every rank has departed: what was never submitted will not come.
+  void give_up_groups();
 
-  bool idle() const { return ready_.empty() && refused_.empty(); }
+  bool idle() const { return ready_.empty() && refused_.empty() && groups_.empty(); }
   // When call() will have something to say even if nothing else happens.
   std::optional<Time> due() const;
 
  private:
+  struct Group {
+    std::vector<SharedRequest> requests;
+    Status status;
+  };
+
+  // Whether the request waits for others of its group; the last one takes all of them out.
+  void gather(SharedRequest request, Status status, Time now);
+  void add_ready(SharedRequest request, Time now);
+  void add_refused(SharedRequest request, Status status);
+
   Planner planner_;
-  Duration linger_;
-  std::int64_t fusion_threshold_;
-  std::vector<Request> ready_;
+  Settings settings_;
+  CacheKeeper keeper_;
+  std::vector<SharedRequest> ready_;
   std::int64_t ready_bytes_ = 0;
   Time first_ready_{};
   std::vector<Plan> refused_;
+  std::map<std::pair<ProcessSetId, std::string>, Group> groups_;
 };
 
 }  // namespace rueda

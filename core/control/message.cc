@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/message.h"
 
+#include <algorithm>
+
 namespace rueda {
 namespace {
 
@@ -19,8 +21,8 @@ Introduction read_introduction(Reader& reader) {
   introduction.version = reader.get_string();
   introduction.host = reader.get_string();
   introduction.process_id = reader.get<std::int64_t>();
-  introduction.settings.resize(reader.get_count(sizeof(std::uint32_t)));
-  for (std::string& setting : introduction.settings) setting = reader.get_string();
+  introduction.settings =
+      reader.get_list<std::string>(sizeof(std::uint32_t), [](Reader& r) { return r.get_string(); });
   return introduction;
 }
 
@@ -29,12 +31,7 @@ void write(Writer& writer, const Hello& hello) {
   for (const Introduction& introduction : hello.ranks) write(writer, introduction);
 }
 
-Hello read_hello(Reader& reader) {
-  Hello hello;
-  hello.ranks.resize(reader.get_count(sizeof(Rank)));
-  for (Introduction& introduction : hello.ranks) introduction = read_introduction(reader);
-  return hello;
-}
+Hello read_hello(Reader& reader) { return {reader.get_list<Introduction>(sizeof(Rank), read_introduction)}; }
 
 void write(Writer& writer, const Welcome& welcome) {
   write(writer, welcome.status);
@@ -57,28 +54,39 @@ Welcome read_welcome(Reader& reader) {
 }
 
 void write(Writer& writer, const Report& report) {
+  writer.put(report.applied);
+  write(writer, report.ids);
   writer.put_count(report.tensors.size());
   for (const std::vector<Wish>& wishes : report.tensors) {
     writer.put_count(wishes.size());
     for (const Wish& wish : wishes) {
-      write(writer, wish.request);
+      write(writer, *wish.request);
       write(writer, wish.ranks);
     }
   }
 }
 
+Wish read_wish(Reader& reader) {
+  auto request = std::make_shared<const Request>(read_request(reader));
+  Wish wish{std::move(request), read_rank_set(reader)};
+  if (wish.ranks.empty()) reader.fail();
+  return wish;
+}
+
+// All of one key.
+std::vector<Wish> read_wishes(Reader& reader) {
+  std::vector<Wish> wishes = reader.get_list<Wish>(sizeof(std::uint32_t), read_wish);
+  const bool same_key = std::ranges::all_of(
+      wishes, [&](const Wish& wish) { return key_of(*wish.request) == key_of(*wishes.front().request); });
+  if (wishes.empty() || !same_key) reader.fail();
+  return wishes;
+}
+
 Report read_report(Reader& reader) {
   Report report;
-  report.tensors.resize(reader.get_count(sizeof(std::uint32_t)));
-  for (std::vector<Wish>& wishes : report.tensors) {
-    wishes.resize(reader.get_count(sizeof(std::uint32_t)));
-    for (Wish& wish : wishes) {
-      wish.request = read_request(reader);
-      wish.ranks = read_rank_set(reader);
-      if (wish.ranks.empty() || wish.request.name != wishes.front().request.name) reader.fail();
-    }
-    if (wishes.empty()) reader.fail();
-  }
+  report.applied = reader.get<std::uint64_t>();
+  report.ids = read_id_set(reader);
+  report.tensors = reader.get_list<std::vector<Wish>>(sizeof(std::uint32_t), read_wishes);
   return report;
 }
 
@@ -91,11 +99,67 @@ void write(Writer& writer, const Orders& orders) {
 Orders read_orders(Reader& reader) {
   Orders orders;
   orders.end = reader.get<std::uint8_t>() != 0;
-  orders.plans.resize(reader.get_count(sizeof(std::uint64_t)));
-  for (Plan& plan : orders.plans) plan = read_plan(reader);
+  orders.plans = reader.get_list<Plan>(sizeof(std::uint64_t), read_plan);
   return orders;
 }
 
+void write(Writer& writer, const Inquiry& inquiry) {
+  writer.put(inquiry.number);
+  writer.put(inquiry.patience);
+  writer.put_count(inquiry.keys.size());
+  for (const Key& key : inquiry.keys) {
+    writer.put(key.process_set);
+    writer.put_string(key.name);
+  }
+}
+
+Inquiry read_inquiry(Reader& reader) {
+  Inquiry inquiry;
+  inquiry.number = reader.get<std::uint32_t>();
+  inquiry.patience = reader.get<double>();
+  if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
+  inquiry.keys = reader.get_list<Key>(sizeof(ProcessSetId) + sizeof(std::uint32_t), [](Reader& r) {
+    const auto process_set = r.get<ProcessSetId>();
+    return Key{process_set, r.get_string()};
+  });
+  return inquiry;
+}
+
+void write(Writer& writer, const Standing& standing) {
+  write(writer, standing.waiting);
+  write(writer, standing.missing);
+  write(writer, standing.silent);
+  writer.put_count(standing.words.size());
+  for (const auto& [rank, words] : standing.words) {
+    writer.put(rank);
+    writer.put_string(words);
+  }
+}
+
+Standing read_standing(Reader& reader) {
+  Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}};
+  using Words = std::pair<Rank, std::string>;
+  standing.words = reader.get_list<Words>(sizeof(Rank) + sizeof(std::uint32_t), [](Reader& r) {
+    const Rank rank = r.get<Rank>();
+    return Words{rank, r.get_string()};
+  });
+  return standing;
+}
+
+void write(Writer& writer, const Answer& answer) {
+  writer.put(answer.number);
+  writer.put_count(answer.standings.size());
+  for (const Standing& standing : answer.standings) write(writer, standing);
+}
+
+Answer read_answer(Reader& reader) {
+  Answer answer;
+  answer.number = reader.get<std::uint32_t>();
+  answer.standings = reader.get_list<Standing>(4 * sizeof(std::uint32_t), read_standing);
+  return answer;
+}
+
+void write(Writer& writer, const Stall& stall) { write(writer, *stall.request); }
 void write(Writer& writer, const Departure& departure) { write(writer, departure.ranks); }
 void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
 
@@ -130,6 +194,9 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 3: message = Departure{read_rank_set(reader)}; break;
     case 4: message = read_orders(reader); break;
     case 5: message = Failure{read_status(reader)}; break;
+    case 6: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
+    case 7: message = read_inquiry(reader); break;
+    case 8: message = read_answer(reader); break;
     default: reader.fail();
   }
   if (!reader.complete()) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads
 // received bytes.
-//   up:    Hello (once, at start), Report, Departure, Failure
-//   down:  Welcome (once, at start), Orders, Failure
+//   up:    Hello (once, at start), Report, Departure, Stall, Answer, Failure
+//   down:  Welcome (once, at start), Orders, Inquiry, Failure
 #pragma once
 
 #include <optional>
@@ -44,14 +44,20 @@ struct Welcome {
 
 // One wish and the ranks that have it.
 struct Wish {
-  Request request;
+  SharedRequest request;
   RankSet ranks;
-  friend bool operator==(const Wish&, const Wish&) = default;
+  friend bool operator==(const Wish& a, const Wish& b) {
+    return *a.request == *b.request && a.ranks == b.ranks;
+  }
 };
 
-// Tensors that a whole subtree has reported; more than one Wish for a name is a mismatch.
+// Tensors that a whole subtree has reported.
 struct Report {
-  std::vector<std::vector<Wish>> tensors;  // no inner vector is empty, and all its wishes have one name
+  std::uint64_t applied = 0;  // the last Plan that the sender has seen
+  IdSet ids;                  // wanted by all members below the sender, as the cache has them
+  std::vector<std::vector<Wish>>
+      tensors;  // in full: no inner vector is empty, and all its wishes have one key
+  bool empty() const { return ids.empty() && tensors.empty(); }
   friend bool operator==(const Report&, const Report&) = default;
 };
 
@@ -68,13 +74,42 @@ struct Orders {
   friend bool operator==(const Orders&, const Orders&) = default;
 };
 
+// Somebody below has waited long for others.
+struct Stall {
+  SharedRequest request;
+  friend bool operator==(const Stall& a, const Stall& b) { return *a.request == *b.request; }
+};
+
+// Rank 0 asks everybody what they know about these operations.
+struct Inquiry {
+  std::uint32_t number = 0;
+  double patience = 0;  // seconds until an answer is of no use
+  std::vector<Key> keys;
+  friend bool operator==(const Inquiry&, const Inquiry&) = default;
+};
+
+// What the ranks of a subtree have to say about one operation.
+struct Standing {
+  RankSet waiting;                                  // have submitted it
+  RankSet missing;                                  // have not
+  RankSet silent;                                   // did not answer
+  std::vector<std::pair<Rank, std::string>> words;  // what some of the missing are doing, ascending
+  friend bool operator==(const Standing&, const Standing&) = default;
+};
+
+struct Answer {
+  std::uint32_t number = 0;
+  std::vector<Standing> standings;  // one for each key of the Inquiry
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
 // The job cannot go on, for this reason.
 struct Failure {
   Status status;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-using Message = std::variant<Hello, Welcome, Report, Departure, Orders, Failure>;
+using Message = std::variant<Hello, Welcome, Report, Departure, Orders, Failure, Stall, Inquiry, Answer>;
 
 Bytes encode(const Message& message);
 // Nothing when the bytes are not exactly one well-formed message.

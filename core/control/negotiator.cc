@@ -5,138 +5,339 @@
 
 #include <algorithm>
 
-#include "core/control/tree.h"
-
 namespace rueda {
 
-Negotiator::Negotiator(Rank rank, Rank size, Settings settings)
-    : rank_(rank), children_(tree::children(rank, size)), subtree_(tree::subtree(rank, size)) {
-  if (rank_ != 0) return;
-  Planner planner(settings.fusion_threshold, settings.chunk_bytes, std::move(settings.choose_backend));
-  caller_ = std::make_unique<Caller>(std::move(planner), settings.linger, settings.fusion_threshold);
+Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
+    : node_(std::move(node)),
+      sets_(node_, size),
+      full_join_(settings.full_join),
+      owns_cache_(!settings.shared_cache),
+      cache_(owns_cache_ ? std::make_shared<RequestCache>() : std::move(settings.shared_cache)),
+      children_applied_(node_.children.size()),
+      counter_(node_.children.size() + 1),
+      stalls_(node_, std::move(settings.stalls)) {
+  if (node_.rank != 0) return;
+  auto choose = [this, choose = std::move(settings.choose_backend)](Plan& plan) {
+    plan.members = sets_.find(plan.process_set)->members;
+    return choose(plan);
+  };
+  Planner planner(settings.caller.fusion_threshold, settings.chunk_bytes, std::move(choose));
+  caller_ = std::make_unique<Caller>(std::move(planner), settings.caller);
 }
 
-void Negotiator::submit(const Request& request, Time now) { count({request, RankSet::of(rank_)}, now); }
+void Negotiator::submit(const SharedRequest& request, Time now) {
+  const CacheId id = cache_->find(request, applied_);
+  ++(id != 0 ? hits_ : misses_);
+  if (is_leaf()) {  // nobody to wait for
+    if (id != 0) {
+      report_.ids.add(id);
+    } else {
+      report_.tensors.push_back({{request, RankSet::of(node_.rank)}});
+    }
+  } else if (id != 0) {
+    IdSet one;
+    one.add(id);
+    add_bits(kSelf, one, now);
+  } else {
+    add_wishes(kSelf, {{request, RankSet::of(node_.rank)}}, now);
+  }
+}
 
-void Negotiator::depart(Time now) { leave(RankSet::of(rank_), now); }
+void Negotiator::depart(Time now) { leave(RankSet::of(node_.rank), now); }
 
 void Negotiator::fail(Status status) {
   if (!failure_.ok()) return;
   failure_ = std::move(status);
   const Bytes bytes = encode(Failure{failure_});
-  if (rank_ != 0) outgoing_.push_back({tree::parent(rank_), bytes});
-  for (Rank child : children_) outgoing_.push_back({child, bytes});
+  if (node_.rank != 0) outgoing_.push_back({node_.parent, bytes});
+  for (Rank child : node_.children) outgoing_.push_back({child, bytes});
+}
+
+std::optional<Contributor> Negotiator::contributor_of(Rank rank) const {
+  auto child = std::ranges::lower_bound(node_.children, rank);
+  if (child == node_.children.end() || *child != rank) return std::nullopt;
+  return static_cast<Contributor>(child - node_.children.begin() + 1);
+}
+
+void Negotiator::refuse_message(Rank from, std::string_view what) {
+  fail(Status::backend_error(
+      fmt::format("rank {} got {} from rank {}. Are all ranks of one build?", node_.rank, what, from)));
 }
 
 void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
   std::optional<Message> message = decode(bytes);
-  if (!message) {
-    fail(Status::backend_error(fmt::format(
-        "rank {} got {} bytes from rank {} that are no message of this version. Are all ranks of one build?",
-        rank_, bytes.size(), from)));
-    return;
+  if (!message) return refuse_message(from, fmt::format("{} bytes that are no message", bytes.size()));
+  if (auto* failure = std::get_if<Failure>(&*message)) return fail(std::move(failure->status));
+  if (node_.rank != 0 && from == node_.parent) {
+    if (auto* orders = std::get_if<Orders>(&*message)) return take_orders(std::move(*orders), bytes, now);
+    if (auto* inquiry = std::get_if<Inquiry>(&*message)) return stalls_.take_message(from, *inquiry, now);
   }
-  const bool down = std::holds_alternative<Orders>(*message) || std::holds_alternative<Failure>(*message);
-  if (!is_child(from) && !(down && rank_ != 0 && from == tree::parent(rank_))) {
-    fail(Status::backend_error(fmt::format(
-        "rank {} got a message from rank {}, which is not its neighbour in the tree.", rank_, from)));
-    return;
+  if (const std::optional<Contributor> child = contributor_of(from)) {
+    if (auto* report = std::get_if<Report>(&*message)) return take_message(*child, std::move(*report), now);
+    if (auto* departure = std::get_if<Departure>(&*message)) return leave(departure->ranks, now);
+    if (auto* stall = std::get_if<Stall>(&*message))
+      return stalls_.take_message(from, std::move(*stall), now);
+    if (auto* answer = std::get_if<Answer>(&*message))
+      return stalls_.take_message(from, std::move(*answer), now);
   }
-  std::visit([&](auto& content) { take_message(from, std::move(content), now); }, *message);
+  refuse_message(from, fmt::format("a message of kind {} that is not due from there", message->index()));
 }
 
-void Negotiator::take_message(Rank, Report report, Time now) {
-  for (std::vector<Wish>& wishes : report.tensors) {
-    for (Wish& wish : wishes) count(std::move(wish), now);
-  }
-}
-
-void Negotiator::take_message(Rank, const Departure& departure, Time now) { leave(departure.ranks, now); }
-
-void Negotiator::take_message(Rank, Orders orders, Time) { issue(std::move(orders)); }
-void Negotiator::take_message(Rank, Failure failure, Time) { fail(std::move(failure.status)); }
-
-void Negotiator::take_message(Rank from, const Hello&, Time) {
-  fail(Status::backend_error(
-      fmt::format("rank {} introduced itself to rank {} after the start.", from, rank_)));
-}
-
-void Negotiator::take_message(Rank from, const Welcome&, Time) {
-  fail(Status::backend_error(fmt::format("rank {} welcomed rank {} after the start.", from, rank_)));
+void Negotiator::take_message(Contributor from, Report report, Time now) {
+  const Rank rank = node_.children[from - 1];
+  if (report.applied > applied_) return refuse_message(rank, "news of a Plan that does not exist");
+  if (!report.ids.empty() && report.ids.words().back().index * 64ull >= cache_->end_of_ids())
+    return refuse_message(rank, "a cache id that was never given");
+  children_applied_[from - 1] = report.applied;
+  add_bits(from, report.ids, now);
+  for (std::vector<Wish>& wishes : report.tensors) add_wishes(from, std::move(wishes), now);
 }
 
 void Negotiator::tick(Time now) {
-  if (!caller_ || ended_ || !failure_.ok()) return;
-  Orders orders{caller_->call(now, !tallies_.empty()), false};
-  orders.end = departed_ == subtree_ && tallies_.empty() && caller_->idle();
-  if (!orders.plans.empty() || orders.end) issue(std::move(orders));
+  if (ended_ || !failure_.ok()) return;
+  inspect(now);
+  if (!caller_) return;
+  const bool all_departed = sets_.departed() == node_.subtree;
+  if (all_departed && open() == 0) caller_->give_up_groups();
+  Orders orders{caller_->call(now, open() > 0), false};
+  orders.end = all_departed && open() == 0 && caller_->idle();
+  if (!orders.plans.empty() || orders.end) issue(std::move(orders), now);
+  if (std::optional<Status> verdict = stalls_.verdict(now)) fail(std::move(*verdict));
+}
+
+// Looks a few times in each period at what is incomplete.
+void Negotiator::inspect(Time now) {
+  stalls_.tick(now);
+  if (!stalls_.on() || open() == 0 || now - inspected_ < std::chrono::milliseconds(100)) return;
+  inspected_ = now;
+  for (CacheId id : counter_.open_ids()) {
+    const Time since = counter_.look(id).since;
+    if (stalls_.overdue(since, now)) stalls_.notice(cache_->request(id, applied_), since, now);
+  }
+  for (const auto& [key, tally] : tallies_) {
+    if (stalls_.overdue(tally.since(), now)) stalls_.notice(tally.request(), tally.since(), now);
+  }
+}
+
+std::optional<Time> Negotiator::due() const {
+  std::optional<Time> next = caller_ ? caller_->due() : std::nullopt;
+  if (const std::optional<Time> stall = stalls_.due()) next = next ? std::min(*next, *stall) : stall;
+  return next;
 }
 
 std::vector<Envelope> Negotiator::take_outgoing() {
   // A departure goes last: once rank 0 knows of all departures, no report can be on its way any more.
-  if (!report_.tensors.empty())
-    outgoing_.push_back({tree::parent(rank_), encode(std::exchange(report_, {}))});
-  if (!departure_.ranks.empty())
-    outgoing_.push_back({tree::parent(rank_), encode(std::exchange(departure_, {}))});
+  constexpr std::uint64_t kTellEvery = 1024;  // Plans: so that the parent can forget
+  if (!report_.empty() || (node_.rank != 0 && applied_ - told_ >= kTellEvery)) {
+    told_ = report_.applied = applied_;
+    outgoing_.push_back({node_.parent, encode(std::exchange(report_, {}))});
+  }
+  if (!departure_.ranks.empty()) outgoing_.push_back({node_.parent, encode(std::exchange(departure_, {}))});
+  std::ranges::move(stalls_.take_outgoing(), std::back_inserter(outgoing_));
   return std::exchange(outgoing_, {});
 }
 
-void Negotiator::count(Wish wish, Time now) {
-  std::string name = wish.request.name;
-  Tally& tally = tallies_[name];
-  tally.add(std::move(wish));
-  if (!complete(tally)) return;
-  auto node = tallies_.extract(name);
-  settle(node.mapped(), now);
+// --- Reports come in.
+
+void Negotiator::add_bits(Contributor from, const IdSet& ids, Time now) {
+  const bool fresh = counter_.add(
+      from, ids, now, [&](CacheId id) { return needed(id); }, [&](CacheId id) { settle_id(id, now); },
+      [&](CacheId id) { add_bit_elsewhere(from, id, now); });
+  if (!fresh) refuse_message(from == kSelf ? node_.rank : node_.children[from - 1], "one request twice");
+}
+
+std::uint16_t Negotiator::needed(CacheId id) const {
+  const SharedRequest& request = cache_->request(id, applied_);
+  if (!request || cache_->ended(id, applied_)) return BitCounter::kElsewhere;
+  const ProcessSets::View* view = sets_.find(request->process_set);
+  if (view == nullptr || !view->regular || tallies_.contains(key_of(*request))) return BitCounter::kElsewhere;
+  return static_cast<std::uint16_t>(view->contributors.count());
+}
+
+void Negotiator::add_bit_elsewhere(Contributor from, CacheId id, Time now) {
+  const SharedRequest request = cache_->request(id, applied_);
+  if (!request)
+    return refuse_message(from == kSelf ? node_.rank : node_.children[from - 1],
+                          "a cache id that is not in use");
+  counter_.ask_again(id);
+  const ProcessSets::View* view = sets_.find(request->process_set);
+  if (view != nullptr) add_wishes(from, {{request, sets_.members_below(*view, from)}}, now);
+}
+
+void Negotiator::add_wishes(Contributor from, std::vector<Wish> wishes, Time now) {
+  const Request& first = *wishes.front().request;
+  const Key key = key_of(first);
+  const ProcessSets::View* view = sets_.find(key.process_set);
+  if (view == nullptr) return;  // a Plan has removed the set; the sender will hear of it
+  if (!view->contributors.contains(from))
+    return refuse_message(node_.children[from - 1], "a request of a set without members there");
+  Tally& tally = tally_of(first, now);
+  if (tally.contributors().contains(from))
+    return refuse_message(from == kSelf ? node_.rank : node_.children[from - 1], "one request twice");
+  const bool joins = first.operation == Operation::join;
+  for (Wish& wish : wishes) tally.add(from, std::move(wish));
+  if (joins) {
+    // What waits for the joined is complete now, and is reported before the join.
+    sets_.join(key.process_set, from);
+    count_in_tallies(key.process_set, now);
+    settle_complete(now);
+  }
+  auto found = tallies_.find(key);
+  if (found != tallies_.end() && complete(key, found->second)) settle(key, now);
+}
+
+// The tally of a key, which from now on is counted there only.
+Tally& Negotiator::tally_of(const Request& request, Time now) {
+  const Key key = key_of(request);
+  auto [place, fresh] = tallies_.try_emplace(key, now);
+  Tally& tally = place->second;
+  if (!fresh) return tally;
+  const CacheId id = cache_->current(key, applied_);
+  if (id == 0) return tally;
+  const BitCounter::Open open = counter_.take(id);
+  counter_.ask_again(id);
+  if (open.contributors.empty()) return tally;
+  tally = Tally(open.since);
+  const ProcessSets::View& view = *sets_.find(key.process_set);
+  for (Rank i = 0; i < open.contributors.count(); ++i) {
+    const Contributor from = open.contributors.at(i);
+    tally.add(from, {cache_->request(id, applied_), sets_.members_below(view, from)});
+  }
+  return tally;
+}
+
+// From now on the set's ranks have to be told apart.
+void Negotiator::count_in_tallies(ProcessSetId set, Time now) {
+  for (CacheId id : counter_.open_ids()) {
+    const SharedRequest request = cache_->request(id, applied_);
+    if (request->process_set == set) tally_of(*request, now);
+  }
+  counter_.ask_again();
 }
 
 void Negotiator::leave(const RankSet& ranks, Time now) {
-  departed_.add(ranks);
-  if (rank_ != 0) departure_.ranks.add(ranks);
-  std::vector<std::string> settled;
-  for (const auto& [name, tally] : tallies_) {
-    if (complete(tally)) settled.push_back(name);
+  sets_.depart(ranks);
+  if (node_.rank != 0) departure_.ranks.add(ranks);
+  for (CacheId id : counter_.open_ids()) {
+    const SharedRequest request = cache_->request(id, applied_);
+    if (!sets_.find(request->process_set)->regular) tally_of(*request, now);
   }
-  std::ranges::sort(settled);
-  for (const std::string& name : settled) settle(tallies_.extract(name).mapped(), now);
+  counter_.ask_again();
+  settle_complete(now);
 }
 
-bool Negotiator::complete(const Tally& tally) const {
-  if (tally.reported() == subtree_) return true;
-  return !departed_.empty() && (subtree_ - tally.reported() - departed_).empty();
+// --- Something is complete here.
+
+bool Negotiator::complete(const Key& key, const Tally& tally) const {
+  const ProcessSets::View& view = *sets_.find(key.process_set);
+  return (view.contributors - tally.contributors() - view.joined - view.gone).empty();
 }
 
-// Everybody of the subtree who could report this tensor has done so.
-void Negotiator::settle(const Tally& tally, Time now) {
-  if (rank_ != 0) {
-    report_.tensors.push_back(tally.wishes());
-    return;
+// Joins last: what they complete was reported before them.
+void Negotiator::settle_complete(Time now) {
+  std::vector<Key> keys;
+  for (const auto& [key, tally] : tallies_) {
+    if (tally.request()->operation != Operation::join && complete(key, tally)) keys.push_back(key);
   }
-  const Request& request = tally.request();
-  const RankSet missing = subtree_ - tally.reported();
-  if (!missing.empty()) {
-    caller_->refuse(
-        request.name,
-        Status::shut_down(fmt::format(
-            "{} '{}': {} shut down without it, while {} asked for it. Submit it on every rank, or on none.",
-            to_string(request.operation), request.name, to_string(missing), to_string(tally.reported()))));
-  } else if (!tally.agreed()) {
-    caller_->refuse(request.name, tally.mismatch());
+  std::ranges::sort(keys);
+  for (const Key& key : keys) settle(key, now);
+  keys.clear();
+  for (const auto& [key, tally] : tallies_) {
+    if (tally.request()->operation == Operation::join && complete(key, tally)) keys.push_back(key);
+  }
+  for (const Key& key : keys) settle(key, now);
+}
+
+void Negotiator::settle_id(CacheId id, Time now) {
+  stalls_.forget(*cache_->request(id, applied_));
+  if (caller_) {
+    caller_->ready(cache_->request(id, applied_), now);
   } else {
-    caller_->ready(request, now);
+    report_.ids.add(id);
   }
 }
 
-// Carries out Orders here and passes them to the children.
-void Negotiator::issue(Orders orders) {
-  if (!children_.empty()) {
-    const Bytes bytes = encode(orders);
-    for (Rank child : children_) outgoing_.push_back({child, bytes});
+void Negotiator::settle(const Key& key, Time now) {
+  auto node = tallies_.extract(key);
+  if (node.empty()) return;  // its set has been removed a moment ago
+  const Tally tally = std::move(node.mapped());
+  stalls_.forget(key);
+  counter_.ask_again(cache_->current(key, applied_));
+  if (caller_) {
+    conclude(tally, now);
+  } else {
+    report_.tensors.push_back(tally.wishes());
   }
-  ended_ = orders.end;
-  std::ranges::move(orders.plans, std::back_inserter(plans_));
 }
 
-bool Negotiator::is_child(Rank from) const { return std::ranges::find(children_, from) != children_.end(); }
+// At rank 0: everybody who could report this has done so.
+void Negotiator::conclude(const Tally& tally, Time now) {
+  const ProcessSets::View& view = *sets_.find(tally.request()->process_set);
+  if (Status status = objection(tally, view); !status.ok()) {
+    caller_->refuse(tally.request(), std::move(status));
+  } else if (traits(tally.request()->operation).moves_data) {
+    caller_->ready(tally.request(), now);
+  } else {
+    decide(tally.request(), now);
+  }
+}
+
+Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) const {
+  const Request& request = *tally.request();
+  const RankSet missing = *view.members - tally.reported();
+  const RankSet departed = missing & sets_.departed();
+  if (!departed.empty()) {
+    return Status::shut_down(fmt::format(
+        "{}: {} shut down without it, while {} asked for it. Submit it on every rank, or on none.",
+        title(request), to_string(departed), to_string(tally.reported())));
+  }
+  if (!tally.agreed()) return tally.mismatch();
+  const bool may_join = request.operation == Operation::allreduce ||
+                        request.operation == Operation::barrier || request.operation == Operation::join;
+  const bool full = full_join_ && !(traits(request.operation).has_root && missing.contains(request.root));
+  if (!missing.empty() && !may_join && !full) {
+    return Status::invalid_argument(fmt::format(
+        "{}: {} joined and will not take part. Between a rank's join() and everybody's, only allreduce and "
+        "barrier are possible{}.",
+        title(request), to_string(missing) + (missing.count() == 1 ? " has" : " have"),
+        full_join_ ? ", and other operations but a broadcast from there" : " (more with RUEDA_FULL_JOIN=1)"));
+  }
+  const bool sums = request.reduce_op == ReduceOp::sum || request.reduce_op == ReduceOp::average;
+  if (!missing.empty() && !sums && request.prescale_factor != 1.0) {
+    return Status::invalid_argument(
+        fmt::format("{}: {} joined, and what stands in for it would be scaled by the prescale factor {}, "
+                    "which changes a {}. "
+                    "Scale before or after the operation.",
+                    title(request), to_string(missing) + (missing.count() == 1 ? " has" : " have"),
+                    request.prescale_factor, to_string(request.reduce_op)));
+  }
+  return {};
+}
+
+// What moves no data happens as soon as all want it.
+void Negotiator::decide(const SharedRequest& request, Time now) {
+  std::int64_t result = request->root;
+  if (request->operation == Operation::add_process_set) {
+    if (const ProcessSetId* same = sets_.with_members(request->members)) {
+      return caller_->refuse(request, Status::invalid_argument(fmt::format(
+                                          "{}: process set {} has the same members, {}. Use that one.",
+                                          title(*request), *same, to_string(request->members))));
+    }
+    result = next_set_++;
+  } else if (request->operation == Operation::remove_process_set) {
+    const auto set = static_cast<ProcessSetId>(request->root);
+    count_in_tallies(set, now);
+    for (const auto& [key, tally] : tallies_) {
+      if (key.process_set != set) continue;
+      return caller_->refuse(
+          request, Status::invalid_argument(
+                       fmt::format("{}: {} is in flight, submitted by {}. Wait for it first.",
+                                   title(*request), title(*tally.request()), to_string(tally.reported()))));
+    }
+  }
+  Orders orders{caller_->call(now, false), false};  // what was complete before comes before
+  orders.plans.push_back(caller_->decide(request, result));
+  issue(std::move(orders), now);
+}
 
 }  // namespace rueda

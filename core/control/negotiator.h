@@ -9,30 +9,38 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/bit_counter.h"
 #include "core/control/caller.h"
 #include "core/control/message.h"
+#include "core/control/process_sets.h"
+#include "core/control/request_cache.h"
+#include "core/control/stall_inspector.h"
 #include "core/control/tally.h"
 #include "core/control/transport.h"
+#include "core/control/tree.h"
 
 namespace rueda {
 
-// Purpose: one rank's node of the control tree. It counts who of its subtree has asked for a tensor, reports
-// it once to the parent when all have, and passes Orders down; at rank 0 a complete tally goes to the Caller
-// instead. Pure: bytes and time in, bytes and Plans out; no threads, no clock, no sockets. Owned by one
-// Coordinator (or a simulation).
+// Purpose: one rank's node of the control tree. It counts which of its contributors (itself and its children)
+// have asked for a tensor, reports it once to the parent when all have, and passes Orders down; at rank 0
+// what is complete goes to the Caller instead. What the cache knows is counted by bits (BitCounter), all else
+// in a Tally of its own; a key is never in both. Pure: bytes and time in, bytes and Plans out; no threads, no
+// clock, no sockets. Owned by one Coordinator (or a simulation).
 class Negotiator {
  public:
   struct Settings {
-    std::int64_t fusion_threshold = 0;
+    std::function<std::uint8_t(const Plan&)> choose_backend;  // asked on rank 0 only
     std::int64_t chunk_bytes = 1;
-    Duration linger{};
-    Planner::ChooseBackend choose_backend;  // asked on rank 0 only
+    Caller::Settings caller;
+    bool full_join = false;  // joined ranks take part in every operation but a broadcast of their own
+    StallInspector::Settings stalls;
+    std::shared_ptr<RequestCache> shared_cache;  // simulations; else the Negotiator has its own
   };
 
-  Negotiator(Rank rank, Rank size, Settings settings);
+  Negotiator(TreeNode node, Rank size, Settings settings);
 
-  // This rank wants `request`; its name is not in flight here.
-  void submit(const Request& request, Time now);
+  // This rank wants `request`; its key is not in flight here, and this rank is a member of its process set.
+  void submit(const SharedRequest& request, Time now);
   // This rank will submit nothing more.
   void depart(Time now);
   // The job cannot go on; told to everybody who can be reached.
@@ -42,43 +50,81 @@ class Negotiator {
 
   std::vector<Envelope> take_outgoing();
   std::vector<Plan> take_plans() { return std::exchange(plans_, {}); }
+  // At rank 0: what stalls, in words for the log.
+  std::vector<std::string> take_reports() { return stalls_.take_reports(); }
 
   // Every rank has departed and the last Plan is out.
   bool ended() const { return ended_; }
   // Why the job cannot go on; ok while it can.
   const Status& failure() const { return failure_; }
   // Whether tensors are on their way through this node.
-  bool busy() const { return !tallies_.empty() || (caller_ && !caller_->idle()); }
+  bool busy() const { return open() > 0 || (caller_ && !caller_->idle()); }
   // Of this node's subtree, who has not departed.
-  RankSet present() const { return subtree_ - departed_; }
-  std::optional<Time> due() const { return caller_ ? caller_->due() : std::nullopt; }
+  RankSet present() const { return node_.subtree - sets_.departed(); }
+  const ProcessSets& sets() const { return sets_; }
+  std::optional<Time> due() const;
+
+  // Requests of this rank that went as a bit, and in full.
+  std::uint64_t cache_hits() const { return hits_; }
+  std::uint64_t cache_misses() const { return misses_; }
 
  private:
-  void take_message(Rank from, Report report, Time now);
-  void take_message(Rank from, const Departure& departure, Time now);
-  void take_message(Rank from, Orders orders, Time now);
-  void take_message(Rank from, Failure failure, Time now);
-  void take_message(Rank from, const Hello& hello, Time now);
-  void take_message(Rank from, const Welcome& welcome, Time now);
+  using Tallies = std::unordered_map<Key, Tally, KeyHash>;
 
-  void count(Wish wish, Time now);
+  void take_message(Contributor from, Report report, Time now);
+  void take_orders(Orders orders, ConstBytes bytes, Time now);
+  std::optional<Contributor> contributor_of(Rank rank) const;
+  void refuse_message(Rank from, std::string_view what);
+
+  // Reports come in.
+  void add_bits(Contributor from, const IdSet& ids, Time now);
+  std::uint16_t needed(CacheId id) const;
+  void add_bit_elsewhere(Contributor from, CacheId id, Time now);
+  void add_wishes(Contributor from, std::vector<Wish> wishes, Time now);
+  Tally& tally_of(const Request& request, Time now);
   void leave(const RankSet& ranks, Time now);
-  bool complete(const Tally& tally) const;
-  void settle(const Tally& tally, Time now);
-  void issue(Orders orders);
-  bool is_child(Rank from) const;
 
-  Rank rank_;
-  std::vector<Rank> children_;
-  RankSet subtree_;
-  std::unordered_map<std::string, Tally> tallies_;
-  RankSet departed_;  // of the subtree
+  // Something is complete here.
+  bool complete(const Key& key, const Tally& tally) const;
+  void settle_id(CacheId id, Time now);
+  void settle(const Key& key, Time now);
+  void settle_complete(Time now);
+  void conclude(const Tally& tally, Time now);
+  Status objection(const Tally& tally, const ProcessSets::View& view) const;
+  void decide(const SharedRequest& request, Time now);
 
-  Report report_;        // for the parent, not yet taken
-  Departure departure_;  // for the parent, not yet taken
+  // Orders go down.
+  void issue(Orders orders, Time now);
+  void apply(Plan& plan, Time now);
+  void count_in_tallies(ProcessSetId set, Time now);
+  void remove_set(ProcessSetId set);
+  void forget_ended_ids();
+
+  void inspect(Time now);
+  std::size_t open() const { return counter_.open() + tallies_.size(); }
+  bool is_leaf() const { return node_.rank != 0 && node_.children.empty(); }
+
+  const TreeNode node_;
+  ProcessSets sets_;
+  const bool full_join_;
+  const bool owns_cache_;
+  std::shared_ptr<RequestCache> cache_;
+  std::uint64_t applied_ = 0;                    // the number of the last Plan that was issued here
+  std::vector<std::uint64_t> children_applied_;  // as the children have told
+  std::uint64_t told_ = 0;                       // what the parent knows of applied_
+  BitCounter counter_;
+  Tallies tallies_;
+  std::unique_ptr<Caller> caller_;  // at rank 0
+  StallInspector stalls_;
+  Time inspected_{};
+  ProcessSetId next_set_ = 1;  // at rank 0
+  std::uint64_t hits_ = 0;
+  std::uint64_t misses_ = 0;
+
+  Report report_;  // for the parent
+  Departure departure_;
   std::vector<Envelope> outgoing_;
   std::vector<Plan> plans_;
-  std::unique_ptr<Caller> caller_;  // at rank 0
   bool ended_ = false;
   Status failure_;
 };

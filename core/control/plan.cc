@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/plan.h"
 
+#include <tuple>
+
 #include "core/control/message.h"
 
 namespace rueda {
 
+std::int64_t fused_bytes(const Request& request) {
+  return (bytes_of(request) + kFusionAlignment - 1) / kFusionAlignment * kFusionAlignment;
+}
+
+void place_tensors(Plan& plan) {
+  plan.buffer_bytes = 0;
+  if (traits(plan.operation).ragged_first_axis) return;
+  for (PlanTensor& tensor : plan.tensors) {
+    tensor.offset = plan.buffer_bytes;
+    plan.buffer_bytes += fused_bytes(*tensor.request);
+  }
+}
+
+bool operator==(const Plan& a, const Plan& b) {
+  auto words = [](const Plan& p) {
+    return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
+                    p.postscale_factor, p.root, p.backend, p.chunk_bytes, p.result, p.evicted, p.tensors);
+  };
+  return words(a) == words(b);
+}
+
 void write(Writer& writer, const Plan& plan) {
   writer.put(plan.number);
   write(writer, plan.status);
+  writer.put(plan.process_set);
   writer.put(plan.operation);
   writer.put(plan.dtype);
   writer.put(plan.reduce_op);
@@ -16,19 +40,31 @@ void write(Writer& writer, const Plan& plan) {
   writer.put(plan.root);
   writer.put(plan.backend);
   writer.put(plan.chunk_bytes);
-  writer.put(plan.buffer_bytes);
+  writer.put(plan.result);
+  writer.put_count(plan.evicted.size());
+  for (CacheId id : plan.evicted) writer.put(id);
   writer.put_count(plan.tensors.size());
   for (const PlanTensor& tensor : plan.tensors) {
-    writer.put_string(tensor.name);
-    writer.put(tensor.elements);
-    writer.put(tensor.offset);
+    writer.put(tensor.id);
+    writer.put(static_cast<std::uint8_t>(tensor.in_full));
+    if (tensor.in_full) write(writer, *tensor.request);
   }
+}
+
+static PlanTensor read_tensor(Reader& reader) {
+  PlanTensor tensor;
+  tensor.id = reader.get<CacheId>();
+  tensor.in_full = reader.get<std::uint8_t>() != 0;
+  if (tensor.in_full) tensor.request = std::make_shared<const Request>(read_request(reader));
+  if (tensor.id == 0 && !tensor.in_full) reader.fail();
+  return tensor;
 }
 
 Plan read_plan(Reader& reader) {
   Plan plan;
   plan.number = reader.get<std::uint64_t>();
   plan.status = read_status(reader);
+  plan.process_set = reader.get<ProcessSetId>();
   plan.operation = reader.get_enum(operation_from);
   plan.dtype = reader.get_enum(data_type_from);
   plan.reduce_op = reader.get_enum(reduce_op_from);
@@ -37,15 +73,11 @@ Plan read_plan(Reader& reader) {
   plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();
   plan.chunk_bytes = reader.get<std::int64_t>();
-  plan.buffer_bytes = reader.get<std::int64_t>();
+  plan.result = reader.get<std::int64_t>();
   if (plan.chunk_bytes <= 0 && plan.status.ok()) reader.fail();
-  plan.tensors.resize(reader.get_count(sizeof(std::uint32_t) + 2 * sizeof(std::int64_t)));
-  for (PlanTensor& tensor : plan.tensors) {
-    tensor.name = reader.get_string();
-    tensor.elements = reader.get<std::int64_t>();
-    tensor.offset = reader.get<std::int64_t>();
-    if (tensor.elements < 0 || tensor.offset < 0 || tensor.offset > plan.buffer_bytes) reader.fail();
-  }
+  plan.evicted = reader.get_list<CacheId>(sizeof(CacheId), [](Reader& r) { return r.get<CacheId>(); });
+  plan.tensors = reader.get_list<PlanTensor>(sizeof(CacheId) + 1, read_tensor);
+  if (plan.tensors.empty()) reader.fail();
   return plan;
 }
 

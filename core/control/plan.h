@@ -3,21 +3,30 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/control/id_set.h"
 #include "core/control/request.h"
 
 namespace rueda {
 
 // A tensor of a Plan and its place in the fused buffer.
 struct PlanTensor {
-  std::string name;
-  std::int64_t elements = 0;  // on every rank; 0 for operations whose ranks differ in size
-  std::int64_t offset = 0;    // bytes
+  CacheId id = 0;       // under which it may be requested from now on; 0: none
+  bool in_full = true;  // the request travels with the Plan; if not, the receiver knows it by its id
+  SharedRequest request;
+  std::int64_t offset = 0;  // bytes; follows from the sizes of the tensors before it
 
-  friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
+  const std::string& name() const { return request->name; }
+  std::int64_t elements() const { return element_count(request->shape); }  // ragged operations: of some rank
+
+  friend bool operator==(const PlanTensor& a, const PlanTensor& b) {
+    const bool same = a.request == b.request || (a.request && b.request && *a.request == *b.request);
+    return a.id == b.id && same && a.offset == b.offset;
+  }
 };
 
 // Purpose: one operation on one or several tensors of equal dtype, reduction and scale. A Plan whose status
@@ -26,6 +35,7 @@ struct PlanTensor {
 struct Plan {
   std::uint64_t number = 0;
   Status status;
+  ProcessSetId process_set = kWorld;
   Operation operation = Operation::allreduce;
   DataType dtype = DataType::float32;
   ReduceOp reduce_op = ReduceOp::sum;
@@ -34,11 +44,25 @@ struct Plan {
   Rank root = 0;
   std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many
+  std::int64_t result = 0;       // join: the last rank; add_process_set: the new set's id
+  std::vector<CacheId> evicted;  // ids that end with this Plan
   std::vector<PlanTensor> tensors;
-  std::int64_t buffer_bytes = 0;  // of the fused buffer; a single tensor needs none unless it is strided
 
-  friend bool operator==(const Plan&, const Plan&) = default;
+  // Not on their way; the receiver finds them out.
+  std::int64_t buffer_bytes = 0;           // of the fused buffer; a single tensor needs none unless strided
+  std::shared_ptr<const RankSet> members;  // of the process set
+
+  friend bool operator==(const Plan&, const Plan&);  // whether they order the same
 };
+
+// Places in a fused buffer start at multiples of this, so that kernels work on whole cache lines.
+inline constexpr std::int64_t kFusionAlignment = 64;
+
+// The room a tensor takes in a fused buffer.
+std::int64_t fused_bytes(const Request& request);
+
+// Gives the tensors their offsets, and the Plan its buffer_bytes, from the requests.
+void place_tensors(Plan& plan);
 
 void write(Writer& writer, const Plan& plan);
 Plan read_plan(Reader& reader);

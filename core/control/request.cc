@@ -36,14 +36,31 @@ Difference difference(const Request& a, const Request& b) {
   if (a.reduce_op != b.reduce_op) {
     return {"reduce op", std::string(to_string(a.reduce_op)), std::string(to_string(b.reduce_op))};
   }
-  if (a.root != b.root) return {"root rank", fmt::format("{}", a.root), fmt::format("{}", b.root)};
+  // The ranks of a join differ by nature: it carries the last of them.
+  if (a.operation != Operation::join && a.root != b.root)
+    return {"root rank", fmt::format("{}", a.root), fmt::format("{}", b.root)};
   if (a.prescale_factor != b.prescale_factor) {
     return {"prescale factor", fmt::format("{}", a.prescale_factor), fmt::format("{}", b.prescale_factor)};
   }
   if (a.postscale_factor != b.postscale_factor) {
     return {"postscale factor", fmt::format("{}", a.postscale_factor), fmt::format("{}", b.postscale_factor)};
   }
+  if (a.group != b.group) return {"group", fmt::format("'{}'", a.group), fmt::format("'{}'", b.group)};
+  if (a.group_size != b.group_size) {
+    return {"size of the group", fmt::format("{}", a.group_size), fmt::format("{}", b.group_size)};
+  }
+  if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
   return {};
+}
+
+std::string title(const Request& request) {
+  std::string words = fmt::format("{} '{}'", to_string(request.operation), request.name);
+  if (request.process_set != kWorld) words += fmt::format(" in process set {}", request.process_set);
+  return words;
+}
+
+std::int64_t bytes_of(const Request& request) {
+  return element_count(request.shape) * static_cast<std::int64_t>(size_of(request.dtype));
 }
 
 bool compatible(const Request& a, const Request& b) { return difference(a, b).field.empty(); }
@@ -58,6 +75,10 @@ void write(Writer& writer, const Request& request) {
   writer.put(request.prescale_factor);
   writer.put(request.postscale_factor);
   writer.put(request.root);
+  writer.put(request.process_set);
+  writer.put_string(request.group);
+  writer.put(request.group_size);
+  write(writer, request.members);
 }
 
 Request read_request(Reader& reader) {
@@ -65,12 +86,16 @@ Request read_request(Reader& reader) {
   request.name = reader.get_string();
   request.operation = reader.get_enum(operation_from);
   request.dtype = reader.get_enum(data_type_from);
-  request.shape.resize(reader.get_count(sizeof(std::int64_t)));
-  for (std::int64_t& extent : request.shape) extent = reader.get<std::int64_t>();
+  request.shape =
+      reader.get_list<std::int64_t>(sizeof(std::int64_t), [](Reader& r) { return r.get<std::int64_t>(); });
   request.reduce_op = reader.get_enum(reduce_op_from);
   request.prescale_factor = reader.get<double>();
   request.postscale_factor = reader.get<double>();
   request.root = reader.get<Rank>();
+  request.process_set = reader.get<ProcessSetId>();
+  request.group = reader.get_string();
+  request.group_size = reader.get<std::uint32_t>();
+  request.members = read_rank_set(reader);
   if (!checked_byte_count(request.shape, request.dtype)) reader.fail();
   return request;
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank wants done with one tensor. Every rank of the job submits an equal Request under the same
-// name.
+// What one rank wants done with one tensor. Every rank of a process set submits an equal Request under the
+// same name.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "core/base/bytes.h"
+#include "core/base/rank_set.h"
 #include "core/base/shape.h"
 #include "core/base/types.h"
 
@@ -20,10 +23,37 @@ struct Request {
   ReduceOp reduce_op = ReduceOp::sum;
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
-  Rank root = 0;
+  Rank root = 0;  // join: the rank that joins; remove_process_set: the set's id
+  ProcessSetId process_set = kWorld;
+  std::string group;             // requests of one group are called together, or fail together
+  std::uint32_t group_size = 0;  // how many there are
+  RankSet members;               // add_process_set: of the new set
 
   friend bool operator==(const Request&, const Request&) = default;
 };
+
+// Requests are passed round and kept for as long as their cache id lives, so they are shared and never
+// change.
+using SharedRequest = std::shared_ptr<const Request>;
+
+// What makes requests of several ranks one operation.
+struct Key {
+  ProcessSetId process_set = kWorld;
+  std::string name;
+  friend auto operator<=>(const Key&, const Key&) = default;
+};
+inline Key key_of(const Request& request) { return {request.process_set, request.name}; }
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    return std::hash<std::string>()(key.name) ^ (std::size_t{key.process_set} * 0x9e3779b97f4a7c15u);
+  }
+};
+
+// "allreduce 'layer.weight'", and of a set other than that of all ranks " in process set 3".
+std::string title(const Request& request);
+// Bytes of the tensor.
+std::int64_t bytes_of(const Request& request);
 
 // Whether two ranks' requests of one name can be carried out together (ragged operations may differ in the
 // first dimension). When not, `difference` names the first field that differs and both values.

@@ -7,15 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "core/control/tree.h"
-
 namespace rueda {
 
 RollCall::RollCall(Introduction own, Rank size)
-    : own_(std::move(own)),
-      size_(size),
-      children_(tree::children(own_.rank, size)),
-      missing_(tree::subtree(own_.rank, size)) {
+    : own_(std::move(own)), size_(size), node_(tree::by_rank(own_.rank, size)), missing_(node_.subtree) {
   missing_.remove(RankSet::of(own_.rank));
   if (own_.rank == 0) {
     heard_.resize(size_);
@@ -54,8 +49,7 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
 }
 
 void RollCall::expire(double seconds) {
-  const std::string whom =
-      own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", tree::parent(own_.rank));
+  const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", node_.parent);
   finish({Status::peer_lost(
               fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
                           "by RUEDA_START_TIMEOUT.",
@@ -66,7 +60,7 @@ void RollCall::expire(double seconds) {
 
 std::vector<Envelope> RollCall::take_outgoing() {
   if (!unsent_.ranks.empty()) {
-    outgoing_.push_back({tree::parent(own_.rank), encode(std::exchange(unsent_, {}))});
+    outgoing_.push_back({node_.parent, encode(std::exchange(unsent_, {}))});
   }
   return std::exchange(outgoing_, {});
 }
@@ -89,7 +83,7 @@ void RollCall::conclude() {
 
 void RollCall::finish(Welcome welcome) {
   const Bytes bytes = encode(welcome);
-  for (Rank child : children_) outgoing_.push_back({child, bytes});
+  for (Rank child : node_.children) outgoing_.push_back({child, bytes});
   welcome_ = std::move(welcome);
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/control/message.h"
 #include "core/control/transport.h"
+#include "core/control/tree.h"
 
 namespace rueda {
 
@@ -34,7 +35,7 @@ class RollCall {
 
   Introduction own_;
   Rank size_;
-  std::vector<Rank> children_;
+  TreeNode node_;                                   // by rank number: nobody knows yet who is where
   Hello unsent_;                                    // for the parent
   std::vector<std::optional<Introduction>> heard_;  // at rank 0, by rank
   RankSet missing_;                                 // of the subtree

@@ -4,27 +4,37 @@
 
 #include <vector>
 
+#include "core/control/bit_counter.h"
 #include "core/control/message.h"
+#include "core/control/process_sets.h"
 
 namespace rueda {
 
-// Purpose: collects the wishes under one name at one node of the tree. A plain value inside a Negotiator.
+// Purpose: collects the wishes under one key at one node of the tree: the way of what the cache does not
+// know, of differing wishes, and of sets from which ranks have joined or departed. A plain value in a
+// Negotiator.
 class Tally {
  public:
+  explicit Tally(Time since) : since_(since) {}
+
   // A request equal to one seen before joins its ranks; requests that can be carried out together count as
   // equal.
-  void add(Wish wish);
+  void add(Contributor contributor, Wish wish);
 
+  const RankSet& contributors() const { return contributors_; }
   const RankSet& reported() const { return reported_; }
   const std::vector<Wish>& wishes() const { return wishes_; }
-  const Request& request() const { return wishes_.front().request; }
+  const SharedRequest& request() const { return wishes_.front().request; }
   bool agreed() const { return wishes_.size() == 1; }
+  Time since() const { return since_; }
 
   // Which field differs, who asked for what, and what to do. For a Tally that is not agreed.
   Status mismatch() const;
 
  private:
+  Time since_;
   std::vector<Wish> wishes_;
+  RankSet contributors_;
   RankSet reported_;
 };
 

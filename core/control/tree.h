@@ -1,17 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of the control tree: rank 0 is the root and a node has at most kRadix children. Pure functions.
+// The shape of the control tree. Pure functions.
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/rank_set.h"
 
-namespace rueda::tree {
+namespace rueda {
 
+// Purpose: one rank's place in a tree whose root is rank 0. A plain value.
+struct TreeNode {
+  Rank rank = 0;
+  Rank parent = 0;                      // of rank 0: itself
+  std::vector<Rank> children;           // ascending
+  std::vector<RankSet> child_subtrees;  // one for each child
+  RankSet subtree;                      // the rank, its children, and theirs
+};
+
+namespace tree {
+
+// A node has at most so many children on other hosts.
 inline constexpr Rank kRadix = 32;
 
-inline Rank parent(Rank rank) { return (rank - 1) / kRadix; }
-std::vector<Rank> children(Rank rank, Rank size);
-RankSet subtree(Rank rank, Rank size);  // the rank, its children, and theirs
+// By rank number alone: what serves before anybody knows who is where.
+TreeNode by_rank(Rank rank, Rank size);
 
-}  // namespace rueda::tree
+// Ranks of a host under its lowest rank, the leader, and leaders under a tree of radix kRadix. `hosts` tells
+// the host of each rank.
+TreeNode by_host(Rank rank, std::span<const std::string> hosts);
+
+// The same for every rank at once, for simulations.
+std::vector<TreeNode> all_by_host(std::span<const std::string> hosts, Rank radix = kRadix);
+
+}  // namespace tree
+}  // namespace rueda

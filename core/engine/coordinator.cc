@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "core/base/log.h"
+#include "core/engine/ghost.h"
 #include "core/rueda_version.h"
 
 namespace rueda {
@@ -24,16 +25,6 @@ Duration from_seconds(double seconds) {
 }
 Time clock_now() { return std::chrono::steady_clock::now(); }
 
-Negotiator::Settings negotiator_settings(const Parts& parts) {
-  return {parts.config.fusion_threshold, parts.config.ring_chunk,
-          from_seconds(parts.config.cycle_time * 1e-3), [&parts](const Plan& plan) {
-            auto able = std::ranges::find_if(parts.backends,
-                                             [&](const auto& backend) { return backend->can_run(plan); });
-            RUEDA_ASSERT(able != parts.backends.end());
-            return static_cast<std::uint8_t>(able - parts.backends.begin());
-          }};
-}
-
 Introduction introduce(const Parts& parts) {
   Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}};
   for (const Setting& setting : settings()) {
@@ -44,11 +35,28 @@ Introduction introduce(const Parts& parts) {
 
 }  // namespace
 
-Coordinator::Coordinator(Parts parts, RuntimeState& shared)
-    : parts_(std::move(parts)),
-      shared_(shared),
-      negotiator_(parts_.rank, parts_.size, negotiator_settings(parts_)) {
+Coordinator::Coordinator(Parts parts, RuntimeState& shared) : parts_(std::move(parts)), shared_(shared) {
   owner_.check();
+}
+
+Negotiator::Settings Coordinator::negotiator_settings() {
+  const Config& config = parts_.config;
+  Negotiator::Settings settings;
+  settings.choose_backend = [this](const Plan& plan) {
+    auto able =
+        std::ranges::find_if(parts_.backends, [&](const auto& backend) { return backend->can_run(plan); });
+    RUEDA_ASSERT(able != parts_.backends.end());
+    return static_cast<std::uint8_t>(able - parts_.backends.begin());
+  };
+  settings.chunk_bytes = config.ring_chunk;
+  settings.caller = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
+  settings.full_join = config.full_join;
+  settings.stalls.report_after =
+      config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
+  settings.stalls.fail_after = from_seconds(config.stall_shutdown_time);
+  settings.stalls.own_state = [this](const Key& key) { return own_state(key); };
+  settings.stalls.place_of = [this](Rank rank) { return place_of(rank); };
+  return settings;
 }
 
 Welcome Coordinator::start() {
@@ -73,6 +81,8 @@ Welcome Coordinator::start() {
   for (const std::string& line : roll_call.differing_settings())
     log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
+  if (welcome_.status.ok())
+    negotiator_.emplace(tree::by_host(parts_.rank, welcome_.hosts), parts_.size, negotiator_settings());
   return welcome_;
 }
 
@@ -81,17 +91,19 @@ void Coordinator::run() {
   while (!finished()) {
     try {
       turn_or_rest();
+    } catch (const PeerGone& gone) {
+      name_the_lost(gone.rank);
     } catch (const std::exception& error) {
-      const bool again = !negotiator_.failure().ok();  // even telling the others does not work
-      negotiator_.fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, error.what())));
-      if (again) complete_all(negotiator_.failure());
+      const bool again = !negotiator_->failure().ok();  // even telling the others does not work
+      negotiator_->fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, error.what())));
+      if (again) complete_all(negotiator_->failure());
     }
   }
   shared_.recorder.doing("ended");
 }
 
 bool Coordinator::finished() const {
-  return failed_ || (negotiator_.ended() && plans_.empty() && running_.empty());
+  return failed_ || (negotiator_->ended() && plans_.empty() && running_.empty());
 }
 
 bool Coordinator::turn() {
@@ -100,8 +112,8 @@ bool Coordinator::turn() {
   const Time now = clock_now();
   bool moved = accept_submissions(now);
   moved |= exchange_messages(now);
-  if (!negotiator_.failure().ok()) {
-    complete_all(negotiator_.failure());
+  if (!negotiator_->failure().ok()) {
+    complete_all(negotiator_->failure());
     return true;
   }
   moved |= start_plans();
@@ -113,47 +125,56 @@ bool Coordinator::accept_submissions(Time now) {
   const bool departing = shared_.departing.load();  // read before the queue: all that came before is in it
   std::vector<Entry> entries = shared_.queue.take();
   for (Entry& entry : entries) {
-    Request request = entry.request();
-    if (pending_.add(std::move(entry))) {
-      shared_.recorder.submitted(request.name, to_string(request.operation));
-      negotiator_.submit(request, now);
+    auto request = std::make_shared<const Request>(entry.request());
+    if (negotiator_->sets().find(request->process_set) == nullptr) {
+      refuse(entry, Status::invalid_argument(
+                        fmt::format("{}: rank {} uses a process set that was removed, or is not of this job.",
+                                    title(*request), parts_.rank)));
+    } else if (pending_.add(std::move(entry))) {
+      shared_.recorder.submitted(request->name, to_string(request->operation));
+      if (request->operation == Operation::join) joined_.insert(request->process_set);
+      negotiator_->submit(request, now);
     } else {
-      entry.handle->complete(
-          Status::invalid_argument(fmt::format(
-              "{} '{}': rank {} submitted this name while an operation of that name is in flight. Wait for "
-              "it first, or use another name.",
-              to_string(request.operation), request.name, parts_.rank)),
-          std::move(entry.submission.owner));
-      shared_.released.add(std::move(entry.handle));
+      refuse(entry, Status::invalid_argument(fmt::format(
+                        "{}: rank {} submitted this name while an operation of that name is in flight. Wait "
+                        "for it first, or use another name.",
+                        title(*request), parts_.rank)));
     }
   }
   if (departing && !departed_) {
     departed_ = true;
     departed_at_ = now;
-    negotiator_.depart(now);
+    negotiator_->depart(now);
     return true;
   }
   return !entries.empty();
+}
+
+// An operation that nobody else hears of.
+void Coordinator::refuse(Entry& entry, const Status& status) {
+  entry.handle->complete(status, std::move(entry.submission.owner));
+  shared_.released.add(std::move(entry.handle));
 }
 
 bool Coordinator::exchange_messages(Time now) {
   bool moved = false;
   if (parts_.transport) {
     // What arrives after the end belongs to the next job of this process.
-    while (!negotiator_.ended()) {
+    while (!negotiator_->ended()) {
       std::optional<Envelope> envelope = parts_.transport->receive();
       if (!envelope) break;
-      negotiator_.receive(envelope->peer, envelope->bytes, now);
+      negotiator_->receive(envelope->peer, envelope->bytes, now);
       moved = true;
     }
     for (Rank lost : parts_.transport->lost()) name_the_lost(lost);
   }
-  negotiator_.tick(now);
-  for (Envelope& envelope : negotiator_.take_outgoing()) {
+  negotiator_->tick(now);
+  for (Envelope& envelope : negotiator_->take_outgoing()) {
     parts_.transport->send(envelope.peer, std::move(envelope.bytes));
     moved = true;
   }
-  for (Plan& plan : negotiator_.take_plans()) plans_.push_back(std::move(plan));
+  for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
+  for (Plan& plan : negotiator_->take_plans()) plans_.push_back(std::move(plan));
   return moved;
 }
 
@@ -169,25 +190,43 @@ bool Coordinator::start_plans() {
 }
 
 void Coordinator::start_work(Plan plan) {
+  if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
+    const auto set = static_cast<ProcessSetId>(plan.result);
+    for (Entry& entry : pending_.take_all(set)) {
+      complete(entry,
+               Status::invalid_argument(fmt::format("{}: the process set was removed before all of its "
+                                                    "ranks asked for this.",
+                                                    title(entry.request()))));
+    }
+  }
+  if (!plan.members || !plan.members->contains(parts_.rank)) return;
   Running& running = running_.emplace_back();
   running.plan = std::move(plan);
+  const bool carried_out = running.plan.status.ok() && traits(running.plan.operation).moves_data;
   for (const PlanTensor& tensor : running.plan.tensors) {
-    std::optional<Entry> entry = pending_.start(tensor.name);
-    if (!entry) {
-      // Rank 0 calls what every rank has reported; only an error may concern others alone.
-      RUEDA_ASSERT(!running.plan.status.ok());
-      continue;
+    if (std::optional<Entry> entry = pending_.start(key_of(*tensor.request))) {
+      running.entries.push_back(std::move(*entry));
+      shared_.recorder.started(tensor.name());
+    } else if (carried_out) {
+      // Rank 0 calls what every rank has reported, or has joined for.
+      RUEDA_ASSERT(joined_.contains(running.plan.process_set));
+      running.entries.push_back(make_ghost(tensor));
     }
-    running.entries.push_back(std::move(*entry));
-    shared_.recorder.started(tensor.name);
   }
-  if (running.plan.status.ok()) {
+  if (carried_out) {
     Backend& backend = *parts_.backends.at(running.plan.backend);
     running.work = backend.start(running.plan, running.entries);
     return;
   }
-  for (Entry& entry : running.entries) complete(entry, running.plan.status);
+  for (Entry& entry : running.entries) decided(running.plan, entry);
   running_.pop_back();
+}
+
+// A Plan that moves no data: an error, or the outcome of an agreement.
+void Coordinator::decided(const Plan& plan, Entry& entry) {
+  if (plan.status.ok() && plan.operation == Operation::join) joined_.erase(plan.process_set);
+  entry.handle->result = plan.result;
+  complete(entry, plan.status);
 }
 
 bool Coordinator::step_works() {
@@ -209,7 +248,8 @@ bool Coordinator::step_works() {
 
 void Coordinator::complete(Entry& entry, const Status& status) {
   shared_.recorder.completed(entry.request().name, status.ok());
-  pending_.finish(entry.request().name);  // before the Handle: its waiter may submit the name again at once
+  pending_.finish(
+      key_of(entry.request()));  // before the Handle: its waiter may submit the name again at once
   entry.handle->complete(status, std::move(entry.submission.owner));
   shared_.released.add(std::move(entry.handle));
 }
@@ -229,10 +269,23 @@ void Coordinator::complete_all(const Status& status) {
 }
 
 void Coordinator::name_the_lost(Rank lost) {
-  negotiator_.fail(
-      Status::peer_lost(fmt::format("rank {} (process {} on {}) is lost: its process ended without "
-                                    "shutdown(). The job cannot go on; start it again.",
-                                    lost, welcome_.process_ids.at(lost), welcome_.hosts.at(lost))));
+  negotiator_->fail(
+      Status::peer_lost(fmt::format("rank {} ({}) is lost: its process ended without shutdown(). The job "
+                                    "cannot go on; start it again.",
+                                    lost, place_of(lost))));
+}
+
+std::string Coordinator::place_of(Rank rank) const {
+  return fmt::format("process {} on {}", welcome_.process_ids.at(rank), welcome_.hosts.at(rank));
+}
+
+// What this rank says when others wait for it.
+StallInspector::OwnState Coordinator::own_state(const Key& key) const {
+  const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
+  if (view == nullptr || !view->members->contains(parts_.rank)) return {};
+  const bool joined = joined_.contains(key.process_set);
+  return {true, pending_.contains(key) || joined,
+          fmt::format("{}: {}", place_of(parts_.rank), shared_.recorder.summary())};
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
@@ -255,7 +308,7 @@ void Coordinator::turn_or_rest() {
 }
 
 bool Coordinator::busy() const {
-  return !running_.empty() || !pending_.empty() || negotiator_.busy() || departed_;
+  return !running_.empty() || !pending_.empty() || negotiator_->busy() || departed_;
 }
 
 nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
@@ -267,7 +320,7 @@ nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
     longest = busy ? std::clamp<nanoseconds>(waited / 10, microseconds(50), milliseconds(1))
                    : std::clamp<nanoseconds>(waited / 4, milliseconds(1), milliseconds(10));
   }
-  if (std::optional<Time> due = negotiator_.due())
+  if (std::optional<Time> due = negotiator_->due())
     longest = std::min<nanoseconds>(longest, std::max(*due - now, Duration(1)));
   return longest;
 }
@@ -282,7 +335,7 @@ bool Coordinator::has_to_look() const {
 void Coordinator::remind_of_departure(Time now) {
   if (!departed_ || reminded_ || now - departed_at_ < std::chrono::seconds(10)) return;
   reminded_ = true;
-  const RankSet present = negotiator_.present();
+  const RankSet present = negotiator_->present();
   if (present.empty()) return;
   log(LogLevel::warning, "shutdown waits for {}, which {} not called it", to_string(present),
       present.count() == 1 ? "has" : "have");

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <deque>
 #include <list>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -28,7 +30,7 @@ class Coordinator {
   // Returns when every rank has departed and all is complete, or when the job cannot go on.
   void run();
   // Why the job could not go on; ok after a regular end.
-  const Status& failure() const { return negotiator_.failure(); }
+  const Status& failure() const { return negotiator_->failure(); }
 
  private:
   struct Running {
@@ -46,6 +48,11 @@ class Coordinator {
   bool finished() const;
 
   void start_work(Plan plan);
+  void decided(const Plan& plan, Entry& entry);
+  void refuse(Entry& entry, const Status& status);
+  Negotiator::Settings negotiator_settings();
+  StallInspector::OwnState own_state(const Key& key) const;
+  std::string place_of(Rank rank) const;
   void complete(Entry& entry, const Status& status);
   void complete_all(const Status& status);
   void name_the_lost(Rank lost);
@@ -58,8 +65,9 @@ class Coordinator {
   RuntimeState& shared_;
   OwnerThread owner_;
   Welcome welcome_;
-  Negotiator negotiator_;
+  std::optional<Negotiator> negotiator_;  // once everybody is known
   PendingTable pending_;
+  std::set<ProcessSetId> joined_;
   std::deque<Plan> plans_;
   std::list<Running> running_;  // a list: Works keep references to their Plan and entries
   bool failed_ = false;         // all that was here has been completed with the failure

@@ -58,6 +58,11 @@ const TensorView& Handle::output() const {
   return state_->output;
 }
 
+std::int64_t Handle::result() const {
+  RUEDA_ASSERT(state_ && state_->done());
+  return state_->result;
+}
+
 const std::vector<std::int64_t>& Handle::received_splits() const {
   RUEDA_ASSERT(state_ && state_->done());
   return state_->received_splits;

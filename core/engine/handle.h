@@ -32,6 +32,8 @@ class Handle {
   const TensorView& output() const;
   // After wait() of an alltoall: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const;
+  // After wait() of a join: the last rank that joined; of add_process_set: the set's id.
+  std::int64_t result() const;
 
  private:
   std::shared_ptr<HandleState> state_;

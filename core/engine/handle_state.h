@@ -28,6 +28,7 @@ class HandleState {
   TensorView output;
   std::shared_ptr<void> output_memory;
   std::vector<std::int64_t> received_splits;
+  std::int64_t result = 0;
 
  private:
   static constexpr int kOpen = 0, kClosing = 1, kDone = 2;

@@ -6,23 +6,33 @@
 namespace rueda {
 
 bool PendingTable::add(Entry&& entry) {
-  auto [place, added] = entries_.try_emplace(entry.request().name);
+  auto [place, added] = entries_.try_emplace(key_of(entry.request()));
   if (added) place->second = std::move(entry);
   return added;
 }
 
-std::optional<Entry> PendingTable::start(const std::string& name) {
-  auto found = entries_.find(name);
+std::optional<Entry> PendingTable::start(const Key& key) {
+  auto found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
   return std::exchange(found->second, std::nullopt);
 }
 
 std::vector<Entry> PendingTable::take_all() {
   std::vector<Entry> waiting;
-  for (auto& [name, entry] : entries_) {
+  for (auto& [key, entry] : entries_) {
     if (entry) waiting.push_back(std::move(*entry));
   }
   entries_.clear();
+  return waiting;
+}
+
+std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
+  std::vector<Entry> waiting;
+  for (auto place = entries_.begin(); place != entries_.end();) {
+    const bool taken = place->first.process_set == set && place->second;
+    if (taken) waiting.push_back(std::move(*place->second));
+    place = taken ? entries_.erase(place) : std::next(place);
+  }
   return waiting;
 }
 

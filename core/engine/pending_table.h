@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations this rank has in flight, by name.
+// The operations this rank has in flight, by process set and name.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,19 @@ class PendingTable {
  public:
   // False when the name is in flight already; then `entry` is untouched.
   bool add(Entry&& entry);
-  // The Entry of `name`, whose name stays reserved; nothing if no such Entry waits for a Plan.
-  std::optional<Entry> start(const std::string& name);
+  // The Entry of `key`, which stays reserved; nothing if no such Entry waits for a Plan.
+  std::optional<Entry> start(const Key& key);
   // The operation is complete; its name is free.
-  void finish(const std::string& name) { entries_.erase(name); }
-  // Every Entry that waits for a Plan; its names are free.
+  void finish(const Key& key) { entries_.erase(key); }
+  // Every Entry that waits for a Plan, of one process set or of all; their names are free.
   std::vector<Entry> take_all();
+  std::vector<Entry> take_all(ProcessSetId set);
+  bool contains(const Key& key) const { return entries_.contains(key); }
 
   bool empty() const { return entries_.empty(); }
 
  private:
-  std::unordered_map<std::string, std::optional<Entry>> entries_;  // empty optional: started
+  std::unordered_map<Key, std::optional<Entry>, KeyHash> entries_;  // empty optional: started
 };
 
 }  // namespace rueda

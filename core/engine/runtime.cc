@@ -74,7 +74,20 @@ void Runtime::run(Parts parts, std::promise<Welcome> started) {
 
 Handle Runtime::submit(Submission submission) {
   shared_.released.clear();
-  throw_if_error(validate(submission, topology_.size));
+  throw_if_error(validate(submission, topology_.rank, topology_.size));
+  return enqueue(std::move(submission));
+}
+
+std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
+  shared_.released.clear();
+  for (const Submission& submission : submissions)
+    throw_if_error(validate(submission, topology_.rank, topology_.size));
+  std::vector<Handle> handles;
+  for (Submission& submission : submissions) handles.push_back(enqueue(std::move(submission)));
+  return handles;
+}
+
+Handle Runtime::enqueue(Submission submission) {
   auto state = std::make_shared<HandleState>();
   Entry entry{std::move(submission), state};
   if (Status closed = shared_.queue.push(std::move(entry)); !closed.ok()) {
@@ -105,9 +118,17 @@ Status Runtime::failure() const {
 
 std::string Runtime::report() const { return fmt::format("{}:\n{}", place_, shared_.recorder.report()); }
 
-std::string Runtime::next_name(std::string_view prefix) {
+std::string Runtime::next_name(std::string_view prefix, ProcessSetId process_set) {
   std::lock_guard lock(mutex_);
-  return fmt::format("{}.{}", prefix, named_[std::string(prefix)]++);
+  const std::uint64_t joins = joins_[process_set];
+  const std::uint64_t number = named_[{process_set, std::string(prefix)}]++;
+  return joins == 0 ? fmt::format("{}.{}", prefix, number) : fmt::format("{}.{}.{}", prefix, joins, number);
+}
+
+void Runtime::restart_names(ProcessSetId process_set) {
+  std::lock_guard lock(mutex_);
+  ++joins_[process_set];
+  std::erase_if(named_, [&](const auto& item) { return item.first.first == process_set; });
 }
 
 }  // namespace rueda

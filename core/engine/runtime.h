@@ -8,6 +8,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/base/topology.h"
 #include "core/engine/handle.h"
@@ -32,10 +34,15 @@ class Runtime {
 
   // Throws InvalidArgument for a submission that cannot mean anything. All else is told by the Handle.
   Handle submit(Submission submission);
+  // All of them or, when one is refused, none.
+  std::vector<Handle> submit_all(std::vector<Submission> submissions);
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
   // complete.
   void shutdown();
+
+  // Whether the caller is the coordinator thread: in an allocation, or in exit() called by a library.
+  bool on_coordinator_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
   const Topology& topology() const { return topology_; }
   // Why the job cannot go on; ok while it can.
@@ -43,18 +50,22 @@ class Runtime {
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
   std::string report() const;
 
-  // A name for an operation without one: the n-th of its kind on every rank.
-  std::string next_name(std::string_view prefix);
+  // A name for an operation without one: the n-th of its kind on every rank of the set.
+  std::string next_name(std::string_view prefix, ProcessSetId process_set);
+  // Counts anew: after a join, in which ranks have called different numbers of operations.
+  void restart_names(ProcessSetId process_set);
 
  private:
   void run(Parts parts, std::promise<Welcome> started);
+  Handle enqueue(Submission submission);
 
   RuntimeState shared_;
   Topology topology_;
   std::string place_;  // "rank 1 of 2 (process 4711 on host)"
   mutable std::mutex mutex_;
-  Status failure_;                              // guarded by mutex_
-  std::map<std::string, std::uint64_t> named_;  // by prefix, guarded by mutex_
+  Status failure_;                                                       // guarded by mutex_
+  std::map<std::pair<ProcessSetId, std::string>, std::uint64_t> named_;  // by prefix, guarded by mutex_
+  std::map<ProcessSetId, std::uint64_t> joins_;                          // guarded by mutex_
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
   std::thread thread_;

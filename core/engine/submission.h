@@ -18,9 +18,12 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 // Purpose: one operation on its way from a framework thread to the coordinator. Moved, never shared.
 //   input     read by every operation except barrier
 //   output    allreduce, broadcast: written; may be the input's memory with the input's layout (in place),
-//   else disjoint allocate  allgather, alltoall, reducescatter: makes the output; empty: the Handle owns
-//   plain host memory splits    alltoall: rows of the input for each rank, in rank order; empty: equal parts
+//   else
+//             disjoint
+//   allocate  allgather, alltoall, reducescatter: makes the output; empty: the Handle owns plain host memory
+//   splits    alltoall: rows of the input for each rank of the set, in rank order; empty: equal parts
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
+//   members   of the request's process set; null: all ranks
 struct Submission {
   Request request;
   ConstTensorView input;
@@ -28,6 +31,7 @@ struct Submission {
   Allocate allocate;
   std::vector<std::int64_t> splits;
   std::shared_ptr<void> owner;
+  std::shared_ptr<const RankSet> members;
 };
 
 }  // namespace rueda

@@ -101,13 +101,14 @@ Words check_splits(const Submission& submission, Rank size) {
   return {};
 }
 
-Words check_operation(const Submission& submission, Rank size) {
+Words check_operation(const Submission& submission, const RankSet& members) {
   const Request& request = submission.request;
   switch (request.operation) {
     case Operation::allreduce: return check_output(submission);
     case Operation::broadcast:
-      if (request.root < 0 || request.root >= size) {
-        return fmt::format("there is no root rank {}; ranks are 0 to {}", request.root, size - 1);
+      if (!members.contains(request.root)) {
+        return fmt::format("there is no root rank {}; it must be one of {}", request.root,
+                           to_string(members));
       }
       return check_output(submission);
     case Operation::allgather:
@@ -115,15 +116,30 @@ Words check_operation(const Submission& submission, Rank size) {
     case Operation::alltoall:
       if (submission.input.shape.empty())
         return "the input is a scalar and has no rows; give it at least one dimension";
-      return request.operation == Operation::alltoall ? check_splits(submission, size) : Words{};
-    case Operation::barrier: return {};
+      return request.operation == Operation::alltoall ? check_splits(submission, members.count()) : Words{};
+    case Operation::add_process_set:
+      if (!members.contains(request.members) || request.members.empty()) {
+        return fmt::format("a process set of {} is impossible; its members must be some of {}",
+                           to_string(request.members), to_string(members));
+      }
+      return {};
+    case Operation::barrier:
+    case Operation::join:
+    case Operation::remove_process_set: return {};
   }
   return {};
 }
 
+Words check_membership(const Submission& submission, Rank rank, const RankSet& members) {
+  if (members.contains(rank)) return {};
+  return fmt::format("rank {} is not a member of process set {} ({}); only members take part", rank,
+                     submission.request.process_set, to_string(members));
+}
+
 }  // namespace
 
-Status validate(const Submission& submission, Rank size) {
+Status validate(const Submission& submission, Rank rank, Rank size) {
+  const RankSet members = submission.members ? *submission.members : RankSet(0, size);
   const Request& request = submission.request;
   const ConstTensorView& input = submission.input;
   Words words;
@@ -135,7 +151,8 @@ Status validate(const Submission& submission, Rank size) {
     words = check_view("input", input.data, input.dtype, input.shape, input.strides);
   }
   if (words.empty() && traits(request.operation).reduces) words = check_reduction(request);
-  if (words.empty()) words = check_operation(submission, size);
+  if (words.empty()) words = check_membership(submission, rank, members);
+  if (words.empty()) words = check_operation(submission, members);
   if (words.empty()) return {};
   return Status::invalid_argument(
       fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));

@@ -8,6 +8,6 @@
 namespace rueda {
 
 // Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy.
-Status validate(const Submission& submission, Rank size);
+Status validate(const Submission& submission, Rank rank, Rank size);
 
 }  // namespace rueda

@@ -4,7 +4,14 @@
 
 #include <string_view>
 
+#include "core/base/types.h"
+
 namespace rueda {
+
+// What a Work throws when a library tells that a peer cannot be reached any more.
+struct PeerGone {
+  Rank rank = 0;
+};
 
 // Purpose: a running operation as a machine of small steps. Made by a Backend for one Plan, owned and stepped
 // by the coordinator thread alone, destroyed when done (or, after a failure, undone: the destructor gives

@@ -30,6 +30,23 @@ void Recorder::doing(std::string_view activity) {
   activity_.store(activity.data(), std::memory_order_relaxed);
 }
 
+std::string Recorder::summary() const {
+  const Clock::time_point now = Clock::now();
+  auto seconds = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
+  std::lock_guard lock(mutex_);
+  std::string text = "has completed nothing yet";
+  if (completed_ > 0) {
+    const Completed& last = last_[(completed_ - 1) % kRemembered];
+    text = fmt::format("last completed {} '{}' {:.1f} s ago", last.operation, last.name, seconds(last.at));
+  }
+  if (in_flight_.empty()) return text + "; has nothing in flight, the program is elsewhere";
+  const auto& [name, state] =
+      *std::ranges::min_element(in_flight_, {}, [](const auto& item) { return item.second.order; });
+  return text + fmt::format("; is in {} '{}' for {:.1f} s, {}", state.operation, name, seconds(state.since),
+                            state.started ? activity_.load(std::memory_order_relaxed)
+                                          : "which not every rank has submitted");
+}
+
 std::string Recorder::report() const {
   constexpr std::size_t kShown = 8;
   const Clock::time_point now = Clock::now();

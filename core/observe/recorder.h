@@ -23,6 +23,8 @@ class Recorder {
   void completed(const std::string& name, bool ok);
   void doing(std::string_view activity);  // a string that lives for ever
 
+  // One line: what was completed last, and what is going on.
+  std::string summary() const;
   // Several lines, each indented: the activity, operations in flight (oldest first), the last completed ones.
   std::string report() const;
 

@@ -25,12 +25,6 @@ inline std::vector<at::Tensor> parameters_of(const std::vector<torch::optim::Opt
   return parameters;
 }
 
-inline std::size_t parameter_count(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  std::size_t count = 0;
-  for (const auto& group : groups) count += group.params().size();
-  return count;
-}
-
 // Purpose: `Opt` (torch::optim::SGD, AdamW, ...) whose step() first waits for the gradients of all ranks. It
 // is an Opt: schedulers, torch::save and torch::load, and code that takes an Optimizer& go on working. Used
 // by one thread; made by all ranks in one order (GradientReducer).
@@ -64,7 +58,7 @@ class DistributedOptimizer : public Opt {
 
   // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step.
   at::Tensor step(LossClosure closure = nullptr) override {
-    reducer_.check_parameter_count(parameter_count(this->param_groups()));
+    reducer_.check_parameters(parameters_of(this->param_groups()));
     at::Tensor loss;
     if (closure) {
       at::AutoGradMode gradients_on(true);

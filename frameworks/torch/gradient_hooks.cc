@@ -57,18 +57,20 @@ GradientHooks::~GradientHooks() {
 }
 
 std::size_t GradientHooks::refresh() {
-  std::size_t replaced = 0;
+  std::size_t unheard = 0;
   for (std::size_t index = 0; index < attachments_.size(); ++index) {
     Attachment& attachment = attachments_[index];
     if (!attachment.parameter.requires_grad()) continue;
     if (attachment.node) {
       if (autograd::impl::try_get_grad_accumulator(attachment.parameter) == attachment.node) continue;
       detach(attachment);
-      ++replaced;
+      ++unheard;
+    } else if (attachment.parameter.grad().defined()) {
+      ++unheard;
     }
     attach(index);
   }
-  return replaced;
+  return unheard;
 }
 
 void GradientHooks::attach(std::size_t index) {

@@ -35,7 +35,8 @@ class GradientHooks {
   GradientHooks& operator=(const GradientHooks&) = delete;
 
   // Hooks parameters that have come to require a gradient, and those whose node autograd has replaced (a
-  // module converted to another dtype). Returns how many were replaced.
+  // module converted to another dtype). Returns of how many backward passes may have
+  // gone unheard: the replaced, and the new ones that have a gradient already.
   std::size_t refresh();
 
  private:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_reducer.h"
 
-#include <fmt/format.h>
-
 #include "frameworks/torch/gradient_sync.h"
 
 namespace rueda {
@@ -29,12 +27,8 @@ void GradientReducer::before_zero_grad() {
   sync_->begin_step();
 }
 
-void GradientReducer::check_parameter_count(std::size_t count) const {
-  if (count == sync_->given()) return;
-  throw InvalidArgument(Status::invalid_argument(fmt::format(
-      "rank {}: the distributed optimizer was made with {} parameters and has {} now. Give it all when it is "
-      "made, or make a new one.",
-      sync_->rank(), sync_->given(), count)));
+void GradientReducer::check_parameters(const std::vector<at::Tensor>& parameters) const {
+  sync_->check_parameters(parameters);
 }
 
 double GradientReducer::wait_seconds() const { return sync_->wait_seconds(); }

@@ -56,9 +56,9 @@ class GradientReducer {
   // What zero_grad() does first: throws InvalidArgument while gradients are being reduced; begins a new step.
   void before_zero_grad();
 
-  // Throws InvalidArgument unless `count` parameters are reduced: an optimizer was given more after it was
-  // made.
-  void check_parameter_count(std::size_t count) const;
+  // Throws InvalidArgument unless these are the parameters that are reduced: an optimizer may have been given
+  // others after it was made.
+  void check_parameters(const std::vector<at::Tensor>& parameters) const;
 
   // Time that callers have spent in synchronize(), in seconds, total.
   double wait_seconds() const;

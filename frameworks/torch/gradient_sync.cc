@@ -112,7 +112,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       passes_per_step_(options.backward_passes_per_step),
       overlap_(options.overlap),
       runtime_(unless_default(runtime)),
-      given_(parameters.size()) {
+      given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   std::vector<std::string> names = names_of(unique, options, rank());
   std::vector<std::string> lines{
@@ -127,7 +127,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     lines.push_back(fmt::format("'{}' {} {}", names[i], to_string(view.dtype), to_string(view.shape)));
     parameters_.push_back({unique[i], std::move(names[i])});
   }
-  scope_ = runtime.next_name("gradient");
+  scope_ = runtime.next_name("gradient", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
@@ -168,10 +168,20 @@ void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
       submission_for(Operation::allreduce, fmt::format("{}.{}", scope_, parameter.name), tensors);
   submission.request.reduce_op = op_;
   submission.request.postscale_factor = 1.0 / passes_per_step_;
+  claim(parameter);
   parameter.handle = runtime().submit(std::move(submission));
   parameter.submitted = true;
   mark_changed(gradient);
   parameter.reducing = std::move(gradient);
+}
+
+// Until the step is over the gradient belongs to this reduction.
+void GradientSync::claim(const Parameter& parameter) {
+  if (claimed_.claim(parameter.tensor)) return;
+  refuse(fmt::format(
+      "rank {}: the gradient of parameter '{}' is being reduced by another optimizer or reducer. Give each "
+      "parameter to one of them, or step() with one before a backward pass for the other.",
+      rank(), parameter.name));
 }
 
 // In place on the parameter's gradient, which is multiplied by `factor` before.
@@ -186,7 +196,9 @@ void GradientSync::submit_gradient(Parameter& parameter, double factor) {
 void GradientSync::submit_rest() {
   const double factor = correction();
   for (Parameter& parameter : parameters_) {
-    if (!parameter.submitted && parameter.tensor.grad().defined()) submit_gradient(parameter, factor);
+    // A frozen parameter may still have a gradient, of an earlier step.
+    if (!parameter.submitted && parameter.tensor.requires_grad() && parameter.tensor.grad().defined())
+      submit_gradient(parameter, factor);
   }
 }
 
@@ -258,6 +270,16 @@ void GradientSync::synchronize() {
   throw_if_error(failure);
 }
 
+void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {
+  const bool same = std::ranges::equal(parameters, given_, {}, identity, identity);
+  if (same) return;
+  refuse(
+      fmt::format("rank {}: this optimizer was made for {} parameters and now has {} or others. Parameters "
+                  "that were added "
+                  "later would not be reduced; make a new DistributedOptimizer for all of them.",
+                  rank(), given_.size(), parameters.size()));
+}
+
 void GradientSync::begin_step() {
   std::lock_guard lock(mutex_);
   reset();
@@ -288,6 +310,7 @@ void GradientSync::reset() {
     parameter.handle = {};
     parameter.reducing.reset();
   }
+  claimed_.release();
   reduced_ = false;
   passes_ = 0;
   running_.clear();
@@ -304,9 +327,10 @@ double GradientSync::correction() const {
 void GradientSync::warn_if_early() {
   if (hooks_lost_ && passes_per_step_ > 1) {
     log(LogLevel::warning,
-        "rank {}: parameters changed their type after the optimizer was made, so backward passes went "
-        "uncounted; taking "
-        "them for {}. Convert the model before making the optimizer.",
+        "rank {}: parameters changed their type, or came to require a gradient, after the optimizer was "
+        "made, "
+        "so backward passes went uncounted; taking them for {}. Prepare the model before making the "
+        "optimizer.",
         rank(), passes_per_step_);
   } else if (passes_ > 0 && passes_ < passes_per_step_ && !std::exchange(early_warned_, true)) {
     log(LogLevel::warning,

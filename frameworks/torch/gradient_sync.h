@@ -11,6 +11,7 @@
 
 #include "core/engine/runtime.h"
 #include "frameworks/torch/distributed_options.h"
+#include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_hooks.h"
 
 namespace rueda {
@@ -36,7 +37,8 @@ class GradientSync final : private GradientListener {
   // meanwhile.
   void check_not_reducing(const char* action) const;
 
-  std::size_t given() const { return given_; }  // parameters, repetitions counted
+  // Throws InvalidArgument when these are not the parameters it was made for.
+  void check_parameters(const std::vector<at::Tensor>& parameters) const;
   double wait_seconds() const;
   Rank rank() const { return runtime().topology().rank; }
 
@@ -55,6 +57,7 @@ class GradientSync final : private GradientListener {
   void after_accumulation(std::size_t index) override;
   void count_pass(int pass);
 
+  void claim(const Parameter& parameter);
   void submit(Parameter& parameter, at::Tensor gradient);
   void submit_gradient(Parameter& parameter, double factor);
   void submit_rest();
@@ -70,12 +73,13 @@ class GradientSync final : private GradientListener {
   const ReduceOp op_;
   const int passes_per_step_;
   const bool overlap_;
-  Runtime* const runtime_;  // null: whichever is the default
-  std::string scope_;       // what names of operations begin with
-  const std::size_t given_;
+  Runtime* const runtime_;               // null: whichever is the default
+  std::string scope_;                    // what names of operations begin with
+  const std::vector<at::Tensor> given_;  // repetitions included
   std::vector<Parameter> parameters_;
   bool reduced_ = false;
-  int passes_ = 0;           // backward passes that have ended in this step
+  int passes_ = 0;  // backward passes that have ended in this step
+  GradientClaims claimed_;
   std::set<int> running_;    // passes that have not
   bool hooks_lost_ = false;  // in this step passes may have gone uncounted
   bool early_warned_ = false;

@@ -25,25 +25,26 @@ Tensors into_new(const at::Tensor& tensor, const std::string& name) {
   return std::make_shared<OperationTensors>(tensor, std::move(output));
 }
 
-TensorHandle submit(Runtime& runtime, Submission submission, Tensors tensors) {
-  Handle handle = runtime.submit(std::move(submission));
+TensorHandle submit(const Scope& scope, Submission submission, Tensors tensors) {
+  scope.place(submission);
+  Handle handle = scope.runtime().submit(std::move(submission));
   if (tensors->output.defined() && tensors->output.is_same(tensors->input)) mark_changed(tensors->output);
   return {std::move(handle), std::move(tensors)};
 }
 
-TensorHandle submit_reduction(Runtime& runtime, Operation operation, std::string name,
+TensorHandle submit_reduction(const Scope& scope, Operation operation, std::string name,
                               const Reduction& reduction, Tensors tensors) {
   Submission submission = submission_for(operation, std::move(name), tensors);
   submission.request.reduce_op = reduction.op;
   submission.request.prescale_factor = reduction.prescale_factor;
   submission.request.postscale_factor = reduction.postscale_factor;
-  return submit(runtime, std::move(submission), std::move(tensors));
+  return submit(scope, std::move(submission), std::move(tensors));
 }
 
-TensorHandle submit_broadcast(Runtime& runtime, std::string name, Rank root, Tensors tensors) {
+TensorHandle submit_broadcast(const Scope& scope, std::string name, Rank root, Tensors tensors) {
   Submission submission = submission_for(Operation::broadcast, std::move(name), tensors);
   submission.request.root = root;
-  return submit(runtime, std::move(submission), std::move(tensors));
+  return submit(scope, std::move(submission), std::move(tensors));
 }
 
 }  // namespace
@@ -53,75 +54,73 @@ at::Tensor TensorHandle::wait() const {
   return tensors_->output;
 }
 
-TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction,
-                             Runtime& runtime) {
+TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
   Tensors tensors = into_new(tensor, name);
-  return submit_reduction(runtime, Operation::allreduce, std::move(name), reduction, std::move(tensors));
+  return submit_reduction(scope, Operation::allreduce, std::move(name), reduction, std::move(tensors));
 }
 
-at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction, Runtime& runtime) {
-  return allreduce_async(tensor, std::move(name), reduction, runtime).wait();
+at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  return allreduce_async(tensor, std::move(name), reduction, scope).wait();
 }
 
-TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction,
-                              Runtime& runtime) {
-  return submit_reduction(runtime, Operation::allreduce, std::move(name), reduction, in_place(tensor));
+TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  return submit_reduction(scope, Operation::allreduce, std::move(name), reduction, in_place(tensor));
 }
 
-void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction, Runtime& runtime) {
-  allreduce_async_(tensor, std::move(name), reduction, runtime).wait();
+void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  allreduce_async_(tensor, std::move(name), reduction, scope).wait();
 }
 
-TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Runtime& runtime) {
+TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Scope scope) {
   Tensors tensors = reads(tensor);
-  return submit(runtime, submission_for(Operation::allgather, std::move(name), tensors), tensors);
+  return submit(scope, submission_for(Operation::allgather, std::move(name), tensors), tensors);
 }
 
-at::Tensor allgather(const at::Tensor& tensor, std::string name, Runtime& runtime) {
-  return allgather_async(tensor, std::move(name), runtime).wait();
+at::Tensor allgather(const at::Tensor& tensor, std::string name, Scope scope) {
+  return allgather_async(tensor, std::move(name), scope).wait();
 }
 
-TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
+TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
   Tensors tensors = into_new(tensor, name);
-  return submit_broadcast(runtime, std::move(name), root, std::move(tensors));
+  return submit_broadcast(scope, std::move(name), root, std::move(tensors));
 }
 
-at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
-  return broadcast_async(tensor, root, std::move(name), runtime).wait();
+at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  return broadcast_async(tensor, root, std::move(name), scope).wait();
 }
 
-TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
-  return submit_broadcast(runtime, std::move(name), root, in_place(tensor));
+TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  return submit_broadcast(scope, std::move(name), root, in_place(tensor));
 }
 
-void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime) {
-  broadcast_async_(tensor, root, std::move(name), runtime).wait();
+void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  broadcast_async_(tensor, root, std::move(name), scope).wait();
 }
 
 TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
-                            Runtime& runtime) {
+                            Scope scope) {
   Tensors tensors = reads(tensor);
   Submission submission = submission_for(Operation::alltoall, std::move(name), tensors);
   submission.splits = std::move(splits);
-  return submit(runtime, std::move(submission), std::move(tensors));
+  return submit(scope, std::move(submission), std::move(tensors));
 }
 
 AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
-                        Runtime& runtime) {
-  const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), runtime);
+                        Scope scope) {
+  const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), scope);
   at::Tensor output = handle.wait();
   return {std::move(output), handle.received_splits()};
 }
 
 TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction,
-                                 Runtime& runtime) {
-  return submit_reduction(runtime, Operation::reducescatter, std::move(name), reduction, reads(tensor));
+                                 Scope scope) {
+  return submit_reduction(scope, Operation::reducescatter, std::move(name), reduction, reads(tensor));
 }
 
-at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction, Runtime& runtime) {
-  return reducescatter_async(tensor, std::move(name), reduction, runtime).wait();
+at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  return reducescatter_async(tensor, std::move(name), reduction, scope).wait();
 }
 
-void barrier(Runtime& runtime) { barrier_async(runtime).wait(); }
+void barrier(Scope scope) { barrier_async(scope).wait(); }
 
 }  // namespace rueda

@@ -38,27 +38,21 @@ class TensorHandle {
 
 // The reduction over all ranks, laid out as `tensor` is.
 TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},
-                             Runtime& runtime = default_runtime());
-at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction = {},
-                     Runtime& runtime = default_runtime());
+                             Scope scope = {});
+at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction = {}, Scope scope = {});
 TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction = {},
-                              Runtime& runtime = default_runtime());
-void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction = {},
-                Runtime& runtime = default_runtime());
+                              Scope scope = {});
+void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction = {}, Scope scope = {});
 
 // The ranks' tensors one after another along the first dimension, in which they may differ.
-TensorHandle allgather_async(const at::Tensor& tensor, std::string name,
-                             Runtime& runtime = default_runtime());
-at::Tensor allgather(const at::Tensor& tensor, std::string name, Runtime& runtime = default_runtime());
+TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Scope scope = {});
+at::Tensor allgather(const at::Tensor& tensor, std::string name, Scope scope = {});
 
 // Rank root's tensor. Every rank gives one of the same shape and dtype.
-TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name,
-                             Runtime& runtime = default_runtime());
-at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name,
-                     Runtime& runtime = default_runtime());
-TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name,
-                              Runtime& runtime = default_runtime());
-void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Runtime& runtime = default_runtime());
+TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
+at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
+TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
+void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 
 // Rows of `tensor` go to rank 0, 1, ... in the numbers that `splits` gives (empty: equally).
 struct AlltoallResult {
@@ -66,17 +60,17 @@ struct AlltoallResult {
   std::vector<std::int64_t> received_splits;  // how many came from each rank
 };
 TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
-                            Runtime& runtime = default_runtime());
+                            Scope scope = {});
 AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
-                        Runtime& runtime = default_runtime());
+                        Scope scope = {});
 
 // This rank's share of the rows of the reduction; the first ranks get the remainder.
 TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},
-                                 Runtime& runtime = default_runtime());
+                                 Scope scope = {});
 at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction = {},
-                         Runtime& runtime = default_runtime());
+                         Scope scope = {});
 
 // Returns when every rank has called it.
-void barrier(Runtime& runtime = default_runtime());
+void barrier(Scope scope = {});
 
 }  // namespace rueda

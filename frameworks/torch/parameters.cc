@@ -73,7 +73,7 @@ void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>&
   const std::vector<Part> parts = parts_of(named);
   std::vector<std::string> lines;
   for (const Part& part : parts) lines.push_back(part.line);
-  const std::string scope = runtime.next_name("broadcast_parameters");
+  const std::string scope = runtime.next_name("broadcast_parameters", kWorld);
   check_agreement(scope, "broadcast_parameters", lines, runtime);
   std::vector<TensorHandle> handles;
   for (std::size_t i = 0; i < named.size(); ++i) {
@@ -99,7 +99,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, Ru
   for (const auto& group : optimizer.param_groups()) {
     lines.push_back(fmt::format("group {} of {} parameters", lines.size(), group.params().size()));
   }
-  const std::string scope = runtime.next_name("broadcast_optimizer_state");
+  const std::string scope = runtime.next_name("broadcast_optimizer_state", kWorld);
   check_agreement(scope, "broadcast_optimizer_state", lines, runtime);
 
   constexpr std::int64_t kFailed = -1;

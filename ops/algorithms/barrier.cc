@@ -15,8 +15,11 @@ class Barrier final : public Work {
   Step step() override {
     if (!hear_.done() || !tell_.done()) return Step::waiting;
     if (distance_ >= route_.group.size) return Step::done;
-    hear_ = Transfer::receive(*route_.link, route_.group.neighbour(-distance_), {&heard_, 1}, route_.tag);
-    tell_ = Transfer::send(*route_.link, route_.group.neighbour(distance_), {&told_, 1}, route_.tag);
+    const Group& group = route_.group;
+    const Rank from = group.rank_at(group.neighbour(-distance_)),
+               to = group.rank_at(group.neighbour(distance_));
+    hear_ = Transfer::receive(*route_.link, from, {&heard_, 1}, route_.tag);
+    tell_ = Transfer::send(*route_.link, to, {&told_, 1}, route_.tag);
     distance_ *= 2;
     return Step::again;
   }

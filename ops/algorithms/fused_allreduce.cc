@@ -72,7 +72,7 @@ class FusedAllreduce final : public Work {
   // A tensor alone is as long as it is: on other ranks it may be contiguous and need no buffer.
   void start_ring() {
     const bool alone = plan_.tensors.size() == 1;
-    const auto elements = alone ? plan_.tensors.front().elements
+    const auto elements = alone ? plan_.tensors.front().elements()
                                 : plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
     ring_ = ring_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), buffer_.data(),
                            buffer_.data(), elements);

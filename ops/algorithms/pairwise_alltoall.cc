@@ -21,12 +21,13 @@ class PairwiseAlltoall final : public Work {
         from_(route.group.size) {
     const Rank size = route.group.size;
     if (to_.empty()) to_.assign(size, entry.request().shape.front() / size);
-    from_[route.group.rank] = to_[route.group.rank];
+    from_[route.group.place] = to_[route.group.place];
     for (Rank distance = 1; distance < size; ++distance) {
       const Rank to = route.group.neighbour(distance), from = route.group.neighbour(-distance);
-      sizes_.push_back(Transfer::receive(*route.link, from,
+      sizes_.push_back(Transfer::receive(*route.link, route.group.rank_at(from),
                                          std::as_writable_bytes(std::span(&from_[from], 1)), route.tag));
-      sizes_.push_back(Transfer::send(*route.link, to, std::as_bytes(std::span(&to_[to], 1)), route.tag));
+      sizes_.push_back(Transfer::send(*route.link, route.group.rank_at(to),
+                                      std::as_bytes(std::span(&to_[to], 1)), route.tag));
     }
   }
 
@@ -70,28 +71,28 @@ class PairwiseAlltoall final : public Work {
     shape.front() = std::accumulate(from_.begin(), from_.end(), std::int64_t{0});
     auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
     entry_.handle->received_splits = from_;
-    auto offset = [&](const std::vector<std::int64_t>& rows, Rank rank) {
-      return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.begin() + rank, std::int64_t{0})) *
+    auto offset = [&](const std::vector<std::int64_t>& rows, Rank place) {
+      return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.begin() + place, std::int64_t{0})) *
              row;
     };
     const Group& group = route_.group;
-    const std::int64_t own = to_[group.rank] * static_cast<std::int64_t>(row);
-    own_ = kernels::Packing::pack(output + offset(from_, group.rank),
-                                  {input_.data() + offset(to_, group.rank), DataType::uint8, {own}});
+    const std::int64_t own = to_[group.place] * static_cast<std::int64_t>(row);
+    own_ = kernels::Packing::pack(output + offset(from_, group.place),
+                                  {input_.data() + offset(to_, group.place), DataType::uint8, {own}});
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
       const MutableBytes coming{output + offset(from_, from), static_cast<std::size_t>(from_[from]) * row};
       const ConstBytes going{input_.data() + offset(to_, to), static_cast<std::size_t>(to_[to]) * row};
-      pairs_.push_back({{*route_.link, from, coming, route_.tag, route_.chunk_bytes},
-                        {*route_.link, to, going, route_.tag, route_.chunk_bytes}});
+      pairs_.push_back({{*route_.link, group.rank_at(from), coming, route_.tag, route_.chunk_bytes},
+                        {*route_.link, group.rank_at(to), going, route_.tag, route_.chunk_bytes}});
     }
   }
 
   Route route_;
   Entry& entry_;
   ContiguousInput input_;
-  std::vector<std::int64_t> to_;    // rows for each rank
-  std::vector<std::int64_t> from_;  // rows from each rank
+  std::vector<std::int64_t> to_;    // rows for each place
+  std::vector<std::int64_t> from_;  // rows from each place
   std::vector<Transfer> sizes_;
   kernels::Packing own_;  // the rows that stay here
   std::vector<Pair> pairs_;

@@ -15,7 +15,7 @@ namespace {
 class RingAllgather final : public Work {
  public:
   RingAllgather(const Route& route, Entry& entry) : route_(route), entry_(entry), rows_(route.group.size) {
-    rows_[route.group.rank] = entry.request().shape.front();
+    rows_[route.group.place] = entry.request().shape.front();
     std::vector<std::int64_t> bounds(rows_.size() + 1);
     for (std::size_t i = 0; i < bounds.size(); ++i)
       bounds[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
@@ -53,7 +53,7 @@ class RingAllgather final : public Work {
     shape.front() = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
     auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
     if (entry_.submission.input.elements() > 0)
-      packing_ = kernels::Packing::pack(output + bounds[route_.group.rank], entry_.submission.input);
+      packing_ = kernels::Packing::pack(output + bounds[route_.group.place], entry_.submission.input);
     pass_ = gather(std::move(bounds), output);
   }
 

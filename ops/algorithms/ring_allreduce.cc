@@ -17,7 +17,7 @@ RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
   job.prescale = reduction.prescale;
   job.postscale = reduction.postscale;
   const auto element = static_cast<std::int64_t>(size_of(accumulator_of(reduction.dtype)));
-  job.schedule.rank = route.group.rank;
+  job.schedule.rank = route.group.place;
   job.schedule.size = route.group.size;
   job.schedule.bounds = std::move(bounds);
   job.schedule.chunk_elements = std::max<std::int64_t>(1, route.chunk_bytes / element);

@@ -15,7 +15,9 @@ RingPass::RingPass(Job job)
       // again may be on their way out, and as many are expected.
       received_slots_(std::min(3 * schedule_.depth(), schedule_.messages())),
       loaded_slots_(std::min(2 * schedule_.depth(), schedule_.messages())),
-      slot_bytes_(job_.schedule.chunk_elements * accumulator_size_) {
+      slot_bytes_(job_.schedule.chunk_elements * accumulator_size_),
+      previous_(job_.group.rank_at(job_.group.neighbour(-1))),
+      next_(job_.group.rank_at(job_.group.neighbour(1))) {
   if (job_.schedule.reduces) scratch_ = HostBuffer((received_slots_ + loaded_slots_) * slot_bytes_);
 }
 
@@ -45,7 +47,7 @@ bool RingPass::post_receives() {
     std::byte* place = piece.reducing ? received_slot(number) : output_at(piece.begin);
     const auto bytes =
         static_cast<std::size_t>(piece.count * (piece.reducing ? accumulator_size_ : value_size_));
-    receiving_.push_back(Transfer::receive(*job_.link, job_.group.neighbour(-1), {place, bytes}, job_.tag));
+    receiving_.push_back(Transfer::receive(*job_.link, previous_, {place, bytes}, job_.tag));
     ++receives_posted_;
   }
   return receives_posted_ != before;
@@ -72,8 +74,7 @@ bool RingPass::post_sends() {
   while (sends_posted_ < schedule_.messages() && sends_posted_ - sent_ < loaded_slots_ &&
          received_ > schedule_.forwards(sends_posted_)) {
     const RingSchedule::Piece piece = schedule_.sent(sends_posted_);
-    sending_.push_back(
-        Transfer::send(*job_.link, job_.group.neighbour(1), source(sends_posted_, piece), job_.tag));
+    sending_.push_back(Transfer::send(*job_.link, next_, source(sends_posted_, piece), job_.tag));
     ++sends_posted_;
   }
   return sends_posted_ != before;

@@ -65,6 +65,8 @@ class RingPass final : public Work {
   std::int64_t loaded_slots_;
   std::int64_t slot_bytes_;
   HostBuffer scratch_;
+  Rank previous_;  // who sends to us
+  Rank next_;
 
   std::int64_t receives_posted_ = 0;
   std::int64_t received_ = 0;  // dealt with

@@ -16,14 +16,14 @@ class RingReducescatter final : public Work {
     const std::int64_t rows = shape.front(), row = row_element_count(shape);
     const Group& group = route.group;
     std::vector<std::int64_t> bounds{0};
-    for (Rank r = 0; r < group.size; ++r)
-      bounds.push_back(bounds.back() + share_of_rows(rows, r, group.size) * row);
-    shape.front() = share_of_rows(rows, group.rank, group.size);
+    for (Rank place = 0; place < group.size; ++place)
+      bounds.push_back(bounds.back() + share_of_rows(rows, place, group.size) * row);
+    shape.front() = share_of_rows(rows, group.place, group.size);
     RingPass::Job job = ring_job(route, reduction, bounds);
     job.schedule.gathers = false;
     job.input = input_.data();
     job.output = static_cast<std::byte*>(allocate_output(entry, shape).data);
-    job.output_origin = bounds[group.rank];
+    job.output_origin = bounds[group.place];
     pass_ = std::make_unique<RingPass>(std::move(job));
   }
   Step step() override { return input_.advance() ? Step::again : pass_->step(); }

@@ -10,7 +10,7 @@
 namespace rueda {
 namespace {
 
-// Purpose: one rank's part. With ranks counted from the root, the parent of v is v without its lowest set
+// Purpose: one rank's part. With places counted from the root, the parent of v is v without its lowest set
 // bit, and its children are v + 2^i for every 2^i below that bit.
 class TreeBroadcast final : public Work {
  public:
@@ -18,18 +18,19 @@ class TreeBroadcast final : public Work {
     const ConstTensorView& input = entry.submission.input;
     const std::size_t bytes = input.bytes();
     const Group& group = route.group;
-    const Rank place = (group.rank - root + group.size) % group.size;
+    const Rank first = group.members->index_of(root);
+    const Rank place = (group.place - first + group.size) % group.size;
     if (place == 0) {
       // The root reads its input once; what it sends is its output.
       if (output_.data() != input.data) packing_ = kernels::Packing::pack(output_.data(), input);
     } else {
       const Rank parent = place & (place - 1);
-      from_.emplace(*route.link, (parent + root) % group.size, MutableBytes{output_.data(), bytes}, route.tag,
-                    route.chunk_bytes);
+      from_.emplace(*route.link, group.rank_at((parent + first) % group.size),
+                    MutableBytes{output_.data(), bytes}, route.tag, route.chunk_bytes);
     }
     for (Rank bit = 1; place + bit < group.size && (place & bit) == 0; bit *= 2) {
-      to_.emplace_back(*route.link, (place + bit + root) % group.size, ConstBytes{output_.data(), bytes},
-                       route.tag, route.chunk_bytes);
+      to_.emplace_back(*route.link, group.rank_at((place + bit + first) % group.size),
+                       ConstBytes{output_.data(), bytes}, route.tag, route.chunk_bytes);
     }
     bytes_ = bytes;
   }

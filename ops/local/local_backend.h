@@ -6,11 +6,11 @@
 
 namespace rueda {
 
-// Purpose: the backend of a job of one rank. Owned by the coordinator thread.
+// Purpose: the backend of a job, or a process set, of one rank. Owned by the coordinator thread.
 class LocalBackend final : public Backend {
  public:
   std::string_view name() const override { return "local"; }
-  bool can_run(const Plan&) const override { return true; }
+  bool can_run(const Plan& plan) const override { return plan.members->count() == 1; }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return true; }
 };

@@ -12,7 +12,7 @@
 
 namespace rueda {
 
-// Purpose: the Link over nonblocking MPI point to point; a Ticket is an index into a table of requests. Owned
+// Purpose: the Link over nonblocking MPI point to point; a Ticket is an index into a table of messages. Owned
 // by the coordinator thread.
 class MpiLink final : public Link {
  public:
@@ -24,10 +24,16 @@ class MpiLink final : public Link {
   void cancel(Ticket ticket) override;
 
  private:
-  Ticket free_place();
+  struct Message {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Rank peer = 0;
+  };
+
+  void check_peer(int rc, Rank peer);
+  Ticket free_place(Rank peer);
 
   MpiRuntime& mpi_;
-  std::vector<MPI_Request> requests_;
+  std::vector<Message> messages_;
   std::vector<Ticket> free_;
   OwnerThread owner_;
 };

@@ -20,8 +20,8 @@ std::optional<Parts> mpi_parts(const Config& config) {
   parts.host = mpi.host();
   if (parts.size > 1) {
     parts.transport = std::make_unique<MpiTransport>(mpi);
-    parts.backends.push_back(std::make_unique<LinkBackend>("mpi", std::make_unique<MpiLink>(mpi),
-                                                           Group{parts.rank, parts.size}, false));
+    parts.backends.push_back(
+        std::make_unique<LinkBackend>("mpi", std::make_unique<MpiLink>(mpi), parts.rank, false));
   }
   return parts;
 }

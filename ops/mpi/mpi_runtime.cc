@@ -19,7 +19,8 @@
 namespace rueda {
 namespace {
 
-std::atomic<bool> peer_lost{false};
+// MPI_Finalize would wait for a rank that is gone, or has not come.
+std::atomic<bool> must_not_finalize{false};
 pid_t begun_by = 0;  // the process that began MPI; a forked child inherits its exit handlers
 
 std::string_view level_name(int level) {
@@ -29,15 +30,19 @@ std::string_view level_name(int level) {
   return level >= 0 && level < 4 ? kNames[level] : "an unknown level";
 }
 
-// Began by us: ended by us, when everything else of the process has ended.
-void finalize_at_exit() {
-  if (getpid() != begun_by) return;
+bool is_finalized() {
   int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized == 0 && !peer_lost.load()) MPI_Finalize();
+  check(MPI_Finalized(&finalized), "MPI_Finalized");
+  return finalized != 0;
 }
 
-// MPI_Finalize deletes what hangs on MPI_COMM_SELF before anything else: the moment to end our use of MPI.
+// Began by us: ended by us, when everything else of the process has ended.
+void finalize_at_exit() {
+  if (getpid() == begun_by && !is_finalized() && !must_not_finalize.load()) MPI_Finalize();
+}
+
+// MPI_Finalize deletes what hangs on MPI_COMM_SELF before anything else: the moment to end our use of MPI,
+// whoever began it.
 int end_before_finalize(MPI_Comm, int, void*, void*) {
   shutdown();
   return MPI_SUCCESS;
@@ -50,28 +55,22 @@ void watch_for_finalize() {
   check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-void start_or_adopt() {
-  int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
-  check(MPI_Finalized(&finalized), "MPI_Finalized");
-  if (finalized != 0) {
-    throw BackendError(Status::backend_error(
-        "The program has finalised MPI already. Call rueda::init() before MPI_Finalize()."));
-  }
-  check(MPI_Initialized(&initialized), "MPI_Initialized");
-  if (initialized != 0) {
-    check(MPI_Query_thread(&level), "MPI_Query_thread");
-    watch_for_finalize();
-  } else {
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
-    begun_by = getpid();
-    std::atexit(finalize_at_exit);
-  }
+int begin_mpi() {
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+  begun_by = getpid();
+  std::atexit(finalize_at_exit);
+  return level;
+}
+
+void check_level(int level) {
   if (level == MPI_THREAD_MULTIPLE) return;
+  const bool ours = begun_by != 0;
   throw BackendError(Status::backend_error(
       fmt::format("MPI {} with {}, but Rueda's coordinator thread needs MPI_THREAD_MULTIPLE. {}",
-                  initialized != 0 ? "was initialised by the program" : "starts only", level_name(level),
-                  initialized != 0 ? "Ask for that level in MPI_Init_thread, or call rueda::init() first."
-                                   : "Use an MPI library that was built with support for it.")));
+                  ours ? "starts only" : "was initialised by the program", level_name(level),
+                  ours ? "Use an MPI library that was built with support for it."
+                       : "Ask for that level in MPI_Init_thread, or call rueda::init() first.")));
 }
 
 // Hydra takes the end of this descriptor for the end of the rank: programs that the rank starts must not hold
@@ -83,43 +82,84 @@ void keep_launcher_from_children() {
   if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
 }
 
-MPI_Comm duplicate_world() {
-  MPI_Comm communicator = MPI_COMM_NULL;
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return communicator;
-}
-
-}  // namespace
-
-MpiRuntime& MpiRuntime::instance(double patience) {
-  static const std::shared_future<MpiRuntime*> started = [] {
-    std::packaged_task<MpiRuntime*()> start([] { return new MpiRuntime; });  // never destroyed
-    std::shared_future<MpiRuntime*> future = start.get_future().share();
-    std::thread(std::move(start)).detach();  // it may be in MPI for as long as a rank is missing
-    return future;
-  }();
-  if (started.wait_for(std::chrono::duration<double>(patience)) == std::future_status::ready)
-    return *started.get();
+[[noreturn]] void give_up(double patience) {
   throw PeerLost(Status::peer_lost(fmt::format(
       "init: rank {} waited {} s in vain: MPI begins when every rank of the job has called init(). "
       "Start every rank, or allow more time by RUEDA_START_TIMEOUT.",
       rank_from_launcher().value_or("?"), patience)));
 }
 
-MpiRuntime::MpiRuntime() {
-  start_or_adopt();
-  keep_launcher_from_children();
-  agent_.tell_shared_memory();
-  control_ = duplicate_world();
-  data_ = duplicate_world();
+}  // namespace
+
+MpiRuntime& MpiRuntime::instance(double patience) {
+  if (is_finalized()) {
+    throw BackendError(Status::backend_error(
+        "The program has finalised MPI already. Call rueda::init() before MPI_Finalize()."));
+  }
+  static MpiRuntime runtime;
+  std::lock_guard lock(runtime.mutex_);
+  const auto wait = std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(patience));
+  runtime.start(std::chrono::steady_clock::now() + wait);
+  if (runtime.stage_ != Stage::ready) give_up(patience);
+  return runtime;
+}
+
+// Goes on from wherever an earlier call gave up.
+void MpiRuntime::start(Deadline deadline) {
+  if (stage_ == Stage::untouched) begin();
+  if (stage_ == Stage::beginning) {
+    if (level_.wait_until(deadline) != std::future_status::ready) return;
+    check_level(level_.get());
+    keep_launcher_from_children();
+    agent_.tell_shared_memory();
+    watch_for_finalize();
+    duplicate_world();
+  }
+  while (stage_ == Stage::duplicating) {
+    int done = 0;
+    check(MPI_Testall(2, duplications_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (done != 0) return finish();
+    if (std::chrono::steady_clock::now() > deadline) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+void MpiRuntime::begin() {
+  int initialized = 0;
+  check(MPI_Initialized(&initialized), "MPI_Initialized");
+  if (initialized != 0) {
+    std::promise<int> known;
+    int level = MPI_THREAD_SINGLE;
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    known.set_value(level);
+    level_ = known.get_future().share();
+  } else {
+    std::packaged_task<int()> task(begin_mpi);
+    level_ = task.get_future().share();
+    std::thread(std::move(task)).detach();  // it may be in there for as long as a rank is missing
+  }
+  stage_ = Stage::beginning;
+}
+
+void MpiRuntime::duplicate_world() {
+  check(MPI_Comm_idup(MPI_COMM_WORLD, &control_, &duplications_[0]), "MPI_Comm_idup");
+  check(MPI_Comm_idup(MPI_COMM_WORLD, &data_, &duplications_[1]), "MPI_Comm_idup");
+  must_not_finalize.store(true);
+  stage_ = Stage::duplicating;
+}
+
+void MpiRuntime::finish() {
+  must_not_finalize.store(false);
+  for (MPI_Comm communicator : {control_, data_})
+    check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(control_, &size_), "MPI_Comm_size");
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   host_ = name.data();
+  stage_ = Stage::ready;
 }
 
-void MpiRuntime::mark_lost() { peer_lost.store(true); }
+void MpiRuntime::mark_lost() { must_not_finalize.store(true); }
 
 }  // namespace rueda

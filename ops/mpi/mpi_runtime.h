@@ -4,7 +4,10 @@
 
 #include <mpi.h>
 
-#include <memory>
+#include <array>
+#include <chrono>
+#include <future>
+#include <mutex>
 #include <string>
 
 #include "core/base/types.h"
@@ -13,13 +16,14 @@
 namespace rueda {
 
 // Purpose: MPI as Rueda uses it: started (or adopted from the program) once for the process, with two
-// communicators of our own that return errors. One object, made on a thread of its own, because MPI's start
-// blocks until every rank has come, and kept until the process ends; an exit handler finalises MPI if we
-// began it, unless a peer was lost (MPI_Finalize would wait for it).
+// communicators of our own that return errors. What blocks until every rank has come is done on a thread of
+// its own (MPI_Init_thread) or without blocking, so that nobody waits for longer than he wants. The one
+// object is guarded by its mutex while it starts, then only read; it lives until the process ends. An exit
+// handler finalises MPI if we began it, unless a peer was lost (MPI_Finalize would wait for it).
 class MpiRuntime {
  public:
-  // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE or cannot start, and PeerLost if it has
-  // not started within `patience` seconds. It goes on starting: a later call waits again.
+  // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE, cannot start or is over, and PeerLost if
+  // it has not started within `patience` seconds. It goes on starting: a later call waits again.
   static MpiRuntime& instance(double patience);
 
   Rank rank() const { return rank_; }
@@ -33,8 +37,19 @@ class MpiRuntime {
   void mark_lost();
 
  private:
-  MpiRuntime();
+  using Deadline = std::chrono::steady_clock::time_point;
+  enum class Stage { untouched, beginning, duplicating, ready };
 
+  MpiRuntime() = default;
+  void start(Deadline deadline);
+  void begin();
+  void duplicate_world();
+  void finish();
+
+  std::mutex mutex_;
+  Stage stage_ = Stage::untouched;
+  std::shared_future<int> level_;  // of threads, once MPI has begun
+  std::array<MPI_Request, 2> duplications_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   Rank rank_ = 0;
   Rank size_ = 1;
   std::string host_;

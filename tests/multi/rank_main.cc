@@ -122,6 +122,17 @@ void stuck(double) {
   rueda::default_runtime().submit(std::move(submission)).wait();
 }
 
+// exit() on the coordinator thread.
+void exits_inside(double) {
+  std::vector<float> values(10, 1.0f);
+  rueda::Submission submission;
+  submission.request = {"rows", rueda::Operation::allgather, rueda::DataType::float32, {10}};
+  submission.input = view(values);
+  if (rueda::rank() == 1)
+    submission.allocate = [](rueda::DataType, const rueda::Shape&) -> rueda::TensorView { std::exit(3); };
+  rueda::default_runtime().submit(std::move(submission)).wait();
+}
+
 // Job after job in one process; ranks leave and come back at different times.
 void restarts(double) {
   for (int round = 0; round < 30; ++round) {
@@ -186,7 +197,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(double)>> modes{
       {"idle", idle},         {"late", late},       {"killed", killed}, {"exits", exits},
       {"vanishes", vanishes}, {"returns", returns}, {"shapes", shapes}, {"stuck", stuck},
-      {"restarts", restarts}, {"forks", forks},     {"absent", absent}, {"reduces", reduces}};
+      {"restarts", restarts}, {"forks", forks},     {"absent", absent}, {"exits_inside", exits_inside},
+      {"reduces", reduces}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

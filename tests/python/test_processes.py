@@ -58,10 +58,11 @@ def test_waiting_for_a_late_peer_uses_at_most_a_tenth_of_a_core():
     assert max(shares(out, "waiting")) <= 10.0, out
 
 
-@pytest.mark.parametrize("mode", ["killed", "exits", "vanishes"])
+@pytest.mark.parametrize("mode", ["killed", "exits", "vanishes", "exits_inside"])
 def test_a_rank_that_ends_in_the_middle_ends_the_job(mode):
     status, out, err, seconds = run(3, mode, timeout=30)
     assert status != 0
+    assert "Abort(" not in err and "terminate called" not in err, err
     assert seconds < 5, f"{seconds} s\n{err}"
     pids = processes_of(out)
     assert len(pids) == 3
@@ -119,13 +120,31 @@ def test_a_stuck_coordinator_ends_its_process_with_a_report():
 
 
 def test_a_programs_own_mpi_is_adopted_and_may_be_finalised_first():
-    done = subprocess.run([BIN / "ruedarun", "-np", "3", BIN / "adopt", "multiple"], capture_output=True, text=True, timeout=60)
+    done = run_adopt("multiple", ranks=3)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("rueda 3, mpi 3") == 3
 
 
+def run_adopt(mode, ranks=2, **settings):
+    return subprocess.run([BIN / "ruedarun", "-np", str(ranks), BIN / "adopt", mode], capture_output=True, text=True,
+                          timeout=60, env=dict(os.environ, **settings))
+
+
+def test_a_program_may_finalise_the_mpi_that_rueda_began():
+    done = run_adopt("begun", ranks=3)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("rueda 3, mpi 3") == 3
+    assert done.stderr.count("error: The program has finalised MPI already.") == 3  # of the init() after it
+
+
+def test_a_program_may_finalise_its_mpi_after_an_init_that_timed_out():
+    done = run_adopt("late", RUEDA_START_TIMEOUT="0.5")
+    assert done.returncode == 1, done.stderr
+    assert "error: init: rank 0 waited 0.5 s in vain" in done.stderr
+
+
 def test_mpi_with_too_low_a_thread_level_is_refused_with_both_levels():
-    done = subprocess.run([BIN / "ruedarun", "-np", "2", BIN / "adopt", "single"], capture_output=True, text=True, timeout=60)
+    done = run_adopt("single")
     assert done.returncode == 1
     assert "MPI was initialised by the program with MPI_THREAD_SINGLE, but Rueda's coordinator thread needs " in done.stderr
     assert "MPI_THREAD_MULTIPLE. Ask for that level in MPI_Init_thread" in done.stderr

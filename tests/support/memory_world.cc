@@ -73,12 +73,10 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
   parts.size = ranks;
   parts.host = "memory";
   parts.bell = network.bell(rank);
-  if (ranks == 1) {
-    parts.backends.push_back(std::make_unique<LocalBackend>());
-  } else {
+  parts.backends.push_back(std::make_unique<LocalBackend>());
+  if (ranks > 1) {
     parts.transport = network.transport(rank);
-    parts.backends.push_back(
-        std::make_unique<LinkBackend>("memory", network.link(rank), Group{rank, ranks}, true));
+    parts.backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
   }
   return parts;
 }

@@ -142,7 +142,8 @@ TEST(Runtime, AProcessOutlivesAFailedJob) {
 TEST(Runtime, NamelessOperationsOfDifferentKindsMayCross) {
   run_ranks(2, [](Runtime& runtime) {
     const bool first = runtime.topology().rank == 0;
-    const std::string one = runtime.next_name(first ? "a" : "b"), two = runtime.next_name(first ? "b" : "a");
+    const std::string one = runtime.next_name(first ? "a" : "b", kWorld);
+    const std::string two = runtime.next_name(first ? "b" : "a", kWorld);
     EXPECT_EQ(one, first ? "a.0" : "b.0");
     EXPECT_EQ(two, first ? "b.0" : "a.0");
   });

@@ -214,5 +214,56 @@ TEST(DistributedOptimizer, RefusesMisuse) {
   });
 }
 
+TEST(DistributedOptimizer, RefusesOtherParametersThanItWasMadeFor) {
+  run_ranks(2, [](Runtime& runtime) {
+    const Regression model;
+    DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1), {}, runtime);
+    optimizer.param_groups()[0].params()[0] = make_parameter({2}, 5);  // as many as before
+    EXPECT_THROW(optimizer.step(), InvalidArgument);
+  });
+}
+
+TEST(DistributedOptimizer, TwoMayNotReduceOneGradientAtOnce) {
+  run_ranks(2, [](Runtime& runtime) {
+    const Regression model;
+    DistributedOptimizer<SGD> first(model.tensors(), SGDOptions(0.1), {}, runtime);
+    DistributedOptimizer<SGD> second(model.tensors(), SGDOptions(0.1), {}, runtime);
+    EXPECT_THROW(model.loss(batch_of(runtime, 0)).backward(), InvalidArgument);
+  });
+}
+
+TEST(DistributedOptimizer, ParametersThawedAfterItWasMadeAreAveragedOverThePasses) {
+  run_ranks(2, [](Runtime& runtime) {
+    constexpr int kPasses = 4;
+    at::Tensor weight = make_parameter({3}, 5);
+    weight.set_requires_grad(false);
+    DistributedOptions options;
+    options.backward_passes_per_step = kPasses;
+    DistributedOptimizer<SGD> optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.1), options, runtime);
+    weight.set_requires_grad(true);
+    for (int pass = 0; pass < kPasses; ++pass) (weight * 4).sum().backward();
+    optimizer.synchronize();
+    EXPECT_LT(difference(weight.grad(), at::full_like(weight, 4)), 1e-12);
+  });
+}
+
+TEST(DistributedOptimizer, AFrozenParametersOldGradientIsNotReducedAgain) {
+  run_ranks(2, [](Runtime& runtime) {
+    at::Tensor frozen = make_parameter({3}, 5), weight = make_parameter({3}, 6);
+    frozen.mutable_grad() = at::full_like(frozen, 4);
+    frozen.set_requires_grad(false);
+    DistributedOptions options;
+    options.op = ReduceOp::sum;
+    DistributedOptimizer<SGD> optimizer(std::vector<at::Tensor>{frozen, weight}, SGDOptions(0.0), options,
+                                        runtime);
+    for (int step = 0; step < 2; ++step) {
+      weight.sum().backward();
+      optimizer.step();
+      EXPECT_LT(difference(frozen.grad(), at::full_like(frozen, 4)), 1e-12);
+      weight.mutable_grad().reset();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace rueda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/cache_keeper.h"
+
+namespace rueda {
+
+void CacheKeeper::give_ids(Plan& plan) {
+  if (least_ == 0 || !plan.status.ok() || !traits(plan.operation).moves_data) return;
+  for (PlanTensor& tensor : plan.tensors) give_id(tensor, plan);
+  // Requests of this Plan were called last, so none of them is the oldest unless all are of this Plan.
+  while (!kept_.empty() && calls_ - kept_.back().called >
+                               static_cast<std::uint64_t>(least_) + 4 * static_cast<std::uint64_t>(again_)) {
+    end(std::prev(kept_.end()), plan);
+  }
+}
+
+void CacheKeeper::give_id(PlanTensor& tensor, Plan& plan) {
+  ++calls_;
+  const Key key = key_of(*tensor.request);
+  if (auto found = by_key_.find(key); found != by_key_.end()) {
+    const List::iterator kept = found->second;
+    if (compatible(*kept->request, *tensor.request)) {
+      again_ += kept->again ? 0 : 1;
+      kept->again = true;
+      kept->called = calls_;
+      kept_.splice(kept_.begin(), kept_, kept);
+      tensor = {kept->id, false, kept->request, tensor.offset};
+      return;
+    }
+    end(kept, plan);
+  }
+  kept_.push_front({next_++, tensor.request, calls_, false});
+  by_key_.emplace(key, kept_.begin());
+  tensor.id = kept_.front().id;
+}
+
+void CacheKeeper::end_set(ProcessSetId set, Plan& plan) {
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const auto next = std::next(kept);
+    if (kept->request->process_set == set) end(kept, plan);
+    kept = next;
+  }
+}
+
+void CacheKeeper::end(List::iterator kept, Plan& plan) {
+  plan.evicted.push_back(kept->id);
+  again_ -= kept->again ? 1 : 0;
+  by_key_.erase(key_of(*kept->request));
+  kept_.erase(kept);
+}
+
+}  // namespace rueda

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Negotiator's way down: Orders are numbered at rank 0, passed on, and take effect, in one order
+// everywhere.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/control/negotiator.h"
+
+namespace rueda {
+
+void Negotiator::take_orders(Orders orders, ConstBytes bytes, Time now) {
+  for (Rank child : node_.children) outgoing_.push_back({child, Bytes(bytes.begin(), bytes.end())});
+  for (Plan& plan : orders.plans) {
+    if (plan.number != applied_ + 1 || !cache_->resolve(plan, applied_))
+      return refuse_message(node_.parent, fmt::format("Plan {} after Plan {}", plan.number, applied_));
+    apply(plan, now);
+    plans_.push_back(std::move(plan));
+  }
+  ended_ = orders.end;
+  forget_ended_ids();
+}
+
+// At rank 0.
+void Negotiator::issue(Orders orders, Time now) {
+  std::uint64_t number = applied_;
+  for (Plan& plan : orders.plans) plan.number = ++number;
+  if (!node_.children.empty()) {
+    const Bytes bytes = encode(orders);
+    for (Rank child : node_.children) outgoing_.push_back({child, bytes});
+  }
+  for (Plan& plan : orders.plans) {
+    apply(plan, now);
+    plans_.push_back(std::move(plan));
+  }
+  ended_ = orders.end;
+  forget_ended_ids();
+}
+
+// What a Plan means for agreement itself. Its number is the clock of the cache: everything before it is
+// looked up as it was.
+void Negotiator::apply(Plan& plan, Time now) {
+  const ProcessSets::View* view = sets_.find(plan.process_set);
+  if (view != nullptr) plan.members = view->members;
+  for (CacheId id : plan.evicted) {
+    const SharedRequest request = cache_->request(id, applied_);
+    if (request && !counter_.look(id).contributors.empty()) tally_of(*request, now);
+    counter_.ask_again(id);
+  }
+  cache_->apply(plan);
+  applied_ = plan.number;
+  if (!plan.status.ok()) return;
+  const Request& request = *plan.tensors.front().request;
+  switch (plan.operation) {
+    case Operation::join:
+      sets_.end_join(plan.process_set);
+      counter_.ask_again();
+      break;
+    case Operation::add_process_set:
+      sets_.add(static_cast<ProcessSetId>(plan.result), request.members);
+      break;
+    case Operation::remove_process_set: remove_set(static_cast<ProcessSetId>(plan.result)); break;
+    default: break;
+  }
+}
+
+void Negotiator::remove_set(ProcessSetId set) {
+  sets_.remove(set);
+  counter_.ask_again();
+  for (auto tally = tallies_.begin(); tally != tallies_.end();) {
+    const bool gone = tally->first.process_set == set;
+    if (gone) stalls_.forget(tally->first);
+    tally = gone ? tallies_.erase(tally) : std::next(tally);
+  }
+}
+
+// A bit that a child has sent before it saw the end of an id is readable until the child has said that it
+// saw.
+void Negotiator::forget_ended_ids() {
+  if (!owns_cache_) return;
+  std::uint64_t seen = applied_;
+  for (std::uint64_t child : children_applied_) seen = std::min(seen, child);
+  cache_->forget(seen);
+}
+
+}  // namespace rueda

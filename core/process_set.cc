@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/process_set.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace rueda {
+namespace {
+
+// An operation that moves no data.
+Submission decision(Operation operation, std::string name) {
+  Submission submission;
+  submission.request.name = std::move(name);
+  submission.request.operation = operation;
+  submission.request.dtype = DataType::uint8;
+  submission.request.shape = {0};
+  submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
+  return submission;
+}
+
+}  // namespace
+
+ProcessSet add_process_set(const RankSet& ranks, Runtime& runtime) {
+  Submission submission = decision(Operation::add_process_set, runtime.next_name("process_set.add", kWorld));
+  submission.request.members = ranks;
+  const Handle handle = runtime.submit(std::move(submission));
+  handle.wait();
+  return {runtime, static_cast<ProcessSetId>(handle.result()), ranks};
+}
+
+void remove_process_set(const ProcessSet& set, Runtime& runtime) {
+  if (set.id() == kWorld) {
+    throw InvalidArgument(
+        Status::invalid_argument("Process set 0, of all ranks, cannot be removed; shutdown() ends it."));
+  }
+  Submission submission =
+      decision(Operation::remove_process_set, runtime.next_name("process_set.remove", kWorld));
+  submission.request.root = static_cast<Rank>(set.id());
+  runtime.submit(std::move(submission)).wait();
+}
+
+Rank join(Scope scope) {
+  Runtime& runtime = scope.runtime();
+  Submission submission = decision(Operation::join, runtime.next_name("join", scope.process_set()));
+  scope.place(submission);
+  submission.request.root = runtime.topology().rank;
+  const Handle handle = runtime.submit(std::move(submission));
+  handle.wait();
+  runtime.restart_names(scope.process_set());
+  return static_cast<Rank>(handle.result());
+}
+
+}  // namespace rueda

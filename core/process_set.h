@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Some of a job's ranks, among which operations are carried out.
+#pragma once
+
+#include <memory>
+
+#include "core/base/rank_set.h"
+#include "core/engine/runtime.h"
+
+namespace rueda {
+
+// The default Runtime, see rueda.h.
+Runtime& default_runtime();
+
+// Purpose: names a process set that add_process_set() made. A plain value, equal on all ranks; valid until
+// remove_process_set() or shutdown(). Sets may overlap; operations of several sets may be in flight in any
+// order.
+class ProcessSet {
+ public:
+  ProcessSet(Runtime& runtime, ProcessSetId id, RankSet ranks)
+      : runtime_(&runtime), id_(id), ranks_(std::make_shared<const RankSet>(std::move(ranks))) {}
+
+  ProcessSetId id() const { return id_; }
+  const RankSet& ranks() const { return *ranks_; }
+  Rank size() const { return ranks_->count(); }
+  bool included() const { return ranks_->contains(runtime_->topology().rank); }
+  // This rank's place among the members; -1 when it is none of them.
+  Rank rank() const { return included() ? ranks_->index_of(runtime_->topology().rank) : -1; }
+
+ private:
+  friend class Scope;
+  Runtime* runtime_;
+  ProcessSetId id_;
+  std::shared_ptr<const RankSet> ranks_;
+};
+
+// Purpose: where an operation takes place: all ranks of a Runtime (the default one, if nothing is said), or a
+// process set. What the last parameter of every operation is made of.
+class Scope {
+ public:
+  Scope() : Scope(default_runtime()) {}
+  Scope(Runtime& runtime) : runtime_(&runtime) {}
+  Scope(const ProcessSet& set) : runtime_(set.runtime_), process_set_(set.id_), ranks_(set.ranks_) {}
+
+  Runtime& runtime() const { return *runtime_; }
+  ProcessSetId process_set() const { return process_set_; }
+  // Members of the set; null for all ranks.
+  const std::shared_ptr<const RankSet>& ranks() const { return ranks_; }
+  // Puts the submission there.
+  void place(Submission& submission) const {
+    submission.request.process_set = process_set_;
+    submission.members = ranks_;
+  }
+
+ private:
+  Runtime* runtime_;
+  ProcessSetId process_set_ = kWorld;
+  std::shared_ptr<const RankSet> ranks_;
+};
+
+// Makes a process set of `ranks`. Every rank of the job calls it, with the same ranks, members or not;
+// returns when all have. Throws InvalidArgument for no ranks, ranks that do not exist, and members that a set
+// has already.
+ProcessSet add_process_set(const RankSet& ranks, Runtime& runtime = default_runtime());
+// Ends a set. Every rank of the job calls it. Throws InvalidArgument, and changes nothing, while an operation
+// of the set is in flight.
+void remove_process_set(const ProcessSet& set, Runtime& runtime = default_runtime());
+
+// This rank has no more data; others go on. Until every rank of the scope has joined, the joined ranks take
+// part in allreduce (with the operation's identity; an average still divides by the size of the scope) and
+// barrier, and any other operation fails on the ranks that call it, unless RUEDA_FULL_JOIN=1. Returns the
+// last rank that joined.
+Rank join(Scope scope = {});
+
+}  // namespace rueda

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/simulated_network.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+Time time_of(double microseconds) {
+  return Time(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(microseconds)));
+}
+
+double microseconds_of(Time time) {
+  return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape), queue_(Later{events_}) {
+  std::vector<std::string> hosts;
+  hosts.reserve(shape.ranks);
+  for (Rank rank = 0; rank < shape.ranks; ++rank)
+    hosts.push_back(std::to_string(rank / shape.ranks_per_host));
+  const auto cache = std::make_shared<RequestCache>();
+  nodes_.resize(shape.ranks);
+  for (TreeNode& node : tree::all_by_host(hosts, shape.radix)) {
+    Negotiator::Settings settings;
+    settings.choose_backend = [](const Plan&) { return std::uint8_t{0}; };
+    settings.caller = {
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(shape.linger)),
+        shape.fusion_threshold, shape.cache_capacity};
+    settings.shared_cache = cache;
+    const Rank rank = node.rank;
+    nodes_[rank].negotiator = std::make_unique<Negotiator>(std::move(node), shape.ranks, std::move(settings));
+  }
+}
+
+void SimulatedNetwork::push(Event event) {
+  event.order = next_order_++;
+  std::size_t place = events_.size();
+  if (unused_.empty()) {
+    events_.push_back(std::move(event));
+  } else {
+    place = unused_.back();
+    unused_.pop_back();
+    events_[place] = std::move(event);
+  }
+  queue_.push(place);
+}
+
+void SimulatedNetwork::at(double time, Rank rank, std::function<void(Negotiator&, Time)> action) {
+  push({std::max(time, now_), 0, rank, rank, {}, std::move(action)});
+}
+
+void SimulatedNetwork::silence(double time, Rank rank) {
+  at(time, rank, [this, rank](Negotiator&, Time) { nodes_[rank].silent = true; });
+}
+
+void SimulatedNetwork::run(const std::function<void(Rank, const Plan&, double)>& told) {
+  while (!queue_.empty()) {
+    const std::size_t place = queue_.top();
+    queue_.pop();
+    Event event = std::move(events_[place]);
+    unused_.push_back(place);
+    now_ = event.time;
+    handle(event, told);
+  }
+}
+
+void SimulatedNetwork::handle(Event& event, const std::function<void(Rank, const Plan&, double)>& told) {
+  Node& node = nodes_[event.to];
+  if (node.silent) return;
+  node.free_at = std::max(node.free_at, event.time);
+  if (!event.bytes.empty()) {
+    node.free_at += shape_.message;
+    if (event.to == 0) traffic_.root_bytes += event.bytes.size();
+    node.negotiator->receive(event.from, event.bytes, time_of(node.free_at));
+  } else if (event.action) {
+    event.action(*node.negotiator, time_of(node.free_at));
+  }
+  collect(event.to, told);
+}
+
+void SimulatedNetwork::collect(Rank rank, const std::function<void(Rank, const Plan&, double)>& told) {
+  Node& node = nodes_[rank];
+  Negotiator& negotiator = *node.negotiator;
+  negotiator.tick(time_of(node.free_at));
+  for (const Plan& plan : negotiator.take_plans()) told(rank, plan, node.free_at);
+  for (Envelope& envelope : negotiator.take_outgoing()) {
+    node.free_at += shape_.message;
+    ++traffic_.messages;
+    if (rank == 0) traffic_.root_bytes += envelope.bytes.size();
+    traffic_.largest_message = std::max<std::uint64_t>(traffic_.largest_message, envelope.bytes.size());
+    push({node.free_at + shape_.hop, 0, rank, envelope.peer, std::move(envelope.bytes), {}});
+  }
+  const std::optional<Time> due = negotiator.due();
+  if (!due || node.wakes_at > now_) return;
+  node.wakes_at = std::max(microseconds_of(*due), now_ + 1);
+  push({node.wakes_at, 0, rank, rank, {}, {}});
+}
+
+}  // namespace rueda

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane of a whole cluster on a network with latencies, in one process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "core/control/negotiator.h"
+
+namespace rueda {
+
+// What is simulated. Times in microseconds.
+struct ClusterShape {
+  Rank ranks = 8;
+  Rank ranks_per_host = 8;
+  Rank radix = tree::kRadix;
+  double hop = 3.0;      // from a message's leaving to its arrival
+  double message = 0.5;  // that a node is busy with sending, or with receiving, one message
+  double linger = 1000.0;
+  std::int64_t fusion_threshold = 64 << 20;
+  std::int64_t cache_capacity = 1024;
+};
+
+// Purpose: N real Negotiators joined by simulated links, driven by events in the order of their time. A node
+// deals with one message after another; links are first in first out. The Negotiators share one RequestCache.
+class SimulatedNetwork {
+ public:
+  explicit SimulatedNetwork(const ClusterShape& shape);
+
+  Rank size() const { return static_cast<Rank>(nodes_.size()); }
+  double now() const { return now_; }  // microseconds
+  // `action` runs at `time` on `rank`'s node, which then is asked what it has to say.
+  void at(double time, Rank rank, std::function<void(Negotiator&, Time)> action);
+  // Until nothing happens any more. `told`: a rank has got a Plan.
+  void run(const std::function<void(Rank, const Plan&, double time)>& told);
+  // From `time` on the rank neither hears nor says anything.
+  void silence(double time, Rank rank);
+
+  // Sent and received since the last reset.
+  struct Traffic {
+    std::uint64_t messages = 0;
+    std::uint64_t root_bytes = 0;
+    std::uint64_t largest_message = 0;
+  };
+  const Traffic& traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
+
+ private:
+  struct Node {
+    std::unique_ptr<Negotiator> negotiator;
+    double free_at = 0;   // it is busy until then
+    double wakes_at = 0;  // a timer is set for then
+    bool silent = false;
+  };
+  struct Event {
+    double time = 0;
+    std::uint64_t order = 0;  // of two at one time the earlier made comes first
+    Rank from = 0;
+    Rank to = 0;
+    Bytes bytes;  // empty: not a message
+    std::function<void(Negotiator&, Time)> action;
+  };
+  struct Later {
+    bool operator()(const std::size_t a, const std::size_t b) const {
+      const Event &left = events[a], &right = events[b];
+      return left.time != right.time ? left.time > right.time : left.order > right.order;
+    }
+    const std::vector<Event>& events;
+  };
+
+  void push(Event event);
+  void handle(Event& event, const std::function<void(Rank, const Plan&, double)>& told);
+  void collect(Rank rank, const std::function<void(Rank, const Plan&, double)>& told);
+
+  const ClusterShape shape_;
+  std::vector<Node> nodes_;
+  std::vector<Event> events_;        // places are used again
+  std::vector<std::size_t> unused_;  // places
+  std::priority_queue<std::size_t, std::vector<std::size_t>, Later> queue_;
+  std::uint64_t next_order_ = 0;
+  double now_ = 0;
+  Traffic traffic_;
+};
+
+}  // namespace rueda

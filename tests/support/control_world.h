@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane of many ranks in one process: messages between any two ranks keep their order, all else
+// is random.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/control/negotiator.h"
+
+namespace rueda {
+
+// An allreduce of `shape` float32 values.
+Request request_for(const std::string& name, Shape shape = {4});
+
+// Purpose: N Negotiators and the messages under way between them. Time stands still unless the test moves it.
+class ControlWorld {
+ public:
+  struct Options {
+    Rank ranks_per_host = 8;
+    Rank radix = tree::kRadix;
+    Duration linger{};
+    std::int64_t fusion_threshold = 1 << 20;
+    std::int64_t cache_least = 64;
+    bool full_join = false;
+    Duration stall_report{};
+    Duration stall_fail{};
+  };
+
+  ControlWorld(Rank size, std::uint32_t seed, Options options);
+  ControlWorld(Rank size, std::uint32_t seed) : ControlWorld(size, seed, Options()) {}
+
+  Rank size() const { return static_cast<Rank>(nodes_.size()); }
+  Negotiator& node(Rank rank) { return *nodes_[rank]; }
+  const std::vector<Plan>& plans(Rank rank) const { return plans_[rank]; }
+  std::vector<std::string>& reports() { return reports_; }
+  std::mt19937& random() { return random_; }
+  Time now{};
+
+  void submit(Rank rank, Request request);
+  void submit_everywhere(const Request& request);
+  void depart(Rank rank);
+  // The rank hears and says nothing any more.
+  void silence(Rank rank) { silent_.add(RankSet::of(rank)); }
+  // What `rank` answers when others wait for it.
+  std::function<StallInspector::OwnState(Rank, const Key&)> own_state;
+
+  void collect(Rank rank);
+  // Delivers one message of a random pair; false when none is under way.
+  bool deliver_one();
+  // Until nothing is under way.
+  void settle();
+  // The same, with time going on in steps.
+  void settle_for(Duration time, Duration step);
+
+  // Every rank has got the same Plans in the same order; ends the test if not.
+  void expect_same_plans() const;
+  std::size_t largest_message() const { return largest_; }
+  std::size_t messages() const { return messages_; }
+
+ private:
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Negotiator>> nodes_;
+  std::vector<std::vector<Plan>> plans_;
+  std::vector<std::string> reports_;
+  RankSet silent_;
+  std::map<std::pair<Rank, Rank>, std::deque<Bytes>> under_way_;
+  std::vector<std::pair<Rank, Rank>> ready_;  // pairs with something under way
+  std::size_t largest_ = 0;
+  std::size_t messages_ = 0;
+};
+
+// The names of all tensors of `plans`, sorted.
+std::vector<std::string> names_of(const std::vector<Plan>& plans);
+
+}  // namespace rueda

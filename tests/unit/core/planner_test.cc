@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/planner.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/control_world.h"
+
+namespace rueda {
+namespace {
+
+SharedRequest shared(const std::string& name, Shape shape = {4}) {
+  return std::make_shared<const Request>(request_for(name, std::move(shape)));
+}
+
+TEST(Planner, FusesWhatFitsAndKeepsTheOrder) {
+  Planner planner(256, 1024, [](const Plan&) { return std::uint8_t{0}; });
+  Request doubles = request_for("d");
+  doubles.dtype = DataType::float64;
+  const std::vector<Plan> plans = planner.fuse({shared("a"), std::make_shared<const Request>(doubles),
+                                                shared("b"), shared("big", {1000}), shared("c")});
+  ASSERT_EQ(plans.size(), 3u);
+  EXPECT_EQ(names_of({plans[0]}), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(plans[0].tensors[1].offset, kFusionAlignment);
+  EXPECT_EQ(plans[0].buffer_bytes, 3 * kFusionAlignment);
+  EXPECT_EQ(names_of({plans[2]}), (std::vector<std::string>{"big"}));
+}
+
+TEST(Planner, AThresholdOfZeroFusesNothing) {
+  Planner planner(0, 1024, [](const Plan&) { return std::uint8_t{0}; });
+  EXPECT_EQ(planner.fuse({shared("a"), shared("b")}).size(), 2u);
+}
+
+}  // namespace
+}  // namespace rueda

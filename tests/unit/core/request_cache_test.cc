@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that travel as bits, in simulation.
+#include "core/control/request_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/control_world.h"
+
+namespace rueda {
+namespace {
+
+TEST(RequestCacheProtocol, FromTheSecondTimeOnARequestIsOneBit) {
+  ControlWorld world(100, 29);
+  const std::string name(500, 'n');
+  std::size_t first = 0;
+  for (int round = 0; round < 3; ++round) {
+    world.submit_everywhere(request_for(name));
+    world.settle();
+    if (round == 0) first = world.largest_message();
+  }
+  world.expect_same_plans();
+  EXPECT_EQ(world.plans(99).size(), 3u);
+  EXPECT_GT(first, 500u);
+  for (Rank rank : {0, 1, 8, 99}) {
+    EXPECT_EQ(world.node(rank).cache_misses(), 1u);
+    EXPECT_EQ(world.node(rank).cache_hits(), 2u);
+  }
+}
+
+TEST(RequestCacheProtocol, AChangedRequestIsCalledAsItIsNow) {
+  ControlWorld world(20, 31);
+  for (std::int64_t extent : {4, 4, 7, 7, 4}) {
+    world.submit_everywhere(request_for("x", {extent}));
+    world.settle();
+    EXPECT_EQ(world.plans(19).back().tensors[0].elements(), extent);
+    EXPECT_TRUE(world.plans(19).back().status.ok());
+  }
+  world.expect_same_plans();
+}
+
+TEST(RequestCacheProtocol, ABitAndAnotherRequestAreAMismatch) {
+  ControlWorld world(20, 37);
+  world.submit_everywhere(request_for("x"));
+  world.settle();
+  for (Rank rank = 0; rank < 20; ++rank) world.submit(rank, request_for("x", {rank == 13 ? 5 : 4}));
+  world.settle();
+  world.expect_same_plans();
+  const Status& status = world.plans(3).back().status;
+  EXPECT_EQ(status.message,
+            "allreduce 'x': the ranks differ in shape: ranks 0-12, 14-19 asked for [4], rank 13 for [5]. "
+            "Submit 'x' with the same shape on every rank, or under different names.");
+  world.submit_everywhere(request_for("x"));
+  world.settle();
+  EXPECT_TRUE(world.plans(3).back().status.ok());
+}
+
+TEST(RequestCacheProtocol, NamesThatDoNotComeAgainAreForgottenWhileAModelStays) {
+  ControlWorld world(9, 41, {.cache_least = 16});
+  constexpr int kModel = 100, kRounds = 30;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kModel; ++i) world.submit_everywhere(request_for("w" + std::to_string(i)));
+    for (int i = 0; i < 50; ++i)
+      world.submit_everywhere(request_for("once" + std::to_string(round * 100 + i)));
+    world.settle();
+  }
+  world.expect_same_plans();
+  EXPECT_EQ(world.node(8).cache_hits(), static_cast<std::uint64_t>(kModel * (kRounds - 1)));
+}
+
+TEST(RequestCacheProtocol, BitsThatCrossTheEndOfTheirIdStillCount) {
+  // A cache that forgets at once, and ranks that are out of step: ids end while bits for them are under way.
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    ControlWorld world(12, seed, {.ranks_per_host = 3, .radix = 2, .cache_least = 1});
+    constexpr int kNames = 6, kRounds = 8;
+    std::vector<int> submitted(12 * kNames), done(12 * kNames);
+    std::vector<std::size_t> seen(12);
+    for (int left = 12 * kNames * kRounds; left > 0;) {
+      const Rank rank = static_cast<Rank>(world.random()() % 12);
+      const int name = static_cast<int>(world.random()() % kNames);
+      for (const std::vector<Plan>& plans = world.plans(rank); seen[rank] < plans.size(); ++seen[rank]) {
+        for (const PlanTensor& tensor : plans[seen[rank]].tensors)
+          ++done[rank * kNames + (tensor.name()[1] - '0')];
+      }
+      int& count = submitted[rank * kNames + name];
+      if (count == done[rank * kNames + name] && count < kRounds) {
+        world.submit(rank, request_for("n" + std::to_string(name), {count / 3 + 1}));
+        world.collect(rank);
+        ++count;
+        --left;
+      }
+      world.deliver_one();
+    }
+    world.settle();
+    world.expect_same_plans();
+    ASSERT_EQ(names_of(world.plans(11)).size(), static_cast<std::size_t>(kNames * kRounds)) << seed;
+    for (const Plan& plan : world.plans(0)) ASSERT_TRUE(plan.status.ok()) << plan.status.message;
+  }
+}
+
+}  // namespace
+}  // namespace rueda
