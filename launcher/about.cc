@@ -33,6 +33,8 @@ std::string mpi_library_version() {
   const std::string all(text.data());
   std::string line = all.substr(0, all.find('\n'));
   std::ranges::replace(line, '\t', ' ');
+  line.erase(std::unique(line.begin(), line.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+             line.end());
   return line;
 }
 

@@ -60,7 +60,12 @@ std::vector<std::string> own_words(std::span<const std::string> words, std::size
     if (!wants_next_word(own.back())) continue;
     if (rest + 1 == words.size())
       throw UsageError(fmt::format("{} needs a value; see ruedarun --help", words[rest]));
-    own.back() += "=" + words[++rest];
+    ++rest;
+    if (words[rest].empty()) {  // the parser takes no empty value after "="
+      own.push_back(words[rest]);
+    } else {
+      own.back() += "=" + words[rest];
+    }
   }
   return own;
 }

@@ -21,7 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = 10s;        // in all
 constexpr auto kConnectPatience = 2s;  // with one address
 
 bool wait_for(int descriptor, short what, Clock::time_point until) {
@@ -67,9 +66,10 @@ bool prove_each_other(FrameStream& stream, const Token& token, int rank, Clock::
 
 }  // namespace
 
-FrameStream connect_to_supervisor(const Supervision& supervision, int rank) {
+FrameStream connect_to_supervisor(const Supervision& supervision, int rank,
+                                  std::chrono::milliseconds patience) {
   const std::vector<Endpoint> endpoints = endpoints_from(supervision.addresses);
-  const auto give_up = Clock::now() + kPatience;
+  const auto give_up = Clock::now() + patience;
   while (supervision.token && !endpoints.empty() && Clock::now() < give_up) {
     for (const Endpoint& endpoint : endpoints) {
       const auto until = std::min(give_up, Clock::now() + kConnectPatience);
