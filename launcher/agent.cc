@@ -94,6 +94,7 @@ void Agent::run(int number, const std::vector<std::string>& command) {
   }
   line_.close_the_ranks_end();
   supervisor_.send(agents::encode(agents::Started{host_name(), rank_, ::getpid(), hydra_.proxy}));
+  look_after_oneself();  // the front may have ended before it could send SIGHUP
   while (!is_over()) turn();
   clear_up();
 }
