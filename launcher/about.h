@@ -4,10 +4,13 @@
 
 #include <string>
 
+#include "launcher/options.h"
+
 namespace rueda {
 
 std::string version_text();
-std::string build_text();   // --check-build
-std::string config_text();  // --print-config: throws InvalidArgument for a setting that is not legal
+std::string build_text();  // --check-build
+// --print-config, after export_choices(). Throws InvalidArgument for a setting that is not legal.
+std::string config_text(const LaunchOptions& options);
 
 }  // namespace rueda

@@ -2,141 +2,241 @@
 #include "launcher/agent.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
 #include <iterator>
-#include <set>
+#include <optional>
+#include <utility>
 
+#include "launcher/agent_message.h"
 #include "launcher/environment.h"
+#include "launcher/front.h"
 #include "launcher/hydra.h"
-#include "launcher/note_box.h"
+#include "launcher/mpich_litter.h"
 #include "launcher/processes.h"
+#include "launcher/rank_line.h"
+#include "launcher/rank_process.h"
+#include "launcher/signals.h"
 #include "launcher/stdin_handover.h"
+#include "launcher/supervisor_line.h"
 
 namespace rueda {
 namespace {
 
-constexpr int kCannotStart = 127;
-constexpr int kTurnsAlone = 3;  // half seconds without a supervisor before the rank is killed
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
-sigset_t waited_for() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGCHLD);
-  ::sigaddset(&signals, SIGTERM);
-  return signals;
-}
+constexpr int kCannotStart = 1;
+constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends the rank by itself
+constexpr auto kAfterthought = 50ms;  // a rank may die of the end of its proxy before the agent knows of that
+constexpr auto kLastWords = 1s;       // for the report of an agent that ends by itself
 
-// Hydra sends signals to the whole group: the rank gets its own, and the agent must outlive it.
-void ignore_signals_meant_for_the_rank() {
-  for (int signal : {SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  sigset_t blocked = waited_for();
-  ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
-}
+bool was_killed_from_outside(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
 
-void become_rank(pid_t agent, const std::vector<std::string>& command) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != agent) ::_exit(kCannotStart);  // the agent has ended before the line above
-  for (int signal : {SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_DFL);
-  restore_signals();
-  execute(command);
-  fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", command.front(), std::strerror(errno));
-  ::_exit(kCannotStart);
-}
+// Purpose: sees one rank through: reports its start and end to ruedarun, carries signals and notices to it.
+// When nobody is left to ask (the connection has ended, or Hydra's proxy has), it ends the rank, removes what
+// MPI left, and ends the proxy. Owner: the only thread of the agent; lives as long as the agent.
+class Agent {
+ public:
+  Agent(Behind hydra, FrameStream supervisor)
+      : hydra_(std::move(hydra)), supervisor_(std::move(supervisor)) {}
 
-int number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? -1 : std::atoi(text);
-}
+  void run(int number, const std::vector<std::string>& command);
 
-// Hydra leaves its own pipes open in the processes it starts. A program that a rank leaves running would hold
-// them and so the job: ranks start with the standard streams and the two descriptors that MPI needs.
-void close_leaked_descriptors() {
-  std::set<int> keep{number_in("PMI_FD"), number_in("HYDI_CONTROL_FD")};
-  unsigned next = STDERR_FILENO + 1;
-  for (int descriptor : keep) {
-    if (descriptor <= STDERR_FILENO) continue;
-    if (static_cast<unsigned>(descriptor) > next)
-      ::close_range(next, static_cast<unsigned>(descriptor) - 1, 0);
-    next = static_cast<unsigned>(descriptor) + 1;
+ private:
+  bool is_over() const { return rank_ == 0 && !status_ && (job_over_ || alone_); }
+  void turn();
+  void read_signals();
+  void on_signal(int signal);
+  void reap();
+  void report_end();
+  void hear_supervisor();
+  void obey(const agents::Message& message);
+  void look_after_oneself();
+  void signal_rank(int signal);
+  void notify_of_failure();
+  void end_rank(agents::Cause cause);
+  void clear_up();
+  int milliseconds_to_act() const;
+
+  Behind hydra_;
+  FrameStream supervisor_;
+  RankLine line_;
+  Descriptor signals_;
+  pid_t rank_ = 0;  // 0: has ended
+  std::set<std::string> files_;
+  agents::Cause cause_ = agents::Cause::own;
+  bool alone_ = false;                       // nobody will tell this agent to end
+  bool job_over_ = false;                    // somebody has
+  std::optional<int> status_;                // of the rank, not yet reported
+  std::optional<Clock::time_point> act_at_;  // report status_, or else kill the rank
+};
+
+void Agent::run(int number, const std::vector<std::string>& command) {
+  ::prctl(PR_SET_PDEATHSIG, SIGHUP);  // wakes the loop, which looks at getppid()
+  adopt_orphans();
+  signals_ = catch_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
+  rank_ = start_rank(command);
+  if (rank_ < 0) {
+    fmt::print(stderr, "ruedarun: cannot fork rank {}: {}\n", number, std::strerror(errno));
+    std::fflush(stderr);
+    ::_exit(kCannotStart);
   }
-  ::close_range(next, ~0U, 0);
+  line_.close_the_ranks_end();
+  supervisor_.send(agents::encode(agents::Started{host_name(), rank_, ::getpid(), hydra_.proxy}));
+  look_after_oneself();  // the front may have ended before it could send SIGHUP
+  while (!is_over()) turn();
+  clear_up();
 }
 
-// What the rank closes must be closed for Hydra too. PMI_FD stays: Hydra takes its end for the end of the
-// rank and kills all others, which must not be before the note is left.
-void close_inherited_descriptors() {
-  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
-  ::close(number_in("HYDI_CONTROL_FD"));
+void Agent::turn() {
+  std::array<pollfd, 3> waits{
+      {{signals_.number(), POLLIN, 0},
+       {supervisor_.descriptor(), static_cast<short>(POLLIN | (supervisor_.has_unsent() ? POLLOUT : 0)), 0},
+       {line_.descriptor(), POLLIN, 0}}};
+  ::poll(waits.data(), waits.size(), milliseconds_to_act());
+  if (waits[2].revents != 0) line_.hear();
+  if (waits[1].revents != 0) hear_supervisor();
+  if (waits[0].revents != 0) read_signals();
+  look_after_oneself();
 }
 
-// A supervisor that was killed can end nothing: its agents do, once mpiexec has had time to end the job by
-// SIGTERM.
-int wait_for_rank(pid_t rank, const std::string& notes) {
-  const bool supervised = is_box(notes);
-  const sigset_t child_ended = waited_for();
-  const timespec half_a_second{0, 500'000'000};
-  int turns_alone = 0;
-  for (int status = 0; turns_alone < kTurnsAlone;) {
-    if (::waitpid(rank, &status, WNOHANG) == rank) return status;
-    ::sigtimedwait(&child_ended, nullptr, &half_a_second);
-    turns_alone = supervised && !is_box(notes) ? turns_alone + 1 : 0;
+void Agent::read_signals() {
+  while (int signal = next_signal(signals_)) on_signal(signal);
+}
+
+void Agent::on_signal(int signal) {
+  switch (signal) {
+    case SIGCHLD: return reap();
+    case SIGUSR1: return notify_of_failure();
+    case SIGTERM: return end_rank(agents::Cause::hydra);
+    case SIGHUP: return;  // see look_after_oneself()
+    default: signal_rank(signal);
   }
-  ::kill(0, SIGKILL);
-  return SIGKILL;
 }
 
-// As soon as an agent ends with a failure Hydra kills all others. Often they fail for the same reason a
-// moment later: this leaves them time to say so. The supervisor ends the wait.
-void let_others_speak() {
-  sigset_t end;
-  ::sigemptyset(&end);
-  ::sigaddset(&end, SIGTERM);
-  const timespec at_most{3, 0};
-  ::sigtimedwait(&end, nullptr, &at_most);
+void Agent::reap() {
+  int status = 0;
+  for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (ended != rank_) continue;
+    rank_ = 0;
+    line_.hear();
+    status_ = status;
+    const bool doubtful = status != 0 && cause_ == agents::Cause::own && !was_killed_from_outside(status);
+    act_at_ = Clock::now() + (doubtful ? kAfterthought : 0ms);
+  }
 }
 
-void end_like(int status) {
-  if (!WIFSIGNALED(status)) ::_exit(WEXITSTATUS(status));
-  rlimit no_core{};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  ::signal(WTERMSIG(status), SIG_DFL);
-  ::raise(WTERMSIG(status));
-  ::_exit(128 + WTERMSIG(status));
+void Agent::report_end() {
+  supervisor_.send(agents::encode(agents::Ended{*status_, cause_}));
+  status_.reset();
+}
+
+void Agent::hear_supervisor() {
+  supervisor_.flush();
+  supervisor_.receive();
+  while (std::optional<Bytes> frame = supervisor_.take()) {
+    std::optional<agents::Message> message = agents::decode(*frame);
+    if (message) obey(*message);
+  }
+}
+
+void Agent::obey(const agents::Message& message) {
+  if (const auto* lost = std::get_if<agents::PeerEnded>(&message)) {
+    line_.tell_lost(lost->rank, lost->words);
+    if (line_.mpi_process() != 0) notify_of_failure();
+  } else if (const auto* wanted = std::get_if<agents::SendSignal>(&message)) {
+    if (rank_ != 0 && cause_ == agents::Cause::own) cause_ = agents::Cause::asked;
+    signal_rank(wanted->signal);
+  } else if (std::holds_alternative<agents::JobOver>(message)) {
+    job_over_ = true;
+  }
+}
+
+void Agent::look_after_oneself() {
+  if (!alone_ && ::getppid() != hydra_.front) end_rank(agents::Cause::proxy_gone);
+  if (!alone_ && !supervisor_) end_rank(agents::Cause::asked);
+  if (!act_at_ || Clock::now() < *act_at_) return;
+  act_at_.reset();
+  if (status_) return report_end();
+  signal_rank(SIGKILL);
+}
+
+// A stopped rank takes no signal but SIGKILL until it continues.
+void Agent::signal_rank(int signal) {
+  if (rank_ == 0) return;
+  ::kill(-rank_, signal);
+  if (signal == SIGTERM) ::kill(-rank_, SIGCONT);
+}
+
+// SIGUSR1 makes MPICH ask Hydra who has failed.
+void Agent::notify_of_failure() {
+  const pid_t process = line_.mpi_process() != 0 ? line_.mpi_process() : rank_;
+  if (rank_ != 0 && catches(process, SIGUSR1)) ::kill(process, SIGUSR1);
+}
+
+void Agent::end_rank(agents::Cause cause) {
+  if (alone_) return;
+  alone_ = true;
+  if (rank_ != 0 || (status_ && !was_killed_from_outside(*status_))) cause_ = cause;
+  if (rank_ == 0) return;
+  for (pid_t process : descendants()) files_.merge(mpich_files_of(process));
+  signal_rank(SIGTERM);
+  act_at_ = Clock::now() + kTerminateGrace;
+}
+
+// The last agent of a host to come here finds the files unused.
+void Agent::clear_up() {
+  const auto until = Clock::now() + kLastWords;
+  while (supervisor_ && supervisor_.has_unsent() && Clock::now() < until) {
+    pollfd wait{supervisor_.descriptor(), POLLOUT, 0};
+    ::poll(&wait, 1, 100);
+    supervisor_.flush();
+  }
+  kill_descendants();
+  files_.insert(line_.files().begin(), line_.files().end());
+  remove_unused(files_);
+  if (!job_over_ && hydra_.proxy_handle)
+    ::syscall(SYS_pidfd_send_signal, hydra_.proxy_handle.number(), SIGKILL, nullptr, 0);
+}
+
+int Agent::milliseconds_to_act() const {
+  if (!act_at_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*act_at_ - Clock::now()).count();
+  return static_cast<int>(std::max<std::int64_t>(0, left));
 }
 
 }  // namespace
 
 int run_agent(const std::vector<std::string>& command) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::vector<std::string> words;
   std::ranges::transform(command, std::back_inserter(words), undisguised);
-  Place place = export_rank_environment();
-  std::string notes = take_note_address();
+  const Place place = export_rank_environment();
+  const Supervision supervision = take_supervision();
   take_standard_input(place.rank == 0);
   close_leaked_descriptors();
-  ignore_signals_meant_for_the_rank();
-  pid_t agent = ::getpid();
-  pid_t rank = ::fork();
-  if (rank == 0) become_rank(agent, words);
-  if (rank < 0) {
-    fmt::print(stderr, "ruedarun: cannot fork rank {}: {}\n", place.rank, std::strerror(errno));
+  Behind hydra = go_behind_a_front();
+  FrameStream supervisor = connect_to_supervisor(supervision, place.rank);
+  if (!supervisor) {
+    fmt::print(
+        stderr,
+        "ruedarun: the agent of rank {} on {} finds no ruedarun of this job at {} (port, addresses); open "
+        "the way, or name the network by --network-interface\n",
+        place.rank, host_name(), supervision.addresses);
     return kCannotStart;
   }
-  close_inherited_descriptors();
-  int status = wait_for_rank(rank, notes);
-  leave_note(notes, {place.rank, status});
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && is_box(notes)) let_others_speak();
-  end_like(status);
-  return kCannotStart;
+  Agent(std::move(hydra), std::move(supervisor)).run(place.rank, words);
+  return 0;
 }
 
 }  // namespace rueda

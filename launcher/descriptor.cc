@@ -2,7 +2,10 @@
 #include "launcher/descriptor.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -52,6 +55,19 @@ std::string_view read_some(int descriptor) {
 
 void set_non_blocking(int descriptor) {
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string identity_of(int descriptor) {
+  struct stat about {};
+  if (::fstat(descriptor, &about) != 0) return "";
+  return fmt::format("{}:{}:{}", descriptor, about.st_dev, about.st_ino);
 }
 
 void fill_standard_streams() {

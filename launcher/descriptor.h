@@ -2,6 +2,7 @@
 // File descriptors that close themselves, and writing all of something.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -40,6 +41,15 @@ bool write_all(int descriptor, std::string_view text);
 std::string_view read_some(int descriptor);
 
 void set_non_blocking(int descriptor);
+
+// As many as this process may have open.
+void allow_many_descriptors();
+
+// Numbers above these are seldom used by number.
+inline constexpr int kLeastInherited = 200;
+
+// "number:device:file": says in an environment which inherited descriptor is meant. Empty when there is none.
+std::string identity_of(int descriptor);
 
 // Opens /dev/null for those of the three standard streams that are closed, so that no other file takes their
 // place.

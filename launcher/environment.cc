@@ -14,7 +14,8 @@ namespace rueda {
 namespace {
 
 constexpr const char* kHosts = "RUEDA_LAUNCH_HOSTS";
-constexpr const char* kNotes = "RUEDA_LAUNCH_NOTES";
+constexpr const char* kAddresses = "RUEDA_LAUNCH_ADDRESSES";
+constexpr const char* kToken = "RUEDA_LAUNCH_TOKEN";
 
 constexpr int kKeep = 0;
 constexpr int kReplace = 1;
@@ -93,12 +94,27 @@ int threads_for_each(int local_size) {
   return std::max(1, cores / std::max(1, local_size));
 }
 
-void export_job_environment(const std::string& hosts, const std::string& note_address) {
+void export_choices(const LaunchOptions& options) {
+  for (const auto& [name, given] : options.settings)
+    ::setenv(("RUEDA_" + name).c_str(), given.text.c_str(), kReplace);
+  if (options.tcp) {
+    ::setenv("MPIR_CVAR_CH4_NETMOD", "ofi", kReplace);
+    ::setenv("FI_PROVIDER", "tcp", kReplace);
+  }
+  if (!options.network_interface.empty())
+    ::setenv("FI_TCP_IFACE", options.network_interface.c_str(), kReplace);
+  if (options.ssh_words.empty()) return;
+  const std::string words = text_of("HYDRA_LAUNCHER_EXTRA_ARGS") + options.ssh_words;
+  ::setenv("HYDRA_LAUNCHER_EXTRA_ARGS", words.c_str(), kReplace);
+}
+
+void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token) {
   // Of MPICH's two network modules ucx crashes on a send to a dead rank; ofi over tcp returns an error.
   ::setenv("MPIR_CVAR_CH4_NETMOD", "ofi", kKeep);
   ::setenv("FI_PROVIDER", "tcp", kKeep);
   ::setenv(kHosts, hosts.c_str(), kReplace);
-  ::setenv(kNotes, note_address.c_str(), kReplace);
+  ::setenv(kAddresses, addresses.c_str(), kReplace);
+  ::setenv(kToken, to_text(token).c_str(), kReplace);
 }
 
 Place export_rank_environment() {
@@ -115,11 +131,10 @@ Place export_rank_environment() {
   return place;
 }
 
-std::string take_note_address() {
-  std::string address = text_of(kNotes);
-  ::unsetenv(kNotes);
-  ::unsetenv(kHosts);
-  return address;
+Supervision take_supervision() {
+  Supervision supervision{text_of(kAddresses), token_from(text_of(kToken))};
+  for (const char* variable : {kAddresses, kToken, kHosts}) ::unsetenv(variable);
+  return supervision;
 }
 
 }  // namespace rueda

@@ -2,8 +2,12 @@
 // What stands in the environment of each rank.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "launcher/options.h"
+#include "launcher/proof.h"
 
 namespace rueda {
 
@@ -38,13 +42,22 @@ Place place_of(const HydraPlace& hydra, const std::vector<int>& slots);
 // cores.
 int threads_for_each(int local_size);
 
+// By ruedarun, before it reads the settings: what the command line has chosen.
+void export_choices(const LaunchOptions& options);
+
 // By the supervisor, before it starts mpiexec, which hands it on to every rank. What the user has set stays.
-void export_job_environment(const std::string& hosts, const std::string& note_address);
+void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token);
 
 // By the agent: RUEDA_RANK and so on, OMP_NUM_THREADS. Returns the rank's place.
 Place export_rank_environment();
 
-// By the agent: the address for its notes; takes the launcher's own variables out of the environment.
-std::string take_note_address();
+// Where the agent finds ruedarun, and what proves that they belong together.
+struct Supervision {
+  std::string addresses;
+  std::optional<Token> token;
+};
+
+// By the agent: takes the launcher's own variables out of the environment.
+Supervision take_supervision();
 
 }  // namespace rueda

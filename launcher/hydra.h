@@ -17,6 +17,9 @@ std::string find_mpiexec();
 std::vector<std::string> mpiexec_command(const std::string& mpiexec, const LaunchOptions& options,
                                          const std::string& label);
 
+// Whether ranks may start on other machines: hosts are named, or a resource manager names them.
+bool leaves_this_machine(const LaunchOptions& options);
+
 // Hydra takes ":" for the start of another program and drops empty words: words are disguised on the way to
 // the agent.
 std::string disguised(const std::string& word);

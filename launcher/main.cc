@@ -2,6 +2,7 @@
 // ruedarun: starts the ranks of a job, or is the agent beside one of them.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "launcher/about.h"
 #include "launcher/agent.h"
 #include "launcher/descriptor.h"
+#include "launcher/environment.h"
+#include "launcher/horovod_names.h"
 #include "launcher/hydra.h"
 #include "launcher/options.h"
 #include "launcher/supervisor.h"
@@ -22,10 +25,19 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+// What the user has asked for in vain, once for the job.
+void tell_what_is_ignored(const LaunchOptions& options) {
+  for (const std::string& note : options.notes) fmt::print(stderr, "ruedarun: {}\n", note);
+  for (const std::string& line :
+       ignored_variables([](const std::string& name) { return std::getenv(name.c_str()) != nullptr; }))
+    fmt::print(stderr, "ruedarun: {}\n", line);
+}
+
 int launch(const LaunchOptions& options) {
-  config_from_environment();  // a setting that is not legal is told once, here, not by every rank
+  const Config config = config_from_environment();  // what is not legal is told once, not by every rank
   check_program(options.command.front());
-  return Supervisor(options, find_mpiexec()).run();
+  tell_what_is_ignored(options);
+  return Supervisor(options, find_mpiexec(), config.start_timeout).run();
 }
 
 int merge_timeline(const LaunchOptions& options) {
@@ -34,11 +46,12 @@ int merge_timeline(const LaunchOptions& options) {
 }
 
 int act(const LaunchOptions& options) {
+  export_choices(options);
   switch (options.action) {
     case LaunchOptions::Action::launch: return launch(options);
     case LaunchOptions::Action::help: fmt::print("{}", help_text()); return 0;
     case LaunchOptions::Action::version: fmt::print("{}", version_text()); return 0;
-    case LaunchOptions::Action::print_config: fmt::print("{}", config_text()); return 0;
+    case LaunchOptions::Action::print_config: fmt::print("{}", config_text(options)); return 0;
     case LaunchOptions::Action::check_build: fmt::print("{}", build_text()); return 0;
     case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
   }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -46,12 +47,34 @@ std::set<std::string> MpichLitter::files() const {
 void MpichLitter::sweep() const {
   std::set<std::string> left = files();
   for (const std::string& file : before_) left.erase(file);
-  if (left.empty()) return;
+  remove_unused(std::move(left));
+}
+
+void remove_unused(std::set<std::string> files) {
+  if (files.empty()) return;
   std::error_code ignored;
   for (const auto& process : fs::directory_iterator("/proc", ignored))
     if (std::isdigit(static_cast<unsigned char>(process.path().filename().string().front())) != 0)
-      take_out_used(process.path(), left);
-  for (const std::string& file : left) fs::remove(file, ignored);
+      take_out_used(process.path(), files);
+  for (const std::string& file : files) fs::remove(file, ignored);
+}
+
+std::set<std::string> mpich_files_of(pid_t process) {
+  std::set<std::string> found;
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  for (std::string line; std::getline(maps, line) && found.size() < kMostMpichFiles;) {
+    std::size_t path = line.find("/dev/shm/mpich_shm_");
+    if (path != std::string::npos && is_mpich_file(line.substr(path))) found.insert(line.substr(path));
+  }
+  return found;
+}
+
+bool is_mpich_file(std::string_view path) {
+  constexpr std::string_view kStart = "/dev/shm/mpich_shm_";
+  constexpr std::size_t kLongest = 255;
+  return path.starts_with(kStart) && path.size() <= kLongest &&
+         std::ranges::all_of(path.substr(kStart.size()),
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 }  // namespace rueda

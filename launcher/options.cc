@@ -5,61 +5,83 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <sstream>
 #include <string_view>
+
+#include "core/base/config.h"
+#include "launcher/config_file.h"
+#include "launcher/flags.h"
+#include "launcher/host_file.h"
 
 namespace rueda {
 namespace {
 
 namespace po = boost::program_options;
 
-po::options_description make_description() {
-  po::options_description description("Options");
-  auto add = description.add_options();
-  add("num-proc,n", po::value<std::string>()->value_name("N"),
-      "how many ranks to start, 1 to 4096 (also -np N)");
-  add("hosts,H", po::value<std::string>()->value_name("HOST[:RANKS],..."),
-      "where to start them; default: this machine");
-  add("output-filename", po::value<std::string>()->value_name("DIR"),
-      "also write what each rank prints to DIR/rank.N/stdout and DIR/rank.N/stderr");
-  add("no-prefix", "do not put [rank] before each line of output");
-  add("verbose", "show how the job is started, and all that mpiexec says");
-  add("version", "print the version");
-  add("help,h", "print this text");
-  add("print-config", "print every setting, its value and where that comes from");
-  add("check-build", "print what this Rueda was built with");
-  add("merge-timeline", po::value<std::string>()->value_name("OUT"),
-      "make one timeline OUT of the FILES that ranks have written; starts nothing");
+po::options_description describe(const std::string& caption, std::function<bool(const Flag&)> chosen,
+                                 const std::function<std::string(const Flag&)>& meaning) {
+  po::options_description description(caption, 110, 60);
+  for (const Flag& flag : flags()) {
+    if (!chosen(flag)) continue;
+    const std::string name(flag.name);
+    if (flag.value.empty()) {
+      description.add_options()(name.c_str(), meaning(flag).c_str());
+    } else {
+      description.add_options()(name.c_str(), po::value<std::string>()->value_name(std::string(flag.value)),
+                                meaning(flag).c_str());
+    }
+  }
   return description;
 }
 
-// Words that spell an option in a way of their own: Boost would read -np as -n p.
-std::string spelled_out(const std::string& word) { return word == "-np" ? "--num-proc" : word; }
+po::options_description everything() {
+  return describe(
+      "", [](const Flag&) { return true; }, [](const Flag&) { return std::string(); });
+}
 
-bool wants_next_word(const po::options_description& description, const std::string& word) {
-  bool is_long = word.starts_with("--");
-  if (is_long ? word.find('=') != std::string::npos : word.size() != 2) return false;
-  const po::option_description* option = description.find_nothrow(is_long ? word.substr(2) : word, false);
-  return option != nullptr && option->semantic()->max_tokens() > 0;
+bool wants_next_word(const std::string& word) {
+  if (!word.starts_with("--") || word.find('=') != std::string::npos) return false;
+  const Flag* flag = find_flag(std::string_view(word).substr(2));
+  return flag != nullptr && !flag->value.empty();
 }
 
 // The words that are ruedarun's own; `rest` becomes the first word that is not.
-std::vector<std::string> own_words(const po::options_description& description,
-                                   std::span<const std::string> words, std::size_t& rest) {
+std::vector<std::string> own_words(std::span<const std::string> words, std::size_t& rest) {
   std::vector<std::string> own;
   for (rest = 0; rest < words.size(); ++rest) {
     if (words[rest] == "--") return ++rest, own;
     if (words[rest].size() < 2 || words[rest].front() != '-') return own;
     own.push_back(spelled_out(words[rest]));
-    if (!wants_next_word(description, own.back())) continue;
+    if (!wants_next_word(own.back())) continue;
     if (rest + 1 == words.size())
       throw UsageError(fmt::format("{} needs a value; see ruedarun --help", words[rest]));
-    own.push_back(words[++rest]);
+    ++rest;
+    if (words[rest].empty()) {  // the parser takes no empty value after "="
+      own.push_back(words[rest]);
+    } else {
+      own.back() += "=" + words[rest];
+    }
   }
   return own;
+}
+
+std::vector<GivenFlag> parse(const std::vector<std::string>& words) {
+  const po::options_description description = everything();
+  const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+  std::vector<GivenFlag> given;
+  try {
+    for (const po::option& option :
+         po::command_line_parser(words).options(description).style(style).run().options)
+      given.push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+  } catch (const po::error& error) {
+    throw UsageError(fmt::format("{}; see ruedarun --help", error.what()));
+  }
+  return given;
 }
 
 int number_of_ranks(std::string_view text) {
@@ -70,14 +92,76 @@ int number_of_ranks(std::string_view text) {
   return ranks;
 }
 
-LaunchOptions::Action action_of(const po::variables_map& values) {
-  using Action = LaunchOptions::Action;
-  if (values.count("help") != 0) return Action::help;
-  if (values.count("version") != 0) return Action::version;
-  if (values.count("print-config") != 0) return Action::print_config;
-  if (values.count("check-build") != 0) return Action::check_build;
-  if (values.count("merge-timeline") != 0) return Action::merge_timeline;
-  return Action::launch;
+std::string one_card(const std::string& text) {
+  if (text.empty() || text.find(',') != std::string::npos)
+    throw UsageError(fmt::format("--network-interface is '{}'; name one card: this version uses one", text));
+  return text;
+}
+
+std::string port(const std::string& text) {
+  int number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > 65535)
+    throw UsageError(fmt::format("--ssh-port is '{}'; it must be a whole number from 1 to 65535", text));
+  return text;
+}
+
+void append(std::vector<std::string>& words, const std::string& text) {
+  const std::vector<std::string> more = po::split_unix(text);
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+using Action = LaunchOptions::Action;
+using Act = void (*)(LaunchOptions&, const std::string&);
+
+const std::map<std::string_view, Act>& acts() {
+  static const std::map<std::string_view, Act> table{
+      {"num-proc", [](LaunchOptions& o, const std::string& text) { o.ranks = number_of_ranks(text); }},
+      {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = text; }},
+      {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
+      {"ssh-port", [](LaunchOptions& o, const std::string& text) { o.ssh_words += " -p " + port(text); }},
+      {"ssh-identity-file", [](LaunchOptions& o, const std::string& text) { o.ssh_words += " -i " + text; }},
+      {"network-interface",
+       [](LaunchOptions& o, const std::string& text) { o.network_interface = one_card(text); }},
+      {"network-interfaces",
+       [](LaunchOptions& o, const std::string& text) { o.network_interface = one_card(text); }},
+      {"output-filename", [](LaunchOptions& o, const std::string& text) { o.output_folder = text; }},
+      {"no-prefix", [](LaunchOptions& o, const std::string&) { o.prefix = false; }},
+      {"prefix-output-with-timestamp", [](LaunchOptions& o, const std::string&) { o.prefix_time = true; }},
+      {"config-file", [](LaunchOptions&, const std::string&) {}},  // has been read
+      {"mpi-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
+      {"binding-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
+      {"tcp", [](LaunchOptions& o, const std::string&) { o.tcp = true; }},
+      {"mpi", [](LaunchOptions&, const std::string&) {}},
+      {"verbose", [](LaunchOptions& o, const std::string&) { o.verbose = true; }},
+      {"version", [](LaunchOptions& o, const std::string&) { o.action = Action::version; }},
+      {"help", [](LaunchOptions& o, const std::string&) { o.action = Action::help; }},
+      {"print-config", [](LaunchOptions& o, const std::string&) { o.action = Action::print_config; }},
+      {"check-build", [](LaunchOptions& o, const std::string&) { o.action = Action::check_build; }}};
+  return table;
+}
+
+void set(LaunchOptions& options, const Flag& flag, const std::string& value) {
+  const std::string name(flag.setting);
+  if (std::ranges::find(settings(), flag.setting, &Setting::name) == settings().end()) {
+    options.notes.push_back(
+        fmt::format("--{} is ignored: this version has no setting RUEDA_{}", flag.name, flag.setting));
+    return;
+  }
+  options.settings[name] = {flag.text(flag.name, value), fmt::format("--{}", flag.name)};
+}
+
+void apply(LaunchOptions& options, const GivenFlag& given) {
+  const Flag* flag = find_flag(given.name);
+  if (flag == nullptr) throw UsageError(fmt::format("no such flag: --{}; see ruedarun --help", given.name));
+  switch (flag->kind) {
+    case Flag::Kind::own: return acts().at(flag->name)(options, given.value);
+    case Flag::Kind::setting: return set(options, *flag, given.value);
+    case Flag::Kind::ignored:
+      options.notes.push_back(fmt::format("--{} is ignored: {}", flag->name, flag->meaning));
+      return;
+    case Flag::Kind::refused: throw UsageError(fmt::format("--{}: {}", flag->name, flag->meaning));
+  }
 }
 
 bool is_file(const std::string& path) {
@@ -85,50 +169,54 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
 }
 
+std::string meaning_of_setting(const Flag& flag) {
+  const auto row = std::ranges::find(settings(), flag.setting, &Setting::name);
+  return fmt::format("RUEDA_{}{}", flag.setting,
+                     row == settings().end() ? " (not in this version: ignored)" : "");
+}
+
 }  // namespace
 
 LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
-  po::options_description description = make_description();
   std::size_t rest = 0;
-  std::vector<std::string> own = own_words(description, arguments, rest);
-  po::variables_map values;
-  try {
-    auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(own).options(description).style(style).run(), values);
-  } catch (const po::error& error) {
-    throw UsageError(fmt::format("{}; see ruedarun --help", error.what()));
-  }
+  const std::vector<GivenFlag> given = parse(own_words(arguments, rest));
   LaunchOptions options;
-  options.action = action_of(values);
-  options.prefix = values.count("no-prefix") == 0;
-  options.verbose = values.count("verbose") != 0;
-  if (values.count("hosts") != 0) options.hosts = values["hosts"].as<std::string>();
-  if (values.count("output-filename") != 0)
-    options.output_folder = values["output-filename"].as<std::string>();
-  if (values.count("num-proc") != 0) options.ranks = number_of_ranks(values["num-proc"].as<std::string>());
+  for (const GivenFlag& flag : given)
+    if (flag.name == "config-file")
+      for (const GivenFlag& in_file : flags_from_file(flag.value)) apply(options, in_file);
+  for (const GivenFlag& flag : given) apply(options, flag);
   options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end());
-  if (options.action == LaunchOptions::Action::merge_timeline) {
-    options.merged_timeline = values["merge-timeline"].as<std::string>();
-    if (options.command.empty())
-      throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
-  }
-  if (options.action != LaunchOptions::Action::launch) return options;
+  if (options.action == Action::merge_timeline && options.command.empty())
+    throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
+  if (options.action != Action::launch) return options;
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
   return options;
 }
 
 std::string help_text() {
+  auto of_kind = [](Flag::Kind kind) { return [kind](const Flag& flag) { return flag.kind == kind; }; };
+  auto meaning = [](const Flag& flag) { return std::string(flag.meaning); };
   std::ostringstream text;
   text << "ruedarun [OPTIONS] -np N PROGRAM ARGS...\n"
           "ruedarun --merge-timeline OUT FILES...\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
-       << make_description()
-       << "\nEach rank finds RUEDA_RANK, RUEDA_SIZE, RUEDA_LOCAL_RANK, RUEDA_LOCAL_SIZE, RUEDA_CROSS_RANK "
+       << describe("Options", of_kind(Flag::Kind::own), meaning) << "\n"
+       << describe("Options that set a setting for all ranks", of_kind(Flag::Kind::setting),
+                   meaning_of_setting)
+       << "\n"
+       << describe("Options of horovodrun that are ignored, and why", of_kind(Flag::Kind::ignored), meaning)
+       << "\nSettings, from the environment\n";
+  const Config defaults;
+  for (const Setting& setting : settings())
+    text << fmt::format("  RUEDA_{:<22} {} ({}; default: {}{})\n", setting.name, setting.meaning,
+                        setting.legal, setting.show(defaults),
+                        setting.alias.empty() ? "" : fmt::format("; also {}", setting.alias));
+  text << "\nEach rank finds RUEDA_RANK, RUEDA_SIZE, RUEDA_LOCAL_RANK, RUEDA_LOCAL_SIZE, RUEDA_CROSS_RANK "
           "and\n"
           "RUEDA_CROSS_SIZE in its environment. The exit status is that of the first rank that failed, 128 + "
-          "S when it\n"
-          "was killed by signal S, and 2 when the command line is wrong.\n";
+          "S "
+          "when it\nwas killed by signal S, and 2 when the command line is wrong.\n";
   return text.str();
 }
 

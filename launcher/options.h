@@ -2,6 +2,7 @@
 // The command line of ruedarun.
 #pragma once
 
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -19,14 +20,28 @@ struct UsageError : std::runtime_error {
 struct LaunchOptions {
   enum class Action { launch, help, version, print_config, check_build, merge_timeline };
 
+  // A setting given by a flag: its text, and the flag.
+  struct Given {
+    std::string text;
+    std::string flag;
+    bool operator==(const Given&) const = default;
+  };
+
   Action action = Action::launch;
   int ranks = 0;
   std::string hosts;          // as Hydra's -hosts wants them; empty: this machine
   std::string output_folder;  // empty: no files
   bool prefix = true;
+  bool prefix_time = false;
   bool verbose = false;
-  std::string merged_timeline;       // the file to make
-  std::vector<std::string> command;  // PROGRAM ARGS..., or the timelines to merge
+  bool tcp = false;
+  std::string network_interface;           // empty: whichever
+  std::string ssh_words;                   // for ssh, as on a command line
+  std::vector<std::string> mpiexec_words;  // as the user gave them
+  std::map<std::string, Given> settings;   // by name, without RUEDA_
+  std::vector<std::string> notes;          // for the user: what is ignored, and why
+  std::string merged_timeline;             // the file to make
+  std::vector<std::string> command;        // PROGRAM ARGS..., or the timelines to merge
 };
 
 inline constexpr int kMostRanks = 4096;

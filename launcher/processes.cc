@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -46,6 +47,8 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   return children;
 }
 
+}  // namespace
+
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children = children_by_parent();
   std::vector<pid_t> found{::getpid()};
@@ -56,8 +59,6 @@ std::vector<pid_t> descendants() {
   found.erase(found.begin());
   return found;
 }
-
-}  // namespace
 
 void execute(const std::vector<std::string>& command) {
   std::vector<char*> words;
@@ -94,6 +95,12 @@ void kill_descendants() {
     if (left.empty()) return;
     std::this_thread::sleep_for(5ms);
   }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 void restore_signals() {

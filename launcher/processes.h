@@ -19,8 +19,13 @@ std::string output_of(const std::vector<std::string>& command);
 // sight.
 void adopt_orphans();
 
+// Every process below this one.
+std::vector<pid_t> descendants();
+
 // Ends every process below this one, and waits for that, a second at most.
 void kill_descendants();
+
+std::string host_name();
 
 // Signals as a program expects them at its start: none blocked, SIGPIPE with its default meaning.
 void restore_signals();

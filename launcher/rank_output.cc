@@ -2,33 +2,24 @@
 #include "launcher/rank_output.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "launcher/options.h"
 
 namespace rueda {
-namespace {
-
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-}  // namespace
 
 RankOutput::RankOutput(int descriptor, int ranks, bool prefix)
     : descriptor_(descriptor), prefix_(prefix), unfinished_(static_cast<std::size_t>(ranks)) {}
 
 void RankOutput::keep_copies(const std::string& folder, const std::string& name) {
-  allow_many_files();
+  allow_many_descriptors();
   std::size_t digits = std::to_string(unfinished_.size() - 1).size();
   for (std::size_t rank = 0; rank < unfinished_.size(); ++rank) {
     std::string rank_folder = fmt::format("{}/rank.{:0{}}", folder, rank, digits);
@@ -64,6 +55,7 @@ void RankOutput::add(int rank, std::string_view text) {
 // it is.
 void RankOutput::end_line(int rank, bool complete) {
   std::string& line = unfinished_[static_cast<std::size_t>(rank)];
+  if (show_time_) ready_ += fmt::format("{:%Y-%m-%d %H:%M:%S} ", fmt::localtime(std::time(nullptr)));
   if (prefix_) ready_ += fmt::format("[{}] ", rank);
   ready_ += line;
   if (complete || prefix_) ready_ += '\n';

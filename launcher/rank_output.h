@@ -20,6 +20,7 @@ class RankOutput {
 
   // Writes to `descriptor`, which stays open. With a folder, a copy goes to FOLDER/rank.N/NAME for each rank.
   RankOutput(int descriptor, int ranks, bool prefix);
+  void show_time() { show_time_ = true; }                                // in the prefix
   void keep_copies(const std::string& folder, const std::string& name);  // throws UsageError
 
   void add(int rank, std::string_view text);
@@ -32,6 +33,7 @@ class RankOutput {
 
   int descriptor_;
   bool prefix_;
+  bool show_time_ = false;
   std::vector<std::string> unfinished_;  // by rank
   std::vector<Descriptor> copies_;       // by rank, or empty
   std::string ready_;

@@ -2,8 +2,6 @@
 #include "launcher/stdin_handover.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -11,18 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/descriptor.h"
+
 namespace rueda {
 namespace {
 
 constexpr const char* kOffer = "RUEDA_LAUNCH_STDIN";
-constexpr int kLeastNumber = 200;  // above what programs use by number
-
-// "number:device:file"; empty when there is no such descriptor.
-std::string identity_of(int descriptor) {
-  struct stat about {};
-  if (::fstat(descriptor, &about) != 0) return "";
-  return fmt::format("{}:{}:{}", descriptor, about.st_dev, about.st_ino);
-}
 
 // The descriptor that was offered; -1 when none was, or this process has another under that number.
 int offered_descriptor() {
@@ -37,7 +29,7 @@ int offered_descriptor() {
 }  // namespace
 
 void offer_standard_input() {
-  int copy = ::fcntl(STDIN_FILENO, F_DUPFD, kLeastNumber);
+  int copy = ::fcntl(STDIN_FILENO, F_DUPFD, kLeastInherited);
   ::setenv(kOffer, identity_of(copy).c_str(), 1);
 }
 

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,214 +14,221 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <random>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "launcher/environment.h"
 #include "launcher/hydra.h"
 #include "launcher/processes.h"
+#include "launcher/signals.h"
 #include "launcher/stdin_handover.h"
 
 namespace rueda {
-namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto kFailureGrace = 2s;       // for the other ranks to say what they see, after one has failed
-constexpr auto kInterruptGrace = 1s;     // from Ctrl-C to SIGTERM
-constexpr auto kTerminateGrace = 700ms;  // from SIGTERM to SIGKILL
-constexpr std::size_t kMostSaid = 64 << 10;
-
-std::string random_token() {
-  std::random_device source;
-  return fmt::format("{:08x}{:08x}", source(), source());
-}
-
-// Signals come as bytes to read, for the one loop; a broken pipe as an error of write.
-Descriptor catch_signals() {
-  sigset_t caught;
-  ::sigemptyset(&caught);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&caught, signal);
-  ::sigprocmask(SIG_BLOCK, &caught, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  return Descriptor(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-int status_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-
-std::string in_words(int status) {
-  if (!WIFSIGNALED(status)) return fmt::format("ended with status {}", WEXITSTATUS(status));
-  return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-}
-
-}  // namespace
-
-Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec)
+Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, double start_timeout)
     : options_(options),
       mpiexec_path_(std::move(mpiexec)),
+      start_timeout_(start_timeout),
       token_(random_token()),
-      notes_(token_),
-      output_(STDOUT_FILENO, options.ranks, options.prefix),
-      errors_(STDERR_FILENO, options.ranks, options.prefix),
-      output_stream_(token_,
-                     [this](int rank, std::string_view text) {
-                       if (rank != LabelledStream::kMpiexec) return output_.add(rank, text);
-                       if (mpiexec_said_.size() < kMostSaid) mpiexec_said_ += text;
-                     }),
-      error_stream_(token_, [this](int rank, std::string_view text) { errors_.add(rank, text); }) {
-  if (options_.output_folder.empty()) return;
-  output_.keep_copies(options_.output_folder, "stdout");
-  errors_.keep_copies(options_.output_folder, "stderr");
-}
+      hub_(token_, options.ranks, leaves_this_machine(options)),
+      job_(options.ranks),
+      output_(options) {}
 
 int Supervisor::run() {
   adopt_orphans();
-  signals_ = catch_signals();
-  export_job_environment(options_.hosts, notes_.address());
+  signals_ = catch_signals({SIGINT, SIGTERM, SIGHUP, SIGCHLD});
+  export_job_environment(options_.hosts, hub_.addresses(), token_);
   offer_standard_input();
-  start(make_pipe(), make_pipe());
-  while (!mpiexec_status_) turn();
+  start();
+  while (!is_over()) turn();
   finish();
   return exit_status();
 }
 
-void Supervisor::start(Pipe output, Pipe errors) {
-  std::vector<std::string> command =
-      mpiexec_command(mpiexec_path_, options_, LabelledStream::label_pattern(token_));
-  if (options_.verbose) errors_.add_line(fmt::format("ruedarun: starting {}", fmt::join(command, " ")));
-  errors_.flush();
+void Supervisor::start() {
+  std::vector<std::string> command = mpiexec_command(mpiexec_path_, options_, output_.label());
+  if (options_.verbose) output_.say(fmt::format("ruedarun: starting {}", fmt::join(command, " ")));
+  output_.flush();
+  std::array<Descriptor, JobOutput::kStreams> write_ends = output_.open();
   Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   pid_t supervisor = ::getpid();
   mpiexec_ = ::fork();
   if (mpiexec_ == 0) {
     ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the agents end the rest
     if (::getppid() != supervisor) ::_exit(1);
     ::dup2(nothing.number(), STDIN_FILENO);
-    ::dup2(output.write_end.number(), STDOUT_FILENO);
-    ::dup2(errors.write_end.number(), STDERR_FILENO);
+    ::dup2(write_ends[0].number(), STDOUT_FILENO);
+    ::dup2(write_ends[1].number(), STDERR_FILENO);
     restore_signals();
     execute(command);
     fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", mpiexec_path_, std::strerror(errno));
+    std::fflush(stderr);
     ::_exit(127);
   }
   if (mpiexec_ < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  output_pipe_ = std::move(output.read_end);
-  error_pipe_ = std::move(errors.read_end);
-  set_non_blocking(output_pipe_.number());
-  set_non_blocking(error_pipe_.number());
+  start_deadline_ =
+      Clock::now() + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_timeout_));
 }
 
 void Supervisor::turn() {
   std::array<pollfd, 4> waits{{{signals_.number(), POLLIN, 0},
-                               {notes_.descriptor(), POLLIN, 0},
-                               {output_pipe_.number(), POLLIN, 0},
-                               {error_pipe_.number(), POLLIN, 0}}};
+                               {hub_.descriptor(), POLLIN, 0},
+                               {output_.descriptor(0), POLLIN, 0},
+                               {output_.descriptor(1), POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_next_act());
   if (waits[0].revents != 0) read_signals();
-  if (waits[1].revents != 0) read_notes();
-  if (waits[2].revents != 0) read_output(output_pipe_, output_stream_);
-  if (waits[3].revents != 0) read_output(error_pipe_, error_stream_);
-  bool taken = output_.flush();
-  errors_.flush();
-  if (!taken && signal_ == 0) on_signal(SIGPIPE);
+  hear_agents();
+  if (waits[2].revents != 0) output_.read(0);
+  if (waits[3].revents != 0) output_.read(1);
+  if (!output_.flush() && signal_ == 0) on_signal(SIGPIPE);
   act_on_time();
 }
 
 void Supervisor::read_signals() {
-  signalfd_siginfo came{};
-  while (::read(signals_.number(), &came, sizeof came) == sizeof came) {
-    if (came.ssi_signo == SIGCHLD) {
+  while (int signal = next_signal(signals_)) {
+    if (signal == SIGCHLD) {
       reap();
     } else {
-      on_signal(static_cast<int>(came.ssi_signo));
+      on_signal(signal);
     }
   }
 }
 
 void Supervisor::on_signal(int signal) {
-  auto now = Clock::now();
-  if (signal_ != 0) {
-    kill_at_ = now;  // asked a second time
-    return;
-  }
+  const auto now = Clock::now();
+  if (signal_ != 0) return ending_.on_hurry(now);
   signal_ = signal;
-  if (signal == SIGINT) ::kill(mpiexec_, SIGINT);
-  terminate_at_ = signal == SIGINT ? now + kInterruptGrace : now;
+  if (signal != SIGINT) return ending_.on_terminate(now);
+  hub_.tell_all(agents::SendSignal{SIGINT});
+  ending_.on_interrupt(now);
 }
 
 void Supervisor::reap() {
   int status = 0;
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
-    if (ended == mpiexec_) mpiexec_status_ = status;
+    if (ended == mpiexec_) mpiexec_ended(status);
 }
 
-bool Supervisor::read_output(Descriptor& from, LabelledStream& into) {
-  std::string_view bytes = read_some(from.number());
-  bool ended = bytes.empty() && errno != EAGAIN && errno != EINTR;
-  into.feed(bytes);
-  if (ended) from.close();
-  return !bytes.empty();
+// Before the ranks: they can write no more.
+void Supervisor::mpiexec_ended(int status) {
+  mpiexec_status_ = status;
+  if (job_.none_runs()) return;
+  output_.say(
+      fmt::format("ruedarun: mpiexec (process {} on {}) {}", mpiexec_, host_name(), how_it_ended(status)));
+  mpiexec_lost_ = true;
+  // Killed, it is the first to fail; it also ends by itself after a proxy has, which an agent then tells.
+  if (!failure_ && WIFSIGNALED(status)) failure_ = exit_code(status);
+  ending_.on_terminate(Clock::now());
 }
 
-void Supervisor::read_notes() {
-  while (std::optional<Note> note = notes_.take()) {
-    ++ended_ranks_;
-    if (note->status != 0 && !failure_ && signal_ == 0) fail(*note);
+void Supervisor::hear_agents() {
+  std::vector<AgentHub::Heard> all = hub_.turn();
+  // A rank that is killed in MPI_Init can take Hydra's proxy with it: of what comes together, causes go
+  // first.
+  std::ranges::stable_partition(all, [](const AgentHub::Heard& heard) {
+    const auto* ended = std::get_if<agents::Ended>(&heard.what);
+    return std::holds_alternative<agents::Started>(heard.what) ||
+           (ended != nullptr && ended->cause == agents::Cause::own && ended->status != 0);
+  });
+  for (const AgentHub::Heard& heard : all) hear(heard);
+}
+
+void Supervisor::hear(const AgentHub::Heard& heard) {
+  const int rank = heard.rank;
+  if (const auto* started = std::get_if<agents::Started>(&heard.what)) {
+    job_.note_start(rank, *started);
+    if (job_.all_started()) start_deadline_.reset();
+    return;
   }
-  if (failure_ && ended_ranks_ == options_.ranks && terminate_at_) terminate_at_ = Clock::now();
+  const auto* ended = std::get_if<agents::Ended>(&heard.what);
+  const bool failed = ended != nullptr ? job_.note_end(rank, *ended) : job_.note_gone(rank);
+  if (failed) fail(rank);
+  check_all_ended();
 }
 
-void Supervisor::fail(const Note& note) {
-  failure_ = note;
-  errors_.add_line(fmt::format("ruedarun: rank {} {}", note.rank, in_words(note.status)));
-  if (!terminate_at_) terminate_at_ = Clock::now() + kFailureGrace;
+void Supervisor::fail(int rank) {
+  if (signal_ != 0) return;
+  constexpr int kMostLines = 16;
+  const bool first = !failure_;
+  if ((first || job_.was_killed(rank)) && ++failure_lines_ <= kMostLines)
+    output_.say("ruedarun: " + job_.words_for(rank));
+  if (!failure_) failure_ = job_.exit_code_of(rank);
+  hub_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
+  ending_.on_failure(Clock::now());
+}
+
+void Supervisor::fail_start() {
+  start_deadline_.reset();
+  output_.say(
+      fmt::format("ruedarun: {} did not start within {} s; look at the hosts, or allow more time by "
+                  "--start-timeout",
+                  job_.missing(), start_timeout_));
+  if (!failure_) failure_ = 1;
+  ending_.on_terminate(Clock::now());
+}
+
+// The agents wait for each other's ranks, so that each sees the end of the job and clears up after it.
+void Supervisor::check_all_ended() {
+  const bool over = job_.all_ended() || (ending_.has_begun() && job_.none_runs());
+  if (!over || said_over_) return;
+  said_over_ = job_.all_ended();
+  ending_.on_all_ended(Clock::now());
+  if (!mpiexec_status_) hub_.tell_all(agents::JobOver{});
 }
 
 void Supervisor::act_on_time() {
-  auto now = Clock::now();
-  if (terminate_at_ && now >= *terminate_at_) {
-    ::kill(mpiexec_, SIGTERM);
-    terminate_at_.reset();
-    if (!kill_at_) kill_at_ = now + kTerminateGrace;
+  const auto now = Clock::now();
+  if (start_deadline_ && now >= *start_deadline_) fail_start();
+  for (Ending::Act act; (act = ending_.next_act(now)) != Ending::Act::nothing;) {
+    if (act == Ending::Act::terminate) hub_.tell_all(agents::SendSignal{SIGTERM});
+    if (act == Ending::Act::kill) hub_.tell_all(agents::SendSignal{SIGKILL});
+    if (act == Ending::Act::force) force();
   }
-  if (kill_at_ && now >= *kill_at_) {
-    kill_at_ = now + kTerminateGrace;
-    kill_descendants();
-    reap();
-    if (!mpiexec_status_) mpiexec_status_ = SIGKILL;
-  }
+}
+
+void Supervisor::force() {
+  forced_ = true;
+  hub_.close();
+  kill_descendants();
+  reap();
+  if (!mpiexec_status_) mpiexec_status_ = SIGKILL;
 }
 
 int Supervisor::milliseconds_to_next_act() const {
-  if (!terminate_at_ && !kill_at_) return -1;
-  auto next =
-      std::min(terminate_at_.value_or(Clock::time_point::max()), kill_at_.value_or(Clock::time_point::max()));
-  auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-  return static_cast<int>(std::max<std::int64_t>(0, left));
+  std::optional<Clock::time_point> next;
+  for (const std::optional<Clock::time_point>& time :
+       {ending_.next_time(), start_deadline_, hub_.next_deadline()})
+    if (time) next = std::min(next.value_or(*time), *time);
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
-// mpiexec has ended, and what it wrote is in the pipes; processes left may still hold them open.
+// mpiexec has ended; processes left may still hold its pipes open.
 void Supervisor::finish() {
-  while (output_pipe_ && read_output(output_pipe_, output_stream_)) output_.flush();
-  while (error_pipe_ && read_output(error_pipe_, error_stream_)) errors_.flush();
-  output_stream_.finish();
-  error_stream_.finish();
-  read_notes();
+  output_.read_rest();
+  hear_agents();
+  if (mpiexec_lost_ && !failure_) failure_ = std::max(1, exit_code(*mpiexec_status_));
+  hub_.close();
   kill_descendants();
-  output_.finish();
-  bool unexplained = status_code(*mpiexec_status_) != 0 && !failure_ && signal_ == 0;
-  if (unexplained || options_.verbose) errors_.add_line(mpiexec_said_);
-  if (unexplained) errors_.add_line(fmt::format("ruedarun: mpiexec {}", in_words(*mpiexec_status_)));
+  const bool unexplained = !job_.all_ended() && !failure_ && signal_ == 0;
+  if (unexplained || options_.verbose) output_.say(output_.mpiexec_said());
+  if (unexplained) {
+    failure_ = std::max(1, exit_code(*mpiexec_status_));
+    output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start", how_it_ended(*mpiexec_status_),
+                            job_.missing()));
+  }
   if (signal_ != 0 && signal_ != SIGPIPE)
-    errors_.add_line(fmt::format("ruedarun: ended by {}", ::strsignal(signal_)));
-  errors_.finish();
+    output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(signal_)));
+  output_.finish();
   litter_.sweep();
 }
 
 int Supervisor::exit_status() const {
   if (signal_ != 0) return 128 + signal_;
-  return status_code(failure_ ? failure_->status : *mpiexec_status_);
+  return failure_.value_or(0);
 }
 
 }  // namespace rueda

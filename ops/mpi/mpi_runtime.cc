@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/mpi/mpi_runtime.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -73,6 +74,15 @@ void check_level(int level) {
                        : "Ask for that level in MPI_Init_thread, or call rueda::init() first.")));
 }
 
+// Hydra takes the end of this descriptor for the end of the rank: programs that the rank starts must not hold
+// it.
+void keep_launcher_from_children() {
+  const char* number = std::getenv("PMI_FD");
+  const int descriptor = number == nullptr ? -1 : std::atoi(number);
+  const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFD);
+  if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
+}
+
 [[noreturn]] void give_up(double patience) {
   throw PeerLost(Status::peer_lost(fmt::format(
       "init: rank {} waited {} s in vain: MPI begins when every rank of the job has called init(). "
@@ -101,6 +111,8 @@ void MpiRuntime::start(Deadline deadline) {
   if (stage_ == Stage::beginning) {
     if (level_.wait_until(deadline) != std::future_status::ready) return;
     check_level(level_.get());
+    keep_launcher_from_children();
+    agent_.tell_shared_memory();
     watch_for_finalize();
     duplicate_world();
   }

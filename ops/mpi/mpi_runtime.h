@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/base/types.h"
+#include "ops/mpi/agent_line.h"
 
 namespace rueda {
 
@@ -30,6 +31,7 @@ class MpiRuntime {
   const std::string& host() const { return host_; }
   MPI_Comm control() const { return control_; }
   MPI_Comm data() const { return data_; }
+  const AgentLine& agent() const { return agent_; }
 
   // For the control messages of the next job: every rank counts its jobs alike.
   int next_job_tag() { return jobs_++ % 32768; }
@@ -57,6 +59,7 @@ class MpiRuntime {
   std::string host_;
   MPI_Comm control_ = MPI_COMM_NULL;
   MPI_Comm data_ = MPI_COMM_NULL;
+  AgentLine agent_;
 };
 
 }  // namespace rueda

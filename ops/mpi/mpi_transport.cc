@@ -4,7 +4,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
 
+#include "core/base/log.h"
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {
@@ -74,31 +78,49 @@ void MpiTransport::retire_sent() {
   while (!sending_.empty() && sending_.front().done()) sending_.pop_front();
 }
 
-// MPICH knows of a dead process within milliseconds; asking costs about 0.1 ms, so we ask ten times a second.
+// Both who can know are asked ten times a second: MPICH, within milliseconds of the death (asking costs about
+// 0.1 ms), and the agent, which also knows how the process ended. What MPICH alone says is passed on a little
+// later, so that the reason can be told first; that of a rank that ended well never comes.
 std::vector<Rank> MpiTransport::lost() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_for_lost_ < std::chrono::milliseconds(100)) return {};
   looked_for_lost_ = now;
+  std::vector<Rank> found = std::exchange(named_by_mpi_, failed_in_mpi());
+  if (!mpi_.agent()) std::ranges::copy(std::exchange(named_by_mpi_, {}), std::back_inserter(found));
+  for (const LostPeer& peer : mpi_.agent().lost()) {
+    if (peer.rank >= mpi_.size() || peer.rank == mpi_.rank()) continue;
+    log(LogLevel::error, "{}", peer.words);
+    found.push_back(peer.rank);
+  }
+  std::vector<Rank> fresh;
+  for (Rank rank : found) {
+    if (std::ranges::find(known_lost_, rank) != known_lost_.end()) continue;
+    known_lost_.push_back(rank);
+    fresh.push_back(rank);
+  }
+  if (!fresh.empty()) mpi_.mark_lost();
+  return fresh;
+}
+
+// All of them, when there are more than last time.
+std::vector<Rank> MpiTransport::failed_in_mpi() {
   MPI_Group failed = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
   check(MPIX_Comm_get_failed(mpi_.control(), &failed), "MPIX_Comm_get_failed");
   int count = 0;
   check(MPI_Group_size(failed, &count), "MPI_Group_size");
-  std::vector<Rank> fresh;
-  if (count > static_cast<int>(known_lost_.size())) {
-    std::vector<int> numbers(count), ranks(count);
-    for (int i = 0; i < count; ++i) numbers[i] = i;
+  std::vector<Rank> ranks;
+  if (count > failed_in_mpi_) {
+    failed_in_mpi_ = count;
+    std::vector<int> numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    ranks.resize(numbers.size());
     check(MPI_Comm_group(mpi_.control(), &all), "MPI_Comm_group");
     check(MPI_Group_translate_ranks(failed, count, numbers.data(), all, ranks.data()),
           "MPI_Group_translate_ranks");
     check(MPI_Group_free(&all), "MPI_Group_free");
-    std::ranges::copy_if(ranks, std::back_inserter(fresh), [&](Rank rank) {
-      return std::ranges::find(known_lost_, rank) == known_lost_.end();
-    });
-    known_lost_.insert(known_lost_.end(), fresh.begin(), fresh.end());
-    mpi_.mark_lost();
   }
   if (failed != MPI_GROUP_NULL && failed != MPI_GROUP_EMPTY) check(MPI_Group_free(&failed), "MPI_Group_free");
-  return fresh;
+  return ranks;
 }
 
 }  // namespace rueda

@@ -36,12 +36,15 @@ class MpiTransport final : public Transport {
   int tag();
   bool accept_arriving();
   void retire_sent();
+  std::vector<Rank> failed_in_mpi();
 
   MpiRuntime& mpi_;
   std::optional<int> tag_;
   std::deque<Message> sending_;
   std::optional<Message> receiving_;
   std::vector<Rank> known_lost_;
+  std::vector<Rank> named_by_mpi_;  // at the last look
+  int failed_in_mpi_ = 0;           // how many MPICH has named
   std::chrono::steady_clock::time_point looked_for_lost_{};
   OwnerThread owner_;
 };

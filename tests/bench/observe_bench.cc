@@ -23,8 +23,8 @@ Step make_step(int tensors, int tensors_in_a_plan) {
     Request request;
     request.name = "bert.encoder.layer." + std::to_string(i) + ".attention.output.dense.weight";
     request.shape = {1024};
-    if (i % tensors_in_a_plan == 0) step.plans.push_back({static_cast<std::uint64_t>(i)});
-    step.plans.back().tensors.push_back({request.name, 1024, 0});
+    if (i % tensors_in_a_plan == 0) step.plans.emplace_back().number = static_cast<std::uint64_t>(i);
+    step.plans.back().tensors.push_back({0, true, std::make_shared<const Request>(request), 0});
     step.requests.push_back(std::move(request));
   }
   return step;

@@ -54,6 +54,17 @@ void reduce_for_ever(const std::function<void(int)>& before_each, std::size_t el
   }
 }
 
+// Allreduces for so long by rank 0's clock.
+void reduces(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<float> values(1000);
+  do {
+    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - begin;
+    values.assign(values.size(), rueda::rank() == 0 && past.count() >= seconds ? 0.0f : 1.0f);
+    allreduce_async("go on", view(values), view(values), {rueda::ReduceOp::min}).wait();
+  } while (values.front() != 0);
+}
+
 void idle(double seconds) {
   rueda::barrier_async().wait();
   sleep_for(0.2);
@@ -220,7 +231,8 @@ int main(int argc, char** argv) {
                                                                  {"forks", forks},
                                                                  {"absent", absent},
                                                                  {"exits_inside", exits_inside},
-                                                                 {"stopped", stopped}};
+                                                                 {"stopped", stopped},
+                                                                 {"reduces", reduces}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

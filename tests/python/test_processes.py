@@ -121,7 +121,7 @@ def test_a_forked_child_is_told_and_leaves_the_job_alone():
 def test_a_rank_that_never_calls_init_does_not_hang_the_others():
     status, out, err, seconds = run(2, "absent", 30, RUEDA_START_TIMEOUT="1")
     assert status == 1
-    assert seconds < 5
+    assert seconds < 8, "twice the timeout, and the 3 s that the last rank has"
     words = "init: rank 0 waited 1 s in vain: MPI begins when every rank of the job has called init()."
     assert f"first: {words}" in out and f"error: {words}" in err
 

@@ -2,6 +2,7 @@
 """ruedarun as users run it. The ranks are small shell commands; RUEDA_BIN names the folder of the programs."""
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -133,7 +134,7 @@ def test_output_files(tmp_path):
 def test_the_status_of_the_failing_rank():
     start = time.monotonic()
     status, _, err = shell(3, "[ $RUEDA_RANK = 1 ] && exit 7; sleep 60")
-    assert status == 7 and "rank 1 ended with status 7" in err
+    assert status == 7 and re.search(r"rank 1 \(process \d+ on \S+\) ended with status 7", err)
     assert time.monotonic() - start < 5
 
 
@@ -147,7 +148,7 @@ def test_ranks_that_fail_together_all_speak():
 def test_a_killed_rank_ends_the_job():
     start = time.monotonic()
     status, out, err = shell(3, "echo $$; [ $RUEDA_RANK = 2 ] && sleep 0.3 && kill -9 $$; sleep 60")
-    assert status == 128 + 9 and "rank 2 was killed by signal 9 (Killed)" in err
+    assert status == 128 + 9 and re.search(r"rank 2 \(process \d+ on \S+\) was killed by signal 9 \(Killed\)", err)
     assert time.monotonic() - start < 5
     assert len(out) == 3 and not any(lives(line.split()[1]) for line in out)
 
@@ -213,6 +214,9 @@ def test_a_reader_that_goes_away_ends_the_job():
     (["-np", "2", "no-such-program"], "not in PATH"),
     (["-np", "2", "--frobnicate", "true"], "--frobnicate"),
     (["-np", "1", "--output-filename", "/dev/null/x", "true"], "/dev/null/x"),
+    (["-np", "2", "--min-np", "1", "true"], "cannot start ranks again"),
+    (["-np", "2", "--config-file", "/no/such/file", "true"], "/no/such/file"),
+    (["-np", "2", "--cycle-time-ms", "fast", "true"], "RUEDA_CYCLE_TIME=fast"),
 ])
 def test_usage_errors_are_one_line(words, expected):
     status, out, err = run(*words)
@@ -245,10 +249,51 @@ def test_settings_are_checked_once_and_listed():
     assert status == 0 and row[1:3] == ["1024", "HOROVOD_FUSION_THRESHOLD"]
 
 
+def test_flags_of_horovodrun_reach_the_ranks(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("params:\n  cycle-time-ms: 4\n  fusion-threshold-mb: 1\nlogging:\n  level: ERROR\n")
+    script = "echo $RUEDA_FUSION_THRESHOLD $RUEDA_CYCLE_TIME $RUEDA_LOG_LEVEL $RUEDA_LOG_HIDE_TIME $FI_PROVIDER"
+    status, out, err = shell(2, script, "--config-file", str(config), "--fusion-threshold-mb", "2",
+                             "--log-without-timestamp", "--tcp", "--mpi-args=-bind-to none", FI_PROVIDER="other")
+    assert status == 0 and err == ""
+    assert sorted(out) == [f"[{rank}] 2097152 4 error 1 tcp" for rank in (0, 1)]
+    status, out, _ = run("--config-file", str(config), "--print-config")
+    rows = {line.split()[0]: line.split()[1:3] for line in out}
+    assert status == 0 and rows["RUEDA_CYCLE_TIME"] == ["4", "--cycle-time-ms"]
+
+
+def test_what_has_no_effect_is_told_once():
+    status, out, err = shell(2, "echo ok", "--gloo", HOROVOD_NUM_NCCL_STREAMS="2", HOROVOD_LOG_LEVEL="error")
+    assert status == 0 and sorted(out) == ["[0] ok", "[1] ok"]
+    assert sorted(err.splitlines()) == ["ruedarun: --gloo is ignored: there is no Gloo in Rueda",
+                                        "ruedarun: HOROVOD_NUM_NCCL_STREAMS is ignored: this version has no GPU support"]
+
+
+def test_hosts_from_a_file(tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("hosta slots=1  # both are this machine\nhostb slots=2\n")
+    script = "echo $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK $RUEDA_CROSS_SIZE"
+    status, out, _ = shell(3, script, "--hostfile", str(hosts), HYDRA_LAUNCHER="fork")
+    assert status == 0 and sorted(out) == ["[0] 0 1 0 2", "[1] 0 2 1 2", "[2] 1 2 0 1"]
+
+
+def test_a_host_that_cannot_be_reached_is_told():
+    start = time.monotonic()
+    status, _, err = shell(2, "sleep 60", "-H", "localhost:1,no-such-host:1", "--start-timeout", "1",
+                           HYDRA_LAUNCHER_EXEC="/bin/false")
+    assert status != 0 and time.monotonic() - start < 6
+    assert "did not start" in err and ("rank 1" in err or "ranks 0, 1" in err)
+
+
+def test_time_in_the_prefix():
+    _, out, _ = shell(1, "echo ok", "-prefix-timestamp")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[0\] ok", out[0])
+
+
 def test_information():
     status, out, _ = run("--version")
     assert status == 0 and out[0].startswith("ruedarun ")
     status, out, _ = run("--check-build")
-    assert status == 0 and any("mpiexec" in line for line in out)
+    assert status == 0 and any("mpiexec" in line for line in out) and any("MPICH" in line for line in out)
     status, out, _ = run("--help")
     assert status == 0 and any("--output-filename" in line for line in out)

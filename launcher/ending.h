@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the ranks of a job that must end are told so.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace rueda {
+
+// Purpose: the times of a job's end; pure, time comes in. After a failure the others have 3 s to say what
+// they know, then SIGTERM, 1 s later SIGKILL; after Ctrl-C 1 s, after SIGTERM none, then 0.7 s to SIGKILL.
+// What does not end by that is ended 0.7 s later without asking. Whatever asks again can only bring that
+// nearer. Owner: the main thread of the supervisor.
+class Ending {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Act { nothing, terminate, kill, force };
+
+  void on_failure(Time now);
+  void on_interrupt(Time now);
+  void on_terminate(Time now);
+  void on_hurry(Time now);      // asked a second time
+  void on_all_ended(Time now);  // of a job that was to end: only mpiexec is left
+
+  bool has_begun() const { return force_at_.has_value(); }
+  Act next_act(Time now);  // what is due; call until nothing is
+  std::optional<Time> next_time() const;
+
+ private:
+  void plan(Time terminate, Time kill);
+
+  std::optional<Time> terminate_at_;
+  std::optional<Time> kill_at_;
+  std::optional<Time> force_at_;
+  bool terminated_ = false;
+  bool killed_ = false;
+};
+
+}  // namespace rueda

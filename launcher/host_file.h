@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts from a file, in the form of horovodrun's --hostfile.
+#pragma once
+
+#include <string>
+
+namespace rueda {
+
+// Lines "HOST", "HOST slots=RANKS" or "HOST:RANKS", # for remarks; returns "HOST:RANKS,...", as Hydra wants
+// it. Throws UsageError that names the file and the line.
+std::string hosts_from_file(const std::string& path);
+std::string hosts_from_text(const std::string& text, const std::string& path);
+
+}  // namespace rueda

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the job writes, from the pipes of mpiexec to ruedarun's own streams.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "launcher/descriptor.h"
+#include "launcher/labelled_stream.h"
+#include "launcher/options.h"
+#include "launcher/rank_output.h"
+
+namespace rueda {
+
+// Purpose: both streams of mpiexec, taken apart by rank and written line by line. Owner: the main thread of
+// the supervisor; lives as long as the job.
+class JobOutput {
+ public:
+  static constexpr std::size_t kStreams = 2;  // standard output, standard error
+
+  explicit JobOutput(const LaunchOptions& options);
+
+  const std::string& label() const { return label_; }  // what Hydra puts before each piece
+  std::array<Descriptor, kStreams> open();             // makes the pipes; returns the ends to write to
+
+  int descriptor(std::size_t stream) const { return pipes_[stream].number(); }
+  void read(std::size_t stream);
+  bool flush();                     // false when nobody reads standard output
+  void say(std::string_view line);  // ruedarun's own words
+  const std::string& mpiexec_said() const { return mpiexec_said_; }
+  void read_rest();  // mpiexec has ended, and what it wrote is in the pipes
+  void finish();
+
+ private:
+  bool read_some_of(std::size_t stream);
+
+  const std::string token_;
+  const std::string label_;
+  std::array<RankOutput, kStreams> outputs_;
+  std::array<LabelledStream, kStreams> streams_;
+  std::array<Descriptor, kStreams> pipes_;
+  std::string mpiexec_said_;  // on its standard output, held back: shown when nobody else tells what happened
+};
+
+}  // namespace rueda

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job of real processes of which one is killed, ends or is stopped: who names it, how soon all is over, what is left.
+
+Runs build/bin/rank (tests/multi/rank_main.cc) through ruedarun. RUEDA_BIN names the folder of the programs;
+RUEDA_KILLS is how often a rank is killed at a random moment, RUEDA_STOP_SECONDS for how long one is stopped."""
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+KILLS = int(os.environ.get("RUEDA_KILLS", "10"))
+STOP_SECONDS = float(os.environ.get("RUEDA_STOP_SECONDS", "5"))
+RANKS = 3
+ALL_OVER = 5  # seconds from the failure, as promised to users
+MPICH_FILE = re.compile(r"/dev/shm/mpich_shm_\w+")
+
+
+def fields(pid):
+    """State and parent of a process; None when there is none."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        return state, int(parent)
+    except OSError:
+        return None
+
+
+def lives(pid):
+    about = fields(pid)
+    return about is not None and about[0] not in "ZX"
+
+
+def text_of(pid, name):
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def mapped_by(pids):
+    return {path for pid in pids for path in MPICH_FILE.findall(text_of(pid, "maps"))}
+
+
+def all_pids():
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+class Job:
+    """A ruedarun and what it has started, by what they are."""
+
+    def __init__(self, mode, seconds, *options, **settings):
+        self.files_before = set(Path("/dev/shm").glob("mpich_shm_*"))
+        self.process = subprocess.Popen(
+            [BIN / "ruedarun", *options, "-np", str(RANKS), BIN / "rank", mode, str(seconds)], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=dict(os.environ, **settings), start_new_session=True)
+        self.seen, self.files = set(), set()
+        self.pid = self.process.pid
+
+    def below(self):
+        """{pid: command} of all that lives below ruedarun."""
+        parents = {pid: about[1] for pid in all_pids() if (about := fields(pid)) and about[0] not in "ZX"}
+        found = [self.pid]
+        for pid in found:
+            found += [child for child, parent in parents.items() if parent == pid]
+        self.seen |= set(found)
+        self.files |= mapped_by(found)
+        return {pid: text_of(pid, "comm").strip() for pid in found[1:]}
+
+    def ranks(self):
+        return {int(rank): pid for pid, name in self.below().items() if name == "rank"
+                for rank in re.findall(r"(?:^|\0)RUEDA_RANK=(\d+)", text_of(pid, "environ"))}
+
+    def wait_until_running(self):
+        """All ranks are in MPI; returns {rank: pid}."""
+        lines = [self.process.stdout.readline() for _ in range(RANKS)]
+        found = {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) is process (\d+)", "".join(lines))}
+        assert len(found) == RANKS, lines
+        self.below()
+        assert self.files, "MPICH maps a file that all ranks share"
+        return found
+
+    def parent(self, pid):
+        return fields(pid)[1]
+
+    def end(self, timeout=30):
+        """Exit status, stderr, seconds until ruedarun had ended."""
+        begin = time.monotonic()
+        try:
+            _, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.kill(self.pid, signal.SIGKILL)
+            pytest.fail(f"not over after {timeout} s: {self.process.communicate()[1]}")
+        return self.process.returncode, err, time.monotonic() - begin
+
+    def check_nothing_is_left(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and any(map(lives, self.seen)):
+            time.sleep(0.02)
+        left = {pid: text_of(pid, "comm") for pid in self.seen if lives(pid)}
+        assert not left, f"processes left behind: {left}"
+        while time.monotonic() < deadline and any(map(os.path.exists, self.files)):
+            time.sleep(0.02)
+        assert not list(filter(os.path.exists, self.files)), "shared memory left behind"
+
+
+def named(err, rank, pid, how):
+    return re.search(rf"^ruedarun: rank {rank} \(process {pid} on \S+\) {re.escape(how)}", err, re.M)
+
+
+def named_by_survivors(err, rank, pid):
+    return re.findall(rf"^\[(\d)\] error: rank {rank} \(process {pid} on \S+\) is lost", err, re.M)
+
+
+def test_a_killed_rank_is_named_by_all():
+    job = Job("reduces", 30)
+    pids = job.wait_until_running()
+    os.kill(pids[1], signal.SIGKILL)
+    status, err, seconds = job.end()
+    assert status == 128 + 9 and seconds < ALL_OVER, err
+    assert named(err, 1, pids[1], "was killed by signal 9 (Killed)"), err
+    assert set(named_by_survivors(err, 1, pids[1])) == {"0", "2"}, err
+    assert re.search(rf"^\[[02]\] .*rank 1 \(process {pids[1]} on \S+\) was killed by signal 9", err, re.M), err
+    job.check_nothing_is_left(1)
+
+
+def test_a_rank_that_exits_is_named():
+    job = Job("exits", 0)
+    status, err, _ = job.end()
+    assert status in (1, 3), "its own, or that of one who needed it and ended sooner"
+    assert "rank 1 shut down without it, while ranks 0, 2 asked for it" in err
+    assert re.search(r"^ruedarun: rank \d \(process \d+ on \S+\) ended with status [13]$", err, re.M), err
+    job.check_nothing_is_left(1)
+
+
+def test_a_rank_killed_at_a_random_moment():
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    for number in range(KILLS):
+        job = Job("reduces", 30)
+        wait, rank = chance.uniform(0, 0.8), chance.randrange(RANKS)
+        begin = time.monotonic()
+        while (pid := job.ranks().get(rank)) is None or time.monotonic() - begin < wait:
+            assert time.monotonic() - begin < 20, f"rank {rank} does not start"
+        job.below()
+        os.kill(pid, signal.SIGKILL)
+        status, err, seconds = job.end()
+        told = f"seed {seed}, kill {number}: rank {rank} after {wait:.3f} s\n{err}"
+        assert status == 128 + 9 and named(err, rank, pid, "was killed by signal 9 (Killed)"), told
+        assert seconds < ALL_OVER, f"{seconds} s; {told}"
+        job.check_nothing_is_left(1)
+        fresh = {str(path) for path in Path("/dev/shm").glob("mpich_shm_*")} - set(map(str, job.files_before))
+        assert not fresh - mapped_by(all_pids()), told
+
+
+def test_a_stopped_rank_goes_on():
+    job = Job("reduces", STOP_SECONDS + 2)
+    pids = job.wait_until_running()
+    time.sleep(0.3)
+    os.kill(pids[1], signal.SIGSTOP)
+    time.sleep(STOP_SECONDS)
+    assert all(map(lives, pids.values()))
+    os.kill(pids[1], signal.SIGCONT)
+    status, err, _ = job.end()
+    assert status == 0, err
+    job.check_nothing_is_left(1)
+
+
+def test_a_stopped_rank_does_not_outlive_a_failure():
+    job = Job("reduces", 30)
+    pids = job.wait_until_running()
+    os.kill(pids[0], signal.SIGSTOP)
+    os.kill(pids[2], signal.SIGKILL)
+    status, err, seconds = job.end()
+    assert status == 128 + 9 and seconds < ALL_OVER, err
+    job.check_nothing_is_left(1)
+
+
+@pytest.mark.parametrize("mode", ["reduces", "idle"])
+def test_a_killed_ruedarun_leaves_nothing(mode):
+    job = Job(mode, 30)
+    job.wait_until_running()
+    job.process.kill()
+    job.process.wait()
+    job.check_nothing_is_left(ALL_OVER)
+
+
+def test_a_killed_mpiexec_is_named():
+    job = Job("reduces", 30)
+    job.wait_until_running()
+    mpiexec = next(pid for pid, name in job.below().items() if name.startswith("mpiexec"))
+    os.kill(mpiexec, signal.SIGKILL)
+    status, err, seconds = job.end()
+    assert status == 128 + 9 and seconds < ALL_OVER, err
+    assert re.search(rf"^ruedarun: mpiexec \(process {mpiexec} on \S+\) was killed by signal 9 \(Killed\)", err, re.M), err
+    job.check_nothing_is_left(1)
+
+
+def test_a_killed_agent_is_named_with_its_rank():
+    job = Job("reduces", 30)
+    pids = job.wait_until_running()
+    agent = job.parent(pids[1])
+    os.kill(agent, signal.SIGKILL)
+    status, err, seconds = job.end()
+    assert status == 128 + 9 and seconds < ALL_OVER, err
+    assert named(err, 1, pids[1], f"was killed by signal 9 (Killed): its agent (process {agent}) has gone"), err
+    assert set(named_by_survivors(err, 1, pids[1])) == {"0", "2"}, err
+    job.check_nothing_is_left(1)
+
+
+@pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:2")])
+def test_a_killed_proxy_is_named_with_its_ranks(options):
+    job = Job("reduces", 30, *options, HYDRA_LAUNCHER="fork")  # both "hosts" are this machine
+    pids = job.wait_until_running()
+    proxy = job.parent(job.parent(job.parent(pids[1])))
+    assert text_of(proxy, "comm").strip() == "hydra_pmi_proxy"
+    os.kill(proxy, signal.SIGKILL)
+    status, err, seconds = job.end()
+    assert status > 128 and seconds < ALL_OVER, err
+    for rank in (1, 2):  # by their agents, or MPICH in them by a signal of its own
+        words = (rf"^ruedarun: rank {rank} \(process {pids[rank]} on \S+\) was killed by signal \d+ \(.*\): "
+                 rf"Hydra's proxy beside it \(process {proxy}\) has gone$")
+        assert re.search(words, err, re.M), err
+    job.check_nothing_is_left(1)
+
+
+def test_ruedarun_lets_nobody_in_without_the_token():
+    job = Job("idle", 8)
+    job.wait_until_running()
+    inodes = {os.readlink(path) for path in Path(f"/proc/{job.pid}/fd").iterdir() if path.is_symlink()}
+    listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ports = [int(line[1].split(":")[1], 16) for line in listening
+             if line[3] == "0A" and f"socket:[{line[9]}]" in inodes]
+    assert len(ports) == 1
+    assert f"0100007F:{ports[0]:04X}" in [line[1] for line in listening if line[3] == "0A"], "on loopback only"
+    silent = socket.create_connection(("127.0.0.1", ports[0]))
+    for garbage in (b"\xff" * 4096, b"\x04\0\0\0" * 100, b"\x15\0\0\0\x00" + b"\0" * 20 + b"\x21\0\0\0\x02" + b"\0" * 32):
+        with socket.create_connection(("127.0.0.1", ports[0])) as stranger:
+            stranger.settimeout(10)
+            stranger.sendall(garbage)
+            try:
+                while stranger.recv(4096):
+                    pass
+            except ConnectionResetError:
+                pass
+    tokens = [word for pid in job.below() for word in text_of(pid, "cmdline").split("\0")]
+    token = re.search(r"RUEDA_LAUNCH_TOKEN=(\w{32})", text_of(next(iter(job.below())), "environ"))
+    assert token and not any(token[1] in word for word in tokens), "ps shows command lines"
+    silent.settimeout(10)
+    assert silent.recv(1) == b"", "who says nothing is dropped, too"
+    assert lives(job.pid)
+    status, err, _ = job.end()
+    assert status == 0, err
