@@ -23,7 +23,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-po::options_description describe(const std::string& caption, std::function<bool(const Flag&)> chosen,
+po::options_description describe(const std::string& caption, const std::function<bool(const Flag&)>& chosen,
                                  const std::function<std::string(const Flag&)>& meaning) {
   po::options_description description(caption, 110, 60);
   for (const Flag& flag : flags()) {

@@ -127,7 +127,7 @@ void Supervisor::hear_agents() {
   std::vector<AgentHub::Heard> all = hub_.turn();
   // A rank that is killed in MPI_Init can take Hydra's proxy with it: of what comes together, causes go
   // first.
-  std::ranges::stable_partition(all, [](const AgentHub::Heard& heard) {
+  std::stable_partition(all.begin(), all.end(), [](const AgentHub::Heard& heard) {
     const auto* ended = std::get_if<agents::Ended>(&heard.what);
     return std::holds_alternative<agents::Started>(heard.what) ||
            (ended != nullptr && ended->cause == agents::Cause::own && ended->status != 0);
