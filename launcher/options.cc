@@ -137,7 +137,11 @@ const std::map<std::string_view, Act>& acts() {
       {"version", [](LaunchOptions& o, const std::string&) { o.action = Action::version; }},
       {"help", [](LaunchOptions& o, const std::string&) { o.action = Action::help; }},
       {"print-config", [](LaunchOptions& o, const std::string&) { o.action = Action::print_config; }},
-      {"check-build", [](LaunchOptions& o, const std::string&) { o.action = Action::check_build; }}};
+      {"check-build", [](LaunchOptions& o, const std::string&) { o.action = Action::check_build; }},
+      {"merge-timeline", [](LaunchOptions& o, const std::string& text) {
+         o.action = Action::merge_timeline;
+         o.merged_timeline = text;
+       }}};
   return table;
 }
 

@@ -15,8 +15,7 @@ int main() {
     const int rank = rueda::rank(), size = rueda::size();
 
     // 2. Say what you want, under a name that the ranks share. The call returns at once; the reduction runs
-    // in the
-    //    background, while this thread does something else. Here the result replaces the input.
+    //    in the background, while this thread does something else. Here the result replaces the input.
     std::vector<float> gradient(1'000'000, static_cast<float>(rank));
     rueda::Handle reduced = rueda::allreduce_async("gradient", rueda::view(gradient), rueda::view(gradient));
 
@@ -26,8 +25,7 @@ int main() {
         rueda::allreduce_async("loss", rueda::view(loss), rueda::view(loss), {rueda::ReduceOp::max});
 
     // 4. Wait for the result before using it. If another rank asked for something else under this name, or
-    // was lost,
-    //    wait() throws, with the same words on every rank.
+    //    was lost, wait() throws, with the same words on every rank.
     reduced.wait();
     worst.wait();
     std::printf("rank %d of %d: average %.2f, highest loss %.1f\n", rank, size, gradient[0], loss[0]);
