@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/02_bert/run_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
+#include <system_error>
 
 namespace rueda::examples {
 namespace {
@@ -21,14 +25,33 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
+[[noreturn]] void cannot_write(const std::filesystem::path& path) {
+  throw std::runtime_error(
+      fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(errno)));
+}
+
 void write(const std::filesystem::path& path, const std::string& text) {
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  if (path.has_parent_path()) make_folder(path.parent_path());
   std::ofstream stream(path);
   stream << text << std::flush;
-  if (!stream) throw std::runtime_error("cannot write " + path.string());
+  if (!stream) cannot_write(path);
 }
 
 }  // namespace
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure)
+    throw std::runtime_error(
+        fmt::format("cannot create the folder {}: {}", folder.string(), failure.message()));
+}
+
+void check_writable(const std::filesystem::path& path) {
+  if (path.has_parent_path()) make_folder(path.parent_path());
+  std::ofstream stream(path, std::ios::app);
+  if (!stream) cannot_write(path);
+}
 
 std::optional<double> first_mean(const std::vector<double>& losses) {
   return mean(losses.begin(), std::min(kMeanOver, losses.size()));

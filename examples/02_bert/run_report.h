@@ -32,6 +32,12 @@ struct RunSummary {
 std::optional<double> first_mean(const std::vector<double>& losses);
 std::optional<double> last_mean(const std::vector<double>& losses);
 
+// Creates what is missing of a folder. Throws std::runtime_error naming it, and why it cannot be.
+void make_folder(const std::filesystem::path& folder);
+// Finds out before hours of training whether a file can be written: makes its folder, and opens it. Throws
+// std::runtime_error naming the path, and why not.
+void check_writable(const std::filesystem::path& path);
+
 // Both create the folder. Throw std::runtime_error naming the path.
 void write_summary(const std::filesystem::path& path, const RunSummary& summary);
 void write_losses(const std::filesystem::path& path, const std::vector<double>& losses);

@@ -163,7 +163,9 @@ int main_or_throw(int argument_count, char** arguments) {
   const SquadTask task = load_squad_task(*options);
   std::string words;
   const auto model = make_model(task, *options, words);
-  std::filesystem::create_directories(options->output);
+  make_folder(options->output);
+  check_writable(options->summary);
+  if (!options->log_losses.empty()) check_writable(options->log_losses);
 
   init();
   Reporter::say(words);
