@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <thread>
 
 #include "core/base/log.h"
 #include "core/control/tree.h"
@@ -302,10 +303,20 @@ void Coordinator::complete_all(const Status& status) {
 void Coordinator::name_the_lost(Rank lost) {
   if (std::string words = parts_.last_words ? parts_.last_words(lost) : ""; !words.empty())
     log(LogLevel::error, "rank {} ({}) was lost; what it did last:{}", lost, place_of(lost), words);
-  negotiator_->fail(
-      Status::peer_lost(fmt::format("rank {} ({}) is lost: its process ended without shutdown(). The job "
-                                    "cannot go on; start it again.",
-                                    lost, place_of(lost))));
+  negotiator_->fail(Status::peer_lost(
+      fmt::format("rank {} ({}) is lost: its process {}. The job cannot go on; start it again.", lost,
+                  place_of(lost), how_it_ended(lost))));
+}
+
+// Whoever knows may need a moment longer than we to hear of it; the job is over anyway.
+std::string Coordinator::how_it_ended(Rank lost) {
+  constexpr int kLooks = 40;
+  for (int look = 0; parts_.how_it_ended && look < kLooks; ++look) {
+    if (std::string words = parts_.how_it_ended(lost); !words.empty()) return words;
+    shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return "ended without shutdown()";
 }
 
 std::string Coordinator::place_of(Rank rank) const {

@@ -60,6 +60,7 @@ class Coordinator {
   void complete(Entry& entry, const Status& status);
   void complete_all(const Status& status);
   void name_the_lost(Rank lost);
+  std::string how_it_ended(Rank lost);
   bool busy() const;
   std::chrono::nanoseconds longest_sleep(Time now, bool busy) const;
   bool has_to_look() const;

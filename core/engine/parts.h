@@ -28,6 +28,9 @@ struct Parts {
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
+  // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
+  // has said it. No function: nobody will.
+  std::function<std::string(Rank)> how_it_ended;
   // What a rank that was lost did last, in lines; empty when it is not known here, or has been told
   // elsewhere.
   std::function<std::string(Rank)> last_words;

@@ -202,14 +202,11 @@ void GradientSync::submit_rest() {
   }
 }
 
-// holders[i] = how many ranks have a gradient of parameter i; at least one where that cannot be told.
+// holders[i] = how many ranks have a gradient of parameter i.
 Status GradientSync::reduce_presence(std::vector<float>& holders) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) holders[i] = parameters_[i].submitted ? 1.0F : 0.0F;
   const TensorView flags = view(holders);
-  Status status =
-      allreduce_async(scope_ + ".presence", flags, flags, {ReduceOp::sum}, runtime()).wait_status();
-  if (!status.ok()) std::fill(holders.begin(), holders.end(), 1.0F);
-  return status;
+  return allreduce_async(scope_ + ".presence", flags, flags, {ReduceOp::sum}, runtime()).wait_status();
 }
 
 // Zeros, where another rank has a gradient and this one has none.
@@ -258,7 +255,7 @@ void GradientSync::synchronize() {
     submit_rest();
     std::vector<float> holders(parameters_.size());
     failure = reduce_presence(holders);
-    submit_missing(holders);
+    if (failure.ok()) submit_missing(holders);
     failure = finish(std::move(failure));
   } catch (...) {
     reset();

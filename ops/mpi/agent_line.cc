@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -57,16 +58,27 @@ void AgentLine::tell_shared_memory() const {
   if (socket_ >= 0) ::send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-std::vector<LostPeer> AgentLine::lost() const {
-  std::vector<LostPeer> found;
+void AgentLine::hear() {
   std::array<char, kLongestPacket> packet{};
   for (ssize_t count; socket_ >= 0;) {
     count = ::recv(socket_, packet.data(), packet.size(), MSG_DONTWAIT);
     if (count <= 0) break;
     LostPeer peer;
-    if (read_lost({packet.data(), static_cast<std::size_t>(count)}, peer)) found.push_back(std::move(peer));
+    if (read_lost({packet.data(), static_cast<std::size_t>(count)}, peer)) heard_.push_back(std::move(peer));
   }
-  return found;
+}
+
+std::vector<LostPeer> AgentLine::lost() {
+  hear();
+  std::vector<LostPeer> fresh(heard_.begin() + static_cast<std::ptrdiff_t>(told_), heard_.end());
+  told_ = heard_.size();
+  return fresh;
+}
+
+std::string AgentLine::words_of(Rank rank) {
+  hear();
+  const auto found = std::ranges::find(heard_, rank, &LostPeer::rank);
+  return found == heard_.end() ? std::string() : found->words;
 }
 
 bool read_lost(std::string_view packet, LostPeer& lost) {

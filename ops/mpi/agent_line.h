@@ -31,10 +31,16 @@ class AgentLine {
   void tell_shared_memory() const;
 
   // Those the agent has named since the last call.
-  std::vector<LostPeer> lost() const;
+  std::vector<LostPeer> lost();
+  // What the agent has said of a rank; empty when it has not said anything yet.
+  std::string words_of(Rank rank);
 
  private:
+  void hear();
+
   int socket_ = -1;
+  std::vector<LostPeer> heard_;
+  std::size_t told_ = 0;  // of heard_, by lost()
 };
 
 // "lost RANK WORDS"; false when `packet` is something else.

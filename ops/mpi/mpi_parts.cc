@@ -20,6 +20,13 @@ std::optional<Parts> mpi_parts(const Config& config) {
   parts.host = mpi.host();
   if (parts.size > 1) {
     parts.transport = std::make_unique<MpiTransport>(mpi);
+    if (mpi.agent()) {
+      parts.how_it_ended = [&mpi](Rank lost) {  // the agent begins with "rank 2 (process 17 on node3) "
+        const std::string words = mpi.agent().words_of(lost);
+        const std::size_t end_of_place = words.find(") ");
+        return end_of_place == std::string::npos ? words : words.substr(end_of_place + 2);
+      };
+    }
     parts.backends.push_back(
         std::make_unique<LinkBackend>("mpi", std::make_unique<MpiLink>(mpi), parts.rank, false));
   }

@@ -31,7 +31,7 @@ class MpiRuntime {
   const std::string& host() const { return host_; }
   MPI_Comm control() const { return control_; }
   MPI_Comm data() const { return data_; }
-  const AgentLine& agent() const { return agent_; }
+  AgentLine& agent() { return agent_; }  // of the coordinator thread
 
   // For the control messages of the next job: every rank counts its jobs alike.
   int next_job_tag() { return jobs_++ % 32768; }

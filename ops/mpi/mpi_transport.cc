@@ -89,7 +89,6 @@ std::vector<Rank> MpiTransport::lost() {
   if (!mpi_.agent()) std::ranges::copy(std::exchange(named_by_mpi_, {}), std::back_inserter(found));
   for (const LostPeer& peer : mpi_.agent().lost()) {
     if (peer.rank >= mpi_.size() || peer.rank == mpi_.rank()) continue;
-    log(LogLevel::error, "{}", peer.words);
     found.push_back(peer.rank);
   }
   std::vector<Rank> fresh;

@@ -82,6 +82,7 @@ def test_encoder_equals_transformers_on_real_text(tmp_path):
         with torch.no_grad():
             hidden = reference(**inputs).last_hidden_state[0]
         worst = max(worst, (hidden - ours["hidden"][row, :length]).abs().max().item())
+    print(f"encoder outputs differ by {worst:.1e} at most")
     assert worst < 1e-4
 
 
@@ -163,7 +164,9 @@ def worst_difference(left, right):
     load_file = pytest.importorskip("safetensors.torch").load_file
     one, two = load_file(left / "model.safetensors"), load_file(right / "model.safetensors")
     assert one.keys() == two.keys()
-    return max((one[name].double() - two[name].double()).abs().max().item() for name in one)
+    worst = max((one[name].double() - two[name].double()).abs().max().item() for name in one)
+    print(f"parameters differ by {worst:.1e} at most")
+    return worst
 
 
 EXACT = ("--steps", 20, "--dropout", 0, "--eval-first", "no")
