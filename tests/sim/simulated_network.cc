@@ -75,10 +75,10 @@ void SimulatedNetwork::handle(Event& event, const std::function<void(Rank, const
   Node& node = nodes_[event.to];
   if (node.silent) return;
   node.free_at = std::max(node.free_at, event.time);
-  if (!event.bytes.empty()) {
+  if (event.bytes) {
     node.free_at += shape_.message;
-    if (event.to == 0) traffic_.root_bytes += event.bytes.size();
-    node.negotiator->receive(event.from, event.bytes, time_of(node.free_at));
+    if (event.to == 0) traffic_.root_bytes += event.bytes->size();
+    node.negotiator->receive(event.from, *event.bytes, time_of(node.free_at));
   } else if (event.action) {
     event.action(*node.negotiator, time_of(node.free_at));
   }
@@ -95,7 +95,9 @@ void SimulatedNetwork::collect(Rank rank, const std::function<void(Rank, const P
     ++traffic_.messages;
     if (rank == 0) traffic_.root_bytes += envelope.bytes.size();
     traffic_.largest_message = std::max<std::uint64_t>(traffic_.largest_message, envelope.bytes.size());
-    push({node.free_at + shape_.hop, 0, rank, envelope.peer, std::move(envelope.bytes), {}});
+    if (!last_payload_ || *last_payload_ != envelope.bytes)
+      last_payload_ = std::make_shared<const Bytes>(std::move(envelope.bytes));
+    push({node.free_at + shape_.hop, 0, rank, envelope.peer, last_payload_, {}});
   }
   const std::optional<Time> due = negotiator.due();
   if (!due || node.wakes_at > now_) return;

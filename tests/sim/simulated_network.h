@@ -61,7 +61,7 @@ class SimulatedNetwork {
     std::uint64_t order = 0;  // of two at one time the earlier made comes first
     Rank from = 0;
     Rank to = 0;
-    Bytes bytes;  // empty: not a message
+    std::shared_ptr<const Bytes> bytes;  // none: not a message
     std::function<void(Negotiator&, Time)> action;
   };
   struct Later {
@@ -84,6 +84,7 @@ class SimulatedNetwork {
   std::uint64_t next_order_ = 0;
   double now_ = 0;
   Traffic traffic_;
+  std::shared_ptr<const Bytes> last_payload_;  // what goes to several children is kept once
 };
 
 }  // namespace rueda
