@@ -39,9 +39,10 @@ std::vector<Message> samples() {
       Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, ""}}},
       Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
       Welcome{Status::peer_lost("gone"), {}, {}, {}},
-      Report{
-          41, ids, {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}}},
-      Departure{ranks},
+      Report{41,
+             ids,
+             {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}},
+             ranks},
       Orders{{plan, error}, true},
       Failure{Status::backend_error("broken")},
       Stall{std::make_shared<const Request>(grouped)},
