@@ -59,16 +59,16 @@ class PlanJudge {
   void complete(Rank rank, const Plan& plan, int index);
 
   const WorldScript& script_;
-  std::vector<std::vector<State>> states_;        // by rank and Call
-  std::vector<std::map<Name, int>> in_flight_;    // by rank
-  std::vector<std::map<int, int>> joined_;        // by rank: sets, and the join in flight there
+  std::vector<std::vector<State>> states_;      // by rank and Call
+  std::vector<std::map<Name, int>> in_flight_;  // by rank
+  std::vector<std::map<int, int>> joined_;      // by rank: sets, and the join in flight there
   std::vector<bool> departed_;
-  std::vector<std::size_t> seen_;                 // Plans, by rank
-  std::vector<Verdict> verdicts_;                 // by Plan
-  std::map<Name, std::vector<int>> calls_;        // in the order of the script
-  std::map<Name, std::size_t> called_;            // how many of them
-  std::vector<std::uint8_t> ends_;                // Plans of each Call
-  std::vector<bool> ended_well_;                  // Calls
+  std::vector<std::size_t> seen_;           // Plans, by rank
+  std::vector<Verdict> verdicts_;           // by Plan
+  std::map<Name, std::vector<int>> calls_;  // in the order of the script
+  std::map<Name, std::size_t> called_;      // how many of them
+  std::vector<std::uint8_t> ends_;          // Plans of each Call
+  std::vector<bool> ended_well_;            // Calls
   std::map<int, ProcessSetId> ids_;
   std::map<ProcessSetId, int> sets_;
   ProcessSetId last_set_ = 0;

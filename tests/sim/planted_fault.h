@@ -42,9 +42,9 @@ class PlantedFault {
   const Kind kind_;
   std::mt19937 random_;
   bool planted_ = false;
-  std::set<Rank> children_;                 // of rank 0
-  std::uint64_t learnt_ = 0;                // the last Plan that rank 0 has sent
-  std::vector<CacheId> ended_;              // ids, a message ago or longer
+  std::set<Rank> children_;     // of rank 0
+  std::uint64_t learnt_ = 0;    // the last Plan that rank 0 has sent
+  std::vector<CacheId> ended_;  // ids, a message ago or longer
   std::vector<CacheId> ending_;
   std::map<CacheId, std::set<Rank>> open_;  // ids of the world's requests, and who has reported them
   struct Replacement {

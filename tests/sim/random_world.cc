@@ -106,6 +106,12 @@ bool RandomWorld::leave_phase(Rank rank) {
 bool RandomWorld::may_submit(Rank rank, int index) const {
   const Call& call = script_.calls[index];
   if (judge_.in_flight(rank, call.set, call.request.name)) return false;
+  // Calls of one name go in the order of the script, on every rank.
+  const bool later = std::ranges::any_of(actors_[rank].todo, [&](int other) {
+    const Call& same = script_.calls[other];
+    return other < index && same.set == call.set && same.request.name == call.request.name;
+  });
+  if (later) return false;
   const bool waits = call.first != rank;
   if (waits && !std::ranges::all_of(call.after_done, [&](int other) { return judge_.over(rank, other); }))
     return false;
@@ -199,8 +205,8 @@ void RandomWorld::check_survivors() {
   for (Rank rank = 0; rank < script_.size; ++rank) {
     const Negotiator& node = world_.node(rank);
     if (rank == *script_.lost || node.ended() || node.failure() == loss_) continue;
-    judge_.fault(fmt::format("rank {} does not know that {}, but: '{}'", rank, loss_.message,
-                             node.failure().message));
+    judge_.fault(
+        fmt::format("rank {} does not know that {}, but: '{}'", rank, loss_.message, node.failure().message));
   }
 }
 
@@ -222,7 +228,7 @@ void RandomWorld::check_sizes() {
   std::size_t most = 1024;
   for (const Call& call : script_.calls) {
     const Wish wish{std::make_shared<const Request>(call.request), script_.sets[call.set]};
-    most += 256 + encode(Report{0, {}, {{wish}}}).size();
+    most += 256 + encode(Report{0, {}, {{wish}}, {}}).size();
   }
   if (world_.largest_message() > most)
     judge_.fault(fmt::format("a message of {} bytes, where {} are enough for all that is said",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agreement in random worlds: hundreds of jobs of up to 2,000 ranks, each made from a seed, in which ranks are
-// skewed, straggle, join, depart, differ, use overlapping process sets that come and go, and get lost.
+// Agreement in random worlds: hundreds of jobs of up to 2,000 ranks, each made from a seed, in which ranks
+// are skewed, straggle, join, depart, differ, use overlapping process sets that come and go, and get lost.
 //   RUEDA_WORLD_SEED=N   that world alone
 #include <fmt/format.h>
 #include <fmt/ranges.h>

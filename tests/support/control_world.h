@@ -50,7 +50,8 @@ class ControlWorld {
   void silence(Rank rank) { silent_[rank] = true; }
   // What `rank` answers when others wait for it.
   std::function<StallInspector::OwnState(Rank, const Key&)> own_state;
-  // Sees each Plan of a rank as it comes out, and each message as it is sent. May change them: planted faults.
+  // Sees each Plan of a rank as it comes out, and each message as it is sent. May change them: planted
+  // faults.
   std::function<void(Rank, Plan&)> arrived;
   std::function<void(Rank from, Rank to, Bytes&)> sent;
 
