@@ -82,6 +82,7 @@ bool RandomWorld::act(Rank rank) {
     depart(rank);
     return true;
   }
+  std::erase_if(actor.todo, [&](int call) { return judge_.dropped(rank, call); });
   if (actor.todo.empty()) return leave_phase(rank);
   bool moved = false;
   for (unsigned burst = 1 + world_.random()() % 3; burst > 0 && submit_something(rank); --burst) moved = true;
@@ -124,7 +125,6 @@ bool RandomWorld::may_submit(Rank rank, int index) const {
 
 bool RandomWorld::submit_something(Rank rank) {
   std::vector<int>& todo = actors_[rank].todo;
-  std::erase_if(todo, [&](int call) { return judge_.dropped(rank, call); });
   const auto next = std::ranges::find_if(todo, [&](int call) { return may_submit(rank, call); });
   if (next == todo.end()) return false;
   const int call = *next;
