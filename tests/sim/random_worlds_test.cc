@@ -6,7 +6,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <string>
 
 #include "tests/sim/random_world.h"
@@ -56,6 +59,28 @@ INSTANTIATE_TEST_SUITE_P(Batches, RandomWorldsTest, testing::Range(0, kBatches))
 TEST(RandomWorlds, OneBySeed) {
   const char* seed = std::getenv("RUEDA_WORLD_SEED");
   expect_agreement(seed == nullptr ? 4711 : static_cast<std::uint32_t>(std::stoul(seed)));
+}
+
+// Whatever the seeds become, the worlds have everything in them.
+TEST(RandomWorlds, HaveEverything) {
+  std::map<std::string, int> worlds;
+  for (std::uint32_t seed = 0; seed < kBatches * kWorlds; ++seed) {
+    const WorldScript script = make_script(seed, size_of(seed));
+    std::set<std::string> here;
+    if (script.lost) here.insert("a lost rank");
+    if (std::ranges::find(script.leaves_early, true) != script.leaves_early.end()) here.insert("leavers");
+    if (script.size >= 500) here.insert("many ranks");
+    for (const Call& call : script.calls) {
+      here.insert(std::string(to_string(call.request.operation)));
+      if (call.odd >= 0) here.insert("a mismatch");
+      if (call.unless_ok >= 0) here.insert("a removal in flight");
+      if (call.request.group_size > 0) here.insert("a group");
+      if (call.set > 0) here.insert("a process set");
+    }
+    for (const std::string& each : here) ++worlds[each];
+  }
+  EXPECT_EQ(worlds.size(), 7u + kOperationCount);
+  for (const auto& [what, count] : worlds) EXPECT_GE(count, kBatches * kWorlds / 25) << what;
 }
 
 // The tests above see what they are made to see.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <utility>
 
 namespace rueda {
@@ -47,6 +46,7 @@ class Author {
   }
   Call call_of(int set, Operation operation, std::string name);
   Request wish(Operation operation, std::string name);
+  Call decision(int set, Operation operation, std::string_view name);
   void differ(Call& call);
 
   void set_scene();
@@ -117,6 +117,14 @@ Call Author::call_of(int set, Operation operation, std::string name) {
   if (traits(operation).has_root) call.request.root = script_.sets[set].at(0);
   call.takes_part = members(set);
   call.outcomes = {StatusCode::ok};
+  return call;
+}
+
+// What moves no data; its name does not come again.
+Call Author::decision(int set, Operation operation, std::string_view name) {
+  Call call = call_of(set, operation, fmt::format("{}{}", name, unique_++));
+  call.request.dtype = DataType::uint8;
+  call.request.shape = {0};
   return call;
 }
 
@@ -207,9 +215,7 @@ void Author::sets_phase() {
   std::vector<int> fresh;
   std::vector<RankSet> new_members;
   for (unsigned i = 0; i < 1 + below(3); ++i) {
-    Call call = call_of(0, Operation::add_process_set, fmt::format("add{}", unique_++));
-    call.request.dtype = DataType::uint8;
-    call.request.shape = {0};
+    Call call = decision(0, Operation::add_process_set, "add");
     const int old = live_[below(static_cast<unsigned>(live_.size()))];
     const RankSet members = once_in(5) ? script_.sets[old] : some_members();
     call.request.members = members;
@@ -236,9 +242,7 @@ void Author::removal_phase() {
   const int set = *place;
   live_.erase(place);
   if (!plain_ && script_.sets[set].count() > 1 && once_in(2)) return removal_in_flight(set);
-  Call call = call_of(0, Operation::remove_process_set, fmt::format("remove{}", unique_++));
-  call.request.dtype = DataType::uint8;
-  call.request.shape = {0};
+  Call call = decision(0, Operation::remove_process_set, "remove");
   call.other_set = set;
   add(std::move(call));
 }
@@ -247,13 +251,10 @@ void Author::removal_phase() {
 // set is removed afterwards) or not (it is removed, and what was in flight ends with it).
 void Author::removal_in_flight(int set) {
   Call busy = call_of(set, Operation::allreduce, fmt::format("t{}", below(names_)));
-  Call removal = call_of(0, Operation::remove_process_set, fmt::format("remove{}", unique_++));
-  removal.request.dtype = DataType::uint8;
-  removal.request.shape = {0};
+  Call removal = decision(0, Operation::remove_process_set, "remove");
   removal.other_set = set;
   Call again = removal;
   again.request.name = fmt::format("remove{}", unique_++);
-  busy.request.operation = Operation::allreduce;
   busy.first = member_of(set);
   const int first = static_cast<int>(script_.calls.size()) + 1;
   busy.after_done = {first};
@@ -276,9 +277,7 @@ void Author::join_phase() {
   const bool blocks = script_.size > 200 || once_in(2);
   for (Rank r = 0; r < script_.size; ++r)
     batches[r] = blocks && r % 16 != 0 ? batches[r - 1] : below(most + 1);
-  Call join = call_of(set, Operation::join, fmt::format("join{}", unique_++));
-  join.request.dtype = DataType::uint8;
-  join.request.shape = {0};
+  Call join = decision(set, Operation::join, "join");
   unsigned largest = 0;
   for (Rank r = 0; r < script_.size; ++r) {
     if (join.takes_part[r]) largest = std::max(largest, batches[r]);
