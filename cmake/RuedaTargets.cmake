@@ -24,6 +24,14 @@ target_compile_options(rueda_options INTERFACE
 # No fused multiply-add behind our back: results must not depend on the machine (ops/README.md, Choices).
 target_compile_options(rueda_options INTERFACE -ffp-contract=off)
 target_include_directories(rueda_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+if(RUEDA_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR RUEDA_SANITIZE)
+    message(FATAL_ERROR "RUEDA_FUZZ needs clang++ (here: ${CMAKE_CXX_COMPILER_ID}) and an empty RUEDA_SANITIZE")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+    -O1 -g -UNDEBUG)
+  add_link_options(-fsanitize=address,undefined)
+endif()
 if(RUEDA_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread -O1 -g -UNDEBUG)
   add_link_options(-fsanitize=thread)

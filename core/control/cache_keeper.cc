@@ -5,10 +5,12 @@ namespace rueda {
 
 void CacheKeeper::give_ids(Plan& plan) {
   if (least_ == 0 || !plan.status.ok() || !traits(plan.operation).moves_data) return;
+  const std::uint64_t before = calls_;
   for (PlanTensor& tensor : plan.tensors) give_id(tensor, plan);
-  // Requests of this Plan were called last, so none of them is the oldest unless all are of this Plan.
-  while (!kept_.empty() && calls_ - kept_.back().called >
-                               static_cast<std::uint64_t>(least_) + 4 * static_cast<std::uint64_t>(again_)) {
+  // Not those of this Plan: an id cannot end in the Plan that gives it.
+  while (kept_.back().called <= before &&
+         calls_ - kept_.back().called >
+             static_cast<std::uint64_t>(least_) + 4 * static_cast<std::uint64_t>(again_)) {
     end(std::prev(kept_.end()), plan);
   }
 }

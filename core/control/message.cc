@@ -74,6 +74,7 @@ void write(Writer& writer, const Report& report) {
       write(writer, wish.ranks);
     }
   }
+  write(writer, report.departed);
 }
 
 Wish read_wish(Reader& reader) {
@@ -97,6 +98,7 @@ Report read_report(Reader& reader) {
   report.applied = reader.get<std::uint64_t>();
   report.ids = read_id_set(reader);
   report.tensors = reader.get_list<std::vector<Wish>>(sizeof(std::uint32_t), read_wishes);
+  report.departed = read_rank_set(reader);
   return report;
 }
 
@@ -170,7 +172,6 @@ Answer read_answer(Reader& reader) {
 }
 
 void write(Writer& writer, const Stall& stall) { write(writer, *stall.request); }
-void write(Writer& writer, const Departure& departure) { write(writer, departure.ranks); }
 void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
 
 }  // namespace
@@ -201,12 +202,11 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 0: message = read_hello(reader); break;
     case 1: message = read_welcome(reader); break;
     case 2: message = read_report(reader); break;
-    case 3: message = Departure{read_rank_set(reader)}; break;
-    case 4: message = read_orders(reader); break;
-    case 5: message = Failure{read_status(reader)}; break;
-    case 6: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
-    case 7: message = read_inquiry(reader); break;
-    case 8: message = read_answer(reader); break;
+    case 3: message = read_orders(reader); break;
+    case 4: message = Failure{read_status(reader)}; break;
+    case 5: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
+    case 6: message = read_inquiry(reader); break;
+    case 7: message = read_answer(reader); break;
     default: reader.fail();
   }
   if (!reader.complete()) return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads
 // received bytes.
-//   up:    Hello (once, at start), Report, Departure, Stall, Answer, Failure
+//   up:    Hello (once, at start), Report, Stall, Answer, Failure
 //   down:  Welcome (once, at start), Orders, Inquiry, Failure
 #pragma once
 
@@ -54,20 +54,16 @@ struct Wish {
   }
 };
 
-// Tensors that a whole subtree has reported.
+// Tensors that a whole subtree has reported, and who departed. In one message: whoever hears that some ranks
+// want a tensor must know at once that the others will not come.
 struct Report {
   std::uint64_t applied = 0;  // the last Plan that the sender has seen
   IdSet ids;                  // wanted by all members below the sender, as the cache has them
   std::vector<std::vector<Wish>>
-      tensors;  // in full: no inner vector is empty, and all its wishes have one key
-  bool empty() const { return ids.empty() && tensors.empty(); }
+      tensors;       // in full: no inner vector is empty, and all its wishes have one key
+  RankSet departed;  // will submit nothing more, after this
+  bool empty() const { return ids.empty() && tensors.empty() && departed.empty(); }
   friend bool operator==(const Report&, const Report&) = default;
-};
-
-// These ranks will submit nothing more.
-struct Departure {
-  RankSet ranks;
-  friend bool operator==(const Departure&, const Departure&) = default;
 };
 
 // What to do next; `end` after the last Plan of the job.
@@ -115,7 +111,7 @@ struct Failure {
 // A longer card is an error of the message that carries it.
 inline constexpr std::size_t kLongestCard = 256;
 
-using Message = std::variant<Hello, Welcome, Report, Departure, Orders, Failure, Stall, Inquiry, Answer>;
+using Message = std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer>;
 
 Bytes encode(const Message& message);
 // Nothing when the bytes are not exactly one well-formed message.

@@ -74,7 +74,6 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
   }
   if (const std::optional<Contributor> child = contributor_of(from)) {
     if (auto* report = std::get_if<Report>(&*message)) return take_message(*child, std::move(*report), now);
-    if (auto* departure = std::get_if<Departure>(&*message)) return leave(departure->ranks, now);
     if (auto* stall = std::get_if<Stall>(&*message))
       return stalls_.take_message(from, std::move(*stall), now);
     if (auto* answer = std::get_if<Answer>(&*message))
@@ -89,8 +88,11 @@ void Negotiator::take_message(Contributor from, Report report, Time now) {
   if (!report.ids.empty() && report.ids.words().back().index * 64ull >= cache_->end_of_ids())
     return refuse_message(rank, "a cache id that was never given");
   children_applied_[from - 1] = report.applied;
+  leaving_ = std::move(report.departed);
   add_bits(from, report.ids, now);
   for (std::vector<Wish>& wishes : report.tensors) add_wishes(from, std::move(wishes), now);
+  // Last: once rank 0 knows of all departures, no report can be on its way any more.
+  if (!leaving_.empty()) leave(std::exchange(leaving_, {}), now);
 }
 
 void Negotiator::tick(Time now) {
@@ -126,13 +128,11 @@ std::optional<Time> Negotiator::due() const {
 }
 
 std::vector<Envelope> Negotiator::take_outgoing() {
-  // A departure goes last: once rank 0 knows of all departures, no report can be on its way any more.
   constexpr std::uint64_t kTellEvery = 1024;  // Plans: so that the parent can forget
   if (!report_.empty() || (node_.rank != 0 && applied_ - told_ >= kTellEvery)) {
     told_ = report_.applied = applied_;
     outgoing_.push_back({node_.parent, encode(std::exchange(report_, {}))});
   }
-  if (!departure_.ranks.empty()) outgoing_.push_back({node_.parent, encode(std::exchange(departure_, {}))});
   std::ranges::move(stalls_.take_outgoing(), std::back_inserter(outgoing_));
   return std::exchange(outgoing_, {});
 }
@@ -229,7 +229,7 @@ void Negotiator::count_in_tallies(ProcessSetId set, Time now) {
 
 void Negotiator::leave(const RankSet& ranks, Time now) {
   sets_.depart(ranks);
-  if (node_.rank != 0) departure_.ranks.add(ranks);
+  if (node_.rank != 0) report_.departed.add(ranks);
   for (CacheId id : counter_.open_ids()) {
     const SharedRequest request = cache_->request(id, applied_);
     if (!sets_.find(request->process_set)->regular) tally_of(*request, now);
@@ -297,7 +297,9 @@ void Negotiator::conclude(const Tally& tally, Time now) {
 Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) const {
   const Request& request = *tally.request();
   const RankSet missing = *view.members - tally.reported();
-  const RankSet departed = missing & sets_.departed();
+  RankSet departed = sets_.departed();
+  departed.add(leaving_);
+  departed = missing & departed;
   if (!departed.empty()) {
     return Status::shut_down(fmt::format(
         "{}: {} shut down without it, while {} asked for it. Submit it on every rank, or on none.",

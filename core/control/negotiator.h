@@ -131,8 +131,8 @@ class Negotiator {
   std::uint64_t misses_ = 0;
   std::vector<LastOne> last_ones_;
 
-  Report report_;  // for the parent
-  Departure departure_;
+  Report report_;    // for the parent
+  RankSet leaving_;  // with the Report that is being read
   std::vector<Envelope> outgoing_;
   std::vector<Plan> plans_;
   bool ended_ = false;

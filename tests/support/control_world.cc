@@ -15,9 +15,10 @@ Request request_for(const std::string& name, Shape shape) {
   return result;
 }
 
-ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options) : random_(seed), plans_(size) {
-  std::vector<std::string> hosts;
-  for (Rank rank = 0; rank < size; ++rank)
+ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
+    : random_(seed), plans_(size), together_(options.together), silent_(size) {
+  std::vector<std::string> hosts = std::move(options.hosts);
+  for (auto rank = static_cast<Rank>(hosts.size()); rank < size; ++rank)
     hosts.push_back(fmt::format("host{}", rank / options.ranks_per_host));
   own_state = [](Rank, const Key&) { return StallInspector::OwnState{}; };
   for (TreeNode& node : tree::all_by_host(hosts, options.radix)) {
@@ -44,32 +45,49 @@ void ControlWorld::submit_everywhere(const Request& request) {
 
 void ControlWorld::depart(Rank rank) { nodes_[rank]->depart(now); }
 
+void ControlWorld::post(Rank from, Rank to, Bytes bytes) {
+  largest_ = std::max(largest_, bytes.size());
+  ++messages_;
+  auto& queue = under_way_[{from, to}];
+  if (queue.empty()) ready_.emplace_back(from, to);
+  queue.push_back(std::move(bytes));
+}
+
 void ControlWorld::collect(Rank rank) {
-  if (silent_.contains(rank)) return;
+  if (silent_[rank]) return;
   Negotiator& node = *nodes_[rank];
   node.tick(now);
   for (Envelope& envelope : node.take_outgoing()) {
-    largest_ = std::max(largest_, envelope.bytes.size());
-    ++messages_;
-    auto& queue = under_way_[{rank, envelope.peer}];
-    if (queue.empty()) ready_.emplace_back(rank, envelope.peer);
-    queue.push_back(std::move(envelope.bytes));
+    if (sent) sent(rank, envelope.peer, envelope.bytes);
+    post(rank, envelope.peer, std::move(envelope.bytes));
   }
-  std::ranges::move(node.take_plans(), std::back_inserter(plans_[rank]));
+  for (Plan& plan : node.take_plans()) {
+    if (arrived) arrived(rank, plan);
+    plans_[rank].push_back(std::move(plan));
+  }
   std::ranges::move(node.take_reports(), std::back_inserter(reports_));
+  if (!node.failure().ok()) silent_[rank] = true;
 }
 
 bool ControlWorld::deliver_one() {
-  if (ready_.empty()) return false;
+  if (ready_.empty()) {
+    const std::vector<Rank> unasked = std::exchange(unasked_, {});
+    for (Rank rank : unasked) collect(rank);
+    return !unasked.empty();
+  }
   std::swap(ready_[random_() % ready_.size()], ready_.back());
   const auto [from, to] = ready_.back();
   auto& queue = under_way_[{from, to}];
   const Bytes bytes = std::move(queue.front());
   queue.pop_front();
   if (queue.empty()) ready_.pop_back();
-  if (silent_.contains(to)) return true;
+  if (silent_[to] || nodes_[to]->ended()) return true;
   nodes_[to]->receive(from, bytes, now);
-  collect(to);
+  if (together_ == 1 || random_() % together_ == 0) {
+    collect(to);
+  } else {
+    unasked_.push_back(to);
+  }
   return true;
 }
 

@@ -22,6 +22,7 @@ class ControlWorld {
  public:
   struct Options {
     Rank ranks_per_host = 8;
+    std::vector<std::string> hosts;  // of each rank; empty: ranks_per_host on each
     Rank radix = tree::kRadix;
     Duration linger{};
     std::int64_t fusion_threshold = 1 << 20;
@@ -29,6 +30,7 @@ class ControlWorld {
     bool full_join = false;
     Duration stall_report{};
     Duration stall_fail{};
+    unsigned together = 1;  // a rank speaks after each of so many messages in the mean, not after every one
   };
 
   ControlWorld(Rank size, std::uint32_t seed, Options options);
@@ -45,11 +47,17 @@ class ControlWorld {
   void submit_everywhere(const Request& request);
   void depart(Rank rank);
   // The rank hears and says nothing any more.
-  void silence(Rank rank) { silent_.add(RankSet::of(rank)); }
+  void silence(Rank rank) { silent_[rank] = true; }
   // What `rank` answers when others wait for it.
   std::function<StallInspector::OwnState(Rank, const Key&)> own_state;
+  // Sees each Plan of a rank as it comes out, and each message as it is sent. May change them: planted
+  // faults.
+  std::function<void(Rank, Plan&)> arrived;
+  std::function<void(Rank from, Rank to, Bytes&)> sent;
 
+  // What the rank has to say is under way, and its Plans are out. One that has failed then falls silent.
   void collect(Rank rank);
+  void post(Rank from, Rank to, Bytes bytes);
   // Delivers one message of a random pair; false when none is under way.
   bool deliver_one();
   // Until nothing is under way.
@@ -67,7 +75,9 @@ class ControlWorld {
   std::vector<std::unique_ptr<Negotiator>> nodes_;
   std::vector<std::vector<Plan>> plans_;
   std::vector<std::string> reports_;
-  RankSet silent_;
+  const unsigned together_;
+  std::vector<bool> silent_;
+  std::vector<Rank> unasked_;  // have got messages and said nothing yet; some of them twice
   std::map<std::pair<Rank, Rank>, std::deque<Bytes>> under_way_;
   std::vector<std::pair<Rank, Rank>> ready_;  // pairs with something under way
   std::size_t largest_ = 0;

@@ -96,6 +96,19 @@ TEST_P(NegotiatorTest, ARankThatLeftIsNamed) {
   for (Rank rank = 0; rank < size; ++rank) EXPECT_TRUE(world.node(rank).ended()) << rank;
 }
 
+TEST(Negotiator, ATensorThatADepartureCompletesBelowIsNotCalled) {
+  // Rank 3 is a grandchild of rank 0: the wishes of its parent's subtree come up because it departs.
+  ControlWorld world(7, 9, {.ranks_per_host = 1, .radix = 2});
+  for (Rank rank : {0, 1, 2, 4, 5, 6}) world.submit(rank, request_for("x"));
+  world.settle();
+  EXPECT_TRUE(world.plans(0).empty());
+  world.depart(3);
+  world.settle();
+  world.expect_same_plans();
+  ASSERT_EQ(world.plans(0).size(), 1u);
+  EXPECT_EQ(world.plans(0)[0].status.code, StatusCode::shut_down);
+}
+
 TEST_P(NegotiatorTest, CrossedShutdownsEnd) {
   // Every rank waits for a tensor that no other has, and has departed: all get an error, and the job ends.
   const Rank size = GetParam();

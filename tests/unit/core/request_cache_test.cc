@@ -69,6 +69,23 @@ TEST(RequestCacheProtocol, NamesThatDoNotComeAgainAreForgottenWhileAModelStays) 
   EXPECT_EQ(world.node(8).cache_hits(), static_cast<std::uint64_t>(kModel * (kRounds - 1)));
 }
 
+TEST(RequestCacheProtocol, AnIdDoesNotEndInThePlanThatGivesIt) {
+  // More names in one Plan than the cache keeps.
+  ControlWorld world(3, 43, {.linger = std::chrono::seconds(1), .cache_least = 2});
+  for (int i = 0; i < 8; ++i) {
+    for (Rank rank : {0, 1, 2}) world.submit(rank, request_for("w" + std::to_string(i)));
+  }
+  world.settle();
+  world.now += std::chrono::seconds(1);
+  world.settle();
+  for (const Plan& plan : world.plans(0)) {
+    for (CacheId id : plan.evicted) {
+      for (const PlanTensor& tensor : plan.tensors) EXPECT_NE(id, tensor.id) << "Plan " << plan.number;
+    }
+  }
+  ASSERT_FALSE(world.plans(0).empty());
+}
+
 TEST(RequestCacheProtocol, BitsThatCrossTheEndOfTheirIdStillCount) {
   // A cache that forgets at once, and ranks that are out of step: ids end while bits for them are under way.
   for (std::uint32_t seed = 0; seed < 50; ++seed) {

@@ -103,7 +103,7 @@ TEST(ClockAlignment, ARankAloneHasTheClock) {
 
 TEST(ClockAlignment, LeavesOtherMessagesAlone) {
   ClockAlignment alignment(std::nullopt, {1}, "a", {});
-  EXPECT_FALSE(alignment.receive(1, encode(Departure{}), 5));
+  EXPECT_FALSE(alignment.receive(1, encode(Report{}), 5));
   EXPECT_FALSE(alignment.receive(1, {}, 5));
   ClockAlignment child(std::optional<Rank>(0), {}, "b", {});
   child.begin(5);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/plan_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rueda {
+
+PlanJudge::PlanJudge(const WorldScript& script)
+    : script_(script),
+      states_(script.size, std::vector<State>(script.calls.size())),
+      in_flight_(script.size),
+      joined_(script.size),
+      departed_(script.size),
+      seen_(script.size),
+      ends_(script.calls.size()),
+      ended_well_(script.calls.size()),
+      ids_{{0, kWorld}},
+      sets_{{kWorld, 0}} {
+  for (int i = 0; i < static_cast<int>(script.calls.size()); ++i) {
+    const Call& call = script.calls[i];
+    if (std::ranges::find(call.takes_part, true) == call.takes_part.end()) continue;
+    calls_[{call.set, call.request.name}].push_back(i);
+  }
+}
+
+void PlanJudge::fault(std::string words) { faults_.push_back(std::move(words)); }
+
+void PlanJudge::submitted(Rank rank, int index) {
+  const Call& call = script_.calls[index];
+  states_[rank][index] = State::submitted;
+  in_flight_[rank][{call.set, call.request.name}] = index;
+  if (call.request.operation == Operation::join) joined_[rank][call.set] = index;
+}
+
+bool PlanJudge::dropped(Rank rank, int index) const {
+  const int other = script_.calls[index].unless_ok;
+  return other >= 0 && states_[rank][other] == State::done && ended_well_[other];
+}
+
+bool PlanJudge::over(Rank rank, int index) const {
+  return !script_.calls[index].takes_part[rank] || states_[rank][index] == State::done ||
+         dropped(rank, index);
+}
+
+void PlanJudge::arrived(Rank rank, const Plan& plan) {
+  const std::size_t place = seen_[rank]++;
+  if (plan.number != place + 1)
+    return fault(fmt::format("rank {} got Plan {} where Plan {} is due", rank, plan.number, place + 1));
+  if (place == verdicts_.size()) {
+    judge(plan);
+  } else if (plan != verdicts_[place].plan) {
+    return fault(fmt::format("rank {} got another Plan {} than the rank that got it first", rank, place + 1));
+  }
+  if (!faults_.empty()) return;
+  for (int call : verdicts_[place].calls) complete(rank, plan, call);
+}
+
+void PlanJudge::judge(const Plan& plan) {
+  Verdict& verdict = verdicts_.emplace_back();
+  verdict.plan = plan;
+  judge_ids(plan);
+  for (const PlanTensor& tensor : plan.tensors) {
+    const int index = call_of(plan, tensor);
+    if (index < 0) return;
+    verdict.calls.push_back(index);
+    judge_call(plan, tensor, index);
+    judge_readiness(plan, index);
+    judge_sets(plan, index);
+    ++ends_[index];
+    ended_well_[index] = plan.status.ok();
+  }
+}
+
+// The next Call of that name.
+int PlanJudge::call_of(const Plan& plan, const PlanTensor& tensor) {
+  const auto set = sets_.find(plan.process_set);
+  if (set != sets_.end()) {
+    const Name name{set->second, tensor.name()};
+    std::size_t& called = called_[name];
+    if (const auto calls = calls_.find(name); calls != calls_.end() && called < calls->second.size())
+      return calls->second[called++];
+  }
+  fault(fmt::format("Plan {} is of {}, which no rank has to submit (again)", plan.number,
+                    title(*tensor.request)));
+  return -1;
+}
+
+void PlanJudge::judge_call(const Plan& plan, const PlanTensor& tensor, int index) {
+  const Call& call = script_.calls[index];
+  const Request& got = *tensor.request;
+  if (std::ranges::find(call.outcomes, plan.status.code) == call.outcomes.end())
+    fault(fmt::format("Plan {}: {} ended with {} where {} is due: {}", plan.number, title(got),
+                      to_string(plan.status.code), to_string(call.outcomes.front()), plan.status.message));
+  if (!plan.members || *plan.members != script_.sets[call.set])
+    fault(fmt::format("Plan {}: {} has the wrong members", plan.number, title(got)));
+  if (!plan.status.ok()) return;
+  Request due = call.request;
+  if (due.operation == Operation::remove_process_set) due.root = static_cast<Rank>(id_of(call.other_set));
+  if (!compatible(got, due)) {
+    const Difference other = difference(got, due);
+    fault(fmt::format("Plan {}: {} has {} {} where {} is due", plan.number, title(got), other.field,
+                      other.first, other.second));
+  }
+  if (plan.operation != due.operation || plan.dtype != due.dtype || plan.reduce_op != due.reduce_op ||
+      plan.prescale_factor != due.prescale_factor || plan.postscale_factor != due.postscale_factor) {
+    fault(fmt::format("Plan {} does something else than {}", plan.number, title(got)));
+  }
+}
+
+// Nothing starts early: every member has submitted it, or has joined, or has departed (and it fails).
+void PlanJudge::judge_readiness(const Plan& plan, int index) {
+  const Call& call = script_.calls[index];
+  const RankSet& members = script_.sets[call.set];
+  for (Rank i = 0, count = members.count(); i < count; ++i) {
+    const Rank rank = members.at(i);
+    if (states_[rank][index] != State::waits) continue;
+    if (!call.takes_part[rank] && joined_[rank].contains(call.set)) continue;
+    if (departed_[rank] && !plan.status.ok()) continue;
+    return fault(fmt::format("Plan {}: {} came early: rank {} has not submitted it", plan.number,
+                             title(call.request), rank));
+  }
+}
+
+// An id is given once, in full, stands for one request until it ends, and never comes again.
+void PlanJudge::judge_ids(const Plan& plan) {
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (tensor.id == 0) continue;
+    const auto known = given_.find(tensor.id);
+    if (tensor.in_full) {
+      if (known != given_.end())
+        fault(fmt::format("Plan {} gives id {} to {}; it was {}'s", plan.number, tensor.id,
+                          title(*tensor.request), title(*known->second.request)));
+      given_[tensor.id] = {tensor.request, false};
+    } else if (known == given_.end() || known->second.ended) {
+      fault(fmt::format("Plan {} uses id {}, which is not in use", plan.number, tensor.id));
+    } else if (key_of(*known->second.request) != key_of(*tensor.request) ||
+               !compatible(*known->second.request, *tensor.request)) {
+      fault(fmt::format("Plan {}: id {} stands for {}, not for {}", plan.number, tensor.id,
+                        title(*known->second.request), title(*tensor.request)));
+    }
+  }
+  for (CacheId id : plan.evicted) {
+    const auto known = given_.find(id);
+    const bool own = std::ranges::any_of(plan.tensors, [&](const PlanTensor& each) { return each.id == id; });
+    if (known == given_.end() || known->second.ended || own)
+      fault(fmt::format("Plan {} ends id {}, which is not in use or its own", plan.number, id));
+    if (known != given_.end()) known->second.ended = true;
+  }
+}
+
+void PlanJudge::judge_sets(const Plan& plan, int index) {
+  const Call& call = script_.calls[index];
+  if (!plan.status.ok()) return;
+  if (plan.operation == Operation::add_process_set) {
+    if (plan.result != ++last_set_)
+      fault(fmt::format("the new process set is {} where {} is due", plan.result, last_set_));
+    ids_[call.other_set] = last_set_;
+    sets_[last_set_] = call.other_set;
+  }
+  const bool joins = plan.operation == Operation::join;
+  if (joins && (plan.result < 0 || plan.result >= script_.size || !call.last[plan.result]))
+    fault(fmt::format("rank {} was not the last to join", plan.result));
+}
+
+void PlanJudge::complete(Rank rank, const Plan& plan, int index) {
+  const Call& call = script_.calls[index];
+  State& state = states_[rank][index];
+  if (call.request.operation == Operation::join) joined_[rank].erase(call.set);
+  if (state == State::done) fault(fmt::format("rank {}: {} ended twice", rank, title(call.request)));
+  if (state == State::submitted) {
+    state = State::done;
+    in_flight_[rank].erase({call.set, call.request.name});
+  }
+  if (plan.operation != Operation::remove_process_set || !plan.status.ok()) return;
+  // What was in flight of the set ends with it, without a Plan.
+  auto& mine = in_flight_[rank];
+  for (auto each = mine.begin(); each != mine.end();) {
+    if (each->first.first != call.other_set) {
+      ++each;
+      continue;
+    }
+    if (script_.calls[each->second].unless_ok != index)
+      fault(fmt::format("rank {}: '{}' was lost with its process set", rank, each->first.second));
+    states_[rank][each->second] = State::done;
+    each = mine.erase(each);
+  }
+}
+
+void PlanJudge::finish() {
+  for (Rank rank = 0; rank < script_.size; ++rank) {
+    if (seen_[rank] != verdicts_.size())
+      fault(fmt::format("rank {} got {} Plans of {}", rank, seen_[rank], verdicts_.size()));
+    for (const auto& [name, call] : in_flight_[rank])
+      fault(fmt::format("rank {} still waits for '{}' of set {}", rank, name.second, name.first));
+  }
+  for (const auto& [name, calls] : calls_) {
+    for (int index : calls) {
+      const int other = script_.calls[index].unless_ok;
+      if (ends_[index] != (other >= 0 && ended_well_[other] ? 0 : 1))
+        fault(fmt::format("{} has {} Plans", title(script_.calls[index].request), ends_[index]));
+    }
+  }
+}
+
+}  // namespace rueda

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agreement in random worlds: hundreds of jobs of up to 2,000 ranks, each made from a seed, in which ranks
+// are skewed, straggle, join, depart, differ, use overlapping process sets that come and go, and get lost.
+//   RUEDA_WORLD_SEED=N   that world alone
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/sim/random_world.h"
+
+namespace rueda {
+namespace {
+
+constexpr int kBatches = 10;
+constexpr int kWorlds = RUEDA_RANDOM_WORLDS / kBatches;  // in each batch
+
+// One of 2,000 ranks, one of 1,000 and three of 500 among 100; the others small, and of any size.
+Rank size_of(std::uint32_t seed) {
+  switch (seed % 100) {
+    case 17: return 2000;
+    case 42: return 1000;
+    case 3:
+    case 36:
+    case 69: return 500;
+    default: break;
+  }
+  std::mt19937 random(seed);
+  const unsigned bits = 1 + random() % 6;
+  return static_cast<Rank>(2 + random() % ((1u << bits) + (bits == 6 ? 35 : 0)));
+}
+
+void expect_agreement(std::uint32_t seed) {
+  const WorldScript script = make_script(seed, size_of(seed));
+  const std::vector<std::string> faults = RandomWorld(script).run();
+  const std::size_t shown = std::min<std::size_t>(faults.size(), 5);
+  EXPECT_TRUE(faults.empty()) << fmt::format(
+      "world {} of {} ranks: {}\nOnce more: RUEDA_WORLD_SEED={} build/bin/random_worlds "
+      "--gtest_filter=RandomWorlds.OneBySeed",
+      seed, script.size, fmt::join(faults.begin(), faults.begin() + shown, "\n  "), seed);
+}
+
+class RandomWorldsTest : public testing::TestWithParam<int> {};
+
+TEST_P(RandomWorldsTest, AgreeAndEnd) {
+  for (int i = 0; i < kWorlds; ++i) {
+    expect_agreement(static_cast<std::uint32_t>(GetParam() * kWorlds + i));
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches, RandomWorldsTest, testing::Range(0, kBatches));
+
+TEST(RandomWorlds, OneBySeed) {
+  const char* seed = std::getenv("RUEDA_WORLD_SEED");
+  expect_agreement(seed == nullptr ? 4711 : static_cast<std::uint32_t>(std::stoul(seed)));
+}
+
+// Whatever the seeds become, the worlds have everything in them.
+TEST(RandomWorlds, HaveEverything) {
+  std::map<std::string, int> worlds;
+  for (std::uint32_t seed = 0; seed < kBatches * kWorlds; ++seed) {
+    const WorldScript script = make_script(seed, size_of(seed));
+    std::set<std::string> here;
+    if (script.lost) here.insert("a lost rank");
+    if (std::ranges::find(script.leaves_early, true) != script.leaves_early.end()) here.insert("leavers");
+    if (script.size >= 500) here.insert("many ranks");
+    for (const Call& call : script.calls) {
+      here.insert(std::string(to_string(call.request.operation)));
+      if (call.odd >= 0) here.insert("a mismatch");
+      if (call.unless_ok >= 0) here.insert("a removal in flight");
+      if (call.request.group_size > 0) here.insert("a group");
+      if (call.set > 0) here.insert("a process set");
+    }
+    for (const std::string& each : here) ++worlds[each];
+  }
+  EXPECT_EQ(worlds.size(), 7u + kOperationCount);
+  for (const auto& [what, count] : worlds) EXPECT_GE(count, kBatches * kWorlds / 25) << what;
+}
+
+// The tests above see what they are made to see.
+class PlantedFaultTest : public testing::TestWithParam<PlantedFault::Kind> {};
+
+TEST_P(PlantedFaultTest, IsCaughtInEveryWorld) {
+  int planted = 0;
+  for (std::uint32_t seed = 0; seed < 200 && planted < 25; ++seed) {
+    const WorldScript script = make_script(seed, 3 + static_cast<Rank>(seed % 40), true);
+    PlantedFault fault(GetParam(), seed);
+    const std::vector<std::string> faults = RandomWorld(script, &fault).run();
+    planted += fault.planted() ? 1 : 0;
+    EXPECT_EQ(faults.empty(), !fault.planted()) << "world " << seed;
+  }
+  EXPECT_EQ(planted, 25);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PlantedFaultTest,
+                         testing::Values(PlantedFault::Kind::swapped_plans,
+                                         PlantedFault::Kind::swapped_contents,
+                                         PlantedFault::Kind::dropped_bit, PlantedFault::Kind::early_bit,
+                                         PlantedFault::Kind::reused_id));
+
+}  // namespace
+}  // namespace rueda

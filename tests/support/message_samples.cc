@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/message_samples.h"
+
+namespace rueda {
+
+Request some_request(const std::string& name) {
+  return {name, Operation::allreduce, DataType::bfloat16, {3, 4}, ReduceOp::max, 0.5, 2.0, 1};
+}
+
+static SharedRequest shared(const std::string& name) {
+  return std::make_shared<const Request>(some_request(name));
+}
+
+std::vector<Message> message_samples() {
+  Plan plan;
+  plan.number = 42;
+  plan.process_set = 3;
+  plan.dtype = DataType::int8;
+  plan.chunk_bytes = 64;
+  plan.result = -5;
+  plan.evicted = {7, 300};
+  plan.tensors = {{9, true, shared("a"), 0}, {10, false, nullptr, 0}, {0, true, shared("b"), 0}};
+  Plan error;
+  error.number = 43;
+  error.status = Status::mismatch("differ");
+  error.tensors = {{0, true, shared("c"), 0}};
+  RankSet ranks(0, 3);
+  ranks.add(7, 9);
+  IdSet ids;
+  for (CacheId id : {1, 2, 63, 64, 1000}) ids.add(id);
+  Request grouped = some_request("g");
+  grouped.group = "group";
+  grouped.group_size = 3;
+  grouped.members = ranks;
+  return {
+      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, ""}}},
+      Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
+      Welcome{Status::peer_lost("gone"), {}, {}, {}},
+      Report{41,
+             ids,
+             {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}},
+             ranks},
+      Orders{{plan, error}, true},
+      Failure{Status::backend_error("broken")},
+      Stall{std::make_shared<const Request>(grouped)},
+      Inquiry{4, 0.75, {{0, "a"}, {3, "b"}}},
+      Answer{4, {{ranks, RankSet::of(5), RankSet::of(6), {{5, "is late"}}}, {}}},
+  };
+}
+
+}  // namespace rueda
