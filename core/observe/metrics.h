@@ -71,7 +71,7 @@ struct MetricsSnapshot {
   std::int64_t last_submission_ns = 0;  // when the coordinator took the last operation
   std::int64_t last_plan_ns = 0;        // when the last Plan for an operation of this rank arrived
   std::int64_t clock_offset_ns = 0;     // added to a time of that clock gives rank 0's
-  std::vector<WaitedFor> waited_for;  // known to rank 0 only; the slowest first
+  std::vector<WaitedFor> waited_for;    // known to rank 0 only; the slowest first
 };
 
 // In the text format of Prometheus, version 0.0.4.

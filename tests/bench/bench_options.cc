@@ -20,8 +20,11 @@ latency     a synchronous allreduce of 4 bytes through the whole stack
 tensors     allreduces of --count tensors of --bytes each, submitted together
 allreduce   allreduces of one tensor, for each of --bytes
 
-Times are of the slowest rank; every rank rewrites its tensors before each step.
-Negotiation: from the last rank's last submission to the slowest rank's last Plan.
+Every rank rewrites its tensors before each step, then all meet in a barrier.
+step          from a rank's first call to its last result, slowest rank: median and p99
+negotiation   from the last rank's last submission, as its coordinator took it, to
+              the slowest rank's last Plan; clocks aligned; share: of the step
+call to Plan  the same from the last rank's last call
 
 options)";
 

@@ -45,24 +45,21 @@ nlohmann::json to_json(const Measured& measured) {
 }  // namespace
 
 void print(const Experiment& experiment, const std::vector<Measured>& all, const Placement& placement) {
-  fmt::print("{}, {} ranks, {} steps after {}; {} cores, load {:.2f}; ranks were on cores {}\n",
-             experiment.mode, placement.cores.size(), experiment.steps, experiment.warmup,
-             placement.cores_of_host, placement.load, fmt::join(placement.cores, " "));
-  fmt::print(
-      "us, slowest rank       a step:              negotiation:                  of the call  Plans{}\n",
-      experiment.against_mpi ? "   MPI_Allreduce" : "");
-  fmt::print("{:>6}{:>11}{:>11}{:>11}{:>11}{:>11}{:>8}{:>13}{:>7}{}\n", "count", "bytes", "median", "p99",
-             "median", "p99", "share", "to the Plan", "",
-             experiment.against_mpi ? "     median   ratio" : "");
+  fmt::print("{}: ranks on cores {} of {}, load {:.2f}; {} steps after {}; microseconds, slowest rank\n",
+             experiment.mode, fmt::join(placement.cores, " "), placement.cores_of_host, placement.load,
+             experiment.steps, experiment.warmup);
+  fmt::print("{:>6}{:>10}{:>10}{:>10}{:>13}{:>10}{:>7}{:>14}{:>7}{}\n", "count", "bytes", "step", "p99",
+             "negotiation", "p99", "share", "call to Plan", "Plans",
+             experiment.against_mpi ? "       MPI   ratio" : "");
   for (const Measured& measured : all) {
-    fmt::print("{:>6}{:>11}{:>11.1f}{:>11.1f}{:>11.1f}{:>11.1f}{:>7.0f}%{:>13.1f}{:>7.1f}",
+    fmt::print("{:>6}{:>10}{:>10.1f}{:>10.1f}{:>13.1f}{:>10.1f}{:>6.0f}%{:>14.1f}{:>7.1f}",
                measured.workload.count, measured.workload.bytes, median(measured.step),
                percentile(measured.step, 0.99), median(measured.negotiation),
                percentile(measured.negotiation, 0.99), 100 * negotiation_share(measured),
                median(measured.call_to_plan), measured.plans);
     if (!measured.reference.empty()) {
       const double mpi = median(measured.reference);
-      fmt::print("{:>11.1f}{:>8.2f}", mpi, mpi / median(measured.step));
+      fmt::print("{:>10.1f}{:>8.2f}", mpi, mpi / median(measured.step));
     }
     fmt::print("\n");
   }

@@ -12,9 +12,9 @@ namespace rueda::bench {
 // Of one workload; each series has a number for each step, in microseconds, equal on all ranks.
 struct Measured {
   Workload workload;
-  std::vector<double> step;         // from the first submission to the last result, slowest rank
-  std::vector<double> negotiation;  // from the last rank's last submission, as its coordinator took it, to
-                                    // the slowest rank's last Plan
+  std::vector<double> step;          // from the first submission to the last result, slowest rank
+  std::vector<double> negotiation;   // from the last rank's last submission, as its coordinator took it, to
+                                     // the slowest rank's last Plan
   std::vector<double> call_to_plan;  // the same from the last rank's last call
   std::vector<double> reference;     // of MPI, if asked for
   double plans = 0;                  // of a step
