@@ -44,7 +44,8 @@ class Steps {
       : times_(times), values_(workload.count * workload.bytes / 4) {
     const std::size_t each = workload.bytes / sizeof(float);
     for (std::size_t i = 0; i < workload.count; ++i) {
-      names_.push_back(fmt::format("bench.{}.{}", workload.bytes, i));
+      // As long as names of parameters are.
+      names_.push_back(fmt::format("bench.{}.encoder.layer.{}.attention.weight", workload.bytes, i));
       tensors_.push_back(view(std::span(values_).subspan(i * each, each)));
     }
     handles_.reserve(workload.count);
