@@ -79,6 +79,8 @@ MetricsSnapshot Metrics::snapshot() const {
   result.most_works_in_flight = most_works_in_flight_.get();
   result.cache_hits = cache_hits.get();
   result.cache_misses = cache_misses.get();
+  result.last_submission_ns = static_cast<std::int64_t>(last_submission.get());
+  result.last_plan_ns = static_cast<std::int64_t>(last_plan.get());
   for (Rank rank = 0; waited_ && rank < size_; ++rank) {
     const Waited& waited = waited_[static_cast<std::size_t>(rank)];
     const std::uint64_t times = waited.times.get();

@@ -67,7 +67,11 @@ struct MetricsSnapshot {
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
   std::uint64_t timeline_events_lost = 0;
-  std::vector<WaitedFor> waited_for;  // known to rank 0 only; the slowest first
+  // By this machine's monotonic clock, in nanoseconds; 0: there was none.
+  std::int64_t last_submission_ns = 0;  // when the coordinator took the last operation
+  std::int64_t last_plan_ns = 0;        // when the last Plan for an operation of this rank arrived
+  std::int64_t clock_offset_ns = 0;     // added to a time of that clock gives rank 0's
+  std::vector<WaitedFor> waited_for;    // known to rank 0 only; the slowest first
 };
 
 // In the text format of Prometheus, version 0.0.4.
@@ -102,6 +106,8 @@ class Metrics {
   Durations data;
   Counter cache_hits;
   Counter cache_misses;
+  Counter last_submission;  // times, in nanoseconds
+  Counter last_plan;
 
   MetricsSnapshot snapshot() const;
 

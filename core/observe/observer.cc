@@ -28,6 +28,7 @@ void Observer::begin(const TracePlace& place, std::int64_t fusion_threshold) {
 void Observer::submitted(const Request& request) {
   const auto bytes = static_cast<std::uint64_t>(element_count(request.shape)) * size_of(request.dtype);
   const Flight& flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
+  metrics_.last_submission.set(static_cast<std::uint64_t>(flight.submitted_ns));
   if (!timeline_.tracing()) return;
   TraceEvent event;
   event.kind = TraceEvent::Kind::submitted;
@@ -46,6 +47,7 @@ void Observer::planned(const Plan& plan) {
     Flight* flight = recorder_.find(shown_name(*tensor.request));
     if (flight == nullptr) continue;
     flight->planned_ns = now;
+    metrics_.last_plan.set(static_cast<std::uint64_t>(now));
     metrics_.negotiation.add(now - flight->submitted_ns);
     if (!tracing) continue;
     TraceEvent event;
@@ -128,6 +130,7 @@ void Observer::turned() {
 MetricsSnapshot Observer::metrics() const {
   MetricsSnapshot snapshot = metrics_.snapshot();
   snapshot.timeline_events_lost = timeline_.lost();
+  snapshot.clock_offset_ns = timeline_.place().clock_offset_ns;
   return snapshot;
 }
 

@@ -26,6 +26,7 @@ class Timeline {
 
   // By the coordinator, once, before anything else.
   void set_place(TracePlace place) { place_ = std::move(place); }
+  const TracePlace& place() const { return place_; }
 
   // Begins to write this rank's file (see path_of_rank). InvalidArgument when it cannot be written, or when a
   // timeline is being written.

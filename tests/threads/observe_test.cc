@@ -149,10 +149,19 @@ TEST(Observe, MetricsCountWhatWasDone) {
   run_ranks(
       2,
       [](Runtime& runtime) {
+        EXPECT_EQ(runtime.metrics().last_submission_ns, 0);
+        std::int64_t begin = 0, end = 0;
         for (int i = 0; i < 10; ++i) {
           std::vector<float> values(25, 1.0f);
+          begin = monotonic_ns();
           sum(runtime, "x", values);
+          end = monotonic_ns();
         }
+        const MetricsSnapshot times = runtime.metrics();
+        EXPECT_LT(begin, times.last_submission_ns);
+        EXPECT_LE(times.last_submission_ns, times.last_plan_ns);
+        EXPECT_LT(times.last_plan_ns, end);
+        EXPECT_EQ(times.clock_offset_ns, 0);  // one process, one clock
         std::vector<float> wrong(runtime.topology().rank == 0 ? 3 : 4);
         EXPECT_EQ(allreduce_async("wrong", view(wrong), view(wrong), {}, runtime).wait_status().code,
                   StatusCode::mismatch);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of allreduces, measured on every rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/bench/bench_options.h"
+
+namespace rueda::bench {
+
+// Of one workload; each series has a number for each step, in microseconds, equal on all ranks.
+struct Measured {
+  Workload workload;
+  std::vector<double> step;          // from the first submission to the last result, slowest rank
+  std::vector<double> negotiation;   // from the last rank's last submission, as its coordinator took it, to
+                                     // the slowest rank's last Plan
+  std::vector<double> call_to_plan;  // the same from the last rank's last call
+  std::vector<double> reference;     // of MPI, if asked for
+  double plans = 0;                  // of a step
+};
+
+// Where the ranks ran.
+struct Placement {
+  std::vector<std::int32_t> cores;  // by rank: where its main thread was last
+  long cores_of_host = 0;           // of rank 0's
+  double load = 0;                  // there, the average of a minute
+};
+
+// Called by every rank. Throws std::runtime_error for a result that is wrong.
+Measured measure(const Experiment& experiment, const Workload& workload);
+Placement placement();
+
+}  // namespace rueda::bench
