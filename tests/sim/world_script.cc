@@ -182,11 +182,15 @@ void WorldAuthor::last_phase() {
   }
   const unsigned leavers = 1 + below(std::min<unsigned>(script_.size, 20) - 1);
   for (unsigned i = 0; i < leavers; ++i) script_.leaves_early[some_rank()] = true;
-  plain_phase();
+  if (once_in(3)) {
+    join_phase();
+  } else {
+    plain_phase();
+  }
   for (int index : script_.phases.back().calls) {
     Call& call = script_.calls[index];
     for (Rank r = 0; r < script_.size; ++r) {
-      if (!call.takes_part[r] || !script_.leaves_early[r]) continue;
+      if (!script_.leaves_early[r] || !script_.sets[call.set].contains(r)) continue;
       call.takes_part[r] = false;
       call.outcomes = {StatusCode::shut_down};
     }
