@@ -19,7 +19,7 @@ void ProcessSets::add(ProcessSetId id, RankSet members) {
   for (Contributor c = 0; c < static_cast<Contributor>(below_.size()); ++c) {
     if (!members_below(view, c).empty()) view.contributors.add(RankSet::of(c));
   }
-  update(view);
+  depart(view, departed_);
 }
 
 const ProcessSets::View* ProcessSets::find(ProcessSetId id) const {
@@ -36,30 +36,31 @@ void ProcessSets::join(ProcessSetId id, Contributor contributor) {
   auto found = views_.find(id);
   if (found == views_.end()) return;
   found->second.joined.add(RankSet::of(contributor));
-  update(found->second);
+  found->second.regular = false;
 }
 
 void ProcessSets::end_join(ProcessSetId id) {
   auto found = views_.find(id);
   if (found == views_.end()) return;
   found->second.joined = {};
-  update(found->second);
+  found->second.regular = !found->second.departures;
 }
 
 void ProcessSets::depart(const RankSet& ranks) {
   departed_.add(ranks);
-  for (auto& [id, view] : views_) update(view);
+  for (auto& [id, view] : views_) depart(view, ranks);
 }
 
-void ProcessSets::update(View& view) {
-  view.gone = {};
-  if (!departed_.empty()) {
-    for (Contributor c = 0; c < static_cast<Contributor>(below_.size()); ++c) {
-      const RankSet members = members_below(view, c);
-      if (!members.empty() && departed_.contains(members)) view.gone.add(RankSet::of(c));
-    }
+// Looks only at those contributors from whom `ranks` come: a job of many ranks ends by many departures.
+void ProcessSets::depart(View& view, const RankSet& ranks) {
+  if ((ranks & view.here).empty()) return;
+  view.departures = true;
+  view.regular = false;
+  for (Contributor c = 0; c < static_cast<Contributor>(below_.size()); ++c) {
+    if (view.gone.contains(c) || (ranks & below_[c]).empty()) continue;
+    const RankSet members = members_below(view, c);
+    if (!members.empty() && departed_.contains(members)) view.gone.add(RankSet::of(c));
   }
-  view.regular = view.joined.empty() && (view.here & departed_).empty();
 }
 
 }  // namespace rueda

@@ -21,10 +21,11 @@ class ProcessSets {
  public:
   struct View {
     std::shared_ptr<const RankSet> members;
-    RankSet here;          // members of this node's subtree
-    RankSet contributors;  // with members below
-    RankSet joined;        // of the contributors, those whose members have all joined
-    RankSet gone;          // those whose members have all departed
+    RankSet here;             // members of this node's subtree
+    RankSet contributors;     // with members below
+    RankSet joined;           // of the contributors, those whose members have all joined
+    RankSet gone;             // those whose members have all departed
+    bool departures = false;  // of members below
     // Whether every contributor stands for all its members.
     bool regular = true;
   };
@@ -50,7 +51,7 @@ class ProcessSets {
   }
 
  private:
-  void update(View& view);
+  void depart(View& view, const RankSet& ranks);
 
   std::vector<RankSet> below_;  // by contributor
   RankSet subtree_;

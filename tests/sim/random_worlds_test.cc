@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/sim/random_world.h"
 
@@ -83,26 +84,46 @@ TEST(RandomWorlds, HaveEverything) {
   for (const auto& [what, count] : worlds) EXPECT_GE(count, kBatches * kWorlds / 25) << what;
 }
 
-// The tests above see what they are made to see.
-class PlantedFaultTest : public testing::TestWithParam<PlantedFault::Kind> {};
+// The tests above see what they are made to see: either the product refuses it, or the judge does.
+struct Mistake {
+  std::string name;
+  PlantedFault::Kind kind;
+  std::vector<std::string> words;  // one of these is said of it in each world, and the first in some
+  friend void PrintTo(const Mistake& mistake, std::ostream* stream) { *stream << mistake.name; }
+};
+
+class PlantedFaultTest : public testing::TestWithParam<Mistake> {};
 
 TEST_P(PlantedFaultTest, IsCaughtInEveryWorld) {
   int planted = 0;
+  std::size_t seen = 0;  // the first words
   for (std::uint32_t seed = 0; seed < 200 && planted < 25; ++seed) {
     const WorldScript script = make_script(seed, 3 + static_cast<Rank>(seed % 40), true);
-    PlantedFault fault(GetParam(), seed);
+    PlantedFault fault(GetParam().kind, seed);
     const std::vector<std::string> faults = RandomWorld(script, &fault).run();
     planted += fault.planted() ? 1 : 0;
-    EXPECT_EQ(faults.empty(), !fault.planted()) << "world " << seed;
+    const std::string all = fmt::format("{}", fmt::join(faults, "\n"));
+    ASSERT_EQ(faults.empty(), !fault.planted()) << "world " << seed << ": " << all;
+    auto said = [&](const std::string& words) { return all.find(words) != std::string::npos; };
+    EXPECT_EQ(std::ranges::any_of(GetParam().words, said), fault.planted())
+        << "world " << seed << ": " << all;
+    seen += said(GetParam().words.front()) ? 1 : 0;
   }
   EXPECT_EQ(planted, 25);
+  EXPECT_GT(seen, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, PlantedFaultTest,
-                         testing::Values(PlantedFault::Kind::swapped_plans,
-                                         PlantedFault::Kind::swapped_contents,
-                                         PlantedFault::Kind::dropped_bit, PlantedFault::Kind::early_bit,
-                                         PlantedFault::Kind::reused_id));
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, PlantedFaultTest,
+    testing::Values(
+        Mistake{"SwappedPlans", PlantedFault::Kind::swapped_plans, {"Are all ranks of one build?"}},
+        Mistake{"SwappedContents", PlantedFault::Kind::swapped_contents, {"got another Plan"}},
+        Mistake{"DroppedBit", PlantedFault::Kind::dropped_bit, {"still waits for"}},
+        Mistake{"EarlyBit",
+                PlantedFault::Kind::early_bit,
+                {"came early", "one request twice", "which no rank has to submit (again)"}},
+        Mistake{"ReusedId", PlantedFault::Kind::reused_id, {"; it was ", "is not in use"}}),
+    [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace rueda
