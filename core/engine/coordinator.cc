@@ -234,6 +234,7 @@ void Coordinator::start_work(Plan plan) {
   if (!plan.members || !plan.members->contains(parts_.rank)) return;
   Running& running = running_.emplace_back();
   running.plan = std::move(plan);
+  running.entries.reserve(running.plan.tensors.size());
   const bool carried_out = running.plan.status.ok() && traits(running.plan.operation).moves_data;
   for (const PlanTensor& tensor : running.plan.tensors) {
     if (std::optional<Entry> entry = pending_.start(key_view_of(*tensor.request))) {
