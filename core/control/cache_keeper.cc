@@ -17,8 +17,7 @@ void CacheKeeper::give_ids(Plan& plan) {
 
 void CacheKeeper::give_id(PlanTensor& tensor, Plan& plan) {
   ++calls_;
-  const Key key = key_of(*tensor.request);
-  if (auto found = by_key_.find(key); found != by_key_.end()) {
+  if (auto found = by_key_.find(key_view_of(*tensor.request)); found != by_key_.end()) {
     const List::iterator kept = found->second;
     if (compatible(*kept->request, *tensor.request)) {
       again_ += kept->again ? 0 : 1;
@@ -31,7 +30,7 @@ void CacheKeeper::give_id(PlanTensor& tensor, Plan& plan) {
     end(kept, plan);
   }
   kept_.push_front({next_++, tensor.request, calls_, false});
-  by_key_.emplace(key, kept_.begin());
+  by_key_.emplace(key_of(*tensor.request), kept_.begin());
   tensor.id = kept_.front().id;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <list>
-#include <unordered_map>
 
 #include "core/control/plan.h"
 
@@ -40,7 +39,7 @@ class CacheKeeper {
   std::uint64_t calls_ = 0;
   std::int64_t again_ = 0;  // how many of them
   List kept_;               // the last called first
-  std::unordered_map<Key, List::iterator, KeyHash> by_key_;
+  ByKey<List::iterator> by_key_;
 };
 
 }  // namespace rueda

@@ -154,7 +154,8 @@ std::uint16_t Negotiator::needed(CacheId id) const {
   const SharedRequest& request = cache_->request(id, applied_);
   if (!request || cache_->ended(id, applied_)) return BitCounter::kElsewhere;
   const ProcessSets::View* view = sets_.find(request->process_set);
-  if (view == nullptr || !view->regular || tallies_.contains(key_of(*request))) return BitCounter::kElsewhere;
+  if (view == nullptr || !view->regular || tallies_.contains(key_view_of(*request)))
+    return BitCounter::kElsewhere;
   return static_cast<std::uint16_t>(view->contributors.count());
 }
 

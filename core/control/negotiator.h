@@ -77,7 +77,7 @@ class Negotiator {
   std::uint64_t cache_misses() const { return misses_; }
 
  private:
-  using Tallies = std::unordered_map<Key, Tally, KeyHash>;
+  using Tallies = ByKey<Tally>;
 
   void take_message(Contributor from, Report report, Time now);
   void take_orders(Orders orders, ConstBytes bytes, Time now);

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/base/bytes.h"
 #include "core/base/rank_set.h"
@@ -36,19 +38,35 @@ struct Request {
 // change.
 using SharedRequest = std::shared_ptr<const Request>;
 
+// A Key whose name belongs to somebody else: for lookups, of which every tensor needs several.
+struct KeyView {
+  ProcessSetId process_set = kWorld;
+  std::string_view name;
+  friend bool operator==(const KeyView&, const KeyView&) = default;
+};
+
 // What makes requests of several ranks one operation.
 struct Key {
   ProcessSetId process_set = kWorld;
   std::string name;
   friend auto operator<=>(const Key&, const Key&) = default;
+  operator KeyView() const { return {process_set, name}; }
 };
 inline Key key_of(const Request& request) { return {request.process_set, request.name}; }
+inline KeyView key_view_of(const Request& request) { return {request.process_set, request.name}; }
 
 struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    return std::hash<std::string>()(key.name) ^ (std::size_t{key.process_set} * 0x9e3779b97f4a7c15u);
+  using is_transparent = void;  // NOLINT(readability-identifier-naming): of the standard library
+  std::size_t operator()(KeyView key) const {
+    return std::hash<std::string_view>()(key.name) ^ (std::size_t{key.process_set} * 0x9e3779b97f4a7c15u);
   }
 };
+struct KeyEqual {
+  using is_transparent = void;  // NOLINT(readability-identifier-naming)
+  bool operator()(KeyView a, KeyView b) const { return a == b; }
+};
+template <class T>
+using ByKey = std::unordered_map<Key, T, KeyHash, KeyEqual>;
 
 // "allreduce 'layer.weight'", and of a set other than that of all ranks " in process set 3".
 std::string title(const Request& request);

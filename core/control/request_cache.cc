@@ -50,7 +50,7 @@ bool RequestCache::resolve(Plan& plan, std::uint64_t at) const {
   return true;
 }
 
-CacheId RequestCache::current(const Key& key, std::uint64_t at) const {
+CacheId RequestCache::current(KeyView key, std::uint64_t at) const {
   auto found = ids_.find(key);
   if (found == ids_.end()) return 0;
   for (auto id = found->second.rbegin(); id != found->second.rend(); ++id) {
@@ -65,7 +65,7 @@ CacheId RequestCache::find(const SharedRequest& wanted, std::uint64_t at) const 
     const Entry& known = *entry(same->second);
     if (known.given <= at && at < known.ended) return same->second;
   }
-  const CacheId id = current(key_of(*wanted), at);
+  const CacheId id = current(key_view_of(*wanted), at);
   return id != 0 && compatible(*entry(id)->request, *wanted) ? id : 0;
 }
 
@@ -84,7 +84,7 @@ void RequestCache::forget(std::uint64_t number) {
   for (auto end = ended_.begin(); end != late; ++end) {
     Page& page = pages_[end->second / kPage];
     Entry& old = page[end->second % kPage];
-    auto ids = ids_.find(key_of(*old.request));
+    auto ids = ids_.find(key_view_of(*old.request));
     std::erase(ids->second, end->second);
     if (ids->second.empty()) ids_.erase(ids);
     if (auto same = same_.find(old.request.get()); same != same_.end() && same->second == end->second)

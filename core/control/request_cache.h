@@ -27,7 +27,7 @@ class RequestCache {
   // The id under which `request` may be sent after Plan `at`; 0: none.
   CacheId find(const SharedRequest& request, std::uint64_t at) const;
   // The id of `key` after Plan `at`, whatever it stands for; 0: none.
-  CacheId current(const Key& key, std::uint64_t at) const;
+  CacheId current(KeyView key, std::uint64_t at) const;
   // Ids from here on were never given.
   CacheId end_of_ids() const { return static_cast<CacheId>(pages_.size() * kPage); }
   // The request of an id that some Plan up to `at` gave; null if none, or if it is forgotten.
@@ -53,10 +53,10 @@ class RequestCache {
   const Entry* entry(CacheId id) const;
   Entry& make_entry(CacheId id);
 
-  std::vector<Page> pages_;  // by id / kPage; a page without entries is empty
-  std::unordered_map<Key, std::vector<CacheId>, KeyHash> ids_;  // ascending; more than one in a shared cache
-  std::unordered_map<const Request*, CacheId> same_;            // where a request is the cached one itself
-  std::vector<std::pair<std::uint64_t, CacheId>> ended_;        // by Plan, not forgotten yet
+  std::vector<Page> pages_;                               // by id / kPage; a page without entries is empty
+  ByKey<std::vector<CacheId>> ids_;                       // ascending; more than one in a shared cache
+  std::unordered_map<const Request*, CacheId> same_;      // where a request is the cached one itself
+  std::vector<std::pair<std::uint64_t, CacheId>> ended_;  // by Plan, not forgotten yet
 };
 
 }  // namespace rueda

@@ -143,7 +143,9 @@ bool Coordinator::turn() {
 
 bool Coordinator::accept_submissions(Time now) {
   const bool departing = shared_.departing.load();  // read before the queue: all that came before is in it
-  std::vector<Entry> entries = shared_.queue.take();
+  std::vector<Entry> entries = std::exchange(spare_, {});
+  shared_.queue.take(entries);
+  const bool any = !entries.empty();
   for (Entry& entry : entries) {
     auto request = std::make_shared<const Request>(entry.request());
     if (negotiator_->sets().find(request->process_set) == nullptr) {
@@ -161,13 +163,15 @@ bool Coordinator::accept_submissions(Time now) {
                         title(*request), parts_.rank)));
     }
   }
+  entries.clear();
+  spare_ = std::move(entries);
   if (departing && !departed_) {
     departed_ = true;
     departed_at_ = now;
     negotiator_->depart(now);
     return true;
   }
-  return !entries.empty();
+  return any;
 }
 
 // An operation that nobody else hears of.
@@ -233,9 +237,10 @@ void Coordinator::start_work(Plan plan) {
   if (!plan.members || !plan.members->contains(parts_.rank)) return;
   Running& running = running_.emplace_back();
   running.plan = std::move(plan);
+  running.entries.reserve(running.plan.tensors.size());
   const bool carried_out = running.plan.status.ok() && traits(running.plan.operation).moves_data;
   for (const PlanTensor& tensor : running.plan.tensors) {
-    if (std::optional<Entry> entry = pending_.start(key_of(*tensor.request))) {
+    if (std::optional<Entry> entry = pending_.start(key_view_of(*tensor.request))) {
       running.entries.push_back(std::move(*entry));
     } else if (carried_out) {
       // Rank 0 calls what every rank has reported, or has joined for.
@@ -281,7 +286,7 @@ bool Coordinator::step_works() {
 void Coordinator::complete(Entry& entry, const Status& status) {
   shared_.observer.completed(entry.request(), status.ok());
   pending_.finish(
-      key_of(entry.request()));  // before the Handle: its waiter may submit the name again at once
+      key_view_of(entry.request()));  // before the Handle: its waiter may submit the name again at once
   entry.handle->complete(status, std::move(entry.submission.owner));
   shared_.released.add(std::move(entry.handle));
 }
@@ -297,7 +302,9 @@ void Coordinator::complete_all(const Status& status) {
   running_.clear();
   plans_.clear();
   for (Entry& entry : pending_.take_all()) complete(entry, status);
-  for (Entry& entry : shared_.queue.take()) complete(entry, status);
+  std::vector<Entry> entries;
+  shared_.queue.take(entries);
+  for (Entry& entry : entries) complete(entry, status);
 }
 
 void Coordinator::name_the_lost(Rank lost) {

@@ -72,6 +72,7 @@ class Coordinator {
   Welcome welcome_;
   std::deque<Envelope> early_;            // came before the clocks were compared
   std::optional<Negotiator> negotiator_;  // once everybody is known
+  std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
   std::set<ProcessSetId> joined_;
   std::deque<Plan> plans_;

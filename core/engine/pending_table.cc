@@ -11,10 +11,14 @@ bool PendingTable::add(Entry&& entry) {
   return added;
 }
 
-std::optional<Entry> PendingTable::start(const Key& key) {
+std::optional<Entry> PendingTable::start(KeyView key) {
   auto found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
   return std::exchange(found->second, std::nullopt);
+}
+
+void PendingTable::finish(KeyView key) {
+  if (auto found = entries_.find(key); found != entries_.end()) entries_.erase(found);
 }
 
 std::vector<Entry> PendingTable::take_all() {

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/engine/entry.h"
@@ -18,18 +17,18 @@ class PendingTable {
   // False when the name is in flight already; then `entry` is untouched.
   bool add(Entry&& entry);
   // The Entry of `key`, which stays reserved; nothing if no such Entry waits for a Plan.
-  std::optional<Entry> start(const Key& key);
+  std::optional<Entry> start(KeyView key);
   // The operation is complete; its name is free.
-  void finish(const Key& key) { entries_.erase(key); }
+  void finish(KeyView key);
   // Every Entry that waits for a Plan, of one process set or of all; their names are free.
   std::vector<Entry> take_all();
   std::vector<Entry> take_all(ProcessSetId set);
-  bool contains(const Key& key) const { return entries_.contains(key); }
+  bool contains(KeyView key) const { return entries_.contains(key); }
 
   bool empty() const { return entries_.empty(); }
 
  private:
-  std::unordered_map<Key, std::optional<Entry>, KeyHash> entries_;  // empty optional: started
+  ByKey<std::optional<Entry>> entries_;  // empty optional: started
 };
 
 }  // namespace rueda

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/submit_queue.h"
 
-#include <utility>
-
 namespace rueda {
 
 Status SubmitQueue::push(Entry&& entry) {
@@ -11,9 +9,9 @@ Status SubmitQueue::push(Entry&& entry) {
   return closed_;
 }
 
-std::vector<Entry> SubmitQueue::take() {
+void SubmitQueue::take(std::vector<Entry>& entries) {
   std::lock_guard lock(mutex_);
-  return std::exchange(entries_, {});
+  entries_.swap(entries);
 }
 
 bool SubmitQueue::empty() {

@@ -16,7 +16,8 @@ class SubmitQueue {
  public:
   // Ok, or why the queue was closed; then `entry` is untouched.
   Status push(Entry&& entry);
-  std::vector<Entry> take();
+  // All there are, into `entries`, which is empty; its room serves those that come next.
+  void take(std::vector<Entry>& entries);
   bool empty();
   void close(Status why);  // the first reason stays
 

@@ -10,11 +10,11 @@
 namespace rueda {
 namespace {
 
-// Two sets may use one name.
-std::string shown_name(const Request& request) {
-  return request.process_set == kWorld
-             ? request.name
-             : fmt::format("{} (process set {})", request.name, request.process_set);
+// Two sets may use one name. Good until the end of the statement: made in `room` where it is not the
+// request's own.
+const std::string& shown_name(const Request& request, std::string&& room = {}) {
+  if (request.process_set == kWorld) return request.name;
+  return room = fmt::format("{} (process set {})", request.name, request.process_set);
 }
 
 }  // namespace
