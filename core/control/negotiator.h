@@ -82,6 +82,7 @@ class Negotiator {
   void take_message(Contributor from, Report report, Time now);
   void take_orders(Orders orders, ConstBytes bytes, Time now);
   std::optional<Contributor> contributor_of(Rank rank) const;
+  Rank rank_of(Contributor contributor) const;
   void refuse_message(Rank from, std::string_view what);
 
   // Reports come in.
@@ -105,7 +106,7 @@ class Negotiator {
   // Orders go down.
   void issue(Orders orders, Time now);
   void apply(Plan& plan, Time now);
-  void count_in_tallies(ProcessSetId set, Time now);
+  void count_in_tallies(std::optional<ProcessSetId> set, Time now);
   void remove_set(ProcessSetId set);
   void forget_ended_ids();
 
