@@ -15,7 +15,7 @@ COLUMNS = ["pattern", "search", "state", "sample", "fusion_threshold", "linger_m
 KNOBS = COLUMNS[4:8]
 
 
-def run(*flags, steps=400, **settings):
+def run(*flags, steps=250, **settings):
     return subprocess.run([BIN / "ruedarun", "-np", "2", *flags, BIN / "rueda-bench", "tensors", "--count", "20",
                            "--bytes", "8000", "--steps", str(steps)], capture_output=True, text=True, timeout=120,
                           env=dict(os.environ, **settings))
