@@ -138,7 +138,16 @@ bool Coordinator::turn() {
   }
   moved |= start_plans();
   moved |= step_works();
+  moved |= come_to_rest();
   return moved;
+}
+
+// Nothing of this rank can fail any more: it has departed, so no Work will begin here.
+bool Coordinator::come_to_rest() {
+  if (rested_ || !departed_ || !pending_.empty() || !plans_.empty() || !running_.empty()) return false;
+  rested_ = true;
+  negotiator_->rest();
+  return true;
 }
 
 bool Coordinator::accept_submissions(Time now) {

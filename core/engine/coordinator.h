@@ -49,6 +49,7 @@ class Coordinator {
   std::optional<Envelope> next_message();
   bool start_plans();
   bool step_works();
+  bool come_to_rest();
   bool finished() const;
 
   void start_work(Plan plan);
@@ -79,6 +80,7 @@ class Coordinator {
   std::list<Running> running_;  // a list: Works keep references to their Plan and entries
   bool failed_ = false;         // all that was here has been completed with the failure
   bool departed_ = false;
+  bool rested_ = false;
   bool reminded_ = false;
   Time departed_at_{};
   Time last_move_{};

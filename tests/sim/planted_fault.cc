@@ -74,7 +74,7 @@ void PlantedFault::forge_reports(ControlWorld& world, Rank from, const Report& r
     IdSet forged;
     forged.add(id);
     for (Rank child : children_) {
-      if (child != from) world.post(child, 0, encode(Report{0, forged, {}, {}}));
+      if (child != from) world.post(child, 0, encode(Report{0, forged, {}, {}, {}}));
     }
     planted_ = true;
   });

@@ -228,7 +228,7 @@ void RandomWorld::check_sizes() {
   std::size_t most = 1024;
   for (const Call& call : script_.calls) {
     const Wish wish{std::make_shared<const Request>(call.request), script_.sets[call.set]};
-    most += 256 + encode(Report{0, {}, {{wish}}, {}}).size();
+    most += 256 + encode(Report{0, {}, {{wish}}, {}, {}}).size();
   }
   if (world_.largest_message() > most)
     judge_.fault(fmt::format("a message of {} bytes, where {} are enough for all that is said",
