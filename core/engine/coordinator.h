@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <deque>
-#include <list>
 #include <optional>
 #include <set>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "core/engine/patience.h"
 #include "core/engine/pending_table.h"
 #include "core/engine/runtime_state.h"
+#include "core/engine/works.h"
 
 namespace rueda {
 
@@ -34,10 +34,9 @@ class Coordinator {
   const Status& failure() const { return negotiator_->failure(); }
 
  private:
-  struct Running {
+  struct Called {
     Plan plan;
-    std::vector<Entry> entries;
-    std::unique_ptr<Work> work;
+    Status aborted;  // why it has failed before it began here
   };
 
   void begin_observation(const TreeNode& node, Time expires);
@@ -48,11 +47,12 @@ class Coordinator {
   bool exchange_messages(Time now);
   std::optional<Envelope> next_message();
   bool start_plans();
-  bool step_works();
   bool come_to_rest();
   bool finished() const;
 
-  void start_work(Plan plan);
+  void start_plan(Called called);
+  void abort_plans();
+  void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
   void refuse(Entry& entry, const Status& status);
   Negotiator::Settings negotiator_settings();
@@ -76,9 +76,9 @@ class Coordinator {
   std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
   std::set<ProcessSetId> joined_;
-  std::deque<Plan> plans_;
-  std::list<Running> running_;  // a list: Works keep references to their Plan and entries
-  bool failed_ = false;         // all that was here has been completed with the failure
+  std::deque<Called> plans_;
+  Works works_;
+  bool failed_ = false;  // all that was here has been completed with the failure
   bool departed_ = false;
   bool rested_ = false;
   bool reminded_ = false;
