@@ -3,9 +3,13 @@
 // the next operations give right results.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
+#include <numeric>
+#include <random>
 #include <set>
 
 #include "core/rueda.h"
@@ -13,6 +17,8 @@
 
 namespace rueda {
 namespace {
+
+constexpr unsigned kRounds = 10;
 
 // Small, so that rings and streams are cut into many pieces.
 Config small_chunks() {
@@ -27,6 +33,15 @@ class Told {
   void note(const std::string& name, Rank rank, const Status& status) {
     std::lock_guard lock(mutex_);
     statuses_[name][rank] = status;
+  }
+  bool failed(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    std::set<std::string> words;
+    for (const auto& [rank, status] : statuses_[name]) {
+      if (!status.ok()) words.insert(status.message);
+    }
+    EXPECT_LE(words.size(), 1u) << testing::PrintToString(words);
+    return !words.empty();
   }
   // Of those who were told of a failure: the same words. Returns them; `ranks` are who was told.
   std::string words(const std::string& name, const std::set<Rank>& ranks) {
@@ -161,6 +176,164 @@ TEST_P(AbortsTest, AFailureAfterAllHaveDepartedIsTold) {
         small_chunks(), slots);
     for (Rank rank = 0; rank < ranks; ++rank) told.note("gather", rank, handles[rank].wait_status());
     told.words("gather", {static_cast<Rank>(ranks - 1)});
+  }
+}
+
+// A buffer that cannot be had: the other ranks are told, or were through before.
+TEST(Aborts, OfBuffersThatOneRankCannotHave) {
+  constexpr std::size_t kLeast = 10'000;
+  for (Rank ranks : {2, 3, 4}) {
+    for (Rank bad = 0; bad < ranks; ++bad) {
+      MemoryNetwork network(ranks);
+      Told told;
+      const std::vector<std::string> names{"alone", "strided", "root", "share"};
+      run_ranks_on(
+          network, ranks,
+          [&](Runtime& runtime) {
+            const Rank rank = runtime.topology().rank;
+            expect_all_well(runtime, "before");
+            if (rank == bad) network.take_memory_from(rank, kLeast);
+            // Scratch of the ring; the fusion buffer; a contiguous stand-in for a strided tensor.
+            std::vector<float> alone(100'000, 1.0f), strided(20'000, 1.0f),
+                root(20'000, static_cast<float>(rank)), share(20'000, 1.0f);
+            auto every_second = [](std::vector<float>& values) {
+              return TensorView{values.data(), DataType::float32, {10'000}, {2}};
+            };
+            const std::vector<Handle> handles{
+                allreduce_async("alone", view(alone), view(alone), {ReduceOp::sum}, runtime),
+                allreduce_async("strided", every_second(strided), every_second(strided), {ReduceOp::max},
+                                runtime),
+                broadcast_async("root", every_second(root), every_second(root), ranks - 1, runtime),
+                reducescatter_async("share", every_second(share), {ReduceOp::sum}, runtime)};
+            for (std::size_t i = 0; i < names.size(); ++i)
+              told.note(names[i], rank, handles[i].wait_status());
+            if (handles[2].wait_status().ok()) {
+              EXPECT_EQ(root[19'998], static_cast<float>(ranks - 1));
+            }
+            if (rank == bad) network.take_memory_from(rank, std::numeric_limits<std::size_t>::max());
+            barrier_async(runtime).wait();
+            expect_all_well(runtime, "after");
+          },
+          [] {
+            Config config = small_chunks();
+            config.ring_chunk = 8192;  // so that scratch is larger than what is missing
+            return config;
+          }());
+      EXPECT_NE(told.words("alone", {bad}).find("no memory for partial sums"), std::string::npos);
+      EXPECT_NE(told.words("strided", {bad}).find("no memory for the fusion buffer"), std::string::npos);
+      EXPECT_NE(told.words("root", {bad}).find("copy of its output"), std::string::npos);
+      EXPECT_NE(told.words("share", {bad}).find("copy of its input"), std::string::npos);
+    }
+  }
+}
+
+TEST(Aborts, OfAFusionBufferNameWhatWasFused) {
+  MemoryNetwork network(2);
+  Told told;
+  network.take_memory_from(1, 4096);
+  Config config;
+  config.cycle_time = 100;
+  run_ranks_on(
+      network, 2,
+      [&](Runtime& runtime) {
+        std::vector<std::vector<float>> tensors(10, std::vector<float>(500, 1.0f));
+        std::vector<ConstTensorView> inputs;
+        std::vector<TensorView> outputs;
+        for (auto& tensor : tensors) outputs.push_back(view(tensor)), inputs.emplace_back(view(tensor));
+        const auto handles = grouped_allreduce_async("layer", inputs, outputs, {ReduceOp::sum}, runtime);
+        for (const Handle& handle : handles)
+          told.note("layer", runtime.topology().rank, handle.wait_status());
+      },
+      config);
+  EXPECT_NE(told.words("layer", {0, 1}).find("'layer.0', fused with 9 others, failed on rank 1"),
+            std::string::npos)
+      << told.words("layer", {});
+}
+
+// Whichever comes first: all is over, and nobody waits for ever.
+TEST(Aborts, AndALossAtTheSameTimeEnd) {
+  for (int round = 0; round < 20; ++round) {
+    MemoryNetwork network(3);
+    run_ranks_on(network, 3, [&](Runtime& runtime) {
+      const Rank rank = runtime.topology().rank;
+      std::vector<float> values(1000);
+      Submission submission;
+      submission.input = view(values);
+      submission.request = {"gather", Operation::allgather, DataType::float32, {1000}};
+      if (rank == 1) {
+        submission.allocate = [&](DataType, const Shape&) -> TensorView {
+          network.lose(2);
+          throw std::bad_alloc();
+        };
+      }
+      const Status status = runtime.submit(std::move(submission)).wait_status();
+      EXPECT_FALSE(status.ok());
+      std::vector<float> more(10);
+      if (rank != 2) {
+        EXPECT_THROW(allreduce_async("x", view(more), view(more), {}, runtime).wait(), PeerLost);
+      }
+    });
+  }
+}
+
+// Many operations of overlapping sets at once, in different orders, of which many fail, each on a rank of its
+// own.
+TEST(Aborts, OfManyAtOnceLeaveTheOthersRight) {
+  for (unsigned seed = 0; seed < kRounds; ++seed) {
+    constexpr Rank kRanks = 4;
+    constexpr int kOperations = 100;
+    Told told;
+    Config config = small_chunks();
+    config.works_in_flight = 1 + static_cast<int>(seed % 8);
+    run_ranks(
+        kRanks,
+        [&](Runtime& runtime) {
+          const Rank rank = runtime.topology().rank;
+          RankSet odd_ones = RankSet::of(1);
+          odd_ones.add(RankSet::of(3));
+          const std::vector<ProcessSet> sets{add_process_set(RankSet(0, 3), runtime),
+                                             add_process_set(odd_ones, runtime)};
+          std::vector<int> order(kOperations);
+          std::iota(order.begin(), order.end(), 0);
+          std::mt19937 random(seed * kRanks + static_cast<unsigned>(rank));
+          std::ranges::shuffle(order, random);
+          std::vector<std::vector<float>> values(kOperations);
+          std::vector<Handle> handles(kOperations);
+          for (int i : order) {
+            const ProcessSet* set = i % 3 == 0 ? nullptr : &sets[i % 3 - 1];
+            if (set != nullptr && !set->included()) continue;
+            const std::uint32_t dice = std::mt19937(seed * 1000 + static_cast<unsigned>(i))();
+            Submission submission;
+            if (set != nullptr) Scope(*set).place(submission);
+            const Rank members = set == nullptr ? kRanks : set->size();
+            values[i].assign(600 * members, static_cast<float>(i));
+            submission.input = view(values[i]);
+            submission.request.name = std::to_string(i);
+            submission.request.process_set = set == nullptr ? kWorld : set->id();
+            submission.request.operation = i % 2 == 0 ? Operation::allgather : Operation::alltoall;
+            submission.request.shape = submission.input.shape;
+            if (dice % 2 == 0 && static_cast<Rank>(dice / 2 % kRanks) == rank)
+              submission.allocate = no_memory;
+            handles[i] = runtime.submit(std::move(submission));
+          }
+          for (int i : order) {
+            const Status status = handles[i].wait_status();
+            told.note(std::to_string(i), rank, status);
+            if (values[i].empty() || !status.ok()) continue;
+            const TensorView& output = handles[i].output();
+            const auto* data = static_cast<const float*>(output.data);
+            const std::size_t count =
+                i % 2 == 0 ? values[i].size() * (values[i].size() / 600) : values[i].size();
+            ASSERT_EQ(std::vector<float>(data, data + output.elements()),
+                      std::vector<float>(count, static_cast<float>(i)));
+          }
+          expect_all_well(runtime, "after");
+        },
+        config, seed % 2 == 0 ? 0 : 8);
+    int failed = 0;
+    for (int i = 0; i < kOperations; ++i) failed += told.failed(std::to_string(i)) ? 1 : 0;
+    EXPECT_GT(failed, kOperations / 10);
+    EXPECT_LT(failed, kOperations * 9 / 10);
   }
 }
 
