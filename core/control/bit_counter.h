@@ -4,18 +4,15 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "core/base/rank_set.h"
+#include "core/base/time.h"
 #include "core/control/id_set.h"
 
 namespace rueda {
-
-using Time = std::chrono::steady_clock::time_point;
-using Duration = std::chrono::steady_clock::duration;
 
 // Purpose: a table of bits, contributor by id, and how many bits each id has. How many an id needs is asked
 // for once and remembered; ids that cannot be counted (`kElsewhere`) are handed on bit by bit. Owned by a

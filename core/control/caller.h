@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/control/bit_counter.h"
+#include "core/base/time.h"
 #include "core/control/cache_keeper.h"
 #include "core/control/planner.h"
 

@@ -61,6 +61,10 @@ std::optional<Contributor> Negotiator::contributor_of(Rank rank) const {
   return static_cast<Contributor>(child - node_.children.begin() + 1);
 }
 
+Rank Negotiator::rank_of(Contributor contributor) const {
+  return contributor == kSelf ? node_.rank : node_.children[contributor - 1];
+}
+
 void Negotiator::refuse_message(Rank from, std::string_view what) {
   fail(Status::backend_error(
       fmt::format("rank {} got {} from rank {}. Are all ranks of one build?", node_.rank, what, from)));
@@ -87,7 +91,7 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
 }
 
 void Negotiator::take_message(Contributor from, Report report, Time now) {
-  const Rank rank = node_.children[from - 1];
+  const Rank rank = rank_of(from);
   if (report.applied > applied_) return refuse_message(rank, "news of a Plan that does not exist");
   if (!report.ids.empty() && report.ids.words().back().index * 64ull >= cache_->end_of_ids())
     return refuse_message(rank, "a cache id that was never given");
@@ -152,7 +156,7 @@ void Negotiator::add_bits(Contributor from, const IdSet& ids, Time now) {
         settle_id(id, now);
       },
       [&](CacheId id) { add_bit_elsewhere(from, id, now); });
-  if (!fresh) refuse_message(from == kSelf ? node_.rank : node_.children[from - 1], "one request twice");
+  if (!fresh) refuse_message(rank_of(from), "one request twice");
 }
 
 std::uint16_t Negotiator::needed(CacheId id) const {
@@ -166,9 +170,7 @@ std::uint16_t Negotiator::needed(CacheId id) const {
 
 void Negotiator::add_bit_elsewhere(Contributor from, CacheId id, Time now) {
   const SharedRequest request = cache_->request(id, applied_);
-  if (!request)
-    return refuse_message(from == kSelf ? node_.rank : node_.children[from - 1],
-                          "a cache id that is not in use");
+  if (!request) return refuse_message(rank_of(from), "a cache id that is not in use");
   counter_.ask_again(id);
   const ProcessSets::View* view = sets_.find(request->process_set);
   if (view != nullptr) add_wishes(from, {{request, sets_.members_below(*view, from)}}, now);
@@ -180,16 +182,15 @@ void Negotiator::add_wishes(Contributor from, std::vector<Wish> wishes, Time now
   const ProcessSets::View* view = sets_.find(key.process_set);
   if (view == nullptr) return;  // a Plan has removed the set; the sender will hear of it
   if (!view->contributors.contains(from))
-    return refuse_message(node_.children[from - 1], "a request of a set without members there");
+    return refuse_message(rank_of(from), "a request of a set without members there");
   Tally& tally = tally_of(first, now);
-  if (tally.contributors().contains(from))
-    return refuse_message(from == kSelf ? node_.rank : node_.children[from - 1], "one request twice");
+  if (tally.contributors().contains(from)) return refuse_message(rank_of(from), "one request twice");
   const bool joins = first.operation == Operation::join;
   for (Wish& wish : wishes) tally.add(from, std::move(wish));
   if (joins) {
     // What waits for the joined is complete now, and is reported before the join.
     sets_.join(key.process_set, from);
-    count_in_tallies(key.process_set, now);
+    count_in_tallies(std::nullopt, now);
     settle_complete(now);
   }
   auto found = tallies_.find(key);
@@ -200,8 +201,7 @@ void Negotiator::add_wishes(Contributor from, std::vector<Wish> wishes, Time now
 
 // At rank 0: `from` came last, so all waited for it.
 void Negotiator::note_last(Contributor from, Time since, Time now) {
-  if (caller_ && now > since)
-    last_ones_.push_back({from == kSelf ? 0 : node_.children[from - 1], now - since});
+  if (caller_ && now > since) last_ones_.push_back({rank_of(from), now - since});
 }
 
 // The tally of a key, which from now on is counted there only.
@@ -224,11 +224,11 @@ Tally& Negotiator::tally_of(const Request& request, Time now) {
   return tally;
 }
 
-// From now on the set's ranks have to be told apart.
-void Negotiator::count_in_tallies(ProcessSetId set, Time now) {
+// From now on the ranks of a set that is not regular, or is `set`, have to be told apart.
+void Negotiator::count_in_tallies(std::optional<ProcessSetId> set, Time now) {
   for (CacheId id : counter_.open_ids()) {
     const SharedRequest request = cache_->request(id, applied_);
-    if (request->process_set == set) tally_of(*request, now);
+    if (request->process_set == set || !sets_.find(request->process_set)->regular) tally_of(*request, now);
   }
   counter_.ask_again();
 }
@@ -236,11 +236,7 @@ void Negotiator::count_in_tallies(ProcessSetId set, Time now) {
 void Negotiator::leave(const RankSet& ranks, Time now) {
   sets_.depart(ranks);
   if (node_.rank != 0) report_.departed.add(ranks);
-  for (CacheId id : counter_.open_ids()) {
-    const SharedRequest request = cache_->request(id, applied_);
-    if (!sets_.find(request->process_set)->regular) tally_of(*request, now);
-  }
-  counter_.ask_again();
+  count_in_tallies(std::nullopt, now);
   settle_complete(now);
 }
 
@@ -253,17 +249,15 @@ bool Negotiator::complete(const Key& key, const Tally& tally) const {
 
 // Joins last: what they complete was reported before them.
 void Negotiator::settle_complete(Time now) {
-  std::vector<Key> keys;
-  for (const auto& [key, tally] : tallies_) {
-    if (tally.request()->operation != Operation::join && complete(key, tally)) keys.push_back(key);
+  for (const bool joins : {false, true}) {
+    std::vector<Key> keys;
+    for (const auto& [key, tally] : tallies_) {
+      const bool is_join = tally.request()->operation == Operation::join;
+      if (is_join == joins && complete(key, tally)) keys.push_back(key);
+    }
+    std::ranges::sort(keys);
+    for (const Key& key : keys) settle(key, now);
   }
-  std::ranges::sort(keys);
-  for (const Key& key : keys) settle(key, now);
-  keys.clear();
-  for (const auto& [key, tally] : tallies_) {
-    if (tally.request()->operation == Operation::join && complete(key, tally)) keys.push_back(key);
-  }
-  for (const Key& key : keys) settle(key, now);
 }
 
 void Negotiator::settle_id(CacheId id, Time now) {
@@ -312,6 +306,7 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
         title(request), to_string(departed), to_string(tally.reported())));
   }
   if (!tally.agreed()) return tally.mismatch();
+  const std::string who = to_string(missing) + (missing.count() == 1 ? " has" : " have");
   const bool may_join = request.operation == Operation::allreduce ||
                         request.operation == Operation::barrier || request.operation == Operation::join;
   const bool full = full_join_ && !(traits(request.operation).has_root && missing.contains(request.root));
@@ -319,7 +314,7 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
     return Status::invalid_argument(fmt::format(
         "{}: {} joined and will not take part. Between a rank's join() and everybody's, only allreduce and "
         "barrier are possible{}.",
-        title(request), to_string(missing) + (missing.count() == 1 ? " has" : " have"),
+        title(request), who,
         full_join_ ? ", and other operations but a broadcast from there" : " (more with RUEDA_FULL_JOIN=1)"));
   }
   const bool sums = request.reduce_op == ReduceOp::sum || request.reduce_op == ReduceOp::average;
@@ -328,8 +323,7 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
         fmt::format("{}: {} joined, and what stands in for it would be scaled by the prescale factor {}, "
                     "which changes a {}. "
                     "Scale before or after the operation.",
-                    title(request), to_string(missing) + (missing.count() == 1 ? " has" : " have"),
-                    request.prescale_factor, to_string(request.reduce_op)));
+                    title(request), who, request.prescale_factor, to_string(request.reduce_op)));
   }
   return {};
 }

@@ -91,6 +91,7 @@ class Negotiator {
   void take_orders(Orders orders, ConstBytes bytes, Time now);
   void take_abort(Rank from, Abort abort);
   std::optional<Contributor> contributor_of(Rank rank) const;
+  Rank rank_of(Contributor contributor) const;
   void refuse_message(Rank from, std::string_view what);
 
   // Reports come in.
@@ -116,7 +117,7 @@ class Negotiator {
   void apply(Plan& plan, Time now);
   bool first_abort(std::uint64_t plan);
   void announce(Abort abort);
-  void count_in_tallies(ProcessSetId set, Time now);
+  void count_in_tallies(std::optional<ProcessSetId> set, Time now);
   void remove_set(ProcessSetId set);
   void forget_ended_ids();
 

@@ -6,18 +6,27 @@
 #include "core/control/message.h"
 
 namespace rueda {
+namespace {
+
+PlanTensor read_tensor(Reader& reader) {
+  PlanTensor tensor;
+  tensor.id = reader.get<CacheId>();
+  tensor.in_full = reader.get<std::uint8_t>() != 0;
+  if (tensor.in_full) tensor.request = std::make_shared<const Request>(read_request(reader));
+  if (tensor.id == 0 && !tensor.in_full) reader.fail();
+  return tensor;
+}
+
+}  // namespace
 
 std::int64_t fused_bytes(const Request& request) {
   return (bytes_of(request) + kFusionAlignment - 1) / kFusionAlignment * kFusionAlignment;
 }
 
-void place_tensors(Plan& plan) {
-  plan.buffer_bytes = 0;
+void place(Plan& plan, PlanTensor& tensor) {
   if (traits(plan.operation).ragged_first_axis) return;
-  for (PlanTensor& tensor : plan.tensors) {
-    tensor.offset = plan.buffer_bytes;
-    plan.buffer_bytes += fused_bytes(*tensor.request);
-  }
+  tensor.offset = plan.buffer_bytes;
+  plan.buffer_bytes += fused_bytes(*tensor.request);
 }
 
 bool operator==(const Plan& a, const Plan& b) {
@@ -49,15 +58,6 @@ void write(Writer& writer, const Plan& plan) {
     writer.put(static_cast<std::uint8_t>(tensor.in_full));
     if (tensor.in_full) write(writer, *tensor.request);
   }
-}
-
-static PlanTensor read_tensor(Reader& reader) {
-  PlanTensor tensor;
-  tensor.id = reader.get<CacheId>();
-  tensor.in_full = reader.get<std::uint8_t>() != 0;
-  if (tensor.in_full) tensor.request = std::make_shared<const Request>(read_request(reader));
-  if (tensor.id == 0 && !tensor.in_full) reader.fail();
-  return tensor;
 }
 
 Plan read_plan(Reader& reader) {

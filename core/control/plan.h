@@ -64,8 +64,8 @@ inline constexpr std::uint64_t kPlansApart = 1u << 15;
 // The room a tensor takes in a fused buffer.
 std::int64_t fused_bytes(const Request& request);
 
-// Gives the tensors their offsets, and the Plan its buffer_bytes, from the requests.
-void place_tensors(Plan& plan);
+// Gives the tensor its offset behind those that have theirs, and adds its room to the Plan's buffer_bytes.
+void place(Plan& plan, PlanTensor& tensor);
 
 void write(Writer& writer, const Plan& plan);
 Plan read_plan(Reader& reader);

@@ -7,9 +7,8 @@ namespace rueda {
 namespace {
 
 void append(Plan& plan, SharedRequest request) {
-  const std::int64_t bytes = traits(plan.operation).ragged_first_axis ? 0 : fused_bytes(*request);
-  plan.tensors.push_back({0, true, std::move(request), bytes == 0 ? 0 : plan.buffer_bytes});
-  plan.buffer_bytes += bytes;
+  plan.tensors.push_back({0, true, std::move(request)});
+  place(plan, plan.tensors.back());
 }
 
 Plan plan_for(SharedRequest request) {
@@ -49,7 +48,6 @@ std::vector<Plan> Planner::fuse(const std::vector<SharedRequest>& ready) {
     }
   }
   for (Plan& plan : plans) {
-    place_tensors(plan);
     plan.chunk_bytes = chunk_bytes_;
     plan.backend = choose_backend_(plan);
   }

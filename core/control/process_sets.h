@@ -44,8 +44,7 @@ class ProcessSets {
   void depart(const RankSet& ranks);
   const RankSet& departed() const { return departed_; }
 
-  // The ranks below a contributor, itself included.
-  const RankSet& below(Contributor contributor) const { return below_[contributor]; }
+  // The members among the ranks below a contributor, itself included.
   RankSet members_below(const View& view, Contributor contributor) const {
     return *view.members & below_[contributor];
   }

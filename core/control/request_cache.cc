@@ -46,7 +46,8 @@ bool RequestCache::resolve(Plan& plan, std::uint64_t at) const {
     tensor.request = request(tensor.id, at);
     if (!tensor.request) return false;
   }
-  place_tensors(plan);
+  plan.buffer_bytes = 0;
+  for (PlanTensor& tensor : plan.tensors) place(plan, tensor);
   return true;
 }
 

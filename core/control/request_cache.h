@@ -38,8 +38,6 @@ class RequestCache {
   // No bit sent before Plan `number` was applied can come any more.
   void forget(std::uint64_t number);
 
-  std::size_t size() const { return ids_.size(); }
-
  private:
   static constexpr CacheId kPage = 256;
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();

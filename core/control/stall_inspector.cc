@@ -16,10 +16,6 @@ constexpr double kPatience = 1.0;                // seconds for the whole tree
 constexpr double kForChildren = 0.75;            // of a node's patience
 constexpr std::size_t kNamed = 4;                // missing ranks whose own words are passed on
 
-Duration seconds(double value) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
-}
-
 }  // namespace
 
 StallInspector::StallInspector(const TreeNode& node, Settings settings)
@@ -87,7 +83,7 @@ void StallInspector::begin(Inquiry inquiry, Time now) {
     if (own.member && !own.waiting) standing.words.emplace_back(node_.rank, own.words);
     round.standings.push_back(std::move(standing));
   }
-  round.until = now + seconds(inquiry.patience);
+  round.until = now + from_seconds(inquiry.patience);
   round.open = {node_.children.begin(), node_.children.end()};
   round.inquiry = std::move(inquiry);
   const Bytes bytes =

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/control/bit_counter.h"
+#include "core/base/time.h"
 #include "core/control/message.h"
 #include "core/control/transport.h"
 #include "core/control/tree.h"

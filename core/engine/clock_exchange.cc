@@ -43,7 +43,7 @@ ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> chil
   shared.observer.doing("comparing clocks");
   ClockAlignment alignment(parent, std::move(children), clock_identity(), clock_that_begins_now());
   ClockExchange result;
-  Time heard = std::chrono::steady_clock::now();
+  Time heard = clock_now();
   alignment.begin(monotonic_ns());
   while (transport != nullptr) {
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
@@ -53,15 +53,15 @@ ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> chil
     if (std::optional<Envelope> envelope = transport->receive()) {
       if (!alignment.receive(envelope->peer, envelope->bytes, monotonic_ns()))
         result.early.push_back(std::move(*envelope));
-      heard = std::chrono::steady_clock::now();
+      heard = clock_now();
     } else if (const std::vector<Rank> lost = transport->lost(); !lost.empty()) {
       result.status = Status::peer_lost(
           fmt::format("init: rank {} is lost: its process ended at the start of the job.", lost.front()));
       break;
-    } else if (std::chrono::steady_clock::now() > expires) {
+    } else if (clock_now() > expires) {
       result.status = not_heard(alignment);
       break;
-    } else if (std::chrono::steady_clock::now() - heard < kPollFor) {
+    } else if (clock_now() - heard < kPollFor) {
       sched_yield();  // a sleep would be measured as distance
     } else {
       shared.bell->sleep(shared.bell->listen(), std::chrono::microseconds(200));

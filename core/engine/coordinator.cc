@@ -18,15 +18,9 @@
 namespace rueda {
 namespace {
 
-using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-
-Duration from_seconds(double seconds) {
-  return duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-Time clock_now() { return std::chrono::steady_clock::now(); }
 
 Introduction introduce(const Parts& parts) {
   Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}, parts.card};
@@ -297,8 +291,8 @@ void Coordinator::decided(const Plan& plan, Entry& entry) {
 
 void Coordinator::complete(Entry& entry, const Status& status) {
   shared_.observer.completed(entry.request(), status.ok());
-  pending_.finish(
-      key_view_of(entry.request()));  // before the Handle: its waiter may submit the name again at once
+  // Before the Handle: its waiter may submit the name again at once.
+  pending_.finish(key_view_of(entry.request()));
   entry.handle->complete(status, std::move(entry.submission.owner));
   shared_.released.add(std::move(entry.handle));
 }

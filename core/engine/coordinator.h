@@ -21,7 +21,8 @@ namespace rueda {
 
 // Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable,
 // Negotiator, Transport, backends, running Works. Constructed, run and destroyed on the coordinator thread.
-// Never blocks but in turn_or_rest(): asleep on the bell when there is nothing to do.
+// Never blocks but in turn_or_rest(), asleep on the bell when there is nothing to do, and for 200 ms in
+// how_it_ended(), when a peer is lost.
 class Coordinator {
  public:
   Coordinator(Parts parts, RuntimeState& shared);

@@ -39,7 +39,7 @@ Strides laid_out(const ConstTensorView& view) {
 
 // The bytes from the first to the last element of a tensor that is not empty.
 std::size_t extent(const ConstTensorView& view) {
-  const Strides strides = view.strides.empty() ? contiguous_strides(view.shape) : view.strides;
+  const Strides strides = laid_out(view);
   std::int64_t last = 0;
   for (std::size_t i = 0; i < strides.size(); ++i) last += (view.shape[i] - 1) * strides[i];
   return static_cast<std::size_t>(last + 1) * size_of(view.dtype);

@@ -26,7 +26,7 @@ void Observer::begin(const TracePlace& place, std::int64_t fusion_threshold) {
 }
 
 void Observer::submitted(const Request& request) {
-  const auto bytes = static_cast<std::uint64_t>(element_count(request.shape)) * size_of(request.dtype);
+  const auto bytes = static_cast<std::uint64_t>(bytes_of(request));
   const Flight& flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
   metrics_.last_submission.set(static_cast<std::uint64_t>(flight.submitted_ns));
   if (!timeline_.tracing()) return;

@@ -99,14 +99,13 @@ MpiRuntime& MpiRuntime::instance(double patience) {
   }
   static MpiRuntime runtime;
   std::lock_guard lock(runtime.mutex_);
-  const auto wait = std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(patience));
-  runtime.start(std::chrono::steady_clock::now() + wait);
+  runtime.start(clock_now() + from_seconds(patience));
   if (runtime.stage_ != Stage::ready) give_up(patience);
   return runtime;
 }
 
 // Goes on from wherever an earlier call gave up.
-void MpiRuntime::start(Deadline deadline) {
+void MpiRuntime::start(Time deadline) {
   if (stage_ == Stage::untouched) begin();
   if (stage_ == Stage::beginning) {
     if (level_.wait_until(deadline) != std::future_status::ready) return;
@@ -120,7 +119,7 @@ void MpiRuntime::start(Deadline deadline) {
     int done = 0;
     check(MPI_Testall(2, duplications_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (done != 0) return finish();
-    if (std::chrono::steady_clock::now() > deadline) return;
+    if (clock_now() > deadline) return;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }

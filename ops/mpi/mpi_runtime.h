@@ -5,11 +5,11 @@
 #include <mpi.h>
 
 #include <array>
-#include <chrono>
 #include <future>
 #include <mutex>
 #include <string>
 
+#include "core/base/time.h"
 #include "core/base/types.h"
 #include "ops/mpi/agent_line.h"
 
@@ -40,11 +40,10 @@ class MpiRuntime {
   void mark_lost();
 
  private:
-  using Deadline = std::chrono::steady_clock::time_point;
   enum class Stage { untouched, beginning, duplicating, ready };
 
   MpiRuntime() = default;
-  void start(Deadline deadline);
+  void start(Time deadline);
   void begin();
   void duplicate_world();
   void finish();

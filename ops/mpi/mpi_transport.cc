@@ -8,7 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/log.h"
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {

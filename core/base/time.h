@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Points in time and how far apart they are, in one clock everywhere.
+#pragma once
+
+#include <chrono>
+
+namespace rueda {
+
+using Time = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+inline Time clock_now() { return std::chrono::steady_clock::now(); }
+
+// Settings and messages give times in seconds.
+inline Duration from_seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace rueda
