@@ -121,9 +121,7 @@ void Coordinator::run() {
   shared_.observer.doing("ended");
 }
 
-bool Coordinator::finished() const {
-  return failed_ || (negotiator_->ended() && plans_.empty() && works_.empty());
-}
+bool Coordinator::finished() const { return failed_ || (negotiator_->ended() && works_.empty()); }
 
 bool Coordinator::turn() {
   owner_.check();
@@ -143,7 +141,7 @@ bool Coordinator::turn() {
 
 // Nothing of this rank can fail any more: it has departed, so no Work will begin here.
 bool Coordinator::come_to_rest() {
-  if (rested_ || !departed_ || !pending_.empty() || !plans_.empty() || !works_.empty()) return false;
+  if (rested_ || !departed_ || !pending_.empty() || !works_.empty()) return false;
   rested_ = true;
   negotiator_->rest();
   return true;
@@ -209,9 +207,9 @@ bool Coordinator::exchange_messages(Time now) {
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
-    plans_.push_back({std::move(plan), {}});
+    works_.add(std::move(plan));
   }
-  abort_plans();
+  for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
   return moved;
 }
 
@@ -224,17 +222,15 @@ std::optional<Envelope> Coordinator::next_message() {
 
 bool Coordinator::start_plans() {
   bool moved = false;
-  while (!plans_.empty() && works_.room_for(plans_.front().plan)) {
-    Called called = std::move(plans_.front());
-    plans_.pop_front();
-    start_plan(std::move(called));
+  while (std::optional<Works::Called> called = works_.next()) {
+    start_plan(std::move(*called));
     moved = true;
   }
   return moved;
 }
 
-void Coordinator::start_plan(Called called) {
-  Plan& plan = called.plan;
+void Coordinator::start_plan(Works::Called called) {
+  const Plan& plan = called.plan;
   if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
     const auto set = static_cast<ProcessSetId>(plan.result);
     for (Entry& entry : pending_.take_all(set)) {
@@ -257,17 +253,8 @@ void Coordinator::start_plan(Called called) {
       entries.push_back(make_ghost(tensor));
     }
   }
-  if (carried_out) return works_.start(std::move(plan), std::move(entries), called.aborted);
+  if (carried_out) return works_.start(std::move(called), std::move(entries));
   for (Entry& entry : entries) decided(plan, entry);
-}
-
-// Plans that failed on some rank: under way here, or still to come. What is over keeps its result.
-void Coordinator::abort_plans() {
-  for (const Abort& abort : negotiator_->take_aborts()) {
-    if (works_.abort(abort.plan, abort.status)) continue;
-    auto called = std::ranges::find(plans_, abort.plan, [](const Called& each) { return each.plan.number; });
-    if (called != plans_.end() && called->aborted.ok()) called->aborted = abort.status;
-  }
 }
 
 // This rank cannot carry out that Plan.
@@ -302,7 +289,6 @@ void Coordinator::complete_all(const Status& status) {
   failed_ = true;
   shared_.queue.close(status);
   works_.end(status);
-  plans_.clear();
   for (Entry& entry : pending_.take_all()) complete(entry, status);
   std::vector<Entry> entries;
   shared_.queue.take(entries);
@@ -360,7 +346,7 @@ void Coordinator::turn_or_rest() {
   } else {
     end_polling(false);
     remind_of_departure(begin);
-    shared_.observer.doing(!works_.empty() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
+    shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));
   }
 }

@@ -35,11 +35,6 @@ class Coordinator {
   const Status& failure() const { return negotiator_->failure(); }
 
  private:
-  struct Called {
-    Plan plan;
-    Status aborted;  // why it has failed before it began here
-  };
-
   void begin_observation(const TreeNode& node, Time expires);
   void turn_or_rest();
   void end_polling(bool helped);
@@ -51,8 +46,7 @@ class Coordinator {
   bool come_to_rest();
   bool finished() const;
 
-  void start_plan(Called called);
-  void abort_plans();
+  void start_plan(Works::Called called);
   void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
   void refuse(Entry& entry, const Status& status);
@@ -77,7 +71,6 @@ class Coordinator {
   std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
   std::set<ProcessSetId> joined_;
-  std::deque<Called> plans_;
   Works works_;
   bool failed_ = false;  // all that was here has been completed with the failure
   bool departed_ = false;

@@ -15,22 +15,29 @@ bool Works::room_for(const Plan& plan) const {
          (running_.empty() || plan.number < running_.front().plan.number + kPlansApart);
 }
 
-void Works::start(Plan plan, std::vector<Entry> entries, const Status& aborted) {
+std::optional<Works::Called> Works::next() {
+  if (called_.empty() || !room_for(called_.front().plan)) return std::nullopt;
+  Called called = std::move(called_.front());
+  called_.pop_front();
+  return called;
+}
+
+void Works::start(Called called, std::vector<Entry> entries) {
   Running& running = running_.emplace_back();
-  running.plan = std::move(plan);
+  running.plan = std::move(called.plan);
   running.entries = std::move(entries);
-  running.aborted = aborted;
+  running.aborted = std::move(called.aborted);
   observer_.started(running.plan);
   std::optional<WorkFailure> failure;
   try {
     for (Entry& entry : running.entries) {
-      if (entry.ghost && aborted.ok()) give_memory(entry);
+      if (entry.ghost && running.aborted.ok()) give_memory(entry);
     }
   } catch (WorkFailure& caught) {
     failure = std::move(caught);
   }
   running.work = backends_.at(running.plan.backend)->start(running.plan, running.entries);
-  if (!aborted.ok()) running.work->abandon();
+  if (!running.aborted.ok()) running.work->abandon();
   if (failure) fail(running, *failure);
 }
 
@@ -73,13 +80,15 @@ bool Works::step(Running& running) {
   return step != Work::Step::waiting;
 }
 
-bool Works::abort(std::uint64_t plan, const Status& status) {
-  auto found = std::ranges::find(running_, plan, [](const Running& running) { return running.plan.number; });
-  if (found == running_.end()) return false;
-  if (!found->aborted.ok()) return true;  // the first words count
-  found->aborted = status;
-  if (found->work) found->work->abandon();
-  return true;
+void Works::abort(std::uint64_t plan, const Status& status) {
+  auto number = [](const auto& each) { return each.plan.number; };
+  const auto called = std::ranges::find(called_, plan, number);
+  const auto running = std::ranges::find(running_, plan, number);
+  // The first words count.
+  if (called != called_.end() && called->aborted.ok()) called->aborted = status;
+  if (running == running_.end() || !running->aborted.ok()) return;
+  running->aborted = status;
+  if (running->work) running->work->abandon();
 }
 
 void Works::end(const Status& status) {
@@ -88,6 +97,7 @@ void Works::end(const Status& status) {
     for (Entry& entry : running.entries) callbacks_.complete(entry, status);
   }
   running_.clear();
+  called_.clear();
 }
 
 std::string_view Works::phase() const {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Plans that a rank carries out now.
+// The Plans that a rank has to carry out.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +17,10 @@
 
 namespace rueda {
 
-// Purpose: starts a Work for each Plan, steps it, and completes its entries. A Work that fails is abandoned
-// and runs out: its tensors are its own until then, and are completed after that, with the words of the Abort
-// that rank 0 sends everybody. A Work that another rank's has made give up waits for the same words. Owned by
-// the Coordinator; its thread alone calls it.
+// Purpose: keeps the Plans that have been called until there is room; starts a Work for each, steps it, and
+// completes its entries. A Work that fails is abandoned and runs out: its tensors are its own until then, and
+// are completed after that, with the words of the Abort that rank 0 sends everybody. A Work that another
+// rank's has made give up waits for the same words. Owned by the Coordinator; its thread alone calls it.
 class Works {
  public:
   using Backends = std::vector<std::unique_ptr<Backend>>;
@@ -26,24 +28,30 @@ class Works {
     std::function<void(Entry& entry, const Status& status)> complete;
     std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
   };
+  struct Called {
+    Plan plan;
+    Status aborted;  // why it has failed before it began here
+  };
 
   // At most so many at a time. All else outlives this.
   Works(const Backends& backends, std::size_t most, Observer& observer, Callbacks callbacks)
       : backends_(backends), most_(most), observer_(observer), callbacks_(std::move(callbacks)) {}
 
-  bool room_for(const Plan& plan) const;
-  // `aborted`: why the Plan has failed already, if it has. Its Work takes part all the same, so that others
-  // come to the end of theirs.
-  void start(Plan plan, std::vector<Entry> entries, const Status& aborted);
+  void add(Plan plan) { called_.push_back({std::move(plan), {}}); }
+  // The next Plan in order, if it can start now.
+  std::optional<Called> next();
+  // Where it has failed already its Work takes part all the same, so that others come to the end of theirs.
+  void start(Called called, std::vector<Entry> entries);
   // A step of each; whether anything moved.
   bool step();
-  // That Plan has failed on some rank. False when it is not carried out here: not yet, or not any more.
-  bool abort(std::uint64_t plan, const Status& status);
+  // That Plan has failed on some rank. If it is over here it keeps its result.
+  void abort(std::uint64_t plan, const Status& status);
   // The job cannot go on.
   void end(const Status& status);
 
-  bool empty() const { return running_.empty(); }
-  // What the oldest of them does.
+  bool empty() const { return called_.empty() && running_.empty(); }
+  bool running() const { return !running_.empty(); }
+  // What the oldest of those that run does.
   std::string_view phase() const;
   // Whether everything that they wait for can ring the bell.
   bool ring_bell() const;
@@ -58,6 +66,7 @@ class Works {
     Status aborted;
   };
 
+  bool room_for(const Plan& plan) const;
   void fail(Running& running, const WorkFailure& failure);
   bool step(Running& running);
 
@@ -65,6 +74,7 @@ class Works {
   std::size_t most_;
   Observer& observer_;
   Callbacks callbacks_;
+  std::deque<Called> called_;   // in the order of their numbers
   std::list<Running> running_;  // a list: Works keep references to their Plan and entries
 };
 
