@@ -157,6 +157,7 @@ def test_a_stuck_coordinator_ends_its_process_with_a_report():
     assert seconds < 10
     assert "rank 1 of 2 (process" in err and "the coordinator does not move" in err
     assert "allgather 'rows', moving data" in err
+    assert re.search(r"error: rank 1 of 2 .*the coordinator does not move", err), "who waited was told"
 
 
 def test_a_programs_own_mpi_is_adopted_and_may_be_finalised_first():
