@@ -19,8 +19,8 @@ class Stream {
   Stream(Wire& wire, Rank peer, Byte* data, std::size_t bytes, std::int64_t chunk)
       : wire_(&wire), peer_(peer), data_(data), bytes_(bytes), chunk_(static_cast<std::size_t>(chunk)) {}
 
-  Stream(Stream&&) = default;
-  Stream& operator=(Stream&&) = default;
+  Stream(Stream&&) noexcept = default;
+  Stream& operator=(Stream&&) noexcept = default;
 
   // Posts what may be posted and retires what is done; whether anything moved.
   bool advance(std::size_t limit) {

@@ -132,7 +132,7 @@ void stuck(double) {
 
 // The allocator of one rank after the other fails; then all operations work. Small messages and large ones.
 void fails_to_allocate(double) {
-  const auto [rank, size] = std::pair(rueda::rank(), rueda::size());
+  const int rank = rueda::rank(), size = rueda::size();
   for (int round = 0; round < 40; ++round) {
     const int bad = round % size;
     const std::int64_t rows = round % 2 == 0 ? 100 : 300'000;

@@ -77,7 +77,7 @@ std::vector<float> gathered_rows(Rank ranks) {
 // alltoall.
 Handle gather(Runtime& runtime, Operation operation, const std::string& name, std::vector<float>& values,
               bool fails) {
-  const auto [rank, size] = std::pair(runtime.topology().rank, runtime.topology().size);
+  const Rank rank = runtime.topology().rank, size = runtime.topology().size;
   const std::int64_t rows = 1000 + 100 * rank;
   values.assign(rows * (operation == Operation::alltoall ? size : 1), static_cast<float>(rank));
   Submission submission;
@@ -89,7 +89,7 @@ Handle gather(Runtime& runtime, Operation operation, const std::string& name, st
 
 // Every operation works, and says so.
 void expect_all_well(Runtime& runtime, const std::string& prefix) {
-  const auto [rank, size] = std::pair(runtime.topology().rank, runtime.topology().size);
+  const Rank rank = runtime.topology().rank, size = runtime.topology().size;
   for (int i = 0; i < 5; ++i) {
     const std::string number = prefix + std::to_string(i);
     std::vector<float> rows, parts, sums(3000 + i, static_cast<float>(rank + i)),
@@ -105,8 +105,8 @@ void expect_all_well(Runtime& runtime, const std::string& prefix) {
       const auto* data = static_cast<const float*>(output.data);
       ASSERT_EQ(std::vector<float>(data, data + output.elements()), gathered_rows(size)) << each;
     }
-    const float sum = static_cast<float>(size * (size - 1) / 2 + size * i);
-    ASSERT_EQ(sums, std::vector<float>(3000 + i, sum));
+    const int sum = size * (size - 1) / 2 + size * i;
+    ASSERT_EQ(sums, std::vector<float>(3000 + i, static_cast<float>(sum)));
     ASSERT_EQ(root, std::vector<float>(500, 7.0f));
   }
 }
@@ -120,12 +120,14 @@ struct Case {
 class AbortsTest : public testing::TestWithParam<Case> {};
 
 TEST_P(AbortsTest, AnAllocationThatFailsOnOneRankFailsOneOperation) {
-  const auto [ranks, operation, slots] = GetParam();
+  const Rank ranks = GetParam().ranks;
+  const Operation operation = GetParam().operation;
+  const std::size_t slots = GetParam().shm_slots;
   for (Rank bad = 0; bad < ranks; ++bad) {
     Told told;
     run_ranks(
         ranks,
-        [&, operation = operation](Runtime& runtime) {
+        [&](Runtime& runtime) {
           const Rank rank = runtime.topology().rank;
           std::vector<float> values;
           const Handle handle = gather(runtime, operation, "gather", values, rank == bad);
@@ -144,11 +146,13 @@ TEST_P(AbortsTest, AnAllocationThatFailsOnOneRankFailsOneOperation) {
 }
 
 TEST_P(AbortsTest, AnAllocationThatFailsOnAllRanksIsToldOnce) {
-  const auto [ranks, operation, slots] = GetParam();
+  const Rank ranks = GetParam().ranks;
+  const Operation operation = GetParam().operation;
+  const std::size_t slots = GetParam().shm_slots;
   Told told;
   run_ranks(
       ranks,
-      [&, operation = operation](Runtime& runtime) {
+      [&](Runtime& runtime) {
         std::vector<float> values;
         const Handle handle = gather(runtime, operation, "gather", values, true);
         told.note("gather", runtime.topology().rank, handle.wait_status());
@@ -162,14 +166,16 @@ TEST_P(AbortsTest, AnAllocationThatFailsOnAllRanksIsToldOnce) {
 
 // The last thing that ranks do: nobody leaves before all have been told.
 TEST_P(AbortsTest, AFailureAfterAllHaveDepartedIsTold) {
-  const auto [ranks, operation, slots] = GetParam();
+  const Rank ranks = GetParam().ranks;
+  const Operation operation = GetParam().operation;
+  const std::size_t slots = GetParam().shm_slots;
   for (int round = 0; round < 20; ++round) {
     Told told;
     std::vector<std::vector<float>> values(ranks);
     std::vector<Handle> handles(ranks);
     run_ranks(
         ranks,
-        [&, operation = operation](Runtime& runtime) {
+        [&](Runtime& runtime) {
           const Rank rank = runtime.topology().rank;
           handles[rank] = gather(runtime, operation, "gather", values[rank], rank == ranks - 1);
         },
