@@ -3,6 +3,11 @@
 
 namespace rueda {
 
+void Writer::put_size(std::uint64_t size) {
+  for (; size >= 0x80; size >>= 7) put(static_cast<std::uint8_t>(0x80 | (size & 0x7f)));
+  put(static_cast<std::uint8_t>(size));
+}
+
 void Writer::put_string(std::string_view text) {
   put_count(text.size());
   append(text.data(), text.size());
@@ -19,12 +24,25 @@ ConstBytes Reader::take(std::size_t count) {
 }
 
 std::string Reader::get_string() {
-  ConstBytes text = take(get<std::uint32_t>());
+  ConstBytes text = take(get_count(1));
   return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
+std::int64_t Reader::get_size() {
+  std::uint64_t size = 0;
+  for (int shift = 0; shift < 63; shift += 7) {
+    const auto byte = get<std::uint8_t>();
+    size |= std::uint64_t{byte & 0x7fu} << shift;
+    if ((byte & 0x80) != 0) continue;
+    if (byte == 0 && shift > 0) break;  // there is one way to write a number
+    return static_cast<std::int64_t>(size);
+  }
+  fail();
+  return 0;
+}
+
 std::size_t Reader::get_count(std::size_t item_bytes) {
-  const std::size_t count = get<std::uint32_t>();
+  const auto count = static_cast<std::size_t>(get_size());
   if (count > bytes_.size() / item_bytes) {
     fail();
     return 0;

@@ -25,7 +25,9 @@ class Writer {
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void put(T value) { append(&value, sizeof value); }
   void put_string(std::string_view text);
-  void put_count(std::size_t count) { put(static_cast<std::uint32_t>(count)); }
+  // Below 2^63; seven bits a byte, so that small ones take one.
+  void put_size(std::uint64_t size);
+  void put_count(std::size_t count) { put_size(count); }
 
   Bytes take() { return std::move(bytes_); }
 
@@ -62,6 +64,7 @@ class Reader {
     return value.value_or(typename decltype(value)::value_type{});
   }
   std::string get_string();
+  std::int64_t get_size();
   // A count of items of at least `item_bytes` each: one that the rest of the bytes cannot hold is an error,
   // so that a flipped bit never makes us allocate gigabytes.
   std::size_t get_count(std::size_t item_bytes);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace rueda {
 
@@ -81,24 +82,28 @@ std::string to_string(const RankSet& set) {
 
 void write(Writer& writer, const RankSet& set) {
   writer.put_count(set.ranges_.size());
+  Rank after = 0;
   for (auto [first, end] : set.ranges_) {
-    writer.put(first);
-    writer.put(end);
+    writer.put_size(static_cast<std::uint64_t>(first - after));
+    writer.put_size(static_cast<std::uint64_t>(end - first));
+    after = end;
   }
 }
 
+// Ranges are apart and have members, so that there is one way to write a set.
 RankSet read_rank_set(Reader& reader) {
+  constexpr std::int64_t kMost = std::numeric_limits<Rank>::max();
   RankSet set;
-  Rank after = 0;
-  for (std::size_t i = reader.get_count(2 * sizeof(Rank)); i > 0; --i) {
-    const Rank first = reader.get<Rank>();
-    const Rank end = reader.get<Rank>();
-    if (first < after || end <= first) {
+  std::int64_t after = 0;
+  for (std::size_t i = reader.get_count(2); i > 0; --i) {
+    const std::int64_t gap = reader.get_size(), count = reader.get_size();
+    if (gap > kMost - after || count > kMost - after - gap || count == 0 || (gap == 0 && after > 0)) {
       reader.fail();
       return {};
     }
-    set.add(first, end);
-    after = end;
+    const std::int64_t first = after + gap;
+    after = first + count;
+    set.add(static_cast<Rank>(first), static_cast<Rank>(after));
   }
   return set;
 }

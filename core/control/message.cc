@@ -29,8 +29,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.version = reader.get_string();
   introduction.host = reader.get_string();
   introduction.process_id = reader.get<std::int64_t>();
-  introduction.settings =
-      reader.get_list<std::string>(sizeof(std::uint32_t), [](Reader& r) { return r.get_string(); });
+  introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
   introduction.card = read_card(reader);
   introduction.process_sets = reader.get_string();
   return introduction;
@@ -56,7 +55,7 @@ void write(Writer& writer, const Welcome& welcome) {
 Welcome read_welcome(Reader& reader) {
   Welcome welcome;
   welcome.status = read_status(reader);
-  const std::size_t count = reader.get_count(2 * sizeof(std::uint32_t) + sizeof(std::int64_t));
+  const std::size_t count = reader.get_count(2 + sizeof(std::int64_t));
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     welcome.hosts.push_back(reader.get_string());
     welcome.process_ids.push_back(reader.get<std::int64_t>());
@@ -88,7 +87,7 @@ Wish read_wish(Reader& reader) {
 
 // All of one key.
 std::vector<Wish> read_wishes(Reader& reader) {
-  std::vector<Wish> wishes = reader.get_list<Wish>(sizeof(std::uint32_t), read_wish);
+  std::vector<Wish> wishes = reader.get_list<Wish>(1, read_wish);
   const bool same_key = std::ranges::all_of(
       wishes, [&](const Wish& wish) { return key_of(*wish.request) == key_of(*wishes.front().request); });
   if (wishes.empty() || !same_key) reader.fail();
@@ -99,7 +98,7 @@ Report read_report(Reader& reader) {
   Report report;
   report.applied = reader.get<std::uint64_t>();
   report.ids = read_id_set(reader);
-  report.tensors = reader.get_list<std::vector<Wish>>(sizeof(std::uint32_t), read_wishes);
+  report.tensors = reader.get_list<std::vector<Wish>>(1, read_wishes);
   report.departed = read_rank_set(reader);
   return report;
 }
@@ -132,7 +131,7 @@ Inquiry read_inquiry(Reader& reader) {
   inquiry.number = reader.get<std::uint32_t>();
   inquiry.patience = reader.get<double>();
   if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
-  inquiry.keys = reader.get_list<Key>(sizeof(ProcessSetId) + sizeof(std::uint32_t), [](Reader& r) {
+  inquiry.keys = reader.get_list<Key>(sizeof(ProcessSetId) + 1, [](Reader& r) {
     const auto process_set = r.get<ProcessSetId>();
     return Key{process_set, r.get_string()};
   });
@@ -153,7 +152,7 @@ void write(Writer& writer, const Standing& standing) {
 Standing read_standing(Reader& reader) {
   Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}};
   using Words = std::pair<Rank, std::string>;
-  standing.words = reader.get_list<Words>(sizeof(Rank) + sizeof(std::uint32_t), [](Reader& r) {
+  standing.words = reader.get_list<Words>(sizeof(Rank) + 1, [](Reader& r) {
     const Rank rank = r.get<Rank>();
     return Words{rank, r.get_string()};
   });
@@ -169,7 +168,7 @@ void write(Writer& writer, const Answer& answer) {
 Answer read_answer(Reader& reader) {
   Answer answer;
   answer.number = reader.get<std::uint32_t>();
-  answer.standings = reader.get_list<Standing>(4 * sizeof(std::uint32_t), read_standing);
+  answer.standings = reader.get_list<Standing>(4, read_standing);
   return answer;
 }
 

@@ -22,6 +22,19 @@ std::string words(std::span<const std::int64_t> agreed, const Request& request) 
              : fmt::format("{} (its first dimension may differ)", to_string(request.shape));
 }
 
+// What most requests leave at its default does not travel; a byte of flags says which parts do.
+enum Part : std::uint8_t { scales = 1, root = 2, process_set = 4, group = 8, members = 16 };
+
+std::uint8_t parts_of(const Request& request) {
+  std::uint8_t parts = 0;
+  if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0) parts |= Part::scales;
+  if (request.root != 0) parts |= Part::root;
+  if (request.process_set != kWorld) parts |= Part::process_set;
+  if (!request.group.empty() || request.group_size != 0) parts |= Part::group;
+  if (!request.members.empty()) parts |= Part::members;
+  return parts;
+}
+
 }  // namespace
 
 Difference difference(const Request& a, const Request& b) {
@@ -66,37 +79,47 @@ std::int64_t bytes_of(const Request& request) {
 bool compatible(const Request& a, const Request& b) { return difference(a, b).field.empty(); }
 
 void write(Writer& writer, const Request& request) {
+  const std::uint8_t parts = parts_of(request);
+  writer.put(parts);
   writer.put_string(request.name);
   writer.put(request.operation);
   writer.put(request.dtype);
   writer.put_count(request.shape.size());
-  for (std::int64_t extent : request.shape) writer.put(extent);
+  for (std::int64_t extent : request.shape) writer.put_size(static_cast<std::uint64_t>(extent));
   writer.put(request.reduce_op);
-  writer.put(request.prescale_factor);
-  writer.put(request.postscale_factor);
-  writer.put(request.root);
-  writer.put(request.process_set);
-  writer.put_string(request.group);
-  writer.put(request.group_size);
-  write(writer, request.members);
+  if ((parts & Part::scales) != 0) {
+    writer.put(request.prescale_factor);
+    writer.put(request.postscale_factor);
+  }
+  if ((parts & Part::root) != 0) writer.put(request.root);
+  if ((parts & Part::process_set) != 0) writer.put(request.process_set);
+  if ((parts & Part::group) != 0) {
+    writer.put_string(request.group);
+    writer.put(request.group_size);
+  }
+  if ((parts & Part::members) != 0) write(writer, request.members);
 }
 
 Request read_request(Reader& reader) {
   Request request;
+  const auto parts = reader.get<std::uint8_t>();
   request.name = reader.get_string();
   request.operation = reader.get_enum(operation_from);
   request.dtype = reader.get_enum(data_type_from);
-  request.shape =
-      reader.get_list<std::int64_t>(sizeof(std::int64_t), [](Reader& r) { return r.get<std::int64_t>(); });
+  request.shape = reader.get_list<std::int64_t>(1, [](Reader& r) { return r.get_size(); });
   request.reduce_op = reader.get_enum(reduce_op_from);
-  request.prescale_factor = reader.get<double>();
-  request.postscale_factor = reader.get<double>();
-  request.root = reader.get<Rank>();
-  request.process_set = reader.get<ProcessSetId>();
-  request.group = reader.get_string();
-  request.group_size = reader.get<std::uint32_t>();
-  request.members = read_rank_set(reader);
-  if (!checked_byte_count(request.shape, request.dtype)) reader.fail();
+  if ((parts & Part::scales) != 0) {
+    request.prescale_factor = reader.get<double>();
+    request.postscale_factor = reader.get<double>();
+  }
+  if ((parts & Part::root) != 0) request.root = reader.get<Rank>();
+  if ((parts & Part::process_set) != 0) request.process_set = reader.get<ProcessSetId>();
+  if ((parts & Part::group) != 0) {
+    request.group = reader.get_string();
+    request.group_size = reader.get<std::uint32_t>();
+  }
+  if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
+  if (parts != parts_of(request) || !checked_byte_count(request.shape, request.dtype)) reader.fail();
   return request;
 }
 

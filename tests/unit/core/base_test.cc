@@ -105,6 +105,25 @@ TEST(Reader, RefusesCountsThatCannotBe) {
   EXPECT_FALSE(reader.ok());
 }
 
+TEST(Reader, ReadsSizesOfAnyLengthInOneSpellingOnly) {
+  const std::vector<std::uint64_t> sizes{0, 1, 127, 128, 16'383, 16'384, 1u << 31, (1ull << 63) - 1};
+  Writer writer;
+  for (std::uint64_t size : sizes) writer.put_size(size);
+  const Bytes bytes = writer.take();
+  EXPECT_EQ(bytes.size(), 1u + 1 + 1 + 2 + 2 + 3 + 5 + 9);
+  Reader reader(bytes);
+  for (std::uint64_t size : sizes) EXPECT_EQ(static_cast<std::uint64_t>(reader.get_size()), size);
+  EXPECT_TRUE(reader.complete());
+  for (const std::vector<int>& wrong :
+       {std::vector<int>{0x80, 0x00}, {0x80}, std::vector<int>(9, 0xff), std::vector<int>(10, 0x80)}) {
+    Bytes damaged;
+    for (int byte : wrong) damaged.push_back(static_cast<std::byte>(byte));
+    Reader refusing(damaged);
+    EXPECT_EQ(refusing.get_size(), 0);
+    EXPECT_FALSE(refusing.ok());
+  }
+}
+
 TEST(Topology, PlacesRanksOnHosts) {
   const std::vector<std::string> hosts{"a", "b", "a", "b", "a"};
   EXPECT_EQ(make_topology(0, hosts), (Topology{0, 5, 0, 3, 0, 2, false}));
