@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace rueda {
@@ -21,25 +22,30 @@ void RankSet::add(Rank first, Rank end) {
 }
 
 void RankSet::add(const RankSet& other) {
-  for (auto [first, end] : other.ranges_) add(first, end);
-}
-
-void RankSet::remove(const RankSet& other) {
-  for (auto [first, end] : other.ranges_) {
-    std::vector<std::pair<Rank, Rank>> kept;
-    for (auto range : ranges_) {
-      if (range.first < std::min(range.second, first))
-        kept.emplace_back(range.first, std::min(range.second, first));
-      if (std::max(range.first, end) < range.second)
-        kept.emplace_back(std::max(range.first, end), range.second);
+  if (other.ranges_.size() == 1) return add(other.ranges_.front().first, other.ranges_.front().second);
+  std::vector<Range> both;
+  both.reserve(ranges_.size() + other.ranges_.size());
+  std::ranges::merge(ranges_, other.ranges_, std::back_inserter(both));
+  ranges_.clear();
+  for (auto [first, end] : both) {
+    if (!ranges_.empty() && first <= ranges_.back().second) {
+      ranges_.back().second = std::max(ranges_.back().second, end);
+    } else {
+      ranges_.emplace_back(first, end);
     }
-    ranges_ = std::move(kept);
   }
 }
 
-bool RankSet::contains(Rank rank) const {
-  return std::ranges::any_of(ranges_,
-                             [&](const auto& range) { return range.first <= rank && rank < range.second; });
+bool RankSet::contains(Rank rank) const { return contains_range({rank, rank + 1}); }
+
+bool RankSet::contains(const RankSet& other) const {
+  return std::ranges::all_of(other.ranges_, [&](const Range& range) { return contains_range(range); });
+}
+
+// Ranges are apart, so a range lies in one of them or is not contained.
+bool RankSet::contains_range(const Range& range) const {
+  const auto place = std::ranges::lower_bound(ranges_, range.second, {}, &Range::second);
+  return place != ranges_.end() && place->first <= range.first;
 }
 
 Rank RankSet::index_of(Rank rank) const {
@@ -63,6 +69,31 @@ Rank RankSet::count() const {
   Rank total = 0;
   for (auto [first, end] : ranges_) total += end - first;
   return total;
+}
+
+RankSet operator-(const RankSet& from, const RankSet& other) {
+  RankSet left;
+  auto hole = other.ranges_.begin();
+  for (auto [first, end] : from.ranges_) {
+    while (hole != other.ranges_.end() && hole->second <= first) ++hole;
+    for (auto next = hole; next != other.ranges_.end() && next->first < end; ++next) {
+      if (first < next->first) left.ranges_.emplace_back(first, next->first);
+      first = next->second;
+    }
+    if (first < end) left.ranges_.emplace_back(first, end);
+  }
+  return left;
+}
+
+RankSet operator&(const RankSet& a, const RankSet& b) {
+  RankSet common;
+  auto left = a.ranges_.begin(), right = b.ranges_.begin();
+  while (left != a.ranges_.end() && right != b.ranges_.end()) {
+    const Rank first = std::max(left->first, right->first), end = std::min(left->second, right->second);
+    if (first < end) common.ranges_.emplace_back(first, end);
+    ++(left->second < right->second ? left : right);
+  }
+  return common;
 }
 
 std::string to_string(const RankSet& set) {

@@ -19,10 +19,10 @@ class RankSet {
 
   void add(Rank first, Rank end);  // [first, end)
   void add(const RankSet& other);
-  void remove(const RankSet& other);
+  void remove(const RankSet& other) { *this = *this - other; }
 
   bool contains(Rank rank) const;
-  bool contains(const RankSet& other) const { return (other - *this).empty(); }
+  bool contains(const RankSet& other) const;
   // The place of a member among all, counted from 0; the member at a place.
   Rank index_of(Rank rank) const;
   Rank at(Rank index) const;
@@ -31,11 +31,8 @@ class RankSet {
   Rank first() const { return ranges_.front().first; }
 
   friend bool operator==(const RankSet&, const RankSet&) = default;
-  friend RankSet operator-(RankSet from, const RankSet& other) {
-    from.remove(other);
-    return from;
-  }
-  friend RankSet operator&(const RankSet& a, const RankSet& b) { return a - (a - b); }
+  friend RankSet operator-(const RankSet& from, const RankSet& other);
+  friend RankSet operator&(const RankSet& a, const RankSet& b);
 
   // "rank 3", "ranks 0-3, 7"; at most eight ranges by name, then how many ranks more.
   friend std::string to_string(const RankSet& set);
@@ -43,7 +40,11 @@ class RankSet {
   friend RankSet read_rank_set(Reader& reader);
 
  private:
-  std::vector<std::pair<Rank, Rank>> ranges_;  // [first, end), ascending, apart
+  using Range = std::pair<Rank, Rank>;
+
+  bool contains_range(const Range& range) const;
+
+  std::vector<Range> ranges_;  // [first, end), ascending, apart
 };
 
 RankSet read_rank_set(Reader& reader);
