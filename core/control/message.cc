@@ -14,6 +14,7 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put_count(introduction.settings.size());
   for (const std::string& setting : introduction.settings) writer.put_string(setting);
   writer.put_string(introduction.card);
+  writer.put_string(introduction.process_sets);
 }
 
 std::string read_card(Reader& reader) {
@@ -30,6 +31,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.process_id = reader.get<std::int64_t>();
   introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
   introduction.card = read_card(reader);
+  introduction.process_sets = reader.get_string();
   return introduction;
 }
 

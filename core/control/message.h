@@ -25,6 +25,7 @@ struct Introduction {
   std::int64_t process_id = 0;
   std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
   std::string card;                   // how ranks of its host can share memory with it; read by ops alone
+  std::string process_sets;           // given to init(), in words that differ where the sets do
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };

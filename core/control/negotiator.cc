@@ -16,6 +16,7 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
       children_applied_(node_.children.size()),
       counter_(node_.children.size() + 1),
       stalls_(node_, std::move(settings.stalls)) {
+  for (RankSet& members : settings.process_sets) sets_.add(next_set_++, std::move(members));
   if (node_.rank != 0) return;
   auto choose = [this, choose = std::move(settings.choose_backend)](Plan& plan) {
     plan.members = sets_.find(plan.process_set)->members;

@@ -33,6 +33,7 @@ class Negotiator {
     std::function<std::uint8_t(const Plan&)> choose_backend;  // asked on rank 0 only
     std::int64_t chunk_bytes = 1;
     Caller::Settings caller;
+    std::vector<RankSet> process_sets;  // that are there from the start, with the ids 1, 2, ...
     bool full_join = false;  // joined ranks take part in every operation but a broadcast of their own
     StallInspector::Settings stalls;
     std::shared_ptr<RequestCache> shared_cache;  // simulations; else the Negotiator has its own

@@ -45,7 +45,7 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
 
 Negotiator::Settings Coordinator::negotiator_settings() {
   const Config& config = parts_.config;
-  Negotiator::Settings settings;
+  Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
   settings.choose_backend = [this](const Plan& plan) {
     auto able =
         std::ranges::find_if(parts_.backends, [&](const auto& backend) { return backend->can_run(plan); });
@@ -65,7 +65,7 @@ Negotiator::Settings Coordinator::negotiator_settings() {
 
 Welcome Coordinator::start() {
   shared_.observer.doing("waiting for the other ranks to start");
-  RollCall roll_call(introduce(parts_), parts_.size);
+  RollCall roll_call(introduce(parts_), parts_.size, parts_.process_sets);
   // Others wait a little longer than rank 0, so that its words, which name the missing, reach them first.
   const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
   const Time expires = clock_now() + from_seconds(patience);

@@ -42,6 +42,7 @@ Runtime::Runtime(Parts parts) {
   place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
+  static_sets_ = parts.process_sets;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {

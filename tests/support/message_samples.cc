@@ -33,7 +33,7 @@ std::vector<Message> message_samples() {
   grouped.group_size = 3;
   grouped.members = ranks;
   return {
-      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, ""}}},
+      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]"}}},
       Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
       Welcome{Status::peer_lost("gone"), {}, {}, {}},
       Report{41,

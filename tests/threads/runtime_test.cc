@@ -240,5 +240,21 @@ TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
   }
 }
 
+TEST(FrontDoor, TakesProcessSetsAgainAfterBadOnes) {
+  MemoryNetwork network(1);
+  const auto init_with = [&](const RankLists& lists) {
+    Parts parts = memory_parts(network, 0, 1, {});
+    parts.process_sets = lists;
+    init(std::move(parts));
+  };
+  EXPECT_THROW(init_with({{1}}), InvalidArgument);
+  EXPECT_FALSE(is_initialized());
+  init_with({});
+  EXPECT_TRUE(process_sets().empty());
+  EXPECT_THROW(init_with({{0}}), InvalidArgument);  // it runs without
+  init_with({});
+  shutdown();
+}
+
 }  // namespace
 }  // namespace rueda
