@@ -46,6 +46,8 @@ void Negotiator::submit(const SharedRequest& request, Time now) {
 
 void Negotiator::depart(Time now) { leave(RankSet::of(node_.rank), now); }
 
+void Negotiator::rest() { (caller_ ? rested_ : report_.rested).add(RankSet::of(node_.rank)); }
+
 void Negotiator::fail(Status status) {
   if (!failure_.ok()) return;
   failure_ = std::move(status);
@@ -75,10 +77,12 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
   if (auto* failure = std::get_if<Failure>(&*message)) return fail(std::move(failure->status));
   if (node_.rank != 0 && from == node_.parent) {
     if (auto* orders = std::get_if<Orders>(&*message)) return take_orders(std::move(*orders), bytes, now);
+    if (auto* abort = std::get_if<Abort>(&*message)) return take_abort(from, std::move(*abort));
     if (auto* inquiry = std::get_if<Inquiry>(&*message)) return stalls_.take_message(from, *inquiry, now);
   }
   if (const std::optional<Contributor> child = contributor_of(from)) {
     if (auto* report = std::get_if<Report>(&*message)) return take_message(*child, std::move(*report), now);
+    if (auto* abort = std::get_if<Abort>(&*message)) return take_abort(from, std::move(*abort));
     if (auto* stall = std::get_if<Stall>(&*message))
       return stalls_.take_message(from, std::move(*stall), now);
     if (auto* answer = std::get_if<Answer>(&*message))
@@ -98,6 +102,7 @@ void Negotiator::take_message(Contributor from, Report report, Time now) {
   for (std::vector<Wish>& wishes : report.tensors) add_wishes(from, std::move(wishes), now);
   // Last: once rank 0 knows of all departures, no report can be on its way any more.
   if (!leaving_.empty()) leave(std::exchange(leaving_, {}), now);
+  (caller_ ? rested_ : report_.rested).add(report.rested);
 }
 
 void Negotiator::tick(Time now) {
@@ -107,7 +112,7 @@ void Negotiator::tick(Time now) {
   const bool all_departed = sets_.departed() == node_.subtree;
   if (all_departed && open() == 0) caller_->give_up_groups();
   Orders orders{caller_->call(now, open() > 0), false};
-  orders.end = all_departed && open() == 0 && caller_->idle();
+  orders.end = all_departed && rested_ == node_.subtree && open() == 0 && caller_->idle();
   if (!orders.plans.empty() || orders.end) issue(std::move(orders), now);
   if (std::optional<Status> verdict = stalls_.verdict(now)) fail(std::move(*verdict));
 }

@@ -103,26 +103,6 @@ TEST(Runtime, ALostPeerEndsEverythingWithTheSameWords) {
   EXPECT_NE(words[0].find("rank 2 (process"), std::string::npos) << words[0];
 }
 
-TEST(Runtime, AnAllocationThatFailsEndsTheJobWithItsReason) {
-  std::string words[2];
-  run_ranks(2, [&](Runtime& runtime) {
-    std::vector<float> values(4);
-    Submission submission;
-    submission.request = {"gather", Operation::allgather, DataType::float32, {4}};
-    submission.input = view(values);
-    if (runtime.topology().rank == 1) {
-      submission.allocate = [](DataType, const Shape&) -> TensorView {
-        throw std::runtime_error("no memory today");
-      };
-    }
-    const Status status = runtime.submit(std::move(submission)).wait_status();
-    EXPECT_EQ(status.code, StatusCode::backend_error);
-    words[runtime.topology().rank] = status.message;
-  });
-  EXPECT_EQ(words[0], words[1]);
-  EXPECT_NE(words[0].find("rank 1 failed: no memory today"), std::string::npos) << words[0];
-}
-
 TEST(Runtime, AProcessOutlivesAFailedJob) {
   MemoryNetwork network(2);
   Config config;
