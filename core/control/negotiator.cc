@@ -273,13 +273,13 @@ void Negotiator::settle_id(CacheId id, Time now) {
 void Negotiator::settle(const Key& key, Time now) {
   auto node = tallies_.extract(key);
   if (node.empty()) return;  // its set has been removed a moment ago
-  const Tally tally = std::move(node.mapped());
+  Tally& tally = node.mapped();
   stalls_.forget(key);
   counter_.ask_again(cache_->current(key, applied_));
   if (caller_) {
     conclude(tally, now);
   } else {
-    report_.tensors.push_back(tally.wishes());
+    report_.tensors.push_back(tally.take_wishes());
   }
 }
 

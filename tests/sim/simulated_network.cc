@@ -33,7 +33,7 @@ Time time_of(double microseconds) {
   return Time(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(microseconds)));
 }
 
-SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape), queue_(Later{events_}) {
+SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape) {
   const auto cache = std::make_shared<RequestCache>();
   nodes_.resize(shape.ranks);
   for (TreeNode& node : tree_of(shape)) {
@@ -48,8 +48,7 @@ SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape), q
   }
 }
 
-void SimulatedNetwork::push(Event event) {
-  event.order = next_order_++;
+void SimulatedNetwork::push(double time, Event event) {
   std::size_t place = events_.size();
   if (unused_.empty()) {
     events_.push_back(std::move(event));
@@ -58,11 +57,11 @@ void SimulatedNetwork::push(Event event) {
     unused_.pop_back();
     events_[place] = std::move(event);
   }
-  queue_.push(place);
+  queue_.push({time, next_order_++, place});
 }
 
 void SimulatedNetwork::at(double time, Rank rank, std::function<void(Negotiator&, Time)> action) {
-  push({std::max(time, now_), 0, rank, rank, {}, std::move(action)});
+  push(std::max(time, now_), {rank, rank, {}, std::move(action)});
 }
 
 void SimulatedNetwork::lose(double time, Rank rank, double notice, std::mt19937& random) {
@@ -81,11 +80,11 @@ void SimulatedNetwork::lose(double time, Rank rank, double notice, std::mt19937&
 
 void SimulatedNetwork::run(const Told& told, const Failed& failed) {
   while (!queue_.empty()) {
-    const std::size_t place = queue_.top();
+    const Due due = queue_.top();
     queue_.pop();
-    Event event = std::move(events_[place]);
-    unused_.push_back(place);
-    now_ = event.time;
+    Event event = std::move(events_[due.place]);
+    unused_.push_back(due.place);
+    now_ = due.time;
     handle(event, told, failed);
   }
 }
@@ -93,7 +92,7 @@ void SimulatedNetwork::run(const Told& told, const Failed& failed) {
 void SimulatedNetwork::handle(Event& event, const Told& told, const Failed& failed) {
   Node& node = nodes_[event.to];
   if (node.silent) return;
-  node.free_at = std::max(node.free_at, event.time);
+  node.free_at = std::max(node.free_at, now_);
   if (event.bytes) {
     node.free_at += shape_.message;
     if (event.to == 0) traffic_.root_bytes += event.bytes->size();
@@ -115,8 +114,8 @@ void SimulatedNetwork::collect(Rank rank, const Told& told, const Failed& failed
     if (rank == 0) traffic_.root_bytes += envelope.bytes.size();
     traffic_.largest_message = std::max<std::uint64_t>(traffic_.largest_message, envelope.bytes.size());
     if (!last_payload_ || *last_payload_ != envelope.bytes)
-      last_payload_ = std::make_shared<const Bytes>(std::move(envelope.bytes));
-    push({node.free_at + shape_.hop, 0, rank, envelope.peer, last_payload_, {}});
+      last_payload_ = std::make_shared<const Bytes>(envelope.bytes);  // without room to grow
+    push(node.free_at + shape_.hop, {rank, envelope.peer, last_payload_, {}});
   }
   if (!negotiator.failure().ok()) {
     node.silent = true;
@@ -126,7 +125,7 @@ void SimulatedNetwork::collect(Rank rank, const Told& told, const Failed& failed
   const std::optional<Time> due = negotiator.due();
   if (!due || node.wakes_at > now_) return;
   node.wakes_at = std::max(microseconds_of(*due), now_ + 1);
-  push({node.wakes_at, 0, rank, rank, {}, {}});
+  push(node.wakes_at, {rank, rank, {}, {}});
 }
 
 }  // namespace rueda

@@ -67,22 +67,22 @@ class SimulatedNetwork {
     bool silent = false;
   };
   struct Event {
-    double time = 0;
-    std::uint64_t order = 0;  // of two at one time the earlier made comes first
     Rank from = 0;
     Rank to = 0;
     std::shared_ptr<const Bytes> bytes;  // none: not a message
     std::function<void(Negotiator&, Time)> action;
   };
-  struct Later {
-    bool operator()(const std::size_t a, const std::size_t b) const {
-      const Event &left = events[a], &right = events[b];
-      return left.time != right.time ? left.time > right.time : left.order > right.order;
+  // When an event happens. Beside it, so that sorting does not touch it.
+  struct Due {
+    double time = 0;
+    std::uint64_t order = 0;  // of two at one time the earlier made comes first
+    std::size_t place = 0;    // in events_
+    bool operator>(const Due& other) const {
+      return time != other.time ? time > other.time : order > other.order;
     }
-    const std::vector<Event>& events;
   };
 
-  void push(Event event);
+  void push(double time, Event event);
   void handle(Event& event, const Told& told, const Failed& failed);
   void collect(Rank rank, const Told& told, const Failed& failed);
 
@@ -90,7 +90,7 @@ class SimulatedNetwork {
   std::vector<Node> nodes_;
   std::vector<Event> events_;        // places are used again
   std::vector<std::size_t> unused_;  // places
-  std::priority_queue<std::size_t, std::vector<std::size_t>, Later> queue_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
   std::uint64_t next_order_ = 0;
   double now_ = 0;
   Traffic traffic_;
