@@ -60,6 +60,23 @@ Setting flag(std::string_view name, std::string_view alias, bool Config::*field,
           [=](const Config& config) { return std::string(config.*field ? "1" : "0"); }};
 }
 
+void add_tuner(std::vector<Setting>& table) {
+  table.push_back(flag("AUTOTUNE", "HOROVOD_AUTOTUNE", &Config::autotune,
+                       "rank 0 looks for a better fusion threshold, cycle time, ring chunk and route"));
+  table.push_back(text("AUTOTUNE_LOG", "HOROVOD_AUTOTUNE_LOG", &Config::autotune_log,
+                       "a file, or nothing for none",
+                       "what the tuner tried, predicted and measured, as CSV, written by rank 0"));
+  table.push_back(number("AUTOTUNE_WARMUP_SAMPLES", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+                         &Config::autotune_warmup_samples, std::int64_t{0}, std::int64_t{1000000},
+                         "0 to 1000000", "samples before the tuner begins"));
+  table.push_back(number("AUTOTUNE_STEPS_PER_SAMPLE", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+                         &Config::autotune_steps_per_sample, std::int64_t{1}, std::int64_t{100000},
+                         "1 to 100000", "steps of which the tuner takes the median"));
+  table.push_back(number("AUTOTUNE_CANDIDATES", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+                         &Config::autotune_candidates, std::int64_t{0}, std::int64_t{1000}, "0 to 1000",
+                         "choices that the tuner measures in one search, at most"));
+}
+
 std::vector<Setting> make_settings() {
   constexpr std::int64_t kGiB = 1LL << 30;
   std::vector<Setting> table;
@@ -110,6 +127,7 @@ std::vector<Setting> make_settings() {
                        "trace the job into this file, from init to shutdown; start_timeline works without"));
   table.push_back(flag("TIMELINE_MARK_CYCLES", "HOROVOD_TIMELINE_MARK_CYCLES", &Config::timeline_mark_cycles,
                        "mark the rounds of the coordinator in that trace"));
+  add_tuner(table);
   table.push_back(text("METRICS_FILE", "", &Config::metrics_file, "a file, or nothing for none",
                        "keep metrics in Prometheus' text format in this file; %r is the rank"));
   return table;

@@ -31,6 +31,11 @@ struct Config {
   std::string timeline;  // a file, DYNAMIC or empty
   bool timeline_mark_cycles = false;
   std::string metrics_file;  // empty: none
+  bool autotune = false;
+  std::string autotune_log;  // empty: none
+  std::int64_t autotune_warmup_samples = 3;
+  std::int64_t autotune_steps_per_sample = 10;
+  std::int64_t autotune_candidates = 6;
 };
 
 // One row of the table. `read` sets the field from text and returns false when the text is no legal value.

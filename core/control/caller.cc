@@ -5,7 +5,16 @@
 
 #include <utility>
 
+#include "core/control/autotuner.h"
+
 namespace rueda {
+
+Caller::Caller(Planner planner, Settings settings)
+    : planner_(std::move(planner)), settings_(settings), keeper_(settings.cache_least) {}
+
+Caller::~Caller() = default;
+
+void Caller::tune(std::unique_ptr<Autotuner> tuner) { tuner_ = std::move(tuner); }
 
 void Caller::ready(SharedRequest request, Time now) {
   if (request->group_size > 0) return gather(std::move(request), {}, now);
@@ -44,6 +53,12 @@ void Caller::give_up_groups() {
 }
 
 void Caller::add_ready(SharedRequest request, Time now) {
+  if (tuner_ && tuner_->ready(request, now)) {
+    const Knobs& knobs = tuner_->knobs();
+    planner_.use(knobs);
+    settings_.linger = knobs.linger;
+    settings_.fusion_threshold = knobs.fusion_threshold;
+  }
   if (ready_.empty()) first_ready_ = now;
   ready_bytes_ += bytes_of(*request);
   ready_.push_back(std::move(request));
@@ -54,6 +69,7 @@ void Caller::add_refused(SharedRequest request, Status status) {
 }
 
 std::vector<Plan> Caller::call(Time now, bool others_on_their_way) {
+  if (tuner_) tuner_->looked(others_on_their_way);
   std::vector<Plan> plans = std::exchange(refused_, {});
   const bool lingers = others_on_their_way && now < first_ready_ + settings_.linger &&
                        ready_bytes_ < settings_.fusion_threshold;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "core/control/planner.h"
 
 namespace rueda {
+
+class Autotuner;
 
 // Purpose: holds tensors that every rank has until they are called. A tensor is called at once unless others
 // are on their way (reported by some rank, not by all); then it lingers for company, `linger` at most or
@@ -26,8 +29,11 @@ class Caller {
     std::int64_t cache_least = 0;  // see CacheKeeper
   };
 
-  Caller(Planner planner, Settings settings)
-      : planner_(std::move(planner)), settings_(settings), keeper_(settings.cache_least) {}
+  Caller(Planner planner, Settings settings);
+  ~Caller();
+  // From now on its knobs are in force, as they are when a request becomes ready.
+  void tune(std::unique_ptr<Autotuner> tuner);
+  Autotuner* tuner() const { return tuner_.get(); }
 
   void ready(SharedRequest request, Time now);
   void refuse(SharedRequest request, Status status);
@@ -54,6 +60,7 @@ class Caller {
   void add_ready(SharedRequest request, Time now);
   void add_refused(SharedRequest request, Status status);
 
+  std::unique_ptr<Autotuner> tuner_;  // may be none
   Planner planner_;
   Settings settings_;
   CacheKeeper keeper_;

@@ -18,12 +18,20 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
       stalls_(node_, std::move(settings.stalls)) {
   for (RankSet& members : settings.process_sets) sets_.add(next_set_++, std::move(members));
   if (node_.rank != 0) return;
-  auto choose = [this, choose = std::move(settings.choose_backend)](Plan& plan) {
-    plan.members = sets_.find(plan.process_set)->members;
-    return choose(plan);
+  auto of_set = [this](std::function<std::uint8_t(const Plan&)> choose) -> Planner::ChooseBackend {
+    if (!choose) return {};
+    return [this, choose = std::move(choose)](Plan& plan) {
+      plan.members = sets_.find(plan.process_set)->members;
+      return choose(plan);
+    };
   };
-  Planner planner(settings.caller.fusion_threshold, settings.chunk_bytes, std::move(choose));
-  caller_ = std::make_unique<Caller>(std::move(planner), settings.caller);
+  const Knobs knobs{settings.caller.fusion_threshold, settings.caller.linger, settings.chunk_bytes};
+  const Planner::ChooseBackend first = of_set(std::move(settings.choose_backend));
+  const Planner::ChooseBackend second = of_set(std::move(settings.second_backend));
+  caller_ = std::make_unique<Caller>(Planner(knobs, first, second), settings.caller);
+  if (!settings.tuning) return;
+  settings.tuning->defaults = knobs;
+  caller_->tune(std::make_unique<Autotuner>(*settings.tuning, first, second));
 }
 
 void Negotiator::submit(const SharedRequest& request, Time now) {
@@ -113,6 +121,7 @@ void Negotiator::tick(Time now) {
   if (all_departed && open() == 0) caller_->give_up_groups();
   Orders orders{caller_->call(now, open() > 0), false};
   orders.end = all_departed && rested_ == node_.subtree && open() == 0 && caller_->idle();
+  if (orders.end && tuner() != nullptr) tuner()->end();
   if (!orders.plans.empty() || orders.end) issue(std::move(orders), now);
   if (std::optional<Status> verdict = stalls_.verdict(now)) fail(std::move(*verdict));
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/autotuner.h"
 #include "core/control/bit_counter.h"
 #include "core/control/caller.h"
 #include "core/control/message.h"
@@ -31,9 +32,11 @@ class Negotiator {
  public:
   struct Settings {
     std::function<std::uint8_t(const Plan&)> choose_backend;  // asked on rank 0 only
+    std::function<std::uint8_t(const Plan&)> second_backend;  // the next best; none needed without tuning
     std::int64_t chunk_bytes = 1;
     Caller::Settings caller;
-    std::vector<RankSet> process_sets;  // that are there from the start, with the ids 1, 2, ...
+    std::vector<RankSet> process_sets;           // that are there from the start, with the ids 1, 2, ...
+    std::optional<KnobSearch::Settings> tuning;  // its defaults are those given here
     bool full_join = false;  // joined ranks take part in every operation but a broadcast of their own
     StallInspector::Settings stalls;
     std::shared_ptr<RequestCache> shared_cache;  // simulations; else the Negotiator has its own
@@ -80,6 +83,9 @@ class Negotiator {
   RankSet present() const { return node_.subtree - sets_.departed(); }
   const ProcessSets& sets() const { return sets_; }
   std::optional<Time> due() const;
+
+  // At rank 0, while tuning is on; else nullptr.
+  Autotuner* tuner() const { return caller_ ? caller_->tuner() : nullptr; }
 
   // Requests of this rank that went as a bit, and in full.
   std::uint64_t cache_hits() const { return hits_; }

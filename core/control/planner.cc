@@ -31,7 +31,7 @@ bool Planner::fits(const Plan& plan, const Request& request) const {
          plan.dtype == request.dtype && plan.reduce_op == request.reduce_op &&
          plan.prescale_factor == request.prescale_factor &&
          plan.postscale_factor == request.postscale_factor &&
-         plan.buffer_bytes + fused_bytes(request) <= fusion_threshold_;
+         plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
 
 std::vector<Plan> Planner::fuse(const std::vector<SharedRequest>& ready) {
@@ -48,22 +48,23 @@ std::vector<Plan> Planner::fuse(const std::vector<SharedRequest>& ready) {
     }
   }
   for (Plan& plan : plans) {
-    plan.chunk_bytes = chunk_bytes_;
-    plan.backend = choose_backend_(plan);
+    plan.chunk_bytes = knobs_.chunk_bytes;
+    const bool large = second_backend_ && plan.buffer_bytes > knobs_.route_bytes;
+    plan.backend = large ? second_backend_(plan) : first_backend_(plan);
   }
   return plans;
 }
 
 Plan Planner::refuse(SharedRequest request, Status status) {
   Plan plan = plan_for(std::move(request));
-  plan.chunk_bytes = chunk_bytes_;
+  plan.chunk_bytes = knobs_.chunk_bytes;
   plan.status = std::move(status);
   return plan;
 }
 
 Plan Planner::decide(SharedRequest request, std::int64_t result) {
   Plan plan = plan_for(std::move(request));
-  plan.chunk_bytes = chunk_bytes_;
+  plan.chunk_bytes = knobs_.chunk_bytes;
   plan.result = result;
   return plan;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/control/knobs.h"
 #include "core/control/plan.h"
 
 namespace rueda {
@@ -16,10 +17,12 @@ class Planner {
   // Tells which backend carries out a Plan: an index that is valid on every rank. Also fills in its members.
   using ChooseBackend = std::function<std::uint8_t(Plan&)>;
 
-  Planner(std::int64_t fusion_threshold, std::int64_t chunk_bytes, ChooseBackend choose_backend)
-      : fusion_threshold_(fusion_threshold),
-        chunk_bytes_(chunk_bytes),
-        choose_backend_(std::move(choose_backend)) {}
+  // `second_backend`: the next best one, for Plans larger than Knobs::route_bytes; may be none.
+  Planner(const Knobs& knobs, ChooseBackend first_backend, ChooseBackend second_backend = {})
+      : knobs_(knobs), first_backend_(std::move(first_backend)), second_backend_(std::move(second_backend)) {}
+
+  // From now on.
+  void use(const Knobs& knobs) { knobs_ = knobs; }
 
   std::vector<Plan> fuse(const std::vector<SharedRequest>& ready);
   // A Plan that completes one tensor with an error.
@@ -30,9 +33,9 @@ class Planner {
  private:
   bool fits(const Plan& plan, const Request& request) const;
 
-  std::int64_t fusion_threshold_;
-  std::int64_t chunk_bytes_;
-  ChooseBackend choose_backend_;
+  Knobs knobs_;
+  ChooseBackend first_backend_;
+  ChooseBackend second_backend_;
 };
 
 }  // namespace rueda

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/control/plan.h"
 #include "core/engine/entry.h"
@@ -26,5 +27,8 @@ class Backend {
   // Whether a peer's move rings the Runtime's bell; if not, the coordinator has to look.
   virtual bool rings_bell() const = 0;
 };
+
+// Which of them runs `plan`: the first that can (place 0), the second (1), the last one if there are fewer.
+std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, const Plan& plan, int place);
 
 }  // namespace rueda

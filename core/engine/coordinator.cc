@@ -46,12 +46,11 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
 Negotiator::Settings Coordinator::negotiator_settings() {
   const Config& config = parts_.config;
   Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
-  settings.choose_backend = [this](const Plan& plan) {
-    auto able =
-        std::ranges::find_if(parts_.backends, [&](const auto& backend) { return backend->can_run(plan); });
-    RUEDA_ASSERT(able != parts_.backends.end());
-    return static_cast<std::uint8_t>(able - parts_.backends.begin());
+  settings.choose_backend = [this](const Plan& plan) { return able_backend(parts_.backends, plan, 0); };
+  settings.second_backend = [this](const Plan& plan) {
+    return able_backend(parts_.backends, plan, plan.members->count() > 1);
   };
+  if (config.autotune) settings.tuning = KnobSearch::settings_of(config);
   settings.chunk_bytes = config.ring_chunk;
   settings.caller = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
   settings.full_join = config.full_join;

@@ -73,10 +73,12 @@ Runtime::~Runtime() { shutdown(); }
 void Runtime::run(Parts parts, std::promise<Welcome> started) {
   std::unique_ptr<Coordinator> coordinator;
   const Config config = parts.config;
+  const Rank rank = parts.rank;
   try {
     coordinator = std::make_unique<Coordinator>(std::move(parts), shared_);
     const Welcome welcome = coordinator->start();
     if (welcome.status.ok()) begin_timeline(config);
+    if (welcome.status.ok() && rank == 0) begin_tuning_log(config);
     started.set_value(welcome);
     if (!welcome.status.ok()) return;
   } catch (...) {
@@ -94,6 +96,17 @@ void Runtime::begin_timeline(const Config& config) {
   if (config.timeline.empty() || config.timeline == "DYNAMIC") return;
   const Status started = shared_.observer.timeline().start(config.timeline, config.timeline_mark_cycles);
   if (!started.ok()) log(LogLevel::warning, "RUEDA_TIMELINE: {}", started.message);
+}
+
+void Runtime::begin_tuning_log(const Config& config) {
+  if (config.autotune_log.empty()) return;
+  if (!config.autotune) {
+    return log(LogLevel::warning,
+               "RUEDA_AUTOTUNE_LOG={} is ignored: nothing is tuned without RUEDA_AUTOTUNE=1 (--autotune)",
+               config.autotune_log);
+  }
+  const Status opened = shared_.observer.tuning_log().open(config.autotune_log);
+  if (!opened.ok()) log(LogLevel::warning, "RUEDA_AUTOTUNE_LOG: {}", opened.message);
 }
 
 Handle Runtime::submit(Submission submission) {

@@ -68,6 +68,7 @@ class Runtime {
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission submission);
   void begin_timeline(const Config& config);
+  void begin_tuning_log(const Config& config);
 
   RuntimeState shared_;
   Topology topology_;

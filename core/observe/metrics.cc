@@ -29,6 +29,14 @@ void Metrics::completed(Operation operation, std::uint64_t bytes, bool ok) {
   if (ok) counts.bytes.add(bytes);
 }
 
+void Metrics::use(const Knobs& knobs) {
+  fusion_threshold(knobs.fusion_threshold);
+  linger_.set(static_cast<std::uint64_t>(knobs.linger.count()));
+  chunk_bytes_.set(static_cast<std::uint64_t>(knobs.chunk_bytes));
+  route_bytes_.set(static_cast<std::uint64_t>(knobs.route_bytes));
+  tuned_.set(1);
+}
+
 void Metrics::plan_started(std::size_t tensors, std::int64_t buffer_bytes) {
   plans_.add();
   works_in_flight_.add();
@@ -81,6 +89,10 @@ MetricsSnapshot Metrics::snapshot() const {
   result.cache_misses = cache_misses.get();
   result.last_submission_ns = static_cast<std::int64_t>(last_submission.get());
   result.last_plan_ns = static_cast<std::int64_t>(last_plan.get());
+  result.tuned = tuned_.get() != 0;
+  result.knobs = {
+      static_cast<std::int64_t>(result.fusion_threshold), Duration(static_cast<Duration::rep>(linger_.get())),
+      static_cast<std::int64_t>(chunk_bytes_.get()), static_cast<std::int64_t>(route_bytes_.get())};
   for (Rank rank = 0; waited_ && rank < size_; ++rank) {
     const Waited& waited = waited_[static_cast<std::size_t>(rank)];
     const std::uint64_t times = waited.times.get();

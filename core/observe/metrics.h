@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "core/control/knobs.h"
 
 namespace rueda {
 
@@ -71,6 +72,8 @@ struct MetricsSnapshot {
   std::int64_t last_submission_ns = 0;  // when the coordinator took the last operation
   std::int64_t last_plan_ns = 0;        // when the last Plan for an operation of this rank arrived
   std::int64_t clock_offset_ns = 0;     // added to a time of that clock gives rank 0's
+  bool tuned = false;                   // rank 0 only, while tuning is on
+  Knobs knobs;                          // those in force, if so
   std::vector<WaitedFor> waited_for;    // known to rank 0 only; the slowest first
 };
 
@@ -88,6 +91,7 @@ class Metrics {
   void waited_for(Rank rank, double seconds);
   void completed(Operation operation, std::uint64_t bytes, bool ok);
   void fusion_threshold(std::int64_t bytes) { fusion_threshold_.set(static_cast<std::uint64_t>(bytes)); }
+  void use(const Knobs& knobs);  // the tuner has put these in force
   void plan_started(std::size_t tensors, std::int64_t buffer_bytes);
   void plan_ended() { works_in_flight_.set(works_in_flight_.get() - 1); }
 
@@ -126,6 +130,7 @@ class Metrics {
   std::array<ByOperation, kOperationCount> operations_;
   Counter plans_, fused_plans_, fused_tensors_, fused_bytes_, fusion_threshold_;
   Counter works_in_flight_, most_works_in_flight_;
+  Counter tuned_, linger_, chunk_bytes_, route_bytes_;
 };
 
 }  // namespace rueda

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <string_view>
+#include <vector>
 
 #include "core/control/negotiator.h"
 #include "core/control/plan.h"
@@ -12,6 +13,7 @@
 #include "core/observe/metrics.h"
 #include "core/observe/recorder.h"
 #include "core/observe/timeline.h"
+#include "core/observe/tuning_log.h"
 
 namespace rueda {
 
@@ -36,6 +38,7 @@ class Observer {
   Recorder& recorder() { return recorder_; }
   const Recorder& recorder() const { return recorder_; }
   Timeline& timeline() { return timeline_; }
+  TuningLog& tuning_log() { return tuning_log_; }  // of the coordinator thread
   Metrics& counters() { return metrics_; }
   MetricsSnapshot metrics() const;
 
@@ -48,11 +51,15 @@ class Observer {
     std::string_view phase;       // the last one told to the timeline
   };
   std::deque<Run>::iterator find(const Plan& plan);
+  void tune(Autotuner& tuner);
 
   Recorder recorder_;
   Metrics metrics_;
   Timeline timeline_;
-  std::uint64_t cache_hits_ = 0;  // counted so far
+  TuningLog tuning_log_;
+  bool tuning_ = false;
+  std::vector<PlanTime> plan_times_;  // while tuning; the tuner has not heard of them
+  std::uint64_t cache_hits_ = 0;      // counted so far
   std::uint64_t cache_misses_ = 0;
   std::deque<Run> runs_;  // in the order of their numbers
 };

@@ -75,6 +75,20 @@ void write_operations(Text& text, const MetricsSnapshot& metrics) {
     text.sample(counts.bytes, fmt::format("operation=\"{}\"", escaped(to_string(counts.operation))));
 }
 
+void write_knobs(Text& text, const MetricsSnapshot& metrics) {
+  if (!metrics.tuned) return;
+  text.single("autotune_linger_seconds", "gauge", "How long a ready tensor waits for company, at most.",
+              std::chrono::duration<double>(metrics.knobs.linger).count());
+  text.single("autotune_chunk_bytes", "gauge", "What a message of a ring carries at most.",
+              metrics.knobs.chunk_bytes);
+  text.family("autotune_route_bytes", "gauge", "Plans up to this size take the first backend that can.");
+  if (metrics.knobs.route_bytes == Knobs::kUnlimited) {
+    text.sample("+Inf");
+  } else {
+    text.sample(metrics.knobs.route_bytes);
+  }
+}
+
 void write_waited_for(Text& text, const MetricsSnapshot& metrics) {
   if (metrics.rank != 0) return;
   const std::size_t named = std::min(kMostRanksNamed, metrics.waited_for.size());
@@ -111,6 +125,7 @@ std::string to_prometheus_text(const MetricsSnapshot& metrics) {
   text.single("cache_misses_total", "counter", "Requests that travelled in full.", metrics.cache_misses);
   text.single("timeline_events_lost_total", "counter", "Timeline events for which there was no room.",
               metrics.timeline_events_lost);
+  write_knobs(text, metrics);
   write_waited_for(text, metrics);
   return text.take();
 }

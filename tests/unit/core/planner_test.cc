@@ -13,7 +13,7 @@ SharedRequest shared(const std::string& name, Shape shape = {4}) {
 }
 
 TEST(Planner, FusesWhatFitsAndKeepsTheOrder) {
-  Planner planner(256, 1024, [](const Plan&) { return std::uint8_t{0}; });
+  Planner planner({256, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
   Request doubles = request_for("d");
   doubles.dtype = DataType::float64;
   const std::vector<Plan> plans = planner.fuse({shared("a"), std::make_shared<const Request>(doubles),
@@ -26,8 +26,25 @@ TEST(Planner, FusesWhatFitsAndKeepsTheOrder) {
 }
 
 TEST(Planner, AThresholdOfZeroFusesNothing) {
-  Planner planner(0, 1024, [](const Plan&) { return std::uint8_t{0}; });
+  Planner planner({0, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
   EXPECT_EQ(planner.fuse({shared("a"), shared("b")}).size(), 2u);
+}
+
+TEST(Planner, LargePlansTakeTheSecondBackend) {
+  Planner planner(
+      {128, {}, 1024, 128}, [](const Plan&) { return std::uint8_t{1}; },
+      [](const Plan&) { return std::uint8_t{2}; });
+  const std::vector<Plan> plans = planner.fuse({shared("a"), shared("big", {1000}), shared("b")});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].backend, 1);  // a and b
+  EXPECT_EQ(plans[1].backend, 2);
+  planner.use({0, {}, 512});
+  const std::vector<Plan> others = planner.fuse({shared("a"), shared("big", {1000}), shared("b")});
+  ASSERT_EQ(others.size(), 3u);
+  for (const Plan& plan : others) {
+    EXPECT_EQ(plan.backend, 1);
+    EXPECT_EQ(plan.chunk_bytes, 512);
+  }
 }
 
 }  // namespace

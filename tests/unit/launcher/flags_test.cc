@@ -118,6 +118,19 @@ TEST(Flags, SettingsForTheRanks) {
   EXPECT_THAT(error_of([] { parse({"--fusion-threshold-mb", "many"}); }), HasSubstr("'many'"));
 }
 
+TEST(Flags, TheTunersNumbersAreSettingsAndItsNoiseIsIgnored) {
+  const LaunchOptions options =
+      parse({"--autotune", "--autotune-log-file", "a.csv", "--autotune-warmup-samples", "1",
+             "--autotune-steps-per-sample=5", "--autotune-bayes-opt-max-samples", "2",
+             "--autotune-gaussian-process-noise", "0.5"});
+  EXPECT_EQ(options.settings.at("AUTOTUNE").text, "1");
+  EXPECT_EQ(options.settings.at("AUTOTUNE_LOG").text, "a.csv");
+  EXPECT_EQ(options.settings.at("AUTOTUNE_WARMUP_SAMPLES").text, "1");
+  EXPECT_EQ(options.settings.at("AUTOTUNE_STEPS_PER_SAMPLE").text, "5");
+  EXPECT_EQ(options.settings.at("AUTOTUNE_CANDIDATES").text, "2");
+  EXPECT_THAT(options.notes, ElementsAre(HasSubstr("--autotune-gaussian-process-noise is ignored")));
+}
+
 // A flag works as soon as core has its setting, and is told until then.
 TEST(Flags, AFlagWhoseSettingIsMissingIsTold) {
   for (const Flag& flag : flags()) {
