@@ -13,6 +13,9 @@ foreach(layer ${rueda_layers})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rueda
     FILES_MATCHING PATTERN "*.h" PATTERN mpi EXCLUDE)
 endforeach()
+if(RUEDA_MPI)
+  install(FILES ${PROJECT_SOURCE_DIR}/ops/mpi/communicator.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rueda/ops/mpi)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rueda DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(rueda_package ${CMAKE_INSTALL_LIBDIR}/cmake/Rueda)

@@ -23,6 +23,15 @@ Submission decision(Operation operation, std::string name) {
 
 }  // namespace
 
+std::vector<ProcessSet> process_sets(Runtime& runtime) {
+  std::vector<ProcessSet> sets;
+  for (RankSet& ranks : members_of(runtime.static_sets())) {
+    const auto id = static_cast<ProcessSetId>(sets.size() + 1);
+    sets.emplace_back(runtime, id, std::move(ranks));
+  }
+  return sets;
+}
+
 ProcessSet add_process_set(const RankSet& ranks, Runtime& runtime) {
   Submission submission = decision(Operation::add_process_set, runtime.next_name("process_set.add", kWorld));
   submission.request.members = ranks;

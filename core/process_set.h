@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "core/base/rank_set.h"
 #include "core/engine/runtime.h"
@@ -12,9 +13,9 @@ namespace rueda {
 // The default Runtime, see rueda.h.
 Runtime& default_runtime();
 
-// Purpose: names a process set that add_process_set() made. A plain value, equal on all ranks; valid until
-// remove_process_set() or shutdown(). Sets may overlap; operations of several sets may be in flight in any
-// order.
+// Purpose: names a process set that init() or add_process_set() made. A plain value, equal on all ranks;
+// valid until remove_process_set() or shutdown(). Sets may overlap; operations of several sets may be in
+// flight in any order.
 class ProcessSet {
  public:
   ProcessSet(Runtime& runtime, ProcessSetId id, RankSet ranks)
@@ -57,6 +58,9 @@ class Scope {
   ProcessSetId process_set_ = kWorld;
   std::shared_ptr<const RankSet> ranks_;
 };
+
+// Those that init() was given, in that order; a set made at run time is not among them.
+std::vector<ProcessSet> process_sets(Runtime& runtime = default_runtime());
 
 // Makes a process set of `ranks`. Every rank of the job calls it, with the same ranks, members or not;
 // returns when all have. Throws InvalidArgument for no ranks, ranks that do not exist, and members that a set

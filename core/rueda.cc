@@ -44,6 +44,15 @@ void register_exit_handlers() {
   static_cast<void>(registered);
 }
 
+void check_same_sets(const Runtime& runtime, const RankLists& asked) {
+  const std::string words = in_words(asked), there = in_words(runtime.static_sets());
+  if (asked.empty() || words == there) return;
+  throw InvalidArgument(Status::invalid_argument(fmt::format(
+      "init: Rueda runs with the process sets {}, not {}. Use add_process_set(), or call shutdown() "
+      "first.",
+      there, words)));
+}
+
 }  // namespace
 
 void init(Parts parts) {
@@ -53,13 +62,18 @@ void init(Parts parts) {
   throw_if_error(process.failed);
   if (process.runtime) {
     throw_if_error(process.runtime->failure());
+    check_same_sets(*process.runtime, parts.process_sets);
     return;
   }
   register_exit_handlers();
   try {
     process.runtime = std::make_unique<Runtime>(std::move(parts));
   } catch (const Error& error) {
-    process.failed = {error.code(), error.what()};  // messages of this start could reach another one
+    // Where all ranks were there and heard why they do not fit together, nothing is left of this start; else
+    // its messages could reach another one.
+    const bool heard_by_all =
+        error.code() == StatusCode::mismatch || error.code() == StatusCode::invalid_argument;
+    if (!heard_by_all) process.failed = {error.code(), error.what()};
     throw;
   }
   process.current.store(process.runtime.get());

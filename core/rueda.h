@@ -16,8 +16,10 @@
 namespace rueda {
 
 // Starts the default Runtime from `parts` (ops/init.h has the init() without arguments that users call). A
-// second call before shutdown() does nothing. Throws PeerLost naming the ranks that did not come within
-// start_timeout, which is final for the process: a later init() fails with the same words.
+// second call before shutdown() does nothing; with other process sets it throws InvalidArgument. Throws
+// PeerLost naming the ranks that did not come within start_timeout, which is final for the process: a later
+// init() fails with the same words. Throws Mismatch and InvalidArgument, in the same words on every rank, for
+// process sets in which ranks differ or that are impossible, and then may be called again.
 void init(Parts parts);
 
 // Ends the default Runtime once every rank has called shutdown() and all submitted operations are complete.

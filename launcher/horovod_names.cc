@@ -56,7 +56,7 @@ constexpr std::array kNames{
     Name{"BATCH_D2D_MEMCOPIES", kGpu},
     Name{"DISABLE_GROUP_FUSION", kVersion},
     Name{"ENABLE_ASYNC_COMPLETION", kGpu},
-    Name{"DYNAMIC_PROCESS_SETS", "process sets can be added and removed wherever this version has them"},
+    Name{"DYNAMIC_PROCESS_SETS", "process sets can always be added and removed"},
     Name{"ELASTIC", kElastic},
     Name{"ELASTIC_TIMEOUT", kElastic},
     Name{"ADASUM_MPI_CHUNK_SIZE", kVersion},

@@ -12,7 +12,7 @@ FusionBuffer::Lease FusionBuffer::acquire(std::size_t bytes) {
   auto found = std::ranges::find_if(free_, [&](const HostBuffer& buffer) { return buffer.size() >= bytes; });
   if (found == free_.end()) {
     if (!free_.empty()) free_.pop_back();
-    return {this, HostBuffer(bytes)};
+    return {this, memory_.get("the fusion buffer", bytes)};
   }
   HostBuffer buffer = std::move(*found);
   free_.erase(found);

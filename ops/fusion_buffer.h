@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
+#include "ops/memory.h"
 
 namespace rueda {
 
@@ -38,10 +39,13 @@ class FusionBuffer {
     HostBuffer buffer_;
   };
 
-  // At least `bytes`, not initialised. Throws std::bad_alloc.
+  explicit FusionBuffer(const Memory& memory) : memory_(memory) {}
+
+  // At least `bytes`, not initialised. Throws WorkFailure.
   Lease acquire(std::size_t bytes);
 
  private:
+  const Memory& memory_;
   std::vector<HostBuffer> free_;
 };
 

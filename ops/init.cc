@@ -7,11 +7,16 @@
 
 namespace rueda {
 
-void init() {
+void init(const std::vector<std::vector<Rank>>& process_sets) {
   check_not_forked();
-  if (is_initialized()) return init(Parts{});  // checks that the job can still go on
+  if (is_initialized()) {  // checks that the job can still go on
+    Parts parts;
+    parts.process_sets = process_sets;
+    return init(std::move(parts));
+  }
   const Config config = config_from_environment();
   Parts parts = ops::defaults(config);
+  parts.process_sets = process_sets;
   configure_log(*log_level_from(config.log_level), config.log_hide_time, parts.rank);
   init(std::move(parts));
 }

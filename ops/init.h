@@ -2,6 +2,10 @@
 // How programs start Rueda.
 #pragma once
 
+#include <vector>
+
+#include "core/base/types.h"
+
 namespace rueda {
 
 // Starts the default Runtime with what this process was launched for: settings from the environment
@@ -9,6 +13,11 @@ namespace rueda {
 // does nothing. Throws InvalidArgument for a bad setting, BackendError when MPI cannot be used, PeerLost when
 // ranks do not come within start_timeout. Their names are told, except while MPI itself starts: it begins
 // only when the whole job is there, and does not say who is missing. A later init() then waits again.
-void init();
+//
+// `process_sets`: lists of ranks, the same on every rank; process_sets() of core/process_set.h gives the sets
+// made of them, with the ids 1, 2, ... Ranks that differ get Mismatch, and an impossible list
+// InvalidArgument, in the same words on every rank; init() may then be called again. ops/mpi/communicator.h
+// makes lists of MPI communicators.
+void init(const std::vector<std::vector<Rank>>& process_sets = {});
 
 }  // namespace rueda

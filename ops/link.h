@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/base/bytes.h"
 #include "core/base/rank_set.h"
@@ -16,7 +17,7 @@ using Tag = std::uint32_t;
 using Ticket = std::uint64_t;  // of one send or receive, until done() or cancel()
 
 // The Tag of a Plan's messages: Works that run at the same time have different ones.
-inline Tag tag_of(std::uint64_t plan_number) { return static_cast<Tag>(plan_number % (1u << 15)); }
+inline Tag tag_of(std::uint64_t plan_number) { return static_cast<Tag>(plan_number % kPlansApart); }
 
 // Purpose: moves data between this rank and its peers. Messages of one tag between two ranks match in the
 // order of posting; the bytes stay untouched until done. Owned by a backend, called by the coordinator thread
@@ -26,8 +27,9 @@ class Link {
   virtual ~Link() = default;
   virtual Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) = 0;
   virtual Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) = 0;
-  // Whether the bytes have left, or are there. Once it says yes the ticket is spent.
-  virtual bool done(Ticket ticket) = 0;
+  // Once the bytes have left, or are there: how many. A message that is shorter than the receive it matches
+  // is no error. After that the ticket is spent.
+  virtual std::optional<std::size_t> done(Ticket ticket) = 0;
   // After a failure: nobody waits for this ticket any more, and its bytes will not be touched again.
   virtual void cancel(Ticket ticket) = 0;
 };

@@ -12,8 +12,8 @@
 namespace rueda {
 namespace {
 
-std::unique_ptr<Work> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
-                                FusionBuffer& buffers) {
+std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                     FusionBuffer& buffers) {
   const Submission& first = entries.front().submission;
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
     return fused_allreduce(route, plan, entries, buffers);
@@ -22,13 +22,10 @@ std::unique_ptr<Work> allreduce(const Route& route, const Plan& plan, std::span<
                         first.output.data, first.input.elements());
 }
 
-}  // namespace
-
-std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entries) {
-  owner_.check();
-  const Route route{link_.get(), Group::of(plan, rank_), tag_of(plan.number), plan.chunk_bytes};
+std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                     FusionBuffer& buffers) {
   switch (plan.operation) {
-    case Operation::allreduce: return allreduce(route, plan, entries, buffers_);
+    case Operation::allreduce: return allreduce(route, plan, entries, buffers);
     case Operation::allgather: return ring_allgather(route, entries.front());
     case Operation::broadcast: return tree_broadcast(route, plan.root, entries.front());
     case Operation::alltoall: return pairwise_alltoall(route, entries.front());
@@ -40,6 +37,42 @@ std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entr
     case Operation::remove_process_set: break;
   }
   return nullptr;
+}
+
+// Purpose: an algorithm and the wires under it, one Plan's.
+class LinkWork final : public Work {
+ public:
+  LinkWork(Link& link, Tag tag) : wire_(link, tag), sizes_(link, tag) {}
+
+  void begin(Route route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers) {
+    route.wire = &wire_;
+    route.sizes = &sizes_;
+    algorithm_ = algorithm(route, plan, entries, buffers);
+  }
+
+  Step step() override {
+    const Step step = algorithm_->step();
+    return step == Step::done && wire_.abandoned() ? Step::given_up : step;
+  }
+  void abandon() override { wire_.abandon(); }
+  std::string_view phase() const override {
+    return wire_.abandoned() ? "abandoning an operation that failed" : algorithm_->phase();
+  }
+
+ private:
+  Wire wire_;
+  Wire sizes_;
+  std::unique_ptr<Algorithm> algorithm_;  // refers to the wires
+};
+
+}  // namespace
+
+std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entries) {
+  owner_.check();
+  auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));
+  work->begin({nullptr, nullptr, &memory_, Group::of(plan, rank_), plan.chunk_bytes}, plan, entries,
+              buffers_);
+  return work;
 }
 
 }  // namespace rueda

@@ -9,14 +9,21 @@
 #include "core/engine/backend.h"
 #include "ops/fusion_buffer.h"
 #include "ops/link.h"
+#include "ops/memory.h"
 
 namespace rueda {
 
 // Purpose: the backend of mpi, and of any other Link. Runs every Plan. Owned by the coordinator thread.
 class LinkBackend final : public Backend {
  public:
-  LinkBackend(std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell)
-      : name_(std::move(name)), link_(std::move(link)), rank_(rank), rings_bell_(rings_bell) {}
+  LinkBackend(std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell,
+              Memory memory = Memory())
+      : name_(std::move(name)),
+        link_(std::move(link)),
+        rank_(rank),
+        rings_bell_(rings_bell),
+        memory_(std::move(memory)),
+        buffers_(memory_) {}
 
   std::string_view name() const override { return name_; }
   bool can_run(const Plan&) const override { return true; }
@@ -28,6 +35,7 @@ class LinkBackend final : public Backend {
   std::unique_ptr<Link> link_;
   Rank rank_;
   bool rings_bell_;
+  Memory memory_;
   FusionBuffer buffers_;
   OwnerThread owner_;
 };

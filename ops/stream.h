@@ -10,56 +10,62 @@
 
 namespace rueda {
 
-// Purpose: sends (Bytes = ConstBytes) or receives (MutableBytes) in chunks of at most `chunk` bytes, a few in
-// flight at a time. A sender can be held back to `limit` bytes, so that it passes on what has come so far.
-// Part of a Work.
-template <class Span>
+// Purpose: sends (Byte = const std::byte) or receives (std::byte) in chunks of at most `chunk` bytes, a few
+// in flight at a time. A sender can be held back to `limit` bytes, so that it passes on what has come so far.
+// Where the wire has been abandoned `data` may be null. Part of a Work.
+template <class Byte>
 class Stream {
  public:
-  Stream(Link& link, Rank peer, Span bytes, Tag tag, std::int64_t chunk)
-      : link_(&link), peer_(peer), bytes_(bytes), tag_(tag), chunk_(static_cast<std::size_t>(chunk)) {}
+  Stream(Wire& wire, Rank peer, Byte* data, std::size_t bytes, std::int64_t chunk)
+      : wire_(&wire), peer_(peer), data_(data), bytes_(bytes), chunk_(static_cast<std::size_t>(chunk)) {}
 
-  Stream(Stream&&) = default;
-  Stream& operator=(Stream&&) = default;
+  Stream(Stream&&) noexcept = default;
+  Stream& operator=(Stream&&) noexcept = default;
 
   // Posts what may be posted and retires what is done; whether anything moved.
   bool advance(std::size_t limit) {
     bool moved = false;
     while (!in_flight_.empty() && in_flight_.front().done()) {
-      done_ = std::min(bytes_.size(), done_ + chunk_);
+      done_ = std::min(bytes_, done_ + chunk_);
       in_flight_.pop_front();
       moved = true;
     }
-    while (posted_ < bytes_.size() && in_flight_.size() < kDepth) {
-      const std::size_t count = std::min(chunk_, bytes_.size() - posted_);
+    while (posted_ < bytes_ && in_flight_.size() < kDepth) {
+      const std::size_t count = std::min(chunk_, bytes_ - posted_);
       if (posted_ + count > limit) break;
-      in_flight_.push_back(post(bytes_.subspan(posted_, count)));
+      in_flight_.push_back(post(at(data_, static_cast<std::int64_t>(posted_)), count));
       posted_ += count;
       moved = true;
     }
     return moved;
   }
-  bool advance() { return advance(bytes_.size()); }
+  bool advance() { return advance(bytes_); }
 
   std::size_t done_bytes() const { return done_; }
-  bool done() const { return done_ == bytes_.size(); }
+  bool done() const { return done_ == bytes_; }
 
  private:
   static constexpr std::size_t kDepth = 4;
 
-  Transfer post(ConstBytes piece) { return Transfer::send(*link_, peer_, piece, tag_); }
-  Transfer post(MutableBytes piece) requires std::is_same_v<Span, MutableBytes> {
-    return Transfer::receive(*link_, peer_, piece, tag_);
+  Transfer post(Byte* data, std::size_t count) {
+    if constexpr (std::is_const_v<Byte>) {
+      return wire_->send(peer_, {data, count});
+    } else {
+      return wire_->receive(peer_, {data, count});
+    }
   }
 
-  Link* link_;
+  Wire* wire_;
   Rank peer_;
-  Span bytes_;
-  Tag tag_;
+  Byte* data_;
+  std::size_t bytes_;
   std::size_t chunk_;
   std::deque<Transfer> in_flight_;
   std::size_t posted_ = 0;
   std::size_t done_ = 0;
 };
+
+using SendStream = Stream<const std::byte>;
+using ReceiveStream = Stream<std::byte>;
 
 }  // namespace rueda

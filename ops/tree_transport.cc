@@ -77,7 +77,11 @@ bool TreeTransport::complete() const {
          });
 }
 
-bool TreeTransport::rings_bell() const { return host_ && host_->everybody && near_edges_ == edges_.size(); }
+// A member has one edge in the tree, to its leader. A leader has others, to leaders elsewhere, unless all
+// ranks are here.
+bool TreeTransport::rings_bell() const {
+  return host_ && (host_->everybody || rank_ != host_->ranks.front()) && near_edges_ == edges_.size();
+}
 
 void TreeTransport::send(Rank to, Bytes bytes) {
   owner_.check();
@@ -123,7 +127,8 @@ std::optional<Envelope> TreeTransport::receive_far() {
 
 std::vector<Rank> TreeTransport::lost() {
   std::vector<Rank> lost = near_->lost();
-  if (!rings_bell()) std::ranges::copy(far_->lost(), std::back_inserter(lost));
+  const bool near_sees_all = rings_bell() && host_->everybody;
+  if (!near_sees_all) std::ranges::copy(far_->lost(), std::back_inserter(lost));
   std::erase_if(lost, [&](Rank rank) { return !told_lost_.insert(rank).second; });
   return lost;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -19,6 +20,7 @@ class HostBuffer {
   HostBuffer() = default;
   // Throws std::bad_alloc.
   explicit HostBuffer(std::size_t bytes) : size_(bytes) {
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kAlignment) throw std::bad_alloc();
     const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded)));
     if (!data_) throw std::bad_alloc();

@@ -4,47 +4,75 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 namespace rueda {
 
+void RankSet::append(Rank first, Rank end) {
+  if (empty()) {
+    only_ = {first, end};
+  } else if (several_.empty()) {
+    several_ = {std::exchange(only_, {}), {first, end}};
+  } else {
+    several_.emplace_back(first, end);
+  }
+}
+
 void RankSet::add(Rank first, Rank end) {
   if (first >= end) return;
-  auto begin = std::ranges::lower_bound(ranges_, first, {}, [](const auto& range) { return range.second; });
-  auto stop = begin;
-  while (stop != ranges_.end() && stop->first <= end) {  // touches or overlaps: swallow it
-    first = std::min(first, stop->first);
-    end = std::max(end, stop->second);
-    ++stop;
+  if (empty() || first > ranges().back().second) return append(first, end);
+  if (several_.empty() && end < only_.first) {
+    several_ = {{first, end}, std::exchange(only_, {})};
+  } else if (several_.empty()) {
+    only_ = {std::min(first, only_.first), std::max(end, only_.second)};
+  } else {
+    auto begin = std::ranges::lower_bound(several_, first, {}, &Range::second);
+    auto stop = begin;
+    while (stop != several_.end() && stop->first <= end) {  // touches or overlaps: swallow it
+      first = std::min(first, stop->first);
+      end = std::max(end, stop->second);
+      ++stop;
+    }
+    several_.insert(several_.erase(begin, stop), {first, end});
+    if (several_.size() == 1) only_ = std::exchange(several_, {}).front();
   }
-  ranges_.insert(ranges_.erase(begin, stop), {first, end});
 }
 
 void RankSet::add(const RankSet& other) {
-  for (auto [first, end] : other.ranges_) add(first, end);
-}
-
-void RankSet::remove(const RankSet& other) {
-  for (auto [first, end] : other.ranges_) {
-    std::vector<std::pair<Rank, Rank>> kept;
-    for (auto range : ranges_) {
-      if (range.first < std::min(range.second, first))
-        kept.emplace_back(range.first, std::min(range.second, first));
-      if (std::max(range.first, end) < range.second)
-        kept.emplace_back(std::max(range.first, end), range.second);
+  if (other.empty()) return;
+  if (other.several_.empty()) return add(other.only_.first, other.only_.second);
+  std::vector<Range> both;
+  both.reserve(ranges().size() + other.several_.size());
+  std::ranges::merge(ranges(), other.several_, std::back_inserter(both));
+  *this = {};
+  Range open = both.front();
+  for (const Range& range : both) {
+    if (range.first > open.second) {
+      append(open.first, open.second);
+      open = range;
     }
-    ranges_ = std::move(kept);
+    open.second = std::max(open.second, range.second);
   }
+  append(open.first, open.second);
 }
 
-bool RankSet::contains(Rank rank) const {
-  return std::ranges::any_of(ranges_,
-                             [&](const auto& range) { return range.first <= rank && rank < range.second; });
+bool RankSet::contains(Rank rank) const { return contains_range({rank, rank + 1}); }
+
+bool RankSet::contains(const RankSet& other) const {
+  return std::ranges::all_of(other.ranges(), [&](const Range& range) { return contains_range(range); });
+}
+
+// Ranges are apart, so a range lies in one of them or is not contained.
+bool RankSet::contains_range(const Range& range) const {
+  const auto place = std::ranges::lower_bound(ranges(), range.second, {}, &Range::second);
+  return place != ranges().end() && place->first <= range.first;
 }
 
 Rank RankSet::index_of(Rank rank) const {
   Rank before = 0;
-  for (auto [first, end] : ranges_) {
+  for (auto [first, end] : ranges()) {
     if (rank < end) return before + rank - first;
     before += end - first;
   }
@@ -52,7 +80,7 @@ Rank RankSet::index_of(Rank rank) const {
 }
 
 Rank RankSet::at(Rank index) const {
-  for (auto [first, end] : ranges_) {
+  for (auto [first, end] : ranges()) {
     if (index < end - first) return first + index;
     index -= end - first;
   }
@@ -61,8 +89,35 @@ Rank RankSet::at(Rank index) const {
 
 Rank RankSet::count() const {
   Rank total = 0;
-  for (auto [first, end] : ranges_) total += end - first;
+  for (auto [first, end] : ranges()) total += end - first;
   return total;
+}
+
+RankSet operator-(const RankSet& from, const RankSet& other) {
+  RankSet left;
+  const auto holes = other.ranges();
+  auto hole = holes.begin();
+  for (auto [first, end] : from.ranges()) {
+    while (hole != holes.end() && hole->second <= first) ++hole;
+    for (auto next = hole; next != holes.end() && next->first < end; ++next) {
+      if (first < next->first) left.append(first, next->first);
+      first = next->second;
+    }
+    if (first < end) left.append(first, end);
+  }
+  return left;
+}
+
+RankSet operator&(const RankSet& a, const RankSet& b) {
+  RankSet common;
+  const auto lefts = a.ranges(), rights = b.ranges();
+  auto left = lefts.begin(), right = rights.begin();
+  while (left != lefts.end() && right != rights.end()) {
+    const Rank first = std::max(left->first, right->first), end = std::min(left->second, right->second);
+    if (first < end) common.append(first, end);
+    ++(left->second < right->second ? left : right);
+  }
+  return common;
 }
 
 std::string to_string(const RankSet& set) {
@@ -70,8 +125,8 @@ std::string to_string(const RankSet& set) {
   if (set.empty()) return "no rank";
   std::string text = set.count() == 1 ? "rank " : "ranks ";
   Rank left = set.count();
-  for (std::size_t i = 0; i < std::min(kShown, set.ranges_.size()); ++i) {
-    auto [first, end] = set.ranges_[i];
+  for (std::size_t i = 0; i < std::min(kShown, set.ranges().size()); ++i) {
+    auto [first, end] = set.ranges()[i];
     if (i > 0) text += ", ";
     text += end - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, end - 1);
     left -= end - first;
@@ -81,9 +136,9 @@ std::string to_string(const RankSet& set) {
 }
 
 void write(Writer& writer, const RankSet& set) {
-  writer.put_count(set.ranges_.size());
+  writer.put_count(set.ranges().size());
   Rank after = 0;
-  for (auto [first, end] : set.ranges_) {
+  for (auto [first, end] : set.ranges()) {
     writer.put_size(static_cast<std::uint64_t>(first - after));
     writer.put_size(static_cast<std::uint64_t>(end - first));
     after = end;

@@ -2,6 +2,7 @@
 // A set of ranks kept as ranges, so that "all of them" takes no more room than "one". A plain value.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,23 +20,20 @@ class RankSet {
 
   void add(Rank first, Rank end);  // [first, end)
   void add(const RankSet& other);
-  void remove(const RankSet& other);
+  void remove(const RankSet& other) { *this = *this - other; }
 
   bool contains(Rank rank) const;
-  bool contains(const RankSet& other) const { return (other - *this).empty(); }
+  bool contains(const RankSet& other) const;
   // The place of a member among all, counted from 0; the member at a place.
   Rank index_of(Rank rank) const;
   Rank at(Rank index) const;
-  bool empty() const { return ranges_.empty(); }
+  bool empty() const { return only_.first == only_.second && several_.empty(); }
   Rank count() const;
-  Rank first() const { return ranges_.front().first; }
+  Rank first() const { return ranges().front().first; }
 
   friend bool operator==(const RankSet&, const RankSet&) = default;
-  friend RankSet operator-(RankSet from, const RankSet& other) {
-    from.remove(other);
-    return from;
-  }
-  friend RankSet operator&(const RankSet& a, const RankSet& b) { return a - (a - b); }
+  friend RankSet operator-(const RankSet& from, const RankSet& other);
+  friend RankSet operator&(const RankSet& a, const RankSet& b);
 
   // "rank 3", "ranks 0-3, 7"; at most eight ranges by name, then how many ranks more.
   friend std::string to_string(const RankSet& set);
@@ -43,7 +41,18 @@ class RankSet {
   friend RankSet read_rank_set(Reader& reader);
 
  private:
-  std::vector<std::pair<Rank, Rank>> ranges_;  // [first, end), ascending, apart
+  using Range = std::pair<Rank, Rank>;
+
+  // [first, end), ascending, apart.
+  std::span<const Range> ranges() const {
+    return several_.empty() ? std::span(&only_, empty() ? 0 : 1) : std::span<const Range>(several_);
+  }
+  void append(Rank first, Rank end);  // behind all others
+  bool contains_range(const Range& range) const;
+
+  // Most sets are one range, which needs no allocation.
+  Range only_{};                // where there is one at most
+  std::vector<Range> several_;  // where there are more, all of them
 };
 
 RankSet read_rank_set(Reader& reader);

@@ -14,6 +14,7 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put_count(introduction.settings.size());
   for (const std::string& setting : introduction.settings) writer.put_string(setting);
   writer.put_string(introduction.card);
+  writer.put_string(introduction.process_sets);
 }
 
 std::string read_card(Reader& reader) {
@@ -30,6 +31,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.process_id = reader.get<std::int64_t>();
   introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
   introduction.card = read_card(reader);
+  introduction.process_sets = reader.get_string();
   return introduction;
 }
 
@@ -74,6 +76,7 @@ void write(Writer& writer, const Report& report) {
     }
   }
   write(writer, report.departed);
+  write(writer, report.rested);
 }
 
 Wish read_wish(Reader& reader) {
@@ -98,6 +101,7 @@ Report read_report(Reader& reader) {
   report.ids = read_id_set(reader);
   report.tensors = reader.get_list<std::vector<Wish>>(1, read_wishes);
   report.departed = read_rank_set(reader);
+  report.rested = read_rank_set(reader);
   return report;
 }
 
@@ -170,6 +174,19 @@ Answer read_answer(Reader& reader) {
   return answer;
 }
 
+void write(Writer& writer, const Abort& abort) {
+  writer.put(abort.plan);
+  write(writer, abort.status);
+}
+
+Abort read_abort(Reader& reader) {
+  Abort abort;
+  abort.plan = reader.get<std::uint64_t>();
+  abort.status = read_status(reader);
+  if (abort.plan == 0 || abort.status.ok()) reader.fail();
+  return abort;
+}
+
 void write(Writer& writer, const Stall& stall) { write(writer, *stall.request); }
 void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
 
@@ -206,6 +223,7 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 5: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
     case 6: message = read_inquiry(reader); break;
     case 7: message = read_answer(reader); break;
+    case 8: message = read_abort(reader); break;
     default: reader.fail();
   }
   if (!reader.complete()) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads
 // received bytes.
-//   up:    Hello (once, at start), Report, Stall, Answer, Failure
-//   down:  Welcome (once, at start), Orders, Inquiry, Failure
+//   up:    Hello (once, at start), Report, Abort, Stall, Answer, Failure
+//   down:  Welcome (once, at start), Orders, Abort, Inquiry, Failure
 #pragma once
 
 #include <optional>
@@ -25,6 +25,7 @@ struct Introduction {
   std::int64_t process_id = 0;
   std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
   std::string card;                   // how ranks of its host can share memory with it; read by ops alone
+  std::string process_sets;           // given to init(), in words that differ where the sets do
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -54,15 +55,16 @@ struct Wish {
   }
 };
 
-// Tensors that a whole subtree has reported, and who departed. In one message: whoever hears that some ranks
-// want a tensor must know at once that the others will not come.
+// Tensors that a whole subtree has reported, and who departed or rests. In one message: whoever hears that
+// some ranks want a tensor must know at once that the others will not come.
 struct Report {
   std::uint64_t applied = 0;  // the last Plan that the sender has seen
   IdSet ids;                  // wanted by all members below the sender, as the cache has them
   std::vector<std::vector<Wish>>
       tensors;       // in full: no inner vector is empty, and all its wishes have one key
   RankSet departed;  // will submit nothing more, after this
-  bool empty() const { return ids.empty() && tensors.empty() && departed.empty(); }
+  RankSet rested;    // departed, and have carried out all they asked for: no Abort comes from there any more
+  bool empty() const { return ids.empty() && tensors.empty() && departed.empty() && rested.empty(); }
   friend bool operator==(const Report&, const Report&) = default;
 };
 
@@ -71,6 +73,14 @@ struct Orders {
   std::vector<Plan> plans;
   bool end = false;
   friend bool operator==(const Orders&, const Orders&) = default;
+};
+
+// A Plan whose Work failed on some rank. Up: on the way to rank 0. Down, outside the sequence of Plans: ranks
+// that have not finished that Plan give it up and complete its tensors with this Status.
+struct Abort {
+  std::uint64_t plan = 0;
+  Status status;  // not ok
+  friend bool operator==(const Abort&, const Abort&) = default;
 };
 
 // Somebody below has waited long for others.
@@ -111,7 +121,7 @@ struct Failure {
 // A longer card is an error of the message that carries it.
 inline constexpr std::size_t kLongestCard = 256;
 
-using Message = std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer>;
+using Message = std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort>;
 
 Bytes encode(const Message& message);
 // Nothing when the bytes are not exactly one well-formed message.

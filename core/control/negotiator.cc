@@ -16,6 +16,7 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
       children_applied_(node_.children.size()),
       counter_(node_.children.size() + 1),
       stalls_(node_, std::move(settings.stalls)) {
+  for (RankSet& members : settings.process_sets) sets_.add(next_set_++, std::move(members));
   if (node_.rank != 0) return;
   auto of_set = [this](std::function<std::uint8_t(const Plan&)> choose) -> Planner::ChooseBackend {
     if (!choose) return {};
@@ -53,6 +54,8 @@ void Negotiator::submit(const SharedRequest& request, Time now) {
 
 void Negotiator::depart(Time now) { leave(RankSet::of(node_.rank), now); }
 
+void Negotiator::rest() { (caller_ ? rested_ : report_.rested).add(RankSet::of(node_.rank)); }
+
 void Negotiator::fail(Status status) {
   if (!failure_.ok()) return;
   failure_ = std::move(status);
@@ -82,10 +85,12 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
   if (auto* failure = std::get_if<Failure>(&*message)) return fail(std::move(failure->status));
   if (node_.rank != 0 && from == node_.parent) {
     if (auto* orders = std::get_if<Orders>(&*message)) return take_orders(std::move(*orders), bytes, now);
+    if (auto* abort = std::get_if<Abort>(&*message)) return take_abort(from, std::move(*abort));
     if (auto* inquiry = std::get_if<Inquiry>(&*message)) return stalls_.take_message(from, *inquiry, now);
   }
   if (const std::optional<Contributor> child = contributor_of(from)) {
     if (auto* report = std::get_if<Report>(&*message)) return take_message(*child, std::move(*report), now);
+    if (auto* abort = std::get_if<Abort>(&*message)) return take_abort(from, std::move(*abort));
     if (auto* stall = std::get_if<Stall>(&*message))
       return stalls_.take_message(from, std::move(*stall), now);
     if (auto* answer = std::get_if<Answer>(&*message))
@@ -105,6 +110,7 @@ void Negotiator::take_message(Contributor from, Report report, Time now) {
   for (std::vector<Wish>& wishes : report.tensors) add_wishes(from, std::move(wishes), now);
   // Last: once rank 0 knows of all departures, no report can be on its way any more.
   if (!leaving_.empty()) leave(std::exchange(leaving_, {}), now);
+  (caller_ ? rested_ : report_.rested).add(report.rested);
 }
 
 void Negotiator::tick(Time now) {
@@ -114,7 +120,7 @@ void Negotiator::tick(Time now) {
   const bool all_departed = sets_.departed() == node_.subtree;
   if (all_departed && open() == 0) caller_->give_up_groups();
   Orders orders{caller_->call(now, open() > 0), false};
-  orders.end = all_departed && open() == 0 && caller_->idle();
+  orders.end = all_departed && rested_ == node_.subtree && open() == 0 && caller_->idle();
   if (orders.end && tuner() != nullptr) tuner()->end();
   if (!orders.plans.empty() || orders.end) issue(std::move(orders), now);
   if (std::optional<Status> verdict = stalls_.verdict(now)) fail(std::move(*verdict));
@@ -276,13 +282,13 @@ void Negotiator::settle_id(CacheId id, Time now) {
 void Negotiator::settle(const Key& key, Time now) {
   auto node = tallies_.extract(key);
   if (node.empty()) return;  // its set has been removed a moment ago
-  const Tally tally = std::move(node.mapped());
+  Tally& tally = node.mapped();
   stalls_.forget(key);
   counter_.ask_again(cache_->current(key, applied_));
   if (caller_) {
     conclude(tally, now);
   } else {
-    report_.tensors.push_back(tally.wishes());
+    report_.tensors.push_back(tally.take_wishes());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,7 @@ class Negotiator {
     std::function<std::uint8_t(const Plan&)> second_backend;  // the next best; none needed without tuning
     std::int64_t chunk_bytes = 1;
     Caller::Settings caller;
+    std::vector<RankSet> process_sets;           // that are there from the start, with the ids 1, 2, ...
     std::optional<KnobSearch::Settings> tuning;  // its defaults are those given here
     bool full_join = false;  // joined ranks take part in every operation but a broadcast of their own
     StallInspector::Settings stalls;
@@ -46,6 +48,11 @@ class Negotiator {
   void submit(const SharedRequest& request, Time now);
   // This rank will submit nothing more.
   void depart(Time now);
+  // It has departed, and carried out all it asked for.
+  void rest();
+  // This rank cannot carry out that Plan, which has reached it. Comes back by take_aborts(), on every rank in
+  // the same words: those of the first who said so, as rank 0 sees it.
+  void abort(std::uint64_t plan, Status status);
   // The job cannot go on; told to everybody who can be reached.
   void fail(Status status);
   void receive(Rank from, ConstBytes bytes, Time now);
@@ -53,6 +60,8 @@ class Negotiator {
 
   std::vector<Envelope> take_outgoing();
   std::vector<Plan> take_plans() { return std::exchange(plans_, {}); }
+  // Plans among those that were taken, or come with take_plans(): take these first.
+  std::vector<Abort> take_aborts() { return std::exchange(aborts_, {}); }
   // At rank 0: what stalls, in words for the log.
   std::vector<std::string> take_reports() { return stalls_.take_reports(); }
 
@@ -64,7 +73,7 @@ class Negotiator {
   };
   std::vector<LastOne> take_last_ones() { return std::exchange(last_ones_, {}); }
 
-  // Every rank has departed and the last Plan is out.
+  // Every rank rests and the last Plan is out.
   bool ended() const { return ended_; }
   // Why the job cannot go on; ok while it can.
   const Status& failure() const { return failure_; }
@@ -87,6 +96,7 @@ class Negotiator {
 
   void take_message(Contributor from, Report report, Time now);
   void take_orders(Orders orders, ConstBytes bytes, Time now);
+  void take_abort(Rank from, Abort abort);
   std::optional<Contributor> contributor_of(Rank rank) const;
   Rank rank_of(Contributor contributor) const;
   void refuse_message(Rank from, std::string_view what);
@@ -112,6 +122,8 @@ class Negotiator {
   // Orders go down.
   void issue(Orders orders, Time now);
   void apply(Plan& plan, Time now);
+  bool first_abort(std::uint64_t plan);
+  void announce(Abort abort);
   void count_in_tallies(std::optional<ProcessSetId> set, Time now);
   void remove_set(ProcessSetId set);
   void forget_ended_ids();
@@ -142,6 +154,9 @@ class Negotiator {
   RankSet leaving_;  // with the Report that is being read
   std::vector<Envelope> outgoing_;
   std::vector<Plan> plans_;
+  std::set<std::uint64_t> known_aborts_;  // Plans of which it is known here; the latest of them
+  std::vector<Abort> aborts_;
+  RankSet rested_;  // at rank 0
   bool ended_ = false;
   Status failure_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/control/negotiator.h"
 
 namespace rueda {
@@ -72,6 +73,39 @@ void Negotiator::remove_set(ProcessSetId set) {
     if (gone) stalls_.forget(tally->first);
     tally = gone ? tallies_.erase(tally) : std::next(tally);
   }
+}
+
+void Negotiator::abort(std::uint64_t plan, Status status) {
+  RUEDA_ASSERT(plan <= applied_ && !status.ok());
+  if (!first_abort(plan)) return;
+  if (caller_) return announce({plan, std::move(status)});
+  outgoing_.push_back({node_.parent, encode(Abort{plan, std::move(status)})});
+}
+
+// All ranks may fail in the same Plan: one voice of each subtree is enough. Of Plans older than the last that
+// failed, an Abort may be told twice, which nobody minds.
+bool Negotiator::first_abort(std::uint64_t plan) {
+  constexpr std::size_t kRemembered = 1024;
+  const bool first = known_aborts_.insert(plan).second;
+  if (known_aborts_.size() > kRemembered) known_aborts_.erase(known_aborts_.begin());
+  return first;
+}
+
+// The sender has started that Plan, or rank 0 has heard of it from one that has; so it is known here.
+void Negotiator::take_abort(Rank from, Abort abort) {
+  if (abort.plan > applied_) return refuse_message(from, "the Abort of a Plan that does not exist");
+  if (from != node_.parent) return this->abort(abort.plan, std::move(abort.status));
+  first_abort(abort.plan);  // nobody below has to say it any more
+  announce(std::move(abort));
+}
+
+// Down the tree from here. What comes from rank 0 comes everywhere in the same order: the first counts.
+void Negotiator::announce(Abort abort) {
+  if (!node_.children.empty()) {
+    const Bytes bytes = encode(abort);
+    for (Rank child : node_.children) outgoing_.push_back({child, bytes});
+  }
+  aborts_.push_back(std::move(abort));
 }
 
 // A bit that a child has sent before it saw the end of an id is readable until the child has said that it

@@ -58,6 +58,9 @@ struct Plan {
 // Places in a fused buffer start at multiples of this, so that kernels work on whole cache lines.
 inline constexpr std::int64_t kFusionAlignment = 64;
 
+// The Works of two Plans so many numbers apart do not run at the same time: what they send may look alike.
+inline constexpr std::uint64_t kPlansApart = 1u << 15;
+
 // The room a tensor takes in a fused buffer.
 std::int64_t fused_bytes(const Request& request);
 

@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <utility>
 
 namespace rueda {
 
-RollCall::RollCall(Introduction own, Rank size)
-    : own_(std::move(own)), size_(size), node_(tree::by_rank(own_.rank, size)), missing_(node_.subtree) {
+RollCall::RollCall(Introduction own, Rank size, RankLists process_sets)
+    : own_(std::move(own)),
+      process_sets_(std::move(process_sets)),
+      size_(size),
+      node_(tree::by_rank(own_.rank, size)),
+      missing_(node_.subtree) {
+  own_.process_sets = in_words(process_sets_);
   missing_.remove(RankSet::of(own_.rank));
   if (own_.rank == 0) {
     heard_.resize(size_);
@@ -68,15 +74,36 @@ std::vector<Envelope> RollCall::take_outgoing() {
 }
 
 // At rank 0, when all have been heard: do they fit together?
-void RollCall::conclude() {
-  if (!missing_.empty()) return;
-  Welcome welcome;
+Status RollCall::objection() const {
+  std::map<std::string, RankSet>
+      others;  // process sets that differ from rank 0's -> the ranks that have them
+  RankSet alike;
   for (const std::optional<Introduction>& introduction : heard_) {
-    if (introduction->version != own_.version && welcome.status.ok()) {
-      welcome.status = Status::mismatch(fmt::format(
+    if (introduction->version != own_.version) {
+      return Status::mismatch(fmt::format(
           "init: rank {} on {} runs Rueda {}, rank 0 on {} runs {}. Install one version everywhere.",
           introduction->rank, introduction->host, introduction->version, own_.host, own_.version));
     }
+    const bool same = introduction->process_sets == own_.process_sets;
+    (same ? alike : others[introduction->process_sets]).add(RankSet::of(introduction->rank));
+  }
+  if (others.empty()) return check_static_sets(process_sets_, size_);
+  std::string words = fmt::format("{} gave {}", to_string(alike), own_.process_sets);
+  constexpr std::size_t kShown = 3;
+  for (const auto& [sets, ranks] : others | std::views::take(kShown))
+    words += fmt::format("; {} gave {}", to_string(ranks), sets);
+  if (others.size() > kShown) words += fmt::format("; and {} others", others.size() - kShown);
+  return Status::mismatch(
+      fmt::format("init: the ranks differ in their process sets: {}. Give the same lists in the same order "
+                  "on every rank.",
+                  words));
+}
+
+void RollCall::conclude() {
+  if (!missing_.empty()) return;
+  Welcome welcome;
+  welcome.status = objection();
+  for (const std::optional<Introduction>& introduction : heard_) {
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
     welcome.cards.push_back(introduction->card);

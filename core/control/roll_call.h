@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/control/message.h"
+#include "core/control/static_sets.h"
 #include "core/control/transport.h"
 #include "core/control/tree.h"
 
@@ -17,7 +18,8 @@ namespace rueda {
 // Coordinator.
 class RollCall {
  public:
-  RollCall(Introduction own, Rank size);
+  // `process_sets`: those that this rank gave to init().
+  RollCall(Introduction own, Rank size, RankLists process_sets = {});
 
   void receive(Rank from, ConstBytes bytes);
   // Waiting has lasted too long. Rank 0 tells everybody who is missing; others name whom they waited for.
@@ -31,9 +33,11 @@ class RollCall {
 
  private:
   void conclude();
+  Status objection() const;
   void finish(Welcome welcome);
 
   Introduction own_;
+  const RankLists process_sets_;
   Rank size_;
   TreeNode node_;                                   // by rank number: nobody knows yet who is where
   Hello unsent_;                                    // for the parent

@@ -2,6 +2,7 @@
 // Who of a subtree has asked for one tensor, and whether they asked for the same.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "core/control/bit_counter.h"
@@ -24,6 +25,7 @@ class Tally {
   const RankSet& contributors() const { return contributors_; }
   const RankSet& reported() const { return reported_; }
   const std::vector<Wish>& wishes() const { return wishes_; }
+  std::vector<Wish> take_wishes() { return std::move(wishes_); }
   const SharedRequest& request() const { return wishes_.front().request; }
   bool agreed() const { return wishes_.size() == 1; }
   Time since() const { return since_; }

@@ -33,14 +33,19 @@ Introduction introduce(const Parts& parts) {
 }  // namespace
 
 Coordinator::Coordinator(Parts parts, RuntimeState& shared)
-    : parts_(std::move(parts)), shared_(shared), patience_(from_seconds(parts_.config.poll_time * 1e-6)) {
+    : parts_(std::move(parts)),
+      shared_(shared),
+      works_(parts_.backends, static_cast<std::size_t>(parts_.config.works_in_flight), shared.observer,
+             {[this](Entry& entry, const Status& status) { complete(entry, status); },
+              [this](const Plan& plan, const std::string& what) { give_up(plan, what); }}),
+      patience_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
   if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
 }
 
 Negotiator::Settings Coordinator::negotiator_settings() {
   const Config& config = parts_.config;
-  Negotiator::Settings settings;
+  Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
   settings.choose_backend = [this](const Plan& plan) { return able_backend(parts_.backends, plan, 0); };
   settings.second_backend = [this](const Plan& plan) {
     return able_backend(parts_.backends, plan, plan.members->count() > 1);
@@ -59,7 +64,7 @@ Negotiator::Settings Coordinator::negotiator_settings() {
 
 Welcome Coordinator::start() {
   shared_.observer.doing("waiting for the other ranks to start");
-  RollCall roll_call(introduce(parts_), parts_.size);
+  RollCall roll_call(introduce(parts_), parts_.size, parts_.process_sets);
   // Others wait a little longer than rank 0, so that its words, which name the missing, reach them first.
   const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
   const Time expires = clock_now() + from_seconds(patience);
@@ -115,9 +120,7 @@ void Coordinator::run() {
   shared_.observer.doing("ended");
 }
 
-bool Coordinator::finished() const {
-  return failed_ || (negotiator_->ended() && plans_.empty() && running_.empty());
-}
+bool Coordinator::finished() const { return failed_ || (negotiator_->ended() && works_.empty()); }
 
 bool Coordinator::turn() {
   owner_.check();
@@ -130,8 +133,17 @@ bool Coordinator::turn() {
     return true;
   }
   moved |= start_plans();
-  moved |= step_works();
+  moved |= works_.step();
+  moved |= come_to_rest();
   return moved;
+}
+
+// Nothing of this rank can fail any more: it has departed, so no Work will begin here.
+bool Coordinator::come_to_rest() {
+  if (rested_ || !departed_ || !pending_.empty() || !works_.empty()) return false;
+  rested_ = true;
+  negotiator_->rest();
+  return true;
 }
 
 bool Coordinator::accept_submissions(Time now) {
@@ -194,8 +206,9 @@ bool Coordinator::exchange_messages(Time now) {
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
-    plans_.push_back(std::move(plan));
+    works_.add(std::move(plan));
   }
+  for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
   return moved;
 }
 
@@ -208,16 +221,15 @@ std::optional<Envelope> Coordinator::next_message() {
 
 bool Coordinator::start_plans() {
   bool moved = false;
-  while (!plans_.empty() && running_.size() < static_cast<std::size_t>(parts_.config.works_in_flight)) {
-    Plan plan = std::move(plans_.front());
-    plans_.pop_front();
-    start_work(std::move(plan));
+  while (std::optional<Works::Called> called = works_.next()) {
+    start_plan(std::move(*called));
     moved = true;
   }
   return moved;
 }
 
-void Coordinator::start_work(Plan plan) {
+void Coordinator::start_plan(Works::Called called) {
+  const Plan& plan = called.plan;
   if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
     const auto set = static_cast<ProcessSetId>(plan.result);
     for (Entry& entry : pending_.take_all(set)) {
@@ -228,27 +240,32 @@ void Coordinator::start_work(Plan plan) {
     }
   }
   if (!plan.members || !plan.members->contains(parts_.rank)) return;
-  Running& running = running_.emplace_back();
-  running.plan = std::move(plan);
-  running.entries.reserve(running.plan.tensors.size());
-  const bool carried_out = running.plan.status.ok() && traits(running.plan.operation).moves_data;
-  for (const PlanTensor& tensor : running.plan.tensors) {
+  std::vector<Entry> entries;
+  entries.reserve(plan.tensors.size());
+  const bool carried_out = plan.status.ok() && traits(plan.operation).moves_data;
+  for (const PlanTensor& tensor : plan.tensors) {
     if (std::optional<Entry> entry = pending_.start(key_view_of(*tensor.request))) {
-      running.entries.push_back(std::move(*entry));
+      entries.push_back(std::move(*entry));
     } else if (carried_out) {
       // Rank 0 calls what every rank has reported, or has joined for.
-      RUEDA_ASSERT(joined_.contains(running.plan.process_set));
-      running.entries.push_back(make_ghost(tensor));
+      RUEDA_ASSERT(joined_.contains(plan.process_set));
+      entries.push_back(make_ghost(tensor));
     }
   }
-  if (carried_out) {
-    shared_.observer.started(running.plan);
-    Backend& backend = *parts_.backends.at(running.plan.backend);
-    running.work = backend.start(running.plan, running.entries);
-    return;
-  }
-  for (Entry& entry : running.entries) decided(running.plan, entry);
-  running_.pop_back();
+  if (carried_out) return works_.start(std::move(called), std::move(entries));
+  for (Entry& entry : entries) decided(plan, entry);
+}
+
+// This rank cannot carry out that Plan.
+void Coordinator::give_up(const Plan& plan, const std::string& what) {
+  std::string whom = title(*plan.tensors.front().request);
+  if (plan.tensors.size() > 1) whom += fmt::format(", fused with {} others,", plan.tensors.size() - 1);
+  negotiator_->abort(
+      plan.number,
+      Status::backend_error(fmt::format(
+          "{} failed on rank {} ({}): {}. Only this operation has failed: free memory there, or ask "
+          "for less, and submit it again.",
+          whom, parts_.rank, place_of(parts_.rank), what)));
 }
 
 // A Plan that moves no data: an error, or the outcome of an agreement.
@@ -256,24 +273,6 @@ void Coordinator::decided(const Plan& plan, Entry& entry) {
   if (plan.status.ok() && plan.operation == Operation::join) joined_.erase(plan.process_set);
   entry.handle->result = plan.result;
   complete(entry, plan.status);
-}
-
-bool Coordinator::step_works() {
-  bool moved = false;
-  for (auto running = running_.begin(); running != running_.end();) {
-    shared_.observer.doing(running->plan, running->work->phase());
-    const Work::Step step = running->work->step();
-    moved |= step != Work::Step::waiting;
-    if (step == Work::Step::done) {
-      running->work.reset();
-      shared_.observer.finished(running->plan);
-      for (Entry& entry : running->entries) complete(entry, {});
-      running = running_.erase(running);
-    } else {
-      ++running;
-    }
-  }
-  return moved;
 }
 
 void Coordinator::complete(Entry& entry, const Status& status) {
@@ -288,12 +287,7 @@ void Coordinator::complete(Entry& entry, const Status& status) {
 void Coordinator::complete_all(const Status& status) {
   failed_ = true;
   shared_.queue.close(status);
-  for (Running& running : running_) {
-    running.work.reset();
-    for (Entry& entry : running.entries) complete(entry, status);
-  }
-  running_.clear();
-  plans_.clear();
+  works_.end(status);
   for (Entry& entry : pending_.take_all()) complete(entry, status);
   std::vector<Entry> entries;
   shared_.queue.take(entries);
@@ -351,9 +345,7 @@ void Coordinator::turn_or_rest() {
   } else {
     end_polling(false);
     remind_of_departure(begin);
-    shared_.observer.doing(!running_.empty() ? running_.front().work->phase()
-                           : busy()          ? "waiting for other ranks"
-                                             : "idle");
+    shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));
   }
 }
@@ -363,7 +355,7 @@ void Coordinator::end_polling(bool helped) {
 }
 
 bool Coordinator::busy() const {
-  return !running_.empty() || !pending_.empty() || negotiator_->busy() || departed_;
+  return !works_.empty() || !pending_.empty() || negotiator_->busy() || departed_;
 }
 
 nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
@@ -381,10 +373,7 @@ nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
 }
 
 bool Coordinator::has_to_look() const {
-  return (parts_.transport && !parts_.transport->rings_bell()) ||
-         std::ranges::any_of(running_, [&](const Running& running) {
-           return !parts_.backends[running.plan.backend]->rings_bell();
-         });
+  return (parts_.transport && !parts_.transport->rings_bell()) || !works_.ring_bell();
 }
 
 void Coordinator::remind_of_departure(Time now) {

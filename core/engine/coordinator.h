@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <deque>
-#include <list>
 #include <optional>
 #include <set>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "core/engine/patience.h"
 #include "core/engine/pending_table.h"
 #include "core/engine/runtime_state.h"
+#include "core/engine/works.h"
 
 namespace rueda {
 
@@ -35,12 +35,6 @@ class Coordinator {
   const Status& failure() const { return negotiator_->failure(); }
 
  private:
-  struct Running {
-    Plan plan;
-    std::vector<Entry> entries;
-    std::unique_ptr<Work> work;
-  };
-
   void begin_observation(const TreeNode& node, Time expires);
   void turn_or_rest();
   void end_polling(bool helped);
@@ -49,10 +43,11 @@ class Coordinator {
   bool exchange_messages(Time now);
   std::optional<Envelope> next_message();
   bool start_plans();
-  bool step_works();
+  bool come_to_rest();
   bool finished() const;
 
-  void start_work(Plan plan);
+  void start_plan(Works::Called called);
+  void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
   void refuse(Entry& entry, const Status& status);
   Negotiator::Settings negotiator_settings();
@@ -76,10 +71,10 @@ class Coordinator {
   std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
   std::set<ProcessSetId> joined_;
-  std::deque<Plan> plans_;
-  std::list<Running> running_;  // a list: Works keep references to their Plan and entries
-  bool failed_ = false;         // all that was here has been completed with the failure
+  Works works_;
+  bool failed_ = false;  // all that was here has been completed with the failure
   bool departed_ = false;
+  bool rested_ = false;
   bool reminded_ = false;
   Time departed_at_{};
   Time last_move_{};

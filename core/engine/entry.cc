@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/entry.h"
 
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+
 #include "core/base/host_buffer.h"
+#include "core/engine/work.h"
 
 namespace rueda {
 
-TensorView allocate_output(Entry& entry, const Shape& shape) {
+namespace {
+
+void allocate(Entry& entry, const Shape& shape) {
   HandleState& handle = *entry.handle;
   const DataType dtype = entry.request().dtype;
   if (entry.submission.allocate) {
@@ -16,7 +24,21 @@ TensorView allocate_output(Entry& entry, const Shape& shape) {
     handle.output.data = memory->data();
     handle.output_memory = std::move(memory);
   }
-  return handle.output;
+}
+
+}  // namespace
+
+TensorView allocate_output(Entry& entry, const Shape& shape) {
+  std::string reason = "an exception without words";
+  try {
+    allocate(entry, shape);
+    return entry.handle->output;
+  } catch (const std::exception& error) {
+    reason = error.what();
+  } catch (...) {  // it is the user's
+  }
+  throw WorkFailure{fmt::format("it could not allocate the output, {} of {}: {}", to_string(shape),
+                                to_string(entry.request().dtype), reason)};
 }
 
 }  // namespace rueda

@@ -14,12 +14,13 @@ namespace rueda {
 struct Entry {
   Submission submission;
   std::shared_ptr<HandleState> handle;
+  bool ghost = false;  // see ghost.h
 
   const Request& request() const { return submission.request; }
 };
 
 // The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory
-// that the Handle owns. Throws what `allocate` throws, or std::bad_alloc.
+// that the Handle owns. Throws WorkFailure.
 TensorView allocate_output(Entry& entry, const Shape& shape);
 
 }  // namespace rueda

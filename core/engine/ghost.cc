@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/ghost.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "core/base/host_buffer.h"
+#include "core/engine/work.h"
 
 namespace rueda {
 namespace {
@@ -64,13 +69,28 @@ Entry make_ghost(const PlanTensor& tensor) {
   submission.request = *tensor.request;
   Request& request = submission.request;
   if (traits(request.operation).ragged_first_axis) request.shape.front() = 0;
-  auto memory = std::make_shared<HostBuffer>(static_cast<std::size_t>(bytes_of(request)));
+  submission.output = {nullptr, request.dtype, request.shape, {}};
+  submission.input = submission.output;
+  ghost.ghost = true;
+  return ghost;
+}
+
+void give_memory(Entry& ghost) {
+  Submission& submission = ghost.submission;
+  const Request& request = submission.request;
+  const auto bytes = static_cast<std::size_t>(bytes_of(request));
+  std::shared_ptr<HostBuffer> memory;
+  try {
+    memory = std::make_shared<HostBuffer>(bytes);
+  } catch (const std::bad_alloc&) {
+    throw WorkFailure{
+        fmt::format("it has joined, and has no memory for what stands in for it, {} bytes", bytes)};
+  }
   if (traits(request.operation).reduces)
     fill_identity(memory->data(), element_count(request.shape), request.dtype, request.reduce_op);
-  submission.output = {memory->data(), request.dtype, request.shape, {}};
-  submission.input = submission.output;
+  submission.output.data = memory->data();
+  submission.input.data = memory->data();
   submission.owner = std::move(memory);
-  return ghost;
 }
 
 }  // namespace rueda

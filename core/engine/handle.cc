@@ -13,7 +13,10 @@ namespace rueda {
 
 void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   int open = kOpen;
-  if (!state_.compare_exchange_strong(open, kClosing)) return;
+  if (!state_.compare_exchange_strong(open, kClosing)) {
+    if (owner) late_owner_ = std::move(owner);
+    return;
+  }
   status_ = std::move(status);
   owner_ = std::move(owner);
   state_.store(kDone, std::memory_order_release);
@@ -31,9 +34,13 @@ const Status& HandleState::wait() {
       patience.ended(done());
     }
   }
-  for (int state = state_.load(std::memory_order_acquire); state != kDone;
-       state = state_.load(std::memory_order_acquire)) {
-    state_.wait(state, std::memory_order_acquire);
+  if (!done()) {
+    if (waiters_) waiters_->add(this);
+    for (int state = state_.load(std::memory_order_acquire); state != kDone;
+         state = state_.load(std::memory_order_acquire)) {
+      state_.wait(state, std::memory_order_acquire);
+    }
+    if (waiters_) waiters_->remove(this);
   }
   if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
   return status_;

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "core/engine/waiters.h"
 
 namespace rueda {
 
@@ -17,7 +19,11 @@ namespace rueda {
 // shared_ptr; the last reference is dropped on the framework's side (see ReleaseList).
 class HandleState {
  public:
-  // The first call decides; later ones do nothing. `owner` is what keeps the operation's tensors alive.
+  // `waiters`: where who sleeps on this is told to; none for what nobody waits for.
+  explicit HandleState(std::shared_ptr<Waiters> waiters = nullptr) : waiters_(std::move(waiters)) {}
+
+  // The first call decides; later ones only leave `owner` here, which is what keeps the operation's tensors
+  // alive.
   void complete(Status status, std::shared_ptr<void> owner);
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
@@ -37,6 +43,8 @@ class HandleState {
   std::atomic<bool> let_go_{false};
   Status status_;
   std::shared_ptr<void> owner_;
+  std::shared_ptr<void> late_owner_;  // of the coordinator, after the watchdog
+  std::shared_ptr<Waiters> waiters_;
 };
 
 // Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on

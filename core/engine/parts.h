@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/config.h"
+#include "core/control/static_sets.h"
 #include "core/control/transport.h"
 #include "core/engine/backend.h"
 #include "core/engine/bell.h"
@@ -20,9 +21,12 @@ struct Welcome;
 // Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its coordinator
 // thread.
 struct Parts {
+  Parts() = default;  // and from no list: init({{0, 1}}) means ranks
+
   Config config;
   Rank rank = 0;
   Rank size = 1;
+  RankLists process_sets;                          // that the job begins with, the same on all ranks
   std::string host;                                // ranks of equal host share a machine
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks

@@ -19,11 +19,17 @@ namespace {
 
 constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
 
-// The watchdog's last act. Plain stdio: whatever else the process holds may be what is stuck.
-[[noreturn]] void end_stuck_process(const std::string& place, const std::string& report) {
+// The watchdog's last act. Plain stdio: whatever else the process holds may be what is stuck. Threads that
+// wait are told, so that they can say what they were at.
+[[noreturn]] void end_stuck_process(const std::string& place, const std::string& report, Waiters& waiters) {
   std::fprintf(stderr, "rueda: %s: the coordinator does not move; the process ends in 2 s.\n%s",
                place.c_str(), report.c_str());
   std::fflush(stderr);
+  waiters.fail(
+      Status::backend_error(fmt::format("{}: the coordinator does not move, perhaps inside a library or the "
+                                        "program's allocator; the process ends. "
+                                        "RUEDA_WATCHDOG_TIME allows it more time.",
+                                        place)));
   std::this_thread::sleep_for(std::chrono::seconds(2));
   _exit(kStuckExitStatus);
 }
@@ -36,13 +42,14 @@ Runtime::Runtime(Parts parts) {
   place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
+  static_sets_ = parts.process_sets;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
     run(std::move(moved), std::move(promise));
   });
-  watchdog_ =
-      std::make_unique<Watchdog>(shared_, watchdog_time, [this] { end_stuck_process(place_, report()); });
+  watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time,
+                                         [this] { end_stuck_process(place_, report(), *shared_.waiters); });
   Welcome welcome;
   try {
     welcome = started.get();
@@ -118,7 +125,7 @@ std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
 }
 
 Handle Runtime::enqueue(Submission submission) {
-  auto state = std::make_shared<HandleState>();
+  auto state = std::make_shared<HandleState>(shared_.waiters);
   Entry entry{std::move(submission), state};
   if (Status closed = shared_.queue.push(std::move(entry)); !closed.ok()) {
     state->complete(std::move(closed), std::move(entry.submission.owner));

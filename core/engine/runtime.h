@@ -46,6 +46,8 @@ class Runtime {
   bool on_coordinator_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
   const Topology& topology() const { return topology_; }
+  // The process sets that the job began with: ids 1, 2, ...
+  const RankLists& static_sets() const { return static_sets_; }
   // Why the job cannot go on; ok while it can.
   Status failure() const;
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
@@ -70,6 +72,7 @@ class Runtime {
 
   RuntimeState shared_;
   Topology topology_;
+  RankLists static_sets_;
   std::string place_;  // "rank 1 of 2 (process 4711 on host)"
   mutable std::mutex mutex_;
   Status failure_;                                                       // guarded by mutex_

@@ -18,6 +18,7 @@ namespace rueda {
 struct RuntimeState {
   SubmitQueue queue;
   ReleaseList released;
+  std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>();
   Observer observer;
   std::shared_ptr<Bell> bell;
   std::atomic<bool> departing{false};       // set once, by shutdown

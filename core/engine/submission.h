@@ -12,7 +12,7 @@
 namespace rueda {
 
 // Called once on the coordinator thread when an output's shape is known; returns contiguous memory of that
-// shape. An exception it throws fails the operation on every rank.
+// shape. An exception it throws fails this operation, on every rank that has not finished it.
 using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 
 // Purpose: one operation on its way from a framework thread to the coordinator. Moved, never shared.

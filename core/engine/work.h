@@ -2,6 +2,7 @@
 // One operation while it moves bytes.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "core/base/types.h"
@@ -13,20 +14,31 @@ struct PeerGone {
   Rank rank = 0;
 };
 
+// What a Work throws when this rank cannot carry out its Plan for want of something (memory, first of all)
+// and the Work can still be abandoned: one Plan fails, not the job.
+struct WorkFailure {
+  std::string what;  // "it has no memory for ...", of this rank
+};
+
 // Purpose: a running operation as a machine of small steps. Made by a Backend for one Plan, owned and stepped
-// by the coordinator thread alone, destroyed when done (or, after a failure, undone: the destructor gives
-// back what it holds). A step never blocks, spins or sleeps. It may throw when a library fails; that ends the
-// job.
+// by the coordinator thread alone, destroyed when over (or, when the job cannot go on, undone: the destructor
+// gives back what it holds). A step never blocks, spins or sleeps. It may throw WorkFailure, after which it
+// is abandoned, and PeerGone; anything else that it throws ends the job.
 class Work {
  public:
   enum class Step {
     again,    // something moved; step soon
     waiting,  // nothing to do until somebody else moves
     done,
+    given_up,  // over, but abandoned, by this rank or by another: the results are void
   };
 
   virtual ~Work() = default;
   virtual Step step() = 0;
+  // At any time: this Plan has failed on some rank. From the next step on the Work sends no data and touches
+  // neither tensors nor buffers, but lets other ranks come to the end of theirs, which hear by it that the
+  // Plan has failed. What is on its way already stays so until the Work is over.
+  virtual void abandon() = 0;
   // What the next step does, for reports and timelines: a string that lives for ever. Its first word, such as
   // packing, reducing or unpacking, names the phase.
   virtual std::string_view phase() const = 0;

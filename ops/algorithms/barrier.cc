@@ -3,12 +3,10 @@
 
 #include <array>
 
-#include "ops/transfer.h"
-
 namespace rueda {
 namespace {
 
-class Barrier final : public Work {
+class Barrier final : public Algorithm {
  public:
   explicit Barrier(const Route& route) : route_(route) {}
 
@@ -18,8 +16,8 @@ class Barrier final : public Work {
     const Group& group = route_.group;
     const Rank from = group.rank_at(group.neighbour(-distance_)),
                to = group.rank_at(group.neighbour(distance_));
-    hear_ = Transfer::receive(*route_.link, from, {&heard_, 1}, route_.tag);
-    tell_ = Transfer::send(*route_.link, to, {&told_, 1}, route_.tag);
+    hear_ = route_.wire->receive(from, {&heard_, 1});
+    tell_ = route_.wire->send(to, {&told_, 1});
     distance_ *= 2;
     return Step::again;
   }
@@ -37,6 +35,6 @@ class Barrier final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> barrier(const Route& route) { return std::make_unique<Barrier>(route); }
+std::unique_ptr<Algorithm> barrier(const Route& route) { return std::make_unique<Barrier>(route); }
 
 }  // namespace rueda

@@ -5,11 +5,10 @@
 
 #include <memory>
 
-#include "core/engine/work.h"
-#include "ops/algorithms/reduction.h"
+#include "ops/algorithms/algorithm.h"
 
 namespace rueda {
 
-std::unique_ptr<Work> barrier(const Route& route);
+std::unique_ptr<Algorithm> barrier(const Route& route);
 
 }  // namespace rueda

@@ -12,13 +12,14 @@ namespace {
 
 // Purpose: some small tensors, or a piece of a large one, are packed or unpacked a step, so that control
 // messages are answered in between.
-class FusedAllreduce final : public Work {
+class FusedAllreduce final : public Algorithm {
  public:
   FusedAllreduce(const Route& route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers)
-      : route_(route), plan_(plan), entries_(entries), buffer_(buffers.acquire(plan.buffer_bytes)) {}
+      : route_(route), plan_(plan), entries_(entries), buffers_(buffers) {}
 
   Step step() override {
-    if (packed_ < entries_.size()) {
+    if (packed_ < entries_.size() && !abandoned()) {
+      if (!buffer_) buffer_.emplace(buffers_.acquire(plan_.buffer_bytes));
       pack_some();
       return Step::again;
     }
@@ -29,18 +30,20 @@ class FusedAllreduce final : public Work {
       reduced_ = true;
       return Step::again;  // so that unpacking is seen as a phase
     }
+    if (abandoned()) return Step::done;
     unpack_some();
     return unpacked_ < entries_.size() ? Step::again : Step::done;
   }
 
   std::string_view phase() const override {
-    if (packed_ < entries_.size()) return "packing tensors";
+    if (packed_ < entries_.size() && !abandoned()) return "packing tensors";
     if (reduced_) return "unpacking tensors";
     return ring_ ? ring_->phase() : "reducing around the ring";
   }
 
  private:
-  std::byte* place(std::size_t i) const { return buffer_.data() + plan_.tensors[i].offset; }
+  bool abandoned() const { return route_.wire->abandoned(); }
+  std::byte* place(std::size_t i) const { return buffer_->data() + plan_.tensors[i].offset; }
 
   void pack_some() {
     for (std::int64_t moved = 0; packed_ < entries_.size() && moved < kernels::kPieceBytes;) {
@@ -67,7 +70,7 @@ class FusedAllreduce final : public Work {
   void clear_gap_after(std::size_t i) {
     const std::int64_t end = i + 1 < entries_.size() ? plan_.tensors[i + 1].offset : plan_.buffer_bytes;
     std::byte* gap = place(i) + entries_[i].submission.input.bytes();
-    std::memset(gap, 0, static_cast<std::size_t>(buffer_.data() + end - gap));
+    std::memset(gap, 0, static_cast<std::size_t>(buffer_->data() + end - gap));
   }
 
   // A tensor alone is as long as it is: on other ranks it may be contiguous and need no buffer.
@@ -75,15 +78,16 @@ class FusedAllreduce final : public Work {
     const bool alone = plan_.tensors.size() == 1;
     const auto elements = alone ? plan_.tensors.front().elements()
                                 : plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
-    ring_ = ring_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), buffer_.data(),
-                           buffer_.data(), elements);
+    std::byte* values = buffer_ ? buffer_->data() : nullptr;
+    ring_ = ring_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), values, values, elements);
   }
 
   Route route_;
   const Plan& plan_;
   std::span<Entry> entries_;
-  FusionBuffer::Lease buffer_;
-  std::optional<kernels::Packing> copying_;  // of the tensor that is packed or unpacked now
+  FusionBuffer& buffers_;
+  std::optional<FusionBuffer::Lease> buffer_;  // from the first step on
+  std::optional<kernels::Packing> copying_;    // of the tensor that is packed or unpacked now
   std::size_t packed_ = 0;
   std::size_t unpacked_ = 0;
   std::unique_ptr<RingPass> ring_;
@@ -92,8 +96,8 @@ class FusedAllreduce final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
-                                      FusionBuffer& buffers) {
+std::unique_ptr<Algorithm> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                           FusionBuffer& buffers) {
   return std::make_unique<FusedAllreduce>(route, plan, entries, buffers);
 }
 

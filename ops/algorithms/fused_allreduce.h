@@ -6,14 +6,13 @@
 #include <span>
 
 #include "core/engine/entry.h"
-#include "core/engine/work.h"
-#include "ops/algorithms/reduction.h"
+#include "ops/algorithms/algorithm.h"
 #include "ops/fusion_buffer.h"
 
 namespace rueda {
 
 // Offsets in the buffer come from the Plan. Cost: the ring's, and two copies of every tensor.
-std::unique_ptr<Work> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
-                                      FusionBuffer& buffers);
+std::unique_ptr<Algorithm> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                           FusionBuffer& buffers);
 
 }  // namespace rueda

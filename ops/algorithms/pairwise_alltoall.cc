@@ -11,12 +11,12 @@ namespace rueda {
 namespace {
 
 // Purpose: sizes, then rows. A few distances are under way at a time, so that nobody is flooded.
-class PairwiseAlltoall final : public Work {
+class PairwiseAlltoall final : public Algorithm {
  public:
   PairwiseAlltoall(const Route& route, Entry& entry)
       : route_(route),
         entry_(entry),
-        input_(entry.submission.input),
+        input_(entry.submission.input, *route.memory),
         to_(entry.submission.splits),
         from_(route.group.size) {
     const Rank size = route.group.size;
@@ -24,22 +24,21 @@ class PairwiseAlltoall final : public Work {
     from_[route.group.place] = to_[route.group.place];
     for (Rank distance = 1; distance < size; ++distance) {
       const Rank to = route.group.neighbour(distance), from = route.group.neighbour(-distance);
-      sizes_.push_back(Transfer::receive(*route.link, route.group.rank_at(from),
-                                         std::as_writable_bytes(std::span(&from_[from], 1)), route.tag));
-      sizes_.push_back(Transfer::send(*route.link, route.group.rank_at(to),
-                                      std::as_bytes(std::span(&to_[to], 1)), route.tag));
+      sizes_.push_back(route.sizes->receive(route.group.rank_at(from),
+                                            std::as_writable_bytes(std::span(&from_[from], 1))));
+      sizes_.push_back(route.sizes->send(route.group.rank_at(to), std::as_bytes(std::span(&to_[to], 1))));
     }
   }
 
   Step step() override {
-    if (input_.advance()) return Step::again;
+    if (!abandoned() && input_.advance()) return Step::again;
     if (!sized_) {
       while (!sizes_.empty() && sizes_.back().done()) sizes_.pop_back();
       if (!sizes_.empty()) return Step::waiting;
       start_rows();
       return Step::again;
     }
-    bool moved = own_.advance() > 0;
+    bool moved = !abandoned() && own_.advance() > 0;
     std::size_t open = 0;
     for (Pair& pair : pairs_) {
       if (pair.done()) continue;
@@ -47,7 +46,7 @@ class PairwiseAlltoall final : public Work {
       moved |= pair.receive.advance();
       moved |= pair.send.advance();
     }
-    if (open == 0 && own_.done()) return Step::done;
+    if (open == 0 && (own_.done() || abandoned())) return Step::done;
     return moved ? Step::again : Step::waiting;
   }
 
@@ -59,32 +58,39 @@ class PairwiseAlltoall final : public Work {
   static constexpr std::size_t kDistancesAtOnce = 4;
 
   struct Pair {
-    Stream<MutableBytes> receive;
-    Stream<ConstBytes> send;
+    ReceiveStream receive;
+    SendStream send;
     bool done() const { return receive.done() && send.done(); }
   };
 
+  bool abandoned() const { return route_.wire->abandoned(); }
+
   void start_rows() {
-    sized_ = true;
     Shape shape = entry_.request().shape;
     const auto row = static_cast<std::size_t>(row_element_count(shape)) * size_of(entry_.request().dtype);
     shape.front() = std::accumulate(from_.begin(), from_.end(), std::int64_t{0});
-    auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
-    entry_.handle->received_splits = from_;
     auto offset = [&](const std::vector<std::int64_t>& rows, Rank place) {
-      return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.begin() + place, std::int64_t{0})) *
-             row;
+      return std::accumulate(rows.begin(), rows.begin() + place, std::int64_t{0}) *
+             static_cast<std::int64_t>(row);
     };
     const Group& group = route_.group;
-    const std::int64_t own = to_[group.place] * static_cast<std::int64_t>(row);
-    own_ = kernels::Packing::pack(output + offset(from_, group.place),
-                                  {input_.data() + offset(to_, group.place), DataType::uint8, {own}});
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    if (!abandoned()) {
+      input = input_.data();
+      output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
+      entry_.handle->received_splits = from_;
+      const std::int64_t own = to_[group.place] * static_cast<std::int64_t>(row);
+      own_ = kernels::Packing::pack(output + offset(from_, group.place),
+                                    {input + offset(to_, group.place), DataType::uint8, {own}});
+    }
+    sized_ = true;
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
-      const MutableBytes coming{output + offset(from_, from), static_cast<std::size_t>(from_[from]) * row};
-      const ConstBytes going{input_.data() + offset(to_, to), static_cast<std::size_t>(to_[to]) * row};
-      pairs_.push_back({{*route_.link, group.rank_at(from), coming, route_.tag, route_.chunk_bytes},
-                        {*route_.link, group.rank_at(to), going, route_.tag, route_.chunk_bytes}});
+      pairs_.push_back({{*route_.wire, group.rank_at(from), at(output, offset(from_, from)),
+                         static_cast<std::size_t>(from_[from]) * row, route_.chunk_bytes},
+                        {*route_.wire, group.rank_at(to), at(input, offset(to_, to)),
+                         static_cast<std::size_t>(to_[to]) * row, route_.chunk_bytes}});
     }
   }
 
@@ -101,7 +107,7 @@ class PairwiseAlltoall final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> pairwise_alltoall(const Route& route, Entry& entry) {
+std::unique_ptr<Algorithm> pairwise_alltoall(const Route& route, Entry& entry) {
   return std::make_unique<PairwiseAlltoall>(route, entry);
 }
 

@@ -4,17 +4,8 @@
 
 #include "core/control/plan.h"
 #include "ops/kernels/kernels.h"
-#include "ops/link.h"
 
 namespace rueda {
-
-// Whom to talk to, and how: the part of a job that all algorithms share.
-struct Route {
-  Link* link = nullptr;
-  Group group;
-  Tag tag = 0;
-  std::int64_t chunk_bytes = 1;
-};
 
 // How elements are reduced. Average divides at the end, by the number of ranks.
 struct ScaledReduction {

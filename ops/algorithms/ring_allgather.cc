@@ -12,18 +12,18 @@ namespace rueda {
 namespace {
 
 // Purpose: the two passes, one after the other.
-class RingAllgather final : public Work {
+class RingAllgather final : public Algorithm {
  public:
   RingAllgather(const Route& route, Entry& entry) : route_(route), entry_(entry), rows_(route.group.size) {
     rows_[route.group.place] = entry.request().shape.front();
     std::vector<std::int64_t> bounds(rows_.size() + 1);
     for (std::size_t i = 0; i < bounds.size(); ++i)
       bounds[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
-    pass_ = gather(std::move(bounds), reinterpret_cast<std::byte*>(rows_.data()));
+    pass_ = gather(route.sizes, std::move(bounds), reinterpret_cast<std::byte*>(rows_.data()));
   }
 
   Step step() override {
-    if (packing_.advance() > 0) return Step::again;
+    if (!route_.wire->abandoned() && packing_.advance() > 0) return Step::again;
     const Step step = pass_->step();
     if (step != Step::done || sized_) return step;
     start_rows();
@@ -36,25 +36,29 @@ class RingAllgather final : public Work {
 
  private:
   // Bytes, so that one schedule serves every dtype.
-  std::unique_ptr<RingPass> gather(std::vector<std::int64_t> bounds, std::byte* output) {
+  std::unique_ptr<RingPass> gather(Wire* wire, std::vector<std::int64_t> bounds, std::byte* output) {
     RingPass::Job job = ring_job(route_, ScaledReduction{.dtype = DataType::uint8}, std::move(bounds));
+    job.wire = wire;
     job.schedule.reduces = false;
     job.output = output;
     return std::make_unique<RingPass>(std::move(job));
   }
 
   void start_rows() {
-    sized_ = true;
     Shape shape = entry_.request().shape;
     const auto row_bytes =
         row_element_count(shape) * static_cast<std::int64_t>(size_of(entry_.request().dtype));
     std::vector<std::int64_t> bounds{0};
     for (std::int64_t rows : rows_) bounds.push_back(bounds.back() + rows * row_bytes);
     shape.front() = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
-    auto* output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
-    if (entry_.submission.input.elements() > 0)
-      packing_ = kernels::Packing::pack(output + bounds[route_.group.place], entry_.submission.input);
-    pass_ = gather(std::move(bounds), output);
+    std::byte* output = nullptr;
+    if (!route_.wire->abandoned()) {
+      output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
+      if (entry_.submission.input.elements() > 0)
+        packing_ = kernels::Packing::pack(output + bounds[route_.group.place], entry_.submission.input);
+    }
+    pass_ = gather(route_.wire, std::move(bounds), output);
+    sized_ = true;
   }
 
   Route route_;
@@ -67,7 +71,7 @@ class RingAllgather final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> ring_allgather(const Route& route, Entry& entry) {
+std::unique_ptr<Algorithm> ring_allgather(const Route& route, Entry& entry) {
   return std::make_unique<RingAllgather>(route, entry);
 }
 

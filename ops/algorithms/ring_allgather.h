@@ -7,11 +7,10 @@
 #include <memory>
 
 #include "core/engine/entry.h"
-#include "core/engine/work.h"
-#include "ops/algorithms/reduction.h"
+#include "ops/algorithms/algorithm.h"
 
 namespace rueda {
 
-std::unique_ptr<Work> ring_allgather(const Route& route, Entry& entry);
+std::unique_ptr<Algorithm> ring_allgather(const Route& route, Entry& entry);
 
 }  // namespace rueda

@@ -9,9 +9,9 @@ namespace rueda {
 RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
                        std::vector<std::int64_t> bounds) {
   RingPass::Job job;
-  job.link = route.link;
+  job.wire = route.wire;
+  job.memory = route.memory;
   job.group = route.group;
-  job.tag = route.tag;
   job.dtype = reduction.dtype;
   job.op = reduction.op;
   job.prescale = reduction.prescale;

@@ -16,12 +16,13 @@ RingPass::RingPass(Job job)
       received_slots_(std::min(3 * schedule_.depth(), schedule_.messages())),
       loaded_slots_(std::min(2 * schedule_.depth(), schedule_.messages())),
       slot_bytes_(job_.schedule.chunk_elements * accumulator_size_),
+      scratch_bytes_(job_.schedule.reduces ? (received_slots_ + loaded_slots_) * slot_bytes_ : 0),
       previous_(job_.group.rank_at(job_.group.neighbour(-1))),
-      next_(job_.group.rank_at(job_.group.neighbour(1))) {
-  if (job_.schedule.reduces) scratch_ = HostBuffer((received_slots_ + loaded_slots_) * slot_bytes_);
-}
+      next_(job_.group.rank_at(job_.group.neighbour(1))) {}
 
 Work::Step RingPass::step() {
+  if (scratch_.size() == 0 && scratch_bytes_ > 0 && !job_.wire->abandoned())
+    scratch_ = job_.memory->get("partial sums", static_cast<std::size_t>(scratch_bytes_));
   bool moved = retire_sends();
   moved |= post_receives();
   moved |= take_received();
@@ -47,7 +48,7 @@ bool RingPass::post_receives() {
     std::byte* place = piece.reducing ? received_slot(number) : output_at(piece.begin);
     const auto bytes =
         static_cast<std::size_t>(piece.count * (piece.reducing ? accumulator_size_ : value_size_));
-    receiving_.push_back(Transfer::receive(*job_.link, previous_, {place, bytes}, job_.tag));
+    receiving_.push_back(job_.wire->receive(previous_, {place, bytes}));
     ++receives_posted_;
   }
   return receives_posted_ != before;
@@ -57,7 +58,7 @@ bool RingPass::take_received() {
   bool moved = false;
   while (!receiving_.empty() && receiving_.front().done()) {
     const RingSchedule::Piece piece = schedule_.received(received_);
-    if (piece.reducing && piece.count > 0) {
+    if (piece.reducing && piece.count > 0 && !job_.wire->abandoned()) {
       std::byte* sum = received_slot(received_);
       kernels_.combine(job_.op, sum, job_.input + piece.begin * value_size_, piece.count, job_.prescale);
       if (piece.complete) kernels_.store(output_at(piece.begin), sum, piece.count, job_.postscale);
@@ -74,7 +75,7 @@ bool RingPass::post_sends() {
   while (sends_posted_ < schedule_.messages() && sends_posted_ - sent_ < loaded_slots_ &&
          received_ > schedule_.forwards(sends_posted_)) {
     const RingSchedule::Piece piece = schedule_.sent(sends_posted_);
-    sending_.push_back(Transfer::send(*job_.link, next_, source(sends_posted_, piece), job_.tag));
+    sending_.push_back(job_.wire->send(next_, source(sends_posted_, piece)));
     ++sends_posted_;
   }
   return sends_posted_ != before;
@@ -96,9 +97,9 @@ ConstBytes RingPass::source(std::int64_t number, const RingSchedule::Piece& piec
   if (!piece.reducing) return {output_at(piece.begin), values};
   const auto partial = static_cast<std::size_t>(piece.count * accumulator_size_);
   if (!piece.first) return {received_slot(schedule_.forwards(number)), partial};
-  const std::byte* own = job_.input + piece.begin * value_size_;
+  const std::byte* own = at(job_.input, piece.begin * value_size_);
   if (job_.prescale.identity() && accumulator_size_ == value_size_) return {own, values};
-  kernels_.load(loaded_slot(number), own, piece.count, job_.prescale);
+  if (!job_.wire->abandoned()) kernels_.load(loaded_slot(number), own, piece.count, job_.prescale);
   return {loaded_slot(number), partial};
 }
 

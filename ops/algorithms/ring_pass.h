@@ -6,25 +6,24 @@
 #include <deque>
 
 #include "core/base/host_buffer.h"
-#include "core/engine/work.h"
+#include "ops/algorithms/algorithm.h"
 #include "ops/kernels/kernels.h"
-#include "ops/link.h"
 #include "ops/ring.h"
-#include "ops/transfer.h"
 
 namespace rueda {
 
-// Purpose: the engine of ring_allreduce, ring_reducescatter and ring_allgather. A Work: owned and stepped by
-// the coordinator thread. Partial sums travel in the accumulator's type, so 16-bit floats are rounded once,
-// at the end. Cost: 2(n-1)/n of the vector sent and received for both halves; scratch of 5 * depth chunks.
-class RingPass final : public Work {
+// Purpose: the engine of ring_allreduce, ring_reducescatter and ring_allgather. Part of a Work. Partial sums
+// travel in the accumulator's type, so 16-bit floats are rounded once, at the end. Cost: 2(n-1)/n of the
+// vector sent and received for both halves; scratch of 5 * depth chunks.
+class RingPass final : public Algorithm {
  public:
   // `input` and `output` hold the vector; output[0] is element `output_origin` of it. With a gathering half
-  // alone the own segment must stand in the output already, and `input` is not read.
+  // alone the own segment must stand in the output already, and `input` is not read. Both may be null where
+  // `wire` has been abandoned.
   struct Job {
-    Link* link = nullptr;
+    Wire* wire = nullptr;
+    const Memory* memory = nullptr;
     Group group;
-    Tag tag = 0;
     DataType dtype = DataType::uint8;
     ReduceOp op = ReduceOp::sum;
     kernels::Scale prescale;
@@ -47,13 +46,13 @@ class RingPass final : public Work {
 
   ConstBytes source(std::int64_t number, const RingSchedule::Piece& piece);
   std::byte* output_at(std::int64_t element) {
-    return job_.output + (element - job_.output_origin) * value_size_;
+    return at(job_.output, (element - job_.output_origin) * value_size_);
   }
   std::byte* received_slot(std::int64_t number) {
-    return scratch_.data() + number % received_slots_ * slot_bytes_;
+    return at(scratch_.data(), number % received_slots_ * slot_bytes_);
   }
   std::byte* loaded_slot(std::int64_t number) {
-    return scratch_.data() + (received_slots_ + number % loaded_slots_) * slot_bytes_;
+    return at(scratch_.data(), (received_slots_ + number % loaded_slots_) * slot_bytes_);
   }
 
   Job job_;
@@ -64,8 +63,9 @@ class RingPass final : public Work {
   std::int64_t received_slots_;
   std::int64_t loaded_slots_;
   std::int64_t slot_bytes_;
-  HostBuffer scratch_;
-  Rank previous_;  // who sends to us
+  std::int64_t scratch_bytes_;
+  HostBuffer scratch_;  // from the first step on
+  Rank previous_;       // who sends to us
   Rank next_;
 
   std::int64_t receives_posted_ = 0;

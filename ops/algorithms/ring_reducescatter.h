@@ -5,13 +5,14 @@
 #include <memory>
 
 #include "core/engine/entry.h"
-#include "core/engine/work.h"
+#include "ops/algorithms/algorithm.h"
 #include "ops/algorithms/reduction.h"
 
 namespace rueda {
 
 // Rows are shared out as evenly as they go, the first ranks get the remainder. Allocates the entry's output.
-std::unique_ptr<Work> ring_reducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry);
+std::unique_ptr<Algorithm> ring_reducescatter(const Route& route, const ScaledReduction& reduction,
+                                              Entry& entry);
 
 // How many of `rows` rank `rank` of `size` gets.
 std::int64_t share_of_rows(std::int64_t rows, Rank rank, Rank size);

@@ -6,11 +6,10 @@
 #include <memory>
 
 #include "core/engine/entry.h"
-#include "core/engine/work.h"
-#include "ops/algorithms/reduction.h"
+#include "ops/algorithms/algorithm.h"
 
 namespace rueda {
 
-std::unique_ptr<Work> tree_broadcast(const Route& route, Rank root, Entry& entry);
+std::unique_ptr<Algorithm> tree_broadcast(const Route& route, Rank root, Entry& entry);
 
 }  // namespace rueda

@@ -15,8 +15,10 @@ namespace {
 // Purpose: one entry's copy from input to output: packed, scaled, unpacked, a piece a step.
 class LocalCopy {
  public:
-  LocalCopy(const Plan& plan, const ConstTensorView& input, const TensorView& output, bool scales)
-      : plan_(plan), place_(output), elements_(input.elements()) {
+  LocalCopy(const Plan& plan, const ConstTensorView& input, const TensorView& output, bool scales,
+            const Memory& memory)
+      : plan_(plan), place_(output, memory), elements_(input.elements()) {
+    place_.prepare();
     const bool in_place = place_.data() == input.data && input.contiguous();
     if (!in_place) packing_ = kernels::Packing::pack(place_.data(), input);
     if (!scales || (plan.prescale_factor == 1.0 && plan.postscale_factor == 1.0)) scaled_ = elements_;
@@ -54,14 +56,17 @@ class LocalCopy {
 // Purpose: the entries one after the other.
 class LocalWork final : public Work {
  public:
-  LocalWork(const Plan& plan, std::span<Entry> entries) : plan_(plan), entries_(entries) {}
+  LocalWork(const Plan& plan, std::span<Entry> entries, const Memory& memory)
+      : plan_(plan), entries_(entries), memory_(memory) {}
 
   Step step() override {
+    if (abandoned_) return Step::given_up;
     if (!copy_) begin(entries_[next_]);
     if (copy_ && copy_->advance()) return Step::again;
     copy_.reset();
     return ++next_ < entries_.size() ? Step::again : Step::done;
   }
+  void abandon() override { abandoned_ = true; }
   std::string_view phase() const override { return "copying"; }
 
  private:
@@ -75,11 +80,13 @@ class LocalWork final : public Work {
     if (input.elements() == 0) return;
     const bool scales = traits(plan_.operation).reduces;
     if (given && output.data == input.data && !scales) return;
-    copy_.emplace(plan_, input, output, scales);
+    copy_.emplace(plan_, input, output, scales, memory_);
   }
 
   const Plan& plan_;
   std::span<Entry> entries_;
+  const Memory& memory_;
+  bool abandoned_ = false;
   std::size_t next_ = 0;
   std::optional<LocalCopy> copy_;
 };
@@ -87,7 +94,7 @@ class LocalWork final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> LocalBackend::start(const Plan& plan, std::span<Entry> entries) {
-  return std::make_unique<LocalWork>(plan, entries);
+  return std::make_unique<LocalWork>(plan, entries, memory_);
 }
 
 }  // namespace rueda

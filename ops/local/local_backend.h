@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/engine/backend.h"
+#include "ops/memory.h"
 
 namespace rueda {
 
@@ -13,6 +14,9 @@ class LocalBackend final : public Backend {
   bool can_run(const Plan& plan) const override { return plan.members->count() == 1; }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return true; }
+
+ private:
+  Memory memory_;
 };
 
 }  // namespace rueda

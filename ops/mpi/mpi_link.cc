@@ -2,12 +2,13 @@
 #include "ops/mpi/mpi_link.h"
 
 #include "core/engine/work.h"
+#include "ops/mpi/mpi_check.h"
 
 namespace rueda {
 
 Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
   owner_.check();
-  const Ticket ticket = free_place(peer);
+  const Ticket ticket = free_place(peer, bytes.size());
   check_peer(MPI_Isend_c(bytes.data(), static_cast<MPI_Count>(bytes.size()), MPI_BYTE, peer,
                          static_cast<int>(tag), mpi_.data(), &messages_[ticket].request),
              peer);
@@ -16,19 +17,24 @@ Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
 
 Ticket MpiLink::post_receive(Rank peer, MutableBytes bytes, Tag tag) {
   owner_.check();
-  const Ticket ticket = free_place(peer);
+  const Ticket ticket = free_place(peer, std::nullopt);
   check_peer(MPI_Irecv_c(bytes.data(), static_cast<MPI_Count>(bytes.size()), MPI_BYTE, peer,
                          static_cast<int>(tag), mpi_.data(), &messages_[ticket].request),
              peer);
   return ticket;
 }
 
-bool MpiLink::done(Ticket ticket) {
+std::optional<std::size_t> MpiLink::done(Ticket ticket) {
   Message& message = messages_[ticket];
   int flag = 0;
-  check_peer(MPI_Test(&message.request, &flag, MPI_STATUS_IGNORE), message.peer);
-  if (flag != 0) free_.push_back(ticket);
-  return flag != 0;
+  MPI_Status status;
+  check_peer(MPI_Test(&message.request, &flag, &status), message.peer);
+  if (flag == 0) return std::nullopt;
+  free_.push_back(ticket);
+  if (message.sends) return message.sends;
+  MPI_Count came = 0;
+  check(MPI_Get_count_c(&status, MPI_BYTE, &came), "MPI_Get_count");
+  return static_cast<std::size_t>(came);
 }
 
 // A receive that is cancelled gets nothing any more. A send cannot be called back; only its request is given
@@ -49,14 +55,14 @@ void MpiLink::check_peer(int rc, Rank peer) {
   throw PeerGone{peer};
 }
 
-Ticket MpiLink::free_place(Rank peer) {
+Ticket MpiLink::free_place(Rank peer, std::optional<std::size_t> sends) {
   if (free_.empty()) {
     free_.push_back(messages_.size());
     messages_.emplace_back();
   }
   const Ticket ticket = free_.back();
   free_.pop_back();
-  messages_[ticket] = {MPI_REQUEST_NULL, peer};
+  messages_[ticket] = {MPI_REQUEST_NULL, peer, sends};
   return ticket;
 }
 

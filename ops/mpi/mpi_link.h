@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <optional>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -20,17 +21,18 @@ class MpiLink final : public Link {
 
   Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;
   Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override;
-  bool done(Ticket ticket) override;
+  std::optional<std::size_t> done(Ticket ticket) override;
   void cancel(Ticket ticket) override;
 
  private:
   struct Message {
     MPI_Request request = MPI_REQUEST_NULL;
     Rank peer = 0;
+    std::optional<std::size_t> sends;  // so many bytes; nothing: it receives
   };
 
   void check_peer(int rc, Rank peer);
-  Ticket free_place(Rank peer);
+  Ticket free_place(Rank peer, std::optional<std::size_t> sends);
 
   MpiRuntime& mpi_;
   std::vector<Message> messages_;

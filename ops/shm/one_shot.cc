@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kWritten = 1;
 constexpr std::uint64_t kLeft = 2;
+constexpr std::uint64_t kAbandoned = 3;  // written nothing and left
 
 std::uint64_t at(std::uint64_t plan, std::uint64_t phase) { return (plan << 24) + phase; }
 
@@ -37,6 +38,7 @@ class OneShot final : public Work {
   Step step() override {
     if (!written_) {
       if (!slot_is_free()) return Step::waiting;
+      if (abandoned_) return leave(kAbandoned);
       for (std::size_t i = 0; i < entries_.size(); ++i) pack(i);
       flag(rank_).value.store(at(plan_.number, kWritten));
       for (Rank member : own_.members) {
@@ -44,14 +46,16 @@ class OneShot final : public Work {
       }
       written_ = true;
     }
+    if (abandoned_) return leave(kLeft);
     if (!reached(own_, kWritten, arrived_)) return Step::waiting;
-    if (!entries_.empty()) reduce();
-    flag(rank_).value.store(at(plan_.number, kLeft));
-    for (Rank member : own_.members) {
-      if (member != rank_ && flag(member).wanted.load() != 0) neighbours_.bell(member).ring();
-    }
-    return Step::done;
+    abandoned_ = std::ranges::any_of(own_.members, [this](Rank member) {
+      return flag(member).value.load() == at(plan_.number, kAbandoned);
+    });
+    if (!entries_.empty() && !abandoned_) reduce();
+    return leave(kLeft);
   }
+
+  void abandon() override { abandoned_ = true; }
 
   std::string_view phase() const override {
     return written_ ? "waiting for the values of other ranks"
@@ -61,6 +65,15 @@ class OneShot final : public Work {
  private:
   SegmentContents::Flag& flag(Rank rank) { return neighbours_.contents(rank).flags[slot_]; }
   std::byte* slot(Rank rank) { return neighbours_.contents(rank).slots[slot_]; }
+
+  Step leave(std::uint64_t phase) {
+    flag(rank_).value.store(at(plan_.number, phase));
+    for (Rank member : own_.members) {
+      if (member == rank_) continue;
+      if (phase == kAbandoned || flag(member).wanted.load() != 0) neighbours_.bell(member).ring();
+    }
+    return abandoned_ ? Step::given_up : Step::done;
+  }
 
   // Whether all members of `use` have come to `phase`; `count` of them are known to have.
   bool reached(const Use& use, std::uint64_t phase, std::size_t& count) {
@@ -133,6 +146,7 @@ class OneShot final : public Work {
   std::size_t left_ = 0;     // of the last Plan's members
   std::size_t arrived_ = 0;  // of this Plan's members
   bool written_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace

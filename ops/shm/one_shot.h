@@ -31,10 +31,12 @@ struct Use {
 // says that the slot holds the values of this Plan, `left` that this rank has read the slots of all. A rank
 // writes its slot only when every member of the slot's last Plan, itself included, has left that Plan: so
 // nobody still reads it, and a Plan needs nothing of ranks that are not in it. All ranks combine in the order
-// of ranks: the same bits everywhere.
+// of ranks: the same bits everywhere. Who abandons a Plan before it has written says `abandoned`, which stays
+// until all members have left that Plan, and tells them that theirs is void too; after that it just leaves.
 //
-// Bells: `written` rings all members. `left` rings only members that wait for it: these set `wanted`, then
-// look at the flag once more; who leaves stores the flag, then looks at `wanted`, both seq_cst.
+// Bells: `written` and `abandoned` ring all members. `left` rings only members that wait for it: these set
+// `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both
+// seq_cst.
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
                             std::vector<Rank> members, std::size_t slot, Use& last);
 

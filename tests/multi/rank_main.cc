@@ -130,6 +130,44 @@ void stuck(double) {
   rueda::default_runtime().submit(std::move(submission)).wait();
 }
 
+// The allocator of one rank after the other fails; then all operations work. Small messages and large ones.
+void fails_to_allocate(double) {
+  const int rank = rueda::rank(), size = rueda::size();
+  for (int round = 0; round < 40; ++round) {
+    const int bad = round % size;
+    const std::int64_t rows = round % 2 == 0 ? 100 : 300'000;
+    std::vector<float> values(static_cast<std::size_t>(rows * size), static_cast<float>(rank));
+    rueda::Submission submission;
+    submission.input = view(values);
+    submission.request = {"rows" + std::to_string(round),
+                          round % 4 < 2 ? rueda::Operation::allgather : rueda::Operation::alltoall,
+                          rueda::DataType::float32,
+                          {rows * size}};
+    if (rank == bad) {
+      submission.allocate = [](rueda::DataType, const rueda::Shape&) -> rueda::TensorView {
+        throw std::runtime_error("no memory today");
+      };
+    }
+    std::vector<float> sums(static_cast<std::size_t>(rows), 1.0f);
+    const rueda::Handle failing = rueda::default_runtime().submit(std::move(submission));
+    const rueda::Handle sum = allreduce_async("sum", view(sums), view(sums), {rueda::ReduceOp::sum});
+    const rueda::Status status = failing.wait_status();
+    std::printf("round %d: %s\n", round, status.message.c_str());
+    sum.wait();
+    if (status.ok() || sums != std::vector<float>(sums.size(), static_cast<float>(size)))
+      throw std::runtime_error("wrong in round " + std::to_string(round));
+    for (int i = 0; i < 5; ++i) {
+      const rueda::Handle rows_of_all = rueda::allgather_async("after" + std::to_string(i), view(sums));
+      rows_of_all.wait();
+      const auto* data = static_cast<const float*>(rows_of_all.output().data);
+      if (std::vector<float>(data, data + rows_of_all.output().elements()) !=
+          std::vector<float>(sums.size() * static_cast<std::size_t>(size), static_cast<float>(size)))
+        throw std::runtime_error("wrong after round " + std::to_string(round));
+    }
+  }
+  std::printf("all well\n");
+}
+
 // Rank 1 is stopped for some seconds, with its coordinator.
 void stopped(double seconds) {
   rueda::barrier_async().wait();
@@ -232,6 +270,7 @@ int main(int argc, char** argv) {
                                                                  {"absent", absent},
                                                                  {"exits_inside", exits_inside},
                                                                  {"stopped", stopped},
+                                                                 {"fails_to_allocate", fails_to_allocate},
                                                                  {"reduces", reduces}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {

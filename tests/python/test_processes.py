@@ -112,6 +112,18 @@ def test_differing_shapes_are_an_error_on_every_rank():
                           "Submit 'layer.weight' with the same shape on every rank, or under different names."}
 
 
+@pytest.mark.parametrize("ranks, shm", [(2, 1), (3, 0), (4, 1)])
+def test_an_allocation_that_fails_on_one_rank_fails_one_operation_on_all(ranks, shm):
+    status, out, err, _ = run(ranks, "fails_to_allocate", RUEDA_SHM=str(shm))
+    assert status == 0, err
+    assert out.count("all well") == ranks, out
+    told = re.findall(r"(round \d+: .*)", out)
+    assert len(told) == 40 * ranks and len(set(told)) == 40, "all ranks hear the same words"
+    for number, words in re.findall(r"round (\d+): (.*)", out):
+        assert f"'rows{number}' failed on rank {int(number) % ranks} (process " in words
+        assert words.count("no memory today") == 1 and "submit it again" in words
+
+
 def test_a_forked_child_is_told_and_leaves_the_job_alone():
     status, out, err, _ = run(2, "forks")
     assert status == 0, err
@@ -145,6 +157,7 @@ def test_a_stuck_coordinator_ends_its_process_with_a_report():
     assert seconds < 10
     assert "rank 1 of 2 (process" in err and "the coordinator does not move" in err
     assert "allgather 'rows', moving data" in err
+    assert re.search(r"error: rank 1 of 2 .*the coordinator does not move", err), "who waited was told"
 
 
 def test_a_programs_own_mpi_is_adopted_and_may_be_finalised_first():

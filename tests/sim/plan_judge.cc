@@ -14,6 +14,7 @@ PlanJudge::PlanJudge(const WorldScript& script)
       joined_(script.size),
       departed_(script.size),
       seen_(script.size),
+      under_way_(script.size),
       ends_(script.calls.size()),
       ended_well_(script.calls.size()),
       ids_{{0, kWorld}},
@@ -53,8 +54,45 @@ void PlanJudge::arrived(Rank rank, const Plan& plan) {
   } else if (plan != verdicts_[place].plan) {
     return fault(fmt::format("rank {} got another Plan {} than the rank that got it first", rank, place + 1));
   }
-  if (!faults_.empty()) return;
-  for (int call : verdicts_[place].calls) complete(rank, plan, call);
+  under_way_[rank].insert(plan.number);
+}
+
+std::set<Rank> PlanJudge::failing(std::uint64_t plan) const {
+  std::set<Rank> ranks;
+  const Verdict& verdict = verdicts_[plan - 1];
+  for (int call : verdict.calls) {
+    const std::vector<Rank>& fails_on = script_.calls[call].fails_on;
+    if (verdict.plan.status.ok()) ranks.insert(fails_on.begin(), fails_on.end());
+  }
+  return ranks;
+}
+
+Status PlanJudge::words_of(std::uint64_t plan, Rank rank) {
+  return Status::backend_error(fmt::format("Plan {} failed on rank {}", plan, rank));
+}
+
+void PlanJudge::finished(Rank rank, std::uint64_t plan) {
+  if (under_way_[rank].erase(plan) == 0) return;
+  for (int call : verdicts_[plan - 1].calls) complete(rank, verdicts_[plan - 1].plan, call);
+}
+
+bool PlanJudge::told(Rank rank, std::uint64_t plan) const { return verdicts_[plan - 1].told.contains(rank); }
+
+// Everybody is told once, what one of the failing ranks has said, and all the same.
+void PlanJudge::aborted(Rank rank, const Abort& abort) {
+  if (abort.plan == 0 || abort.plan > seen_[rank])
+    return fault(fmt::format("rank {} is told that Plan {} failed, which has not come", rank, abort.plan));
+  Verdict& verdict = verdicts_[abort.plan - 1];
+  const std::set<Rank> ranks = failing(abort.plan);
+  if (std::ranges::none_of(ranks, [&](Rank each) { return words_of(abort.plan, each) == abort.status; }))
+    fault(fmt::format("rank {} is told what nobody has said: {}", rank, abort.status.message));
+  if (!verdict.aborted) verdict.aborted = abort.status;
+  if (*verdict.aborted != abort.status)
+    fault(fmt::format("rank {} is told '{}', others '{}'", rank, abort.status.message,
+                      verdict.aborted->message));
+  if (!verdict.told.insert(rank).second)
+    fault(fmt::format("rank {} is told twice: {}", rank, abort.status.message));
+  finished(rank, abort.plan);
 }
 
 void PlanJudge::judge(const Plan& plan) {
@@ -174,10 +212,10 @@ void PlanJudge::complete(Rank rank, const Plan& plan, int index) {
     in_flight_[rank].erase({call.set, call.request.name});
   }
   if (plan.operation != Operation::remove_process_set || !plan.status.ok()) return;
-  // What was in flight of the set ends with it, without a Plan.
+  // What was in flight of the set ends with it, without a Plan; what a Plan has called goes on.
   auto& mine = in_flight_[rank];
   for (auto each = mine.begin(); each != mine.end();) {
-    if (each->first.first != call.other_set) {
+    if (each->first.first != call.other_set || called(rank, each->second)) {
       ++each;
       continue;
     }
@@ -188,12 +226,28 @@ void PlanJudge::complete(Rank rank, const Plan& plan, int index) {
   }
 }
 
+// Whether a Plan of that Call is under way on the rank.
+bool PlanJudge::called(Rank rank, int index) const {
+  return std::ranges::any_of(under_way_[rank], [&](std::uint64_t plan) {
+    return std::ranges::find(verdicts_[plan - 1].calls, index) != verdicts_[plan - 1].calls.end();
+  });
+}
+
 void PlanJudge::finish() {
   for (Rank rank = 0; rank < script_.size; ++rank) {
     if (seen_[rank] != verdicts_.size())
       fault(fmt::format("rank {} got {} Plans of {}", rank, seen_[rank], verdicts_.size()));
+    if (!under_way_[rank].empty())
+      fault(
+          fmt::format("rank {} still waits to be told that Plan {} failed", rank, *under_way_[rank].begin()));
     for (const auto& [name, call] : in_flight_[rank])
       fault(fmt::format("rank {} still waits for '{}' of set {}", rank, name.second, name.first));
+  }
+  for (const Verdict& verdict : verdicts_) {
+    const std::size_t due = failing(verdict.plan.number).empty() ? 0 : seen_.size();
+    if (verdict.told.size() != due)
+      fault(fmt::format("{} ranks of {} were told that Plan {} failed", verdict.told.size(), due,
+                        verdict.plan.number));
   }
   for (const auto& [name, calls] : calls_) {
     for (int index : calls) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -25,6 +27,13 @@ class PlanJudge {
   void submitted(Rank rank, int call);
   void departed(Rank rank) { departed_[rank] = true; }
   void arrived(Rank rank, const Plan& plan);
+  // Which ranks cannot carry out a Plan that has arrived somewhere.
+  std::set<Rank> failing(std::uint64_t plan) const;
+  static Status words_of(std::uint64_t plan, Rank rank);  // what such a rank says
+  // A Plan that has arrived on the rank is over there, or has failed on some rank.
+  void finished(Rank rank, std::uint64_t plan);
+  void aborted(Rank rank, const Abort& abort);
+  bool told(Rank rank, std::uint64_t plan) const;
   // Every rank is through; what must have come and has not is wrong.
   void finish();
 
@@ -39,6 +48,8 @@ class PlanJudge {
   ProcessSetId id_of(int set) const { return ids_.at(set); }
   std::size_t plans(Rank rank) const { return seen_[rank]; }
   bool idle(Rank rank) const { return in_flight_[rank].empty(); }
+  // Nothing will fail there any more, if it submits nothing more.
+  bool rests(Rank rank) const { return idle(rank) && under_way_[rank].empty(); }
 
   const std::vector<std::string>& faults() const { return faults_; }
   void fault(std::string words);
@@ -48,6 +59,8 @@ class PlanJudge {
   struct Verdict {
     Plan plan;
     std::vector<int> calls;  // of its tensors
+    std::optional<Status> aborted;
+    std::set<Rank> told;  // of that
   };
 
   void judge(const Plan& plan);
@@ -57,18 +70,20 @@ class PlanJudge {
   void judge_ids(const Plan& plan);
   void judge_sets(const Plan& plan, int index);
   void complete(Rank rank, const Plan& plan, int index);
+  bool called(Rank rank, int index) const;
 
   const WorldScript& script_;
   std::vector<std::vector<State>> states_;      // by rank and Call
   std::vector<std::map<Name, int>> in_flight_;  // by rank
   std::vector<std::map<int, int>> joined_;      // by rank: sets, and the join in flight there
   std::vector<bool> departed_;
-  std::vector<std::size_t> seen_;           // Plans, by rank
-  std::vector<Verdict> verdicts_;           // by Plan
-  std::map<Name, std::vector<int>> calls_;  // in the order of the script
-  std::map<Name, std::size_t> called_;      // how many of them
-  std::vector<std::uint8_t> ends_;          // Plans of each Call
-  std::vector<bool> ended_well_;            // Calls
+  std::vector<std::size_t> seen_;                   // Plans, by rank
+  std::vector<std::set<std::uint64_t>> under_way_;  // Plans, by rank
+  std::vector<Verdict> verdicts_;                   // by Plan
+  std::map<Name, std::vector<int>> calls_;          // in the order of the script
+  std::map<Name, std::size_t> called_;              // how many of them
+  std::vector<std::uint8_t> ends_;                  // Plans of each Call
+  std::vector<bool> ended_well_;                    // Calls
   std::map<int, ProcessSetId> ids_;
   std::map<ProcessSetId, int> sets_;
   ProcessSetId last_set_ = 0;

@@ -17,7 +17,22 @@ void PlantedFault::pass(ControlWorld& world, Rank from, Rank to, Bytes& bytes) {
     if (to == 0) forge_reports(world, from, *report);
     change(*report);
     bytes = encode(*message);
+  } else if (std::holds_alternative<Abort>(*message)) {
+    change(*message, from);
+    bytes = encode(*message);
   }
+}
+
+void PlantedFault::change(Message& message, Rank from) {
+  if (planted_ || from != 0) return;
+  if (kind_ == Kind::lost_abort) {
+    message = Orders{};
+  } else if (kind_ == Kind::changed_abort) {
+    std::get<Abort>(message).status.message += '.';
+  } else {
+    return;
+  }
+  planted_ = true;
 }
 
 void PlantedFault::learn(Rank to, const Orders& orders) {
@@ -74,7 +89,7 @@ void PlantedFault::forge_reports(ControlWorld& world, Rank from, const Report& r
     IdSet forged;
     forged.add(id);
     for (Rank child : children_) {
-      if (child != from) world.post(child, 0, encode(Report{0, forged, {}, {}}));
+      if (child != from) world.post(child, 0, encode(Report{0, forged, {}, {}, {}}));
     }
     planted_ = true;
   });

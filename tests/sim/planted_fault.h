@@ -22,6 +22,8 @@ class PlantedFault {
     dropped_bit,       // a Report loses an id
     early_bit,         // rank 0 hears of ids from children that have not reported them
     reused_id,         // a Plan names an id that has ended
+    lost_abort,        // an Abort from rank 0 does not arrive
+    changed_abort,     // or with other words
   };
 
   PlantedFault(Kind kind, std::uint32_t seed) : kind_(kind), random_(seed) {}
@@ -37,6 +39,7 @@ class PlantedFault {
   void learn(Rank to, const Orders& orders);
   void change(Orders& orders);
   void change(Report& report);
+  void change(Message& message, Rank from);
   void forge_reports(ControlWorld& world, Rank from, const Report& report);
 
   const Kind kind_;

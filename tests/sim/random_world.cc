@@ -18,6 +18,10 @@ RandomWorld::RandomWorld(const WorldScript& script, PlantedFault* fault)
       active_(script.size),
       tree_(tree::all_by_host(script.options.hosts, script.options.radix)) {
   world_.arrived = [this](Rank rank, Plan& plan) { arrive(rank, plan); };
+  world_.aborted = [this](Rank rank, const Abort& abort) {
+    judge_.aborted(rank, abort);
+    restless_.push_back(rank);
+  };
   if (fault_ != nullptr) {
     world_.sent = [this](Rank from, Rank to, Bytes& bytes) { fault_->pass(world_, from, to, bytes); };
   }
@@ -28,6 +32,39 @@ RandomWorld::RandomWorld(const WorldScript& script, PlantedFault* fault)
 void RandomWorld::arrive(Rank rank, Plan& plan) {
   if (fault_ != nullptr && rank == 0) fault_->change(plan);
   judge_.arrived(rank, plan);
+  if (!judge_.faults().empty()) return;
+  restless_.push_back(rank);
+  const std::set<Rank> failing = judge_.failing(plan.number);
+  if (failing.contains(rank)) {
+    failures_.emplace_back(rank, plan.number);
+  } else if (failing.empty() || world_.random()() % 2 == 0) {  // or it is still at it when it is told
+    judge_.finished(rank, plan.number);
+  }
+}
+
+// A rank says that a Plan has failed there, unless it has heard that from another.
+void RandomWorld::give_up_one() {
+  std::swap(failures_[world_.random()() % failures_.size()], failures_.back());
+  const auto [rank, plan] = failures_.back();
+  failures_.pop_back();
+  if (judge_.told(rank, plan) || !world_.node(rank).failure().ok() || (lost_ && rank == *script_.lost))
+    return;
+  world_.node(rank).abort(plan, PlanJudge::words_of(plan, rank));
+  world_.collect(rank);
+}
+
+// Who has departed and has nothing more under way; whether there was one.
+bool RandomWorld::let_rest() {
+  bool any = false;
+  while (!restless_.empty()) {
+    const Rank rank = restless_.back();
+    restless_.pop_back();
+    if (!actors_[rank].departed || actors_[rank].rested || !judge_.rests(rank)) continue;
+    actors_[rank].rested = any = true;
+    world_.node(rank).rest();
+    world_.collect(rank);
+  }
+  return any;
 }
 
 std::vector<std::string> RandomWorld::run() {
@@ -51,10 +88,11 @@ void RandomWorld::play() {
     if (script_.lost && !lost_ && actions_ >= script_.lost_after && !world_.node(*script_.lost).ended())
       lose_one();
     if (!witnesses_.empty() && random() % 8 == 0) break_off(witnesses_.back());
-    bool moved = false;
+    if (!failures_.empty() && random() % 8 == 0) give_up_one();
+    bool moved = let_rest();
     if (!active_.empty() && random() % 8 < script_.actions_in_8) {
       const Rank rank = active_[random() % active_.size()];
-      moved = (!script_.stragglers[rank] || random() % 32 == 0) && act(rank);
+      moved |= (!script_.stragglers[rank] || random() % 32 == 0) && act(rank);
     }
     if (moved || world_.deliver_one() || anybody_acts()) continue;
     if (++waits > 10'000) return judge_.fault("time goes on, and nothing comes of it");
@@ -149,7 +187,9 @@ void RandomWorld::depart(Rank rank) {
   ++actions_;
   std::erase(active_, rank);
   judge_.departed(rank);
-  world_.depart(rank);
+  actors_[rank].departed = true;
+  restless_.push_back(rank);
+  world_.node(rank).depart(world_.now);
   world_.collect(rank);
 }
 
@@ -158,6 +198,10 @@ void RandomWorld::depart(Rank rank) {
 bool RandomWorld::anybody_acts() {
   if (!witnesses_.empty()) {
     break_off(witnesses_.back());
+    return true;
+  }
+  if (!failures_.empty()) {
+    give_up_one();
     return true;
   }
   const std::vector<Rank> ranks = active_;
@@ -228,7 +272,7 @@ void RandomWorld::check_sizes() {
   std::size_t most = 1024;
   for (const Call& call : script_.calls) {
     const Wish wish{std::make_shared<const Request>(call.request), script_.sets[call.set]};
-    most += 256 + encode(Report{0, {}, {{wish}}, {}}).size();
+    most += 256 + encode(Report{0, {}, {{wish}}, {}, {}}).size();
   }
   if (world_.largest_message() > most)
     judge_.fault(fmt::format("a message of {} bytes, where {} are enough for all that is said",

@@ -39,6 +39,8 @@ class RandomWorld {
   bool wait_for_time();
 
   void arrive(Rank rank, Plan& plan);
+  void give_up_one();
+  bool let_rest();
   void lose_one();
   void break_off(Rank rank);
   void check_end();
@@ -53,10 +55,13 @@ class RandomWorld {
     std::size_t phase = 0;
     std::vector<int> todo;  // of the phase, in this rank's order
     bool departed = false;
+    bool rested = false;
   };
   std::vector<Actor> actors_;
   std::vector<Rank> active_;  // have not departed
   std::vector<TreeNode> tree_;
+  std::vector<std::pair<Rank, std::uint64_t>> failures_;  // Plans that a rank cannot carry out, not yet said
+  std::vector<Rank> restless_;                            // may have come to rest
   std::size_t actions_ = 0;
   bool lost_ = false;
   std::vector<Rank> witnesses_;  // of the loss, who have not heard of it yet

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agreement in random worlds: hundreds of jobs of up to 2,000 ranks, each made from a seed, in which ranks
-// are skewed, straggle, join, depart, differ, use overlapping process sets that come and go, and get lost.
+// are skewed, straggle, join, depart, differ, fail, use overlapping process sets that come and go, and get
+// lost.
 //   RUEDA_WORLD_SEED=N   that world alone
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -77,10 +78,11 @@ TEST(RandomWorlds, HaveEverything) {
       if (call.unless_ok >= 0) here.insert("a removal in flight");
       if (call.request.group_size > 0) here.insert("a group");
       if (call.set > 0) here.insert("a process set");
+      if (!call.fails_on.empty()) here.insert("a Work that fails");
     }
     for (const std::string& each : here) ++worlds[each];
   }
-  EXPECT_EQ(worlds.size(), 7u + kOperationCount);
+  EXPECT_EQ(worlds.size(), 8u + kOperationCount);
   for (const auto& [what, count] : worlds) EXPECT_GE(count, kBatches * kWorlds / 25) << what;
 }
 
@@ -122,6 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"EarlyBit",
                 PlantedFault::Kind::early_bit,
                 {"came early", "one request twice", "which no rank has to submit (again)"}},
+        Mistake{"LostAbort", PlantedFault::Kind::lost_abort, {"still waits", "were told that Plan"}},
+        Mistake{"ChangedAbort", PlantedFault::Kind::changed_abort, {"what nobody has said"}},
         Mistake{"ReusedId", PlantedFault::Kind::reused_id, {"; it was ", "is not in use"}}),
     [](const auto& each) { return each.param.name; });
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/simulated_network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -10,24 +12,31 @@
 namespace rueda {
 namespace {
 
-Time time_of(double microseconds) {
-  return Time(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(microseconds)));
-}
-
 double microseconds_of(Time time) {
   return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
 }
 
-}  // namespace
-
-SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape), queue_(Later{events_}) {
+std::vector<TreeNode> tree_of(const ClusterShape& shape) {
   std::vector<std::string> hosts;
   hosts.reserve(shape.ranks);
-  for (Rank rank = 0; rank < shape.ranks; ++rank)
-    hosts.push_back(std::to_string(rank / shape.ranks_per_host));
+  for (Rank rank = 0; rank < shape.ranks; ++rank) hosts.push_back(host_name(rank, shape));
+  return tree::all_by_host(hosts, shape.radix);
+}
+
+}  // namespace
+
+std::string host_name(Rank rank, const ClusterShape& shape) {
+  return "host" + std::to_string(rank / shape.ranks_per_host);
+}
+
+Time time_of(double microseconds) {
+  return Time(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(microseconds)));
+}
+
+SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape) {
   const auto cache = std::make_shared<RequestCache>();
   nodes_.resize(shape.ranks);
-  for (TreeNode& node : tree::all_by_host(hosts, shape.radix)) {
+  for (TreeNode& node : tree_of(shape)) {
     Negotiator::Settings settings;
     settings.choose_backend = [](const Plan&) { return std::uint8_t{0}; };
     settings.caller = {
@@ -39,8 +48,7 @@ SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape), q
   }
 }
 
-void SimulatedNetwork::push(Event event) {
-  event.order = next_order_++;
+void SimulatedNetwork::push(double time, Event event) {
   std::size_t place = events_.size();
   if (unused_.empty()) {
     events_.push_back(std::move(event));
@@ -49,32 +57,42 @@ void SimulatedNetwork::push(Event event) {
     unused_.pop_back();
     events_[place] = std::move(event);
   }
-  queue_.push(place);
+  queue_.push({time, next_order_++, place});
 }
 
 void SimulatedNetwork::at(double time, Rank rank, std::function<void(Negotiator&, Time)> action) {
-  push({std::max(time, now_), 0, rank, rank, {}, std::move(action)});
+  push(std::max(time, now_), {rank, rank, {}, std::move(action)});
 }
 
-void SimulatedNetwork::silence(double time, Rank rank) {
+void SimulatedNetwork::lose(double time, Rank rank, double notice, std::mt19937& random) {
   at(time, rank, [this, rank](Negotiator&, Time) { nodes_[rank].silent = true; });
+  const TreeNode node = tree_of(shape_)[rank];
+  std::vector<Rank> neighbours = node.children;
+  if (rank != 0) neighbours.push_back(node.parent);
+  const Status status = Status::peer_lost(fmt::format(
+      "rank {} (on {}) is lost: its process ended without shutdown(). The job cannot go on; start it "
+      "again.",
+      rank, host_name(rank, shape_)));
+  std::uniform_real_distribution<double> delay(0, notice);
+  for (const Rank neighbour : neighbours)
+    at(time + delay(random), neighbour, [status](Negotiator& negotiator, Time) { negotiator.fail(status); });
 }
 
-void SimulatedNetwork::run(const std::function<void(Rank, const Plan&, double)>& told) {
+void SimulatedNetwork::run(const Told& told, const Failed& failed) {
   while (!queue_.empty()) {
-    const std::size_t place = queue_.top();
+    const Due due = queue_.top();
     queue_.pop();
-    Event event = std::move(events_[place]);
-    unused_.push_back(place);
-    now_ = event.time;
-    handle(event, told);
+    Event event = std::move(events_[due.place]);
+    unused_.push_back(due.place);
+    now_ = due.time;
+    handle(event, told, failed);
   }
 }
 
-void SimulatedNetwork::handle(Event& event, const std::function<void(Rank, const Plan&, double)>& told) {
+void SimulatedNetwork::handle(Event& event, const Told& told, const Failed& failed) {
   Node& node = nodes_[event.to];
   if (node.silent) return;
-  node.free_at = std::max(node.free_at, event.time);
+  node.free_at = std::max(node.free_at, now_);
   if (event.bytes) {
     node.free_at += shape_.message;
     if (event.to == 0) traffic_.root_bytes += event.bytes->size();
@@ -82,10 +100,10 @@ void SimulatedNetwork::handle(Event& event, const std::function<void(Rank, const
   } else if (event.action) {
     event.action(*node.negotiator, time_of(node.free_at));
   }
-  collect(event.to, told);
+  if (!node.silent) collect(event.to, told, failed);
 }
 
-void SimulatedNetwork::collect(Rank rank, const std::function<void(Rank, const Plan&, double)>& told) {
+void SimulatedNetwork::collect(Rank rank, const Told& told, const Failed& failed) {
   Node& node = nodes_[rank];
   Negotiator& negotiator = *node.negotiator;
   negotiator.tick(time_of(node.free_at));
@@ -96,13 +114,18 @@ void SimulatedNetwork::collect(Rank rank, const std::function<void(Rank, const P
     if (rank == 0) traffic_.root_bytes += envelope.bytes.size();
     traffic_.largest_message = std::max<std::uint64_t>(traffic_.largest_message, envelope.bytes.size());
     if (!last_payload_ || *last_payload_ != envelope.bytes)
-      last_payload_ = std::make_shared<const Bytes>(std::move(envelope.bytes));
-    push({node.free_at + shape_.hop, 0, rank, envelope.peer, last_payload_, {}});
+      last_payload_ = std::make_shared<const Bytes>(envelope.bytes);  // without room to grow
+    push(node.free_at + shape_.hop, {rank, envelope.peer, last_payload_, {}});
+  }
+  if (!negotiator.failure().ok()) {
+    node.silent = true;
+    if (failed) failed(rank, negotiator.failure(), node.free_at);
+    return;
   }
   const std::optional<Time> due = negotiator.due();
   if (!due || node.wakes_at > now_) return;
   node.wakes_at = std::max(microseconds_of(*due), now_ + 1);
-  push({node.wakes_at, 0, rank, rank, {}, {}});
+  push(node.wakes_at, {rank, rank, {}, {}});
 }
 
 }  // namespace rueda

@@ -7,6 +7,7 @@
 #include <memory>
 #include <queue>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "core/control/negotiator.h"
@@ -25,6 +26,11 @@ struct ClusterShape {
   std::int64_t cache_capacity = 1024;
 };
 
+std::string host_name(Rank rank, const ClusterShape& shape);
+
+// The clock of a simulation, as Negotiators read it.
+Time time_of(double microseconds);
+
 // Purpose: N real Negotiators joined by simulated links, driven by events in the order of their time. A node
 // deals with one message after another; links are first in first out. The Negotiators share one RequestCache.
 class SimulatedNetwork {
@@ -35,10 +41,14 @@ class SimulatedNetwork {
   double now() const { return now_; }  // microseconds
   // `action` runs at `time` on `rank`'s node, which then is asked what it has to say.
   void at(double time, Rank rank, std::function<void(Negotiator&, Time)> action);
-  // Until nothing happens any more. `told`: a rank has got a Plan.
-  void run(const std::function<void(Rank, const Plan&, double time)>& told);
-  // From `time` on the rank neither hears nor says anything.
-  void silence(double time, Rank rank);
+  using Told = std::function<void(Rank, const Plan&, double time)>;
+  using Failed = std::function<void(Rank, const Status&, double time)>;
+  // Until nothing happens any more. `told`: a rank has got a Plan. `failed`: it knows that the job cannot go
+  // on, has told its neighbours, and is silent from now on.
+  void run(const Told& told, const Failed& failed = {});
+  // From `time` on the rank neither hears nor says anything. Each of its neighbours in the tree is told so,
+  // as a Transport tells who is lost, at a random moment within `notice`.
+  void lose(double time, Rank rank, double notice, std::mt19937& random);
 
   // Sent and received since the last reset.
   struct Traffic {
@@ -57,30 +67,30 @@ class SimulatedNetwork {
     bool silent = false;
   };
   struct Event {
-    double time = 0;
-    std::uint64_t order = 0;  // of two at one time the earlier made comes first
     Rank from = 0;
     Rank to = 0;
     std::shared_ptr<const Bytes> bytes;  // none: not a message
     std::function<void(Negotiator&, Time)> action;
   };
-  struct Later {
-    bool operator()(const std::size_t a, const std::size_t b) const {
-      const Event &left = events[a], &right = events[b];
-      return left.time != right.time ? left.time > right.time : left.order > right.order;
+  // When an event happens. Beside it, so that sorting does not touch it.
+  struct Due {
+    double time = 0;
+    std::uint64_t order = 0;  // of two at one time the earlier made comes first
+    std::size_t place = 0;    // in events_
+    bool operator>(const Due& other) const {
+      return time != other.time ? time > other.time : order > other.order;
     }
-    const std::vector<Event>& events;
   };
 
-  void push(Event event);
-  void handle(Event& event, const std::function<void(Rank, const Plan&, double)>& told);
-  void collect(Rank rank, const std::function<void(Rank, const Plan&, double)>& told);
+  void push(double time, Event event);
+  void handle(Event& event, const Told& told, const Failed& failed);
+  void collect(Rank rank, const Told& told, const Failed& failed);
 
   const ClusterShape shape_;
   std::vector<Node> nodes_;
   std::vector<Event> events_;        // places are used again
   std::vector<std::size_t> unused_;  // places
-  std::priority_queue<std::size_t, std::vector<std::size_t>, Later> queue_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
   std::uint64_t next_order_ = 0;
   double now_ = 0;
   Traffic traffic_;

@@ -32,6 +32,8 @@ void WorldAuthor::plain_phase(int except_set) {
     const unsigned name = once_in(8) ? 1000 + unique_++ : below(names_);
     Call call = call_of(set, kOperations[name % std::size(kOperations)], fmt::format("t{}", name));
     if (once_in(12)) differ(call);
+    for (unsigned fails = once_in(8) ? 1 + below(3) : 0; fails > 0; --fails)
+      call.fails_on.push_back(member_of(set));
     add(std::move(call));
   }
 }

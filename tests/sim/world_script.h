@@ -25,6 +25,7 @@ struct Call {
   Rank first = -1;                   // submits this Call whatever after_done says
   int unless_ok = -1;                // not submitted, or dropped without a Plan, where that Call ended well
   int other_set = -1;                // that is added or removed
+  std::vector<Rank> fails_on;        // the Work of its Plan fails on these ranks
   std::vector<bool> last;            // join: who may be the last rank
 };
 

@@ -16,7 +16,7 @@ Request request_for(const std::string& name, Shape shape) {
 }
 
 ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
-    : random_(seed), plans_(size), together_(options.together), silent_(size) {
+    : random_(seed), plans_(size), aborts_(size), together_(options.together), silent_(size) {
   std::vector<std::string> hosts = std::move(options.hosts);
   for (auto rank = static_cast<Rank>(hosts.size()); rank < size; ++rank)
     hosts.push_back(fmt::format("host{}", rank / options.ranks_per_host));
@@ -43,7 +43,10 @@ void ControlWorld::submit_everywhere(const Request& request) {
   for (Rank rank = 0; rank < size(); ++rank) submit(rank, request);
 }
 
-void ControlWorld::depart(Rank rank) { nodes_[rank]->depart(now); }
+void ControlWorld::depart(Rank rank) {
+  nodes_[rank]->depart(now);
+  nodes_[rank]->rest();
+}
 
 void ControlWorld::post(Rank from, Rank to, Bytes bytes) {
   largest_ = std::max(largest_, bytes.size());
@@ -64,6 +67,10 @@ void ControlWorld::collect(Rank rank) {
   for (Plan& plan : node.take_plans()) {
     if (arrived) arrived(rank, plan);
     plans_[rank].push_back(std::move(plan));
+  }
+  for (const Abort& abort : node.take_aborts()) {
+    if (aborted) aborted(rank, abort);
+    aborts_[rank].push_back(abort);
   }
   std::ranges::move(node.take_reports(), std::back_inserter(reports_));
   if (!node.failure().ok()) silent_[rank] = true;

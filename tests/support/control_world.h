@@ -39,12 +39,14 @@ class ControlWorld {
   Rank size() const { return static_cast<Rank>(nodes_.size()); }
   Negotiator& node(Rank rank) { return *nodes_[rank]; }
   const std::vector<Plan>& plans(Rank rank) const { return plans_[rank]; }
+  const std::vector<Abort>& aborts(Rank rank) const { return aborts_[rank]; }
   std::vector<std::string>& reports() { return reports_; }
   std::mt19937& random() { return random_; }
   Time now{};
 
   void submit(Rank rank, Request request);
   void submit_everywhere(const Request& request);
+  // It rests at once, too: here no Work can fail after that.
   void depart(Rank rank);
   // The rank hears and says nothing any more.
   void silence(Rank rank) { silent_[rank] = true; }
@@ -53,6 +55,7 @@ class ControlWorld {
   // Sees each Plan of a rank as it comes out, and each message as it is sent. May change them: planted
   // faults.
   std::function<void(Rank, Plan&)> arrived;
+  std::function<void(Rank, const Abort&)> aborted;
   std::function<void(Rank from, Rank to, Bytes&)> sent;
 
   // What the rank has to say is under way, and its Plans are out. One that has failed then falls silent.
@@ -74,6 +77,7 @@ class ControlWorld {
   std::mt19937 random_;
   std::vector<std::unique_ptr<Negotiator>> nodes_;
   std::vector<std::vector<Plan>> plans_;
+  std::vector<std::vector<Abort>> aborts_;
   std::vector<std::string> reports_;
   const unsigned together_;
   std::vector<bool> silent_;

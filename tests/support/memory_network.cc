@@ -2,6 +2,8 @@
 #include "tests/support/memory_network.h"
 
 #include <cstring>
+#include <limits>
+#include <new>
 #include <utility>
 
 #include "core/base/error.h"
@@ -56,12 +58,13 @@ class MemoryLink final : public Link {
   Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override {
     return post(peer, rank_, tag, &MemoryNetwork::Channel::receives, bytes.data(), bytes.size());
   }
-  bool done(Ticket ticket) override {
+  std::optional<std::size_t> done(Ticket ticket) override {
     auto found = open_.find(ticket);
     RUEDA_ASSERT(found != open_.end());
-    if (!found->second->load()) return false;
+    const std::int64_t moved = found->second->load();
+    if (moved < 0) return std::nullopt;
     open_.erase(found);
-    return true;
+    return static_cast<std::size_t>(moved);
   }
   void cancel(Ticket ticket) override {
     std::lock_guard lock(network_.mutex_);
@@ -76,7 +79,7 @@ class MemoryLink final : public Link {
  private:
   Ticket post(Rank from, Rank to, Tag tag, std::deque<MemoryNetwork::Posted> MemoryNetwork::Channel::*side,
               std::byte* data, std::size_t size) {
-    auto flag = std::make_shared<std::atomic<bool>>(false);
+    auto flag = std::make_shared<std::atomic<std::int64_t>>(-1);
     open_[next_] = flag;
     std::lock_guard lock(network_.mutex_);
     MemoryNetwork::Channel& channel = network_.channels_[{from, to, tag}];
@@ -87,12 +90,13 @@ class MemoryLink final : public Link {
 
   MemoryNetwork& network_;
   Rank rank_;
-  std::map<Ticket, std::shared_ptr<std::atomic<bool>>> open_;
+  std::map<Ticket, std::shared_ptr<std::atomic<std::int64_t>>> open_;
   Ticket next_ = 1;
 };
 
 MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots, Rank ranks_per_host)
-    : mail_(size), shm_slots_(shm_slots), ranks_per_host_(ranks_per_host) {
+    : mail_(size), shm_slots_(shm_slots), ranks_per_host_(ranks_per_host), least_missing_(size) {
+  for (auto& least : least_missing_) least = std::numeric_limits<std::size_t>::max();
   for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
 }
 
@@ -115,6 +119,13 @@ void MemoryNetwork::set_bell(Rank rank, std::shared_ptr<Bell> bell) {
   bells_[rank] = std::move(bell);
 }
 
+Memory MemoryNetwork::memory(Rank rank) {
+  return Memory([this, rank](std::size_t bytes) {
+    if (bytes >= least_missing_[rank]) throw std::bad_alloc();
+    return HostBuffer(bytes);
+  });
+}
+
 void MemoryNetwork::lose(Rank rank) {
   std::lock_guard lock(mutex_);
   lost_.push_back(rank);
@@ -126,11 +137,12 @@ void MemoryNetwork::match(Channel& channel, Rank from, Rank to) {
   while (!channel.sends.empty() && !channel.receives.empty()) {
     Posted& send = channel.sends.front();
     Posted& receive = channel.receives.front();
-    RUEDA_ASSERT(send.size == receive.size);
-    std::memcpy(receive.data, send.data, send.size);
+    RUEDA_ASSERT(send.size == receive.size || send.size == 0);
+    if (send.size > 0) std::memcpy(receive.data, send.data, send.size);
     moved_bytes_ += send.size;
-    send.done->store(true);
-    receive.done->store(true);
+    const auto moved = static_cast<std::int64_t>(send.size);
+    send.done->store(moved);
+    receive.done->store(moved);
     bells_[from]->ring();
     bells_[to]->ring();
     channel.sends.pop_front();

@@ -14,6 +14,7 @@
 #include "core/control/transport.h"
 #include "core/engine/bell.h"
 #include "ops/link.h"
+#include "ops/memory.h"
 
 namespace rueda {
 
@@ -34,6 +35,9 @@ class MemoryNetwork {
 
   // From now on every other rank is told that `rank` died.
   void lose(Rank rank);
+  // From now on buffers of `least` bytes and more cannot be had on that rank.
+  void take_memory_from(Rank rank, std::size_t least) { least_missing_[rank] = least; }
+  Memory memory(Rank rank);
   // Bytes of data that have moved over all links.
   std::uint64_t moved_bytes() const { return moved_bytes_.load(); }
 
@@ -45,7 +49,7 @@ class MemoryNetwork {
   struct Posted {
     std::byte* data = nullptr;  // read if it is a send, written if a receive
     std::size_t size = 0;
-    std::shared_ptr<std::atomic<bool>> done;
+    std::shared_ptr<std::atomic<std::int64_t>> done;  // bytes that have moved; -1: not yet
   };
   struct Channel {
     std::deque<Posted> sends;
@@ -62,6 +66,7 @@ class MemoryNetwork {
   std::vector<std::shared_ptr<Bell>> bells_;
   const std::size_t shm_slots_;
   const Rank ranks_per_host_;
+  std::vector<std::atomic<std::size_t>> least_missing_;  // by rank
   std::atomic<std::uint64_t> moved_bytes_{0};
 };
 

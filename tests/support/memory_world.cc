@@ -77,7 +77,8 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
   parts.backends.push_back(std::make_unique<LocalBackend>());
   if (ranks > 1) {
     parts.transport = network.transport(rank);
-    parts.backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
+    parts.backends.push_back(
+        std::make_unique<LinkBackend>("memory", network.link(rank), rank, true, network.memory(rank)));
     if (network.shm_slots() > 0) {
       add_shared_memory(parts, network.shm_slots());
       network.set_bell(rank, parts.bell);

@@ -33,18 +33,20 @@ std::vector<Message> message_samples() {
   grouped.group_size = 3;
   grouped.members = ranks;
   return {
-      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, ""}}},
+      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]"}}},
       Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
       Welcome{Status::peer_lost("gone"), {}, {}, {}},
       Report{41,
              ids,
              {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}},
-             ranks},
+             ranks,
+             RankSet::of(8)},
       Orders{{plan, error}, true},
       Failure{Status::backend_error("broken")},
       Stall{std::make_shared<const Request>(grouped)},
       Inquiry{4, 0.75, {{0, "a"}, {3, "b"}}},
       Answer{4, {{ranks, RankSet::of(5), RankSet::of(6), {{5, "is late"}}}, {}}},
+      Abort{std::uint64_t{1} << 40, Status::backend_error("no memory")},
   };
 }
 

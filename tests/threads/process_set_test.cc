@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
+#include <thread>
 
 #include "core/rueda.h"
 #include "tests/support/memory_world.h"
@@ -92,6 +94,59 @@ TEST_P(ProcessSets, OverlappingOnesRunAtTheSameTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ProcessSets, testing::Values(3, 4, 5));
+
+// Starts a Runtime for each rank with its own lists; why that failed, by rank.
+std::vector<Status> start_with(const std::vector<RankLists>& lists,
+                               const std::function<void(Runtime&)>& body) {
+  const Rank size = static_cast<Rank>(lists.size());
+  MemoryNetwork network(size);
+  std::vector<Status> statuses(lists.size());
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      Parts parts = memory_parts(network, rank, size, {});
+      parts.process_sets = lists[rank];
+      try {
+        Runtime runtime(std::move(parts));
+        body(runtime);
+      } catch (const Error& error) {
+        statuses[rank] = {error.code(), error.what()};
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST(StaticProcessSets, AreThereFromTheStart) {
+  const RankLists lists{{0, 2}, {3}, {3, 1, 2}};
+  for (const Status& status : start_with({4, lists}, [](Runtime& runtime) {
+         const std::vector<ProcessSet> sets = process_sets(runtime);
+         ASSERT_EQ(sets.size(), 3u);
+         EXPECT_EQ(sets[2].ranks(), RankSet(1, 4));
+         for (ProcessSetId id = 1; id <= 3; ++id) {
+           EXPECT_EQ(sets[id - 1].id(), id);
+           if (sets[id - 1].included()) check_operations(sets[id - 1]);
+         }
+         EXPECT_EQ(add_process_set(RankSet(0, 2), runtime).id(), 4u);
+         EXPECT_THROW(add_process_set(RankSet::of(3), runtime), InvalidArgument);  // there is one
+         remove_process_set(sets[1], runtime);
+         EXPECT_EQ(add_process_set(RankSet::of(3), runtime).id(), 5u);
+       }))
+    EXPECT_EQ(status, Status());
+}
+
+TEST(StaticProcessSets, DifferencesAndImpossibleOnesAreToldOnEveryRank) {
+  const auto never = [](Runtime&) { ADD_FAILURE() << "started"; };
+  for (const Status& status : start_with({{{0, 1}}, {{0, 1}}, {}}, never)) {
+    EXPECT_EQ(status,
+              Status::mismatch("init: the ranks differ in their process sets: ranks 0-1 gave [0-1]; rank 2 "
+                               "gave none. Give the same lists in the same order on every rank."));
+  }
+  for (const RankLists& lists : {RankLists{{0, 3}}, RankLists{{}}, RankLists{{0}, {0}}}) {
+    for (const Status& status : start_with({3, lists}, never)) EXPECT_EQ(status, check_static_sets(lists, 3));
+  }
+}
 
 TEST(ProcessSet, MisuseIsRefusedWithARemedy) {
   run_ranks(3, [](Runtime& runtime) {

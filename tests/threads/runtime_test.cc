@@ -103,26 +103,6 @@ TEST(Runtime, ALostPeerEndsEverythingWithTheSameWords) {
   EXPECT_NE(words[0].find("rank 2 (process"), std::string::npos) << words[0];
 }
 
-TEST(Runtime, AnAllocationThatFailsEndsTheJobWithItsReason) {
-  std::string words[2];
-  run_ranks(2, [&](Runtime& runtime) {
-    std::vector<float> values(4);
-    Submission submission;
-    submission.request = {"gather", Operation::allgather, DataType::float32, {4}};
-    submission.input = view(values);
-    if (runtime.topology().rank == 1) {
-      submission.allocate = [](DataType, const Shape&) -> TensorView {
-        throw std::runtime_error("no memory today");
-      };
-    }
-    const Status status = runtime.submit(std::move(submission)).wait_status();
-    EXPECT_EQ(status.code, StatusCode::backend_error);
-    words[runtime.topology().rank] = status.message;
-  });
-  EXPECT_EQ(words[0], words[1]);
-  EXPECT_NE(words[0].find("rank 1 failed: no memory today"), std::string::npos) << words[0];
-}
-
 TEST(Runtime, AProcessOutlivesAFailedJob) {
   MemoryNetwork network(2);
   Config config;
@@ -258,6 +238,22 @@ TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
     shutdown();
     EXPECT_FALSE(is_initialized());
   }
+}
+
+TEST(FrontDoor, TakesProcessSetsAgainAfterBadOnes) {
+  MemoryNetwork network(1);
+  const auto init_with = [&](const RankLists& lists) {
+    Parts parts = memory_parts(network, 0, 1, {});
+    parts.process_sets = lists;
+    init(std::move(parts));
+  };
+  EXPECT_THROW(init_with({{1}}), InvalidArgument);
+  EXPECT_FALSE(is_initialized());
+  init_with({});
+  EXPECT_TRUE(process_sets().empty());
+  EXPECT_THROW(init_with({{0}}), InvalidArgument);  // it runs without
+  init_with({});
+  shutdown();
 }
 
 }  // namespace

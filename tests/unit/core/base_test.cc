@@ -79,6 +79,45 @@ TEST(RankSet, MatchesAPlainSet) {
   }
 }
 
+// Two sets as the bits of a word each.
+TEST(RankSet, CombinesAsPlainSetsDo) {
+  constexpr Rank kRanks = 16;
+  auto set_of = [](std::uint32_t bits) {
+    RankSet set;
+    for (Rank rank = 0; rank < kRanks; ++rank)
+      if ((bits >> rank & 1) != 0) set.add(RankSet::of(rank));
+    return set;
+  };
+  std::uint32_t random = 1;
+  for (int i = 0; i < 5000; ++i) {
+    random = random * 1664525 + 1013904223;
+    const std::uint32_t a = random >> 16, more = (random = random * 1664525 + 1013904223) >> 16;
+    const std::uint32_t b = i % 3 == 0 ? a & more : more;
+    RankSet either = set_of(a);
+    either.add(set_of(b));
+    ASSERT_EQ(either, set_of(a | b));
+    ASSERT_EQ(set_of(a) & set_of(b), set_of(a & b));
+    ASSERT_EQ(set_of(a) - set_of(b), set_of(a & ~b));
+    ASSERT_EQ(set_of(a).contains(set_of(b)), (b & ~a) == 0);
+  }
+}
+
+// Departures come one by one, and every other rank may be among them.
+TEST(RankSet, ManyRangesAreNoMoreThanALine) {
+  constexpr Rank kRanks = 200'000;
+  RankSet odd, even;
+  for (Rank rank = 0; rank < kRanks; rank += 2) {
+    even.add(RankSet::of(rank));
+    odd.add(RankSet::of(rank + 1));
+  }
+  EXPECT_TRUE((even & odd).empty());
+  EXPECT_EQ(even - odd, even);
+  EXPECT_TRUE(even.contains(even));
+  EXPECT_FALSE(even.contains(odd));
+  even.add(odd);
+  EXPECT_EQ(even, RankSet(0, kRanks));
+}
+
 TEST(Reader, NeverReadsPastTheEnd) {
   Writer writer;
   writer.put(std::int32_t{7});

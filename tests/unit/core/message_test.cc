@@ -50,6 +50,12 @@ TEST(Message, ALongCardIsAnError) {
   EXPECT_FALSE(decode(encode(Hello{{{0, "1", "x", 1, {}, card + 'x'}}})));
 }
 
+TEST(Message, AnAbortOfNoPlanOrWithoutAReasonIsAnError) {
+  EXPECT_TRUE(decode(encode(Abort{1, Status::backend_error("x")})));
+  EXPECT_FALSE(decode(encode(Abort{0, Status::backend_error("x")})));
+  EXPECT_FALSE(decode(encode(Abort{1, {}})));
+}
+
 TEST(Request, DifferencesAreNamedFieldByField) {
   const Request base = some_request("t");
   auto differs = [&](auto change) {

@@ -6,6 +6,19 @@
 namespace rueda {
 namespace {
 
+void pass_messages(std::vector<RollCall>& nodes, const RankSet& absent) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Rank rank = 0; rank < static_cast<Rank>(nodes.size()); ++rank) {
+      if (absent.contains(rank)) continue;
+      for (const Envelope& envelope : nodes[rank].take_outgoing()) {
+        moved = true;
+        if (!absent.contains(envelope.peer)) nodes[envelope.peer].receive(rank, envelope.bytes);
+      }
+    }
+  }
+}
+
 // Introductions of ranks 0..size-1 over the tree; those in `absent` never come.
 std::vector<RollCall> call_the_roll(Rank size, const RankSet& absent, const std::string& odd_version = "1") {
   std::vector<RollCall> nodes;
@@ -18,16 +31,7 @@ std::vector<RollCall> call_the_roll(Rank size, const RankSet& absent, const std:
                                     "card" + std::to_string(rank)},
                        size);
   }
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (Rank rank = 0; rank < size; ++rank) {
-      if (absent.contains(rank)) continue;
-      for (const Envelope& envelope : nodes[rank].take_outgoing()) {
-        moved = true;
-        if (!absent.contains(envelope.peer)) nodes[envelope.peer].receive(rank, envelope.bytes);
-      }
-    }
-  }
+  pass_messages(nodes, absent);
   return nodes;
 }
 
@@ -51,6 +55,40 @@ TEST(RollCall, TheMissingAreNamed) {
   EXPECT_EQ(nodes[0].welcome()->status.code, StatusCode::peer_lost);
   EXPECT_NE(nodes[0].welcome()->status.message.find("ranks 3, 40 of 70"), std::string::npos)
       << nodes[0].welcome()->status.message;
+}
+
+// Ranks 0..size-1, of which each gives its own lists to init().
+std::vector<Status> start_with(const std::vector<RankLists>& lists) {
+  const Rank size = static_cast<Rank>(lists.size());
+  std::vector<RollCall> nodes;
+  for (Rank rank = 0; rank < size; ++rank)
+    nodes.emplace_back(Introduction{rank, "1", "host", 1, {}, ""}, size, lists[rank]);
+  pass_messages(nodes, {});
+  std::vector<Status> statuses;
+  for (const RollCall& node : nodes) statuses.push_back(node.welcome()->status);
+  return statuses;
+}
+
+TEST(RollCall, ProcessSetsMustBeTheSameEverywhere) {
+  const RankLists usual{{0, 1}, {2}};
+  for (const Status& status : start_with({usual, {{1, 0}, {2}}, usual})) EXPECT_EQ(status, Status());
+  for (const Status& status : start_with({usual, {}, usual, {{2}, {0, 1}}})) {
+    EXPECT_EQ(status,
+              Status::mismatch("init: the ranks differ in their process sets: ranks 0, 2 gave [0-1], [2]; "
+                               "rank 3 gave [2], [0-1]; rank 1 gave none. Give the same lists in the same "
+                               "order on every rank."));
+  }
+  std::vector<RankLists> all_differ(70);
+  for (Rank rank = 0; rank < 70; ++rank) all_differ[rank] = {{rank}};
+  for (const Status& status : start_with(all_differ)) {
+    EXPECT_EQ(status.code, StatusCode::mismatch);
+    EXPECT_NE(status.message.find("; and 66 others."), std::string::npos) << status.message;
+  }
+}
+
+TEST(RollCall, ImpossibleProcessSetsAreRefusedEverywhere) {
+  for (const Status& status : start_with({{{0, 3}}, {{0, 3}}, {{0, 3}}}))
+    EXPECT_EQ(status, check_static_sets({{0, 3}}, 3));
 }
 
 TEST(RollCall, AnotherVersionIsRefusedEverywhere) {

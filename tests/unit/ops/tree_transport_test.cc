@@ -146,6 +146,7 @@ TEST(TreeTransport, OtherHostsAreFar) {
   world.ranks[2]->meet({{2}, {2}, false});
   exchange_words(world);
   EXPECT_FALSE(world.ranks[0]->rings_bell());
+  EXPECT_FALSE(world.ranks[2]->rings_bell());
   EXPECT_FALSE(world.ranks[0]->complete());
   const std::size_t before = world.far.sent;
   world.ranks[0]->send(1, message(1));
@@ -154,6 +155,26 @@ TEST(TreeTransport, OtherHostsAreFar) {
   EXPECT_EQ(world.far.sent, before + 1);
   world.far.deliver(0, 2);
   EXPECT_EQ(world.ranks[2]->receive()->bytes, message(2));
+}
+
+TEST(TreeTransport, AMemberWhoseLeaderIsNearNeedNotLookFar) {
+  for (const bool mapped : {true, false}) {
+    World world(4);
+    world.ranks[0]->meet({{0, 1, 2}, {0, 1, 2}, false});
+    world.ranks[1]->meet({{0, 1, 2}, mapped ? std::vector<Rank>{0, 1} : std::vector<Rank>{1, 2}, false});
+    world.ranks[2]->meet({{0, 1, 2}, {0, 1, 2}, false});
+    world.ranks[3]->meet({{3}, {3}, false});
+    EXPECT_FALSE(world.ranks[1]->rings_bell());  // as long as the leader has not answered
+    exchange_words(world);
+    EXPECT_FALSE(world.ranks[0]->rings_bell());
+    EXPECT_EQ(world.ranks[1]->rings_bell(), mapped);
+    EXPECT_TRUE(world.ranks[2]->rings_bell());
+    world.ranks[0]->send(1, message(1));
+    (mapped ? world.near : world.far).deliver(0, 1);
+    EXPECT_EQ(world.ranks[1]->receive()->bytes, message(1));
+    world.far.lost = {3};  // on the other host, where the bell cannot tell
+    EXPECT_EQ(world.ranks[1]->lost(), std::vector<Rank>{3});
+  }
 }
 
 TEST(TreeTransport, ALossIsToldOnceWhoeverSeesIt) {

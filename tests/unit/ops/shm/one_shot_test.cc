@@ -25,6 +25,7 @@ struct Simulated {
     std::vector<std::int32_t> values;
     std::vector<Entry> entries;
     std::unique_ptr<Work> work;
+    std::size_t gives_up_after = 0;  // steps; 0: never
   };
 
   Rank rank;
@@ -39,6 +40,9 @@ struct Simulated {
 struct Job {
   std::vector<Simulated> ranks;
   std::vector<std::vector<Rank>> plans;  // members of Plan i + 1
+  unsigned gives_up_in_16 = 0;           // how many of its Works a rank abandons, at some time
+  std::size_t ended_well = 0;            // Works, of Plans of which some are abandoned ...
+  std::size_t given_up = 0;              // ... and those
 
   Job(Rank size, std::size_t count, std::mt19937& random) {
     Welcome welcome;
@@ -92,6 +96,8 @@ struct Job {
     const std::size_t slot = number % kSlots;
     running.work = one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
                                    rank.last_use[slot]);
+    const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
+    if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 3;
   }
 
   // One turn of a coordinator, up to `steps` steps of Works.
@@ -106,8 +112,12 @@ struct Job {
       rank.asleep = false;
     }
     for (auto running = rank.running.begin(); running != rank.running.end() && steps > 0; --steps) {
-      if (running->work->step() == Work::Step::done) {
-        check(*running);
+      if (running->gives_up_after == 1) running->work->abandon();
+      if (running->gives_up_after > 0) --running->gives_up_after;
+      const Work::Step step = running->work->step();
+      if (step == Work::Step::done || step == Work::Step::given_up) {
+        ++(step == Work::Step::done ? ended_well : given_up);
+        if (step == Work::Step::done) check(*running);
         running = rank.running.erase(running);
         rank.asleep = false;
       } else {
@@ -147,6 +157,26 @@ TEST(OneShot, AnyInterleavingOfAnySets) {
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
   }
+}
+
+// Works that are abandoned before they have written, after that, or when another rank's is: nobody waits for
+// ever, and who comes to a good end has right values.
+TEST(OneShot, AnyOfThemMayBeAbandoned) {
+  std::size_t ended_well = 0, given_up = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    Job job(2 + static_cast<Rank>(seed % 4), 40, random);
+    job.gives_up_in_16 = 1 + seed % 8;
+    while (!job.over()) {
+      ASSERT_TRUE(job.alive()) << "all sleep, seed " << seed;
+      job.turn(job.ranks[random() % job.ranks.size()], 1 + random() % 6);
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
+    }
+    ended_well += job.ended_well;
+    given_up += job.given_up;
+  }
+  EXPECT_GT(ended_well, 1000u);
+  EXPECT_GT(given_up, 1000u);
 }
 
 // One rank stops after each number of steps in its turn until no other can do anything, then goes on.

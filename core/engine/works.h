@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Plans that a rank has to carry out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/backend.h"
+#include "core/observe/observer.h"
+
+namespace rueda {
+
+// Purpose: keeps the Plans that have been called until there is room; starts a Work for each, steps it, and
+// completes its entries. A Work that fails is abandoned and runs out: its tensors are its own until then, and
+// are completed after that, with the words of the Abort that rank 0 sends everybody. A Work that another
+// rank's has made give up waits for the same words. Owned by the Coordinator; its thread alone calls it.
+class Works {
+ public:
+  using Backends = std::vector<std::unique_ptr<Backend>>;
+  struct Callbacks {
+    std::function<void(Entry& entry, const Status& status)> complete;
+    std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
+  };
+  struct Called {
+    Plan plan;
+    Status aborted;  // why it has failed before it began here
+  };
+
+  // At most so many at a time. All else outlives this.
+  Works(const Backends& backends, std::size_t most, Observer& observer, Callbacks callbacks)
+      : backends_(backends), most_(most), observer_(observer), callbacks_(std::move(callbacks)) {}
+
+  void add(Plan plan) { called_.push_back({std::move(plan), {}}); }
+  // The next Plan in order, if it can start now.
+  std::optional<Called> next();
+  // Where it has failed already its Work takes part all the same, so that others come to the end of theirs.
+  void start(Called called, std::vector<Entry> entries);
+  // A step of each; whether anything moved.
+  bool step();
+  // That Plan has failed on some rank. If it is over here it keeps its result.
+  void abort(std::uint64_t plan, const Status& status);
+  // The job cannot go on.
+  void end(const Status& status);
+
+  bool empty() const { return called_.empty() && running_.empty(); }
+  bool running() const { return !running_.empty(); }
+  // What the oldest of those that run does.
+  std::string_view phase() const;
+  // Whether everything that they wait for can ring the bell.
+  bool ring_bell() const;
+
+ private:
+  struct Running {
+    Plan plan;
+    std::vector<Entry> entries;
+    std::unique_ptr<Work> work;  // null: over
+    bool done = false;           // and the results are right
+    bool failed = false;         // here, and it has been said
+    Status aborted;
+  };
+
+  bool room_for(const Plan& plan) const;
+  void fail(Running& running, const WorkFailure& failure);
+  bool step(Running& running);
+
+  const Backends& backends_;
+  std::size_t most_;
+  Observer& observer_;
+  Callbacks callbacks_;
+  std::deque<Called> called_;   // in the order of their numbers
+  std::list<Running> running_;  // a list: Works keep references to their Plan and entries
+};
+
+}  // namespace rueda

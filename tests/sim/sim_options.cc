@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/sim_options.h"
+
+#include <fmt/format.h>
+
+#include <boost/program_options.hpp>
+#include <iostream>
+#include <string>
+#include <string_view>
+
+namespace rueda {
+namespace {
+
+namespace options = boost::program_options;
+
+constexpr double kMostTime = 1e9;  // microseconds
+
+options::options_description all_options(Experiment& experiment) {
+  ClusterShape& shape = experiment.shape;
+  auto value = [](auto& target) { return options::value(&target)->default_value(target); };
+  options::options_description all("rueda-sim: N ranks agree, on a simulated network");
+  auto add = all.add_options();
+  add("help,h", "this text");
+  add("ranks", value(shape.ranks), "ranks of the job");
+  add("tensors", value(experiment.tensors), "tensors that each rank submits in a step");
+  add("ranks-per-host", value(shape.ranks_per_host), "ranks under one leader");
+  add("radix", value(shape.radix), "leaders under one leader");
+  add("hop-us", value(shape.hop), "latency of a link");
+  add("message-us", value(shape.message), "what sending or receiving a message costs a node");
+  add("skew-us", value(experiment.skew), "ranks are ready within so long of each other");
+  add("stragglers", value(experiment.stragglers), "ranks that are late, others in each step");
+  add("straggler-us", value(experiment.straggler_delay), "how late they are");
+  add("lost", value(experiment.lost),
+      "ranks that fall silent in one more step, each at a random moment of it; printed: how long until every "
+      "survivor knows, and with which words");
+  add("notice-us", value(experiment.notice),
+      "within so long the neighbours of a lost rank in the tree are told");
+  add("linger-us", value(shape.linger), "the setting RUEDA_CYCLE_TIME");
+  add("cache-capacity", value(shape.cache_capacity), "the setting RUEDA_CACHE_CAPACITY");
+  add("steps", value(experiment.steps), "steps after the first");
+  add("seed", value(experiment.seed), "of what is random");
+  add("json", options::value(&experiment.json), "write a summary there");
+  add("trace", options::value(&experiment.trace), "write a timeline there, for Perfetto");
+  add("trace-ranks", value(experiment.trace_ranks), "of so many ranks, from rank 0 on");
+  return all;
+}
+
+// Also false for what is no number.
+void check(std::string_view name, double value, double least, double most) {
+  if (value >= least && value <= most) return;
+  throw options::error(fmt::format("--{} is {}; it must be {} to {}", name, value, least, most));
+}
+
+void check(const Experiment& experiment) {
+  const ClusterShape& shape = experiment.shape;
+  check("ranks", shape.ranks, 1, 10e6);
+  check("tensors", experiment.tensors, 1, 1e6);
+  check("ranks-per-host", shape.ranks_per_host, 1, 10'000);
+  check("radix", shape.radix, 1, 10'000);
+  check("hop-us", shape.hop, 0, kMostTime);
+  check("message-us", shape.message, 0, kMostTime);
+  check("skew-us", experiment.skew, 0, kMostTime);
+  check("stragglers", experiment.stragglers, 0, shape.ranks);
+  check("straggler-us", experiment.straggler_delay, 0, kMostTime);
+  check("lost", experiment.lost, 0, shape.ranks - 1);
+  check("notice-us", experiment.notice, 0, kMostTime);
+  check("linger-us", shape.linger, 0, kMostTime);
+  check("cache-capacity", static_cast<double>(shape.cache_capacity), 0, 1e9);
+  check("steps", experiment.steps, 0, 1e6);
+  check("trace-ranks", experiment.trace_ranks, 1, 1024);
+}
+
+}  // namespace
+
+std::optional<Experiment> read_options(int argc, char** argv) {
+  Experiment experiment;
+  const options::options_description all = all_options(experiment);
+  options::variables_map given;
+  options::store(options::command_line_parser(argc, argv).options(all).positional({}).run(), given);
+  options::notify(given);
+  if (given.contains("help")) {
+    std::cout << all;
+    return std::nullopt;
+  }
+  check(experiment);
+  return experiment;
+}
+
+}  // namespace rueda
