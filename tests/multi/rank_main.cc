@@ -82,30 +82,45 @@ void late(double seconds) {
   }
 }
 
+// For those who measure how long the other ranks take to end.
+void say_that_it_ends() {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  std::printf("ends at %.3f\n", now.count());
+  std::fflush(stdout);
+}
+
 void killed(double) {
   reduce_for_ever([](int i) {
-    if (i == 5 && rueda::rank() == 1) std::thread([] { kill(getpid(), SIGKILL); }).detach();
+    if (i != 5 || rueda::rank() != 1) return;
+    say_that_it_ends();
+    std::thread([] { kill(getpid(), SIGKILL); }).detach();
   });
 }
 
 void killed_small(double) {
   reduce_for_ever(
       [](int i) {
-        if (i == 5000 && rueda::rank() == 1) kill(getpid(), SIGKILL);
+        if (i != 5000 || rueda::rank() != 1) return;
+        say_that_it_ends();
+        kill(getpid(), SIGKILL);
       },
       1);
 }
 
 void exits(double) {
   reduce_for_ever([](int i) {
-    if (i == 5 && rueda::rank() == 1) std::exit(3);
+    if (i != 5 || rueda::rank() != 1) return;
+    say_that_it_ends();
+    std::exit(3);
   });
 }
 
 // Leaves without any exit handler.
 void vanishes(double) {
   reduce_for_ever([](int i) {
-    if (i == 5 && rueda::rank() == 1) _exit(0);
+    if (i != 5 || rueda::rank() != 1) return;
+    say_that_it_ends();
+    _exit(0);
   });
 }
 
@@ -190,8 +205,12 @@ void exits_inside(double) {
   rueda::Submission submission;
   submission.request = {"rows", rueda::Operation::allgather, rueda::DataType::float32, {10}};
   submission.input = view(values);
-  if (rueda::rank() == 1)
-    submission.allocate = [](rueda::DataType, const rueda::Shape&) -> rueda::TensorView { std::exit(3); };
+  if (rueda::rank() == 1) {
+    submission.allocate = [](rueda::DataType, const rueda::Shape&) -> rueda::TensorView {
+      say_that_it_ends();
+      std::exit(3);
+    };
+  }
   rueda::default_runtime().submit(std::move(submission)).wait();
 }
 
