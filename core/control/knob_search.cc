@@ -94,7 +94,7 @@ void KnobSearch::sampled(double seconds) {
 void KnobSearch::probed(double seconds) {
   record("probe", seconds);
   if (samples_ == 1) {
-    base_seconds_ = start_seconds_ = seconds;
+    base_seconds_ = seconds;
     probes_ = probes();
   }
   if (!probes_.empty()) {
@@ -145,8 +145,8 @@ std::vector<Knobs> KnobSearch::variations() const {
   for (std::int64_t route : {std::int64_t{0}, kKiB, 4 * kKiB, 64 * kKiB, kMiB, Knobs::kUnlimited})
     vary(&Knobs::route_bytes, route);
   vary(&Knobs::route_bytes, defaults.route_bytes);
-  for (std::int64_t chunk : {base_.chunk_bytes / 4, base_.chunk_bytes / 2, base_.chunk_bytes * 2,
-                             base_.chunk_bytes * 4, defaults.chunk_bytes})
+  for (std::int64_t chunk : {base_.chunk_bytes * 4, base_.chunk_bytes / 4, base_.chunk_bytes / 2,
+                             base_.chunk_bytes * 2, defaults.chunk_bytes})
     vary(&Knobs::chunk_bytes, std::clamp(chunk, std::min(64 * kKiB, defaults.chunk_bytes),
                                          std::max(4 * kMiB, defaults.chunk_bytes)));
   return all;
@@ -234,6 +234,7 @@ void KnobSearch::judge() {
   base_seconds_ = wins ? seconds : median_of(base_samples_);
   if (!wins) return compare_next();
   base_ = candidate_.knobs;
+  factor_ *= 1 - gain;
   if (measured_ == settings_.candidates) return compare_next();
   look_for_candidates();
 }
@@ -245,8 +246,8 @@ void KnobSearch::settle() {
   std::string words;
   const std::string whose = start_ == settings_.defaults ? "the defaults" : "the knobs";
   if (base_ != start_) {
-    words = fmt::format("{}: a step takes {:.3f} ms, {:.3f} before ({} candidates measured)",
-                        difference(start_, base_), base_seconds_ * 1e3, start_seconds_ * 1e3, measured_);
+    words = fmt::format("{}: by alternation a step takes {:.1f} % less ({} candidates measured)",
+                        difference(start_, base_), (1 - factor_) * 100, measured_);
   } else if (measured_ == 0) {
     words = fmt::format("keeps {}: no other choice is predicted to be better", whose);
   } else {
@@ -276,6 +277,7 @@ void KnobSearch::search_again(double seconds) {
   ++search_;
   phase_ = Phase::probing;
   samples_ = measured_ = 0;
+  factor_ = 1;
   start_ = base_;
   trace_ = {};
   tried_.clear();

@@ -94,7 +94,7 @@ class KnobSearch {
   double quickest_ = 0;
   double base_seconds_ = 0;
   std::optional<double> base_predicted_;
-  double start_seconds_ = 0;
+  double factor_ = 1;          // of the time of a step, by what this search has taken
   std::vector<Knobs> probes_;  // still to come
 
   struct Candidate {

@@ -6,7 +6,8 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kMostNames = 1 << 16;  // names that never come again make no step
+// Of a step: predictions of a larger one would hold the coordinator up.
+constexpr std::size_t kMostNames = 1 << 13;
 
 // Operations without a name of their own are numbered through the whole job: the number does not count.
 std::string_view without_number(std::string_view name) {
