@@ -2,6 +2,7 @@
 #include "ops/init.h"
 
 #include "core/base/log.h"
+#include "core/base/misspelled.h"
 #include "core/rueda.h"
 #include "ops/defaults.h"
 
@@ -18,6 +19,9 @@ void init(const std::vector<std::vector<Rank>>& process_sets) {
   Parts parts = ops::defaults(config);
   parts.process_sets = process_sets;
   configure_log(*log_level_from(config.log_level), config.log_hide_time, parts.rank);
+  if (parts.rank == 0) {
+    for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
+  }
   init(std::move(parts));
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/bytes.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
+#include "core/base/misspelled.h"
 #include "core/base/rank_set.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
@@ -169,6 +170,21 @@ TEST(Topology, PlacesRanksOnHosts) {
   EXPECT_EQ(make_topology(3, hosts), (Topology{3, 5, 1, 2, 1, 2, false}));
   EXPECT_EQ(make_topology(4, hosts), (Topology{4, 5, 2, 3, 0, 1, false}));
   EXPECT_TRUE(make_topology(0, std::vector<std::string>{"a", "b"}).homogeneous);
+}
+
+TEST(Config, FindsWhatIsMisspelled) {
+  EXPECT_EQ(meant_setting("RUEDA_FUSION_TRESHOLD"), "RUEDA_FUSION_THRESHOLD");
+  EXPECT_EQ(meant_setting("RUEDA_CYCEL_TIME"), "RUEDA_CYCLE_TIME");
+  EXPECT_EQ(meant_setting("RUEDA_SHMM"), "RUEDA_SHM");
+  for (const char* name : {"RUEDA_SHM", "RUEDA_CYCLE_TIME", "RUEDA_RANK", "RUEDA_SIZE", "RUEDA_LOCAL_RANK",
+                           "RUEDA_DATA", "RUEDA_BIN", "RUEDA_JOBS", "HOROVOD_CYCEL_TIME", "RUEDA_", ""})
+    EXPECT_EQ(meant_setting(name), std::nullopt) << name;
+  const std::vector<const char*> environment{"RUEDA_SHN=0", "PATH=RUEDA_SHN", "RUEDA_SHM=1",
+                                             "RUEDA_LOG_LEVLE"};
+  EXPECT_EQ(
+      misspelled_settings(environment),
+      (std::vector<std::string>{"RUEDA_LOG_LEVLE is no setting and has no effect; is RUEDA_LOG_LEVEL meant?",
+                                "RUEDA_SHN is no setting and has no effect; is RUEDA_SHM meant?"}));
 }
 
 TEST(Config, ReadsTheEnvironmentAndKnowsWhereFrom) {
