@@ -23,7 +23,7 @@ double median_of(std::vector<double> values) {
 }
 
 // How many of the alternations must be better by more than kBetter so that chance is not the reason.
-int needed(int alternations) { return alternations == 5 ? 5 : alternations == 10 ? 9 : 12; }
+int needed(int alternations) { return alternations == 5 ? 5 : alternations == 10 ? 9 : 13; }
 
 template <class T>
 bool contains(const std::vector<T>& values, const T& value) {
@@ -215,7 +215,10 @@ void KnobSearch::judge() {
     ratios.push_back(candidate_samples_[i] / base_samples_[i]);
   const auto better = std::ranges::count_if(ratios, [](double ratio) { return ratio < 1 - kBetter; });
   const double gain = 1 - median_of(ratios);
-  const bool wins = gain > kBetter && better >= needed(alternations);
+  // Five may all be better by chance; then no sample of the base may be as quick as one of the candidate.
+  const bool apart = std::ranges::max(candidate_samples_) < std::ranges::min(base_samples_);
+  const bool wins =
+      gain > kBetter && better >= needed(alternations) && (alternations > kAlternations || apart);
   if (!wins && gain > kBetter && alternations < kMostAlternations) return;  // not clear yet
   const double seconds = median_of(candidate_samples_);
   TuningRecord& line = record("compared", seconds);
