@@ -277,8 +277,9 @@ void Coordinator::decided(const Plan& plan, Entry& entry) {
 
 void Coordinator::complete(Entry& entry, const Status& status) {
   shared_.observer.completed(entry.request(), status.ok());
-  // Before the Handle: its waiter may submit the name again at once.
-  pending_.finish(key_view_of(entry.request()));
+  // Before the Handle: its waiter may submit the name again at once. What stands in for this rank has no name
+  // here: the rank may have submitted that one itself meanwhile, after everybody's join.
+  if (!entry.ghost) pending_.finish(key_view_of(entry.request()));
   entry.handle->complete(status, std::move(entry.submission.owner));
   shared_.released.add(std::move(entry.handle));
 }
