@@ -233,8 +233,8 @@ TEST(Join, RanksWithLessDataLeaveTheOthersAlone) {
   }
 }
 
-// A rank that has joined may be a little behind with what stands in for it: when it submits the same name after
-// everybody's join, that has to be an operation of its own.
+// A rank that has joined may be a little behind with what stands in for it: when it submits the same name
+// after everybody's join, that has to be an operation of its own.
 TEST(Join, NamesComeAgainWhileStandInsRunOut) {
   run_ranks(4, [](Runtime& runtime) {
     const Rank rank = runtime.topology().rank;
@@ -242,8 +242,7 @@ TEST(Join, NamesComeAgainWhileStandInsRunOut) {
       for (int batch = 0; batch < (rank == epoch % 4 ? 0 : 1); ++batch) {
         std::vector<float> wide(1000, 2.0f), narrow(3, 3.0f);
         Handle first = allreduce_async("wide", view(wide), view(wide), {ReduceOp::sum}, runtime);
-        Handle second =
-            allreduce_async("narrow", view(narrow), view(narrow), {ReduceOp::sum}, runtime);
+        Handle second = allreduce_async("narrow", view(narrow), view(narrow), {ReduceOp::sum}, runtime);
         first.wait();
         second.wait();
         ASSERT_FLOAT_EQ(wide[999], 6.0f) << "epoch " << epoch;
