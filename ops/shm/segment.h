@@ -19,14 +19,29 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
+  static constexpr std::size_t kAreas = 2;
+  static constexpr std::size_t kBuffers = 2;
+  static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
 
   // Where this rank is in the one-shot that uses the slot (one_shot.h).
   struct alignas(64) Flag {
     std::atomic<std::uint64_t> value{0};
     std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+  };
+
+  // Through which the chunks of one Plan at a time pass (staged_allreduce.h). Other ranks write into the
+  // buffers.
+  struct Area {
+    struct alignas(64) Progress {
+      std::atomic<std::uint64_t> written{0};
+      std::atomic<std::uint64_t> reduced{0};
+      std::atomic<std::uint64_t> left{0};
+      std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+    } progress;
+    alignas(4096) std::byte buffers[kBuffers][kBufferBytes];
   };
 
   std::uint64_t magic = kMagic;
@@ -39,6 +54,7 @@ struct SegmentContents {
   ByteRing up;                          // to the leader, which reads it
   Flag flags[kSlots];
   alignas(64) std::byte slots[kSlots][kSlotBytes];
+  Area areas[kAreas];
   RecorderPage record;  // what this rank did last, to be read when it is dead
 };
 

@@ -8,12 +8,14 @@
 
 #include "core/base/owner_thread.h"
 #include "core/engine/backend.h"
+#include "ops/memory.h"
 #include "ops/shm/neighbours.h"
 #include "ops/shm/one_shot.h"
+#include "ops/shm/staged_allreduce.h"
 
 namespace rueda {
 
-// Purpose: runs small allreduces and barriers, of any process set, in jobs whose ranks all share memory.
+// Purpose: runs allreduces and barriers, of any process set, in jobs whose ranks all share memory.
 // Owned by the coordinator thread.
 class ShmBackend final : public Backend {
  public:
@@ -24,16 +26,20 @@ class ShmBackend final : public Backend {
       : rank_(rank), neighbours_(std::move(neighbours)), complete_(std::move(complete)), slots_(slots) {}
 
   std::string_view name() const override { return "shm"; }
-  bool can_run(const Plan& plan) const override { return one_shot::fits(plan) && complete_(); }
+  bool can_run(const Plan& plan) const override { return fits(plan) && complete_(); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return true; }
 
  private:
+  static bool fits(const Plan& plan) { return one_shot::fits(plan) || staged_allreduce::fits(plan); }
+
   Rank rank_;
   std::shared_ptr<Neighbours> neighbours_;
   std::function<bool()> complete_;
   std::size_t slots_;
   std::array<one_shot::Use, SegmentContents::kSlots> last_use_;
+  std::array<staged_allreduce::Use, SegmentContents::kAreas> last_area_use_;
+  Memory memory_;
   OwnerThread owner_;
 };
 

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loop of allreduce in shared memory.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "ops/algorithms/reduction.h"
+
+namespace rueda {
+
+// Combines `elements` of all `copies`, in their order, and writes the result into each of them: one pass,
+// every line read and written once. The memory may belong to other cores' caches: lines are asked for as for
+// writing.
+void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* const> copies,
+                       std::size_t elements);
+
+// Copies out of memory that other cores wrote and will write again.
+void copy_out(void* to, const void* from, std::size_t bytes);
+
+}  // namespace rueda

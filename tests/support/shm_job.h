@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks in one thread that carry out Plans in shared memory, in any interleaving of their steps.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "core/control/message.h"
+#include "ops/shm/one_shot.h"
+#include "ops/shm/staged_allreduce.h"
+
+namespace rueda::shm_job {
+
+enum class Kind { one_shot, staged };
+
+constexpr std::int64_t kElements = 40;
+constexpr std::int64_t kFirst = 25;  // of the first tensor; the others are the second's
+constexpr std::size_t kSlots = 2;
+constexpr std::size_t kInFlight = 4;  // so that several Works may want one slot
+
+// One rank: its Works in the order of Plans, and whether it sleeps.
+struct Simulated {
+  struct Running {
+    Plan plan;
+    std::vector<std::int32_t> values;  // of both tensors
+    std::vector<Entry> entries;
+    std::unique_ptr<Work> work;
+    std::size_t gives_up_after = 0;  // steps; 0: never
+  };
+
+  Rank rank;
+  std::unique_ptr<Neighbours> neighbours;
+  one_shot::Use last_use[kSlots];
+  staged_allreduce::Use last_area_use[kSlots];
+  std::size_t next = 0;  // of all Plans
+  std::list<Running> running;
+  bool asleep = false;
+  std::uint32_t heard = 0;
+};
+
+struct Job {
+  Kind kind;
+  Memory memory;
+  std::vector<Simulated> ranks;
+  std::vector<std::vector<Rank>> plans;  // members of Plan i + 1
+  unsigned gives_up_in_16 = 0;           // how many of its Works a rank abandons, at some time
+  std::size_t ended_well = 0;            // Works, of Plans of which some are abandoned ...
+  std::size_t given_up = 0;              // ... and those
+
+  Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) : kind(kind) {
+    Welcome welcome;
+    for (Rank rank = 0; rank < size; ++rank) {
+      Simulated& simulated = ranks.emplace_back();
+      simulated.rank = rank;
+      simulated.neighbours = std::make_unique<Neighbours>(rank, Segment::make().segment);
+      welcome.hosts.emplace_back("host");
+      welcome.process_ids.push_back(1);
+      welcome.cards.push_back(simulated.neighbours->card());
+    }
+    for (Simulated& simulated : ranks) simulated.neighbours->meet(welcome);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<Rank>& members = plans.emplace_back();
+      while (members.empty()) {
+        for (Rank rank = 0; rank < size; ++rank) {
+          if (random() % 3 != 0) members.push_back(rank);
+        }
+      }
+    }
+  }
+
+  // The value of element i that `rank` brings to a Plan, and what all of them sum to.
+  static std::int32_t value(std::uint64_t plan, Rank rank, std::int64_t i) {
+    return static_cast<std::int32_t>(plan * 1000 + static_cast<std::uint64_t>(rank) * 10) +
+           static_cast<std::int32_t>(i);
+  }
+  std::int32_t sum(std::uint64_t plan, std::int64_t i) const {
+    std::int32_t total = 0;
+    for (Rank member : plans[plan - 1]) total += value(plan, member, i);
+    return total;
+  }
+
+  void begin(Simulated& rank) {
+    const std::uint64_t number = ++rank.next;
+    const std::vector<Rank>& members = plans[number - 1];
+    if (std::ranges::find(members, rank.rank) == members.end()) return;
+    Simulated::Running& running = rank.running.emplace_back();
+    running.plan.number = number;
+    running.plan.dtype = DataType::int32;
+    running.plan.chunk_bytes = 64;  // several chunks
+    for (std::int64_t i = 0; i < kElements; ++i) running.values.push_back(value(number, rank.rank, i));
+    add_tensor(running, "x", 0, kFirst);
+    add_tensor(running, "y", kFirst, kElements - kFirst);
+    running.work = start(rank, running, members);
+    const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
+    if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 3;
+  }
+
+  static void add_tensor(Simulated::Running& running, const char* name, std::int64_t from,
+                         std::int64_t elements) {
+    Request request;
+    request.name = name;
+    request.dtype = running.plan.dtype;
+    request.shape = {elements};
+    place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+    Entry& entry = running.entries.emplace_back();
+    entry.submission.output = {running.values.data() + from, DataType::int32, {elements}, {}};
+    entry.submission.input = entry.submission.output;
+  }
+
+  std::unique_ptr<Work> start(Simulated& rank, Simulated::Running& running,
+                              const std::vector<Rank>& members) {
+    const std::size_t slot = running.plan.number % kSlots;
+    if (kind == Kind::one_shot) {
+      if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
+      return one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
+                             rank.last_use[slot]);
+    }
+    return staged_allreduce::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
+                                   rank.last_area_use[slot], memory);
+  }
+
+  // One turn of a coordinator, up to `steps` steps of Works.
+  void turn(Simulated& rank, std::size_t steps) {
+    BellWord& word = rank.neighbours->contents(rank.rank).bell;
+    if (rank.asleep && word.rings.load() == rank.heard) return;
+    Bell& bell = rank.neighbours->bell(rank.rank);
+    rank.heard = bell.listen();
+    rank.asleep = true;
+    while (rank.next < plans.size() && rank.running.size() < kInFlight) {
+      begin(rank);
+      rank.asleep = false;
+    }
+    for (auto running = rank.running.begin(); running != rank.running.end() && steps > 0; --steps) {
+      if (running->gives_up_after == 1) running->work->abandon();
+      if (running->gives_up_after > 0) --running->gives_up_after;
+      const Work::Step step = running->work->step();
+      if (step == Work::Step::again) rank.asleep = false;
+      if (step == Work::Step::done || step == Work::Step::given_up) {
+        ++(step == Work::Step::done ? ended_well : given_up);
+        if (step == Work::Step::done) check(*running);
+        running = rank.running.erase(running);
+        rank.asleep = false;
+      } else {
+        ++running;
+      }
+    }
+    if (steps == 0) rank.asleep = false;  // has not looked at everything
+    if (!rank.asleep) bell.stay_awake();
+  }
+
+  void check(const Simulated::Running& running) const {
+    if (running.plan.operation == Operation::barrier) return;
+    for (std::int64_t i = 0; i < kElements; ++i)
+      ASSERT_EQ(running.values[i], sum(running.plan.number, i)) << "plan " << running.plan.number;
+  }
+
+  bool over(const Simulated& rank) const { return rank.next == plans.size() && rank.running.empty(); }
+  bool over() const {
+    return std::ranges::all_of(ranks, [this](const Simulated& rank) { return over(rank); });
+  }
+  // Whether somebody can still do something.
+  bool alive() const {
+    return std::ranges::any_of(ranks, [this](const Simulated& rank) {
+      return !over(rank) &&
+             (!rank.asleep || rank.neighbours->contents(rank.rank).bell.rings.load() != rank.heard);
+    });
+  }
+};
+
+}  // namespace rueda::shm_job
