@@ -1,25 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
-
-#include <chrono>
-#include <stdexcept>
-
 #include "tests/bench/reference.h"
 
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+
 namespace rueda::bench {
+namespace {
+
+std::optional<MPI_Datatype> type_of(DataType dtype) {
+  switch (dtype) {
+    case DataType::uint8: return MPI_UINT8_T;
+    case DataType::int8: return MPI_INT8_T;
+    case DataType::int16: return MPI_INT16_T;
+    case DataType::int32: return MPI_INT32_T;
+    case DataType::int64: return MPI_INT64_T;
+    case DataType::float32: return MPI_FLOAT;
+    case DataType::float64: return MPI_DOUBLE;
+    default: return std::nullopt;
+  }
+}
+
+void run(CollectiveBuffers& buffers) {
+  const Collective& what = buffers.what();
+  const MPI_Datatype type = *type_of(what.dtype);
+  void* input = buffers.input().data;
+  void* output = buffers.output().data;
+  const auto all = static_cast<MPI_Count>(what.elements()), part = all / buffers.size();
+  switch (what.operation) {
+    case Operation::allreduce:
+      MPI_Allreduce_c(MPI_IN_PLACE, output, all, type, MPI_SUM, MPI_COMM_WORLD);
+      break;
+    case Operation::broadcast: MPI_Bcast_c(output, all, type, 0, MPI_COMM_WORLD); break;
+    case Operation::allgather: MPI_Allgather_c(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+    case Operation::reducescatter:
+      MPI_Reduce_scatter_block_c(input, output, part, type, MPI_SUM, MPI_COMM_WORLD);
+      break;
+    default: MPI_Alltoall_c(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+  }
+}
+
+}  // namespace
 
 void check_reference() {
   int started = 0;
   MPI_Initialized(&started);
-  if (started == 0) throw std::runtime_error("--reference mpi needs ranks: ruedarun -np 2 rueda-bench ...");
+  if (started == 0) throw std::runtime_error("--against mpi needs ranks: ruedarun -np 2 rueda-bench ...");
 }
 
-double reference_seconds(std::span<float> values) {
+bool reference_has(const Collective& what) { return type_of(what.dtype).has_value(); }
+
+double reference_seconds(CollectiveBuffers& buffers) {
   MPI_Barrier(MPI_COMM_WORLD);
   const auto begin = std::chrono::steady_clock::now();
-  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
-                MPI_COMM_WORLD);
+  run(buffers);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Ranks::Ranks() {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+}
+
+Ranks::~Ranks() { MPI_Finalize(); }
+
+std::vector<std::string> Ranks::gather(const std::string& word) const {
+  std::array<char, 1024> own{};
+  word.copy(own.data(), own.size());
+  std::vector<char> all(own.size() * static_cast<std::size_t>(size_));
+  std::vector<int> lengths(static_cast<std::size_t>(size_));
+  const int length = static_cast<int>(std::min(word.size(), own.size()));
+  MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  MPI_Allgather(own.data(), own.size(), MPI_CHAR, all.data(), own.size(), MPI_CHAR, MPI_COMM_WORLD);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    words.emplace_back(all.data() + i * own.size(), static_cast<std::size_t>(lengths[i]));
+  return words;
+}
+
+void Ranks::take_largest(std::vector<double>& values) const {
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_MAX,
+                MPI_COMM_WORLD);
 }
 
 }  // namespace rueda::bench
