@@ -11,9 +11,8 @@ namespace rueda {
 namespace {
 
 // An operation that moves no data.
-Submission decision(Operation operation, std::string name) {
+Submission decision(Operation operation) {
   Submission submission;
-  submission.request.name = std::move(name);
   submission.request.operation = operation;
   submission.request.dtype = DataType::uint8;
   submission.request.shape = {0};
@@ -33,9 +32,9 @@ std::vector<ProcessSet> process_sets(Runtime& runtime) {
 }
 
 ProcessSet add_process_set(const RankSet& ranks, Runtime& runtime) {
-  Submission submission = decision(Operation::add_process_set, runtime.next_name("process_set.add", kWorld));
+  Submission submission = decision(Operation::add_process_set);
   submission.request.members = ranks;
-  const Handle handle = runtime.submit(std::move(submission));
+  const Handle handle = runtime.submit_next("process_set.add", std::move(submission));
   handle.wait();
   return {runtime, static_cast<ProcessSetId>(handle.result()), ranks};
 }
@@ -45,18 +44,17 @@ void remove_process_set(const ProcessSet& set, Runtime& runtime) {
     throw InvalidArgument(
         Status::invalid_argument("Process set 0, of all ranks, cannot be removed; shutdown() ends it."));
   }
-  Submission submission =
-      decision(Operation::remove_process_set, runtime.next_name("process_set.remove", kWorld));
+  Submission submission = decision(Operation::remove_process_set);
   submission.request.root = static_cast<Rank>(set.id());
-  runtime.submit(std::move(submission)).wait();
+  runtime.submit_next("process_set.remove", std::move(submission)).wait();
 }
 
 Rank join(Scope scope) {
   Runtime& runtime = scope.runtime();
-  Submission submission = decision(Operation::join, runtime.next_name("join", scope.process_set()));
+  Submission submission = decision(Operation::join);
   scope.place(submission);
   submission.request.root = runtime.topology().rank;
-  const Handle handle = runtime.submit(std::move(submission));
+  const Handle handle = runtime.submit_next("join", std::move(submission));
   handle.wait();
   runtime.restart_names(scope.process_set());
   return static_cast<Rank>(handle.result());

@@ -66,8 +66,9 @@ std::vector<ProcessSet> process_sets(Runtime& runtime = default_runtime());
 // returns when all have. Throws InvalidArgument for no ranks, ranks that do not exist, and members that a set
 // has already.
 ProcessSet add_process_set(const RankSet& ranks, Runtime& runtime = default_runtime());
-// Ends a set. Every rank of the job calls it. Throws InvalidArgument, and changes nothing, while an operation
-// of the set is in flight.
+// Ends a set. Every rank of the job calls it, when the operations of the set are complete. If one is in
+// flight, then either this throws InvalidArgument and changes nothing, or that operation ends with it: the
+// same on all ranks. Throws it for a set that has been removed, too.
 void remove_process_set(const ProcessSet& set, Runtime& runtime = default_runtime());
 
 // This rank has no more data; others go on. Until every rank of the scope has joined, the joined ranks take

@@ -201,9 +201,8 @@ Handle reducescatter_async(std::string name, ConstTensorView input, Reduction re
 
 Handle barrier_async(Scope scope) {
   ConstTensorView nothing(nullptr, DataType::uint8, {0});
-  std::string name = scope.runtime().next_name("barrier", scope.process_set());
-  return scope.runtime().submit(
-      submission_for(scope, Operation::barrier, std::move(name), std::move(nothing)));
+  return scope.runtime().submit_next("barrier",
+                                     submission_for(scope, Operation::barrier, {}, std::move(nothing)));
 }
 
 void start_timeline(const std::string& path, bool mark_cycles) {

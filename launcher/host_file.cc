@@ -12,13 +12,21 @@
 namespace rueda {
 namespace {
 
-int slots_from(std::string_view text, const std::string& path, int line) {
+// `where` it was given.
+void check_slots(std::string_view text, const std::string& where) {
   int slots = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
   if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostRanks)
-    throw UsageError(fmt::format("--hostfile {}, line {}: '{}' ranks; it must be a whole number from 1 to {}",
-                                 path, line, text, kMostRanks));
-  return slots;
+    throw UsageError(
+        fmt::format("{}: '{}' ranks; it must be a whole number from 1 to {}", where, text, kMostRanks));
+}
+
+// HOST or HOST:RANKS.
+void check_host(std::string_view host, const std::string& where) {
+  const std::size_t colon = host.rfind(':');
+  if (host.empty() || colon == 0)
+    throw UsageError(fmt::format("{}: '{}' names no host; it must be HOST or HOST:RANKS", where, host));
+  if (colon != std::string_view::npos) check_slots(host.substr(colon + 1), where);
 }
 
 }  // namespace
@@ -34,15 +42,21 @@ std::string hosts_from_text(const std::string& text, const std::string& path) {
     std::string host, slots, more;
     if (!(words >> host)) continue;
     words >> slots >> more;
+    const std::string where = fmt::format("--hostfile {}, line {}", path, number);
     if (!more.empty() || (!slots.empty() && !slots.starts_with(kSlots)))
-      throw UsageError(fmt::format("--hostfile {}, line {}: '{}'; it must be HOST or HOST slots=RANKS", path,
-                                   number, line));
-    if (!slots.empty())
-      host += fmt::format(":{}", slots_from(std::string_view(slots).substr(kSlots.size()), path, number));
+      throw UsageError(fmt::format("{}: '{}'; it must be HOST or HOST slots=RANKS", where, line));
+    if (!slots.empty()) host += ":" + slots.substr(kSlots.size());
+    check_host(host, where);
     hosts += (hosts.empty() ? "" : ",") + host;
   }
   if (hosts.empty()) throw UsageError(fmt::format("--hostfile {}: it names no host", path));
   return hosts;
+}
+
+std::string hosts_from_list(const std::string& text) {
+  std::istringstream list(text + ",");  // so that what follows the last comma is a host, too
+  for (std::string host; std::getline(list, host, ',');) check_host(host, fmt::format("--hosts '{}'", text));
+  return text;
 }
 
 std::string hosts_from_file(const std::string& path) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts from a file, in the form of horovodrun's --hostfile.
+// Hosts from the command line, or from a file in the form of horovodrun's --hostfile.
 #pragma once
 
 #include <string>
 
 namespace rueda {
 
+// "HOST[:RANKS],...", which is returned. Throws UsageError.
+std::string hosts_from_list(const std::string& text);
 // Lines "HOST", "HOST slots=RANKS" or "HOST:RANKS", # for remarks; returns "HOST:RANKS,...", as Hydra wants
 // it. Throws UsageError that names the file and the line.
 std::string hosts_from_file(const std::string& path);

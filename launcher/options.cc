@@ -107,6 +107,14 @@ std::string port(const std::string& text) {
 }
 
 void append(std::vector<std::string>& words, const std::string& text) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\')
+      ++i;
+    else if (text[i] == '"' || text[i] == '\'')
+      quoted = !quoted;
+  }
+  if (quoted) throw UsageError(fmt::format("'{}': a quotation mark is not closed", text));
   const std::vector<std::string> more = po::split_unix(text);
   words.insert(words.end(), more.begin(), more.end());
 }
@@ -117,7 +125,7 @@ using Act = void (*)(LaunchOptions&, const std::string&);
 const std::map<std::string_view, Act>& acts() {
   static const std::map<std::string_view, Act> table{
       {"num-proc", [](LaunchOptions& o, const std::string& text) { o.ranks = number_of_ranks(text); }},
-      {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = text; }},
+      {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
       {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
       {"ssh-port", [](LaunchOptions& o, const std::string& text) { o.ssh_words += " -p " + port(text); }},
       {"ssh-identity-file", [](LaunchOptions& o, const std::string& text) { o.ssh_words += " -i " + text; }},

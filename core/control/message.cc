@@ -190,6 +190,12 @@ Abort read_abort(Reader& reader) {
 void write(Writer& writer, const Stall& stall) { write(writer, *stall.request); }
 void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
 
+Failure read_failure(Reader& reader) {
+  Failure failure{read_status(reader)};
+  if (failure.status.ok()) reader.fail();
+  return failure;
+}
+
 }  // namespace
 
 void write(Writer& writer, const Status& status) {
@@ -219,7 +225,7 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 1: message = read_welcome(reader); break;
     case 2: message = read_report(reader); break;
     case 3: message = read_orders(reader); break;
-    case 4: message = Failure{read_status(reader)}; break;
+    case 4: message = read_failure(reader); break;
     case 5: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
     case 6: message = read_inquiry(reader); break;
     case 7: message = read_answer(reader); break;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 namespace rueda {
 
@@ -296,6 +298,11 @@ void Negotiator::settle(const Key& key, Time now) {
 void Negotiator::conclude(const Tally& tally, Time now) {
   const ProcessSets::View& view = *sets_.find(tally.request()->process_set);
   if (Status status = objection(tally, view); !status.ok()) {
+    std::set<std::string_view> groups;
+    for (const Wish& wish : tally.wishes()) {
+      const Request& request = *wish.request;
+      if (request.group_size > 0 && groups.insert(request.group).second) caller_->fail_group(request, status);
+    }
     caller_->refuse(tally.request(), std::move(status));
   } else if (traits(tally.request()->operation).moves_data) {
     caller_->ready(tally.request(), now);
@@ -350,6 +357,11 @@ void Negotiator::decide(const SharedRequest& request, Time now) {
     result = next_set_++;
   } else if (request->operation == Operation::remove_process_set) {
     const auto set = static_cast<ProcessSetId>(request->root);
+    if (sets_.find(set) == nullptr) {
+      return caller_->refuse(
+          request, Status::invalid_argument(
+                       fmt::format("{}: process set {} has been removed before.", title(*request), set)));
+    }
     count_in_tallies(set, now);
     for (const auto& [key, tally] : tallies_) {
       if (key.process_set != set) continue;

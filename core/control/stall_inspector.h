@@ -50,6 +50,10 @@ class StallInspector {
     if (!noticed_.empty()) noticed_.erase(key_of(request));
   }
 
+  void forget_set(ProcessSetId set) {
+    std::erase_if(noticed_, [&](const auto& each) { return each.first.process_set == set; });
+  }
+
   void take_message(Rank from, Stall stall, Time now);
   void take_message(Rank from, const Inquiry& inquiry, Time now);
   void take_message(Rank from, Answer answer, Time now);

@@ -151,22 +151,10 @@ bool Coordinator::accept_submissions(Time now) {
   std::vector<Entry> entries = std::exchange(spare_, {});
   shared_.queue.take(entries);
   const bool any = !entries.empty();
-  for (Entry& entry : entries) {
-    auto request = std::make_shared<const Request>(entry.request());
-    if (negotiator_->sets().find(request->process_set) == nullptr) {
-      refuse(entry, Status::invalid_argument(
-                        fmt::format("{}: rank {} uses a process set that was removed, or is not of this job.",
-                                    title(*request), parts_.rank)));
-    } else if (pending_.add(std::move(entry))) {
-      shared_.observer.submitted(*request);
-      if (request->operation == Operation::join) joined_.insert(request->process_set);
-      negotiator_->submit(request, now);
-    } else {
-      refuse(entry, Status::invalid_argument(fmt::format(
-                        "{}: rank {} submitted this name while an operation of that name is in flight. Wait "
-                        "for it first, or use another name.",
-                        title(*request), parts_.rank)));
-    }
+  for (std::span<Entry> rest = entries; !rest.empty();) {
+    const std::size_t together = of_one_group(rest);
+    accept(rest.first(together), now);
+    rest = rest.subspan(together);
   }
   entries.clear();
   spare_ = std::move(entries);
@@ -177,6 +165,25 @@ bool Coordinator::accept_submissions(Time now) {
     return true;
   }
   return any;
+}
+
+// A group, or one operation: all or none.
+void Coordinator::accept(std::span<Entry> entries, Time now) {
+  for (const Entry& entry : entries) {
+    const bool known = negotiator_->sets().find(entry.request().process_set) != nullptr;
+    const std::string objection = pending_.objection_to(entry.request(), known);
+    if (objection.empty()) continue;
+    const Status status = Status::invalid_argument(
+        fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, objection));
+    for (Entry& refused : entries) refuse(refused, status);
+    return;
+  }
+  for (Entry& entry : entries) {
+    auto request = std::make_shared<const Request>(entry.request());
+    pending_.add(std::move(entry));
+    shared_.observer.submitted(*request);
+    negotiator_->submit(request, now);
+  }
 }
 
 // An operation that nobody else hears of.
@@ -248,7 +255,7 @@ void Coordinator::start_plan(Works::Called called) {
       entries.push_back(std::move(*entry));
     } else if (carried_out) {
       // Rank 0 calls what every rank has reported, or has joined for.
-      RUEDA_ASSERT(joined_.contains(plan.process_set));
+      RUEDA_ASSERT(pending_.joined(plan.process_set));
       entries.push_back(make_ghost(tensor));
     }
   }
@@ -270,16 +277,19 @@ void Coordinator::give_up(const Plan& plan, const std::string& what) {
 
 // A Plan that moves no data: an error, or the outcome of an agreement.
 void Coordinator::decided(const Plan& plan, Entry& entry) {
-  if (plan.status.ok() && plan.operation == Operation::join) joined_.erase(plan.process_set);
+  if (plan.status.ok() && plan.operation == Operation::join) pending_.end_join(plan.process_set);
   entry.handle->result = plan.result;
   complete(entry, plan.status);
 }
 
 void Coordinator::complete(Entry& entry, const Status& status) {
-  shared_.observer.completed(entry.request(), status.ok());
-  // Before the Handle: its waiter may submit the name again at once. What stands in for this rank has no name
-  // here: the rank may have submitted that one itself meanwhile, after everybody's join.
-  if (!entry.ghost) pending_.finish(key_view_of(entry.request()));
+  // What stands in for this rank has no name here: the rank may have submitted that one itself meanwhile,
+  // after everybody's join.
+  if (!entry.ghost) {
+    shared_.observer.completed(entry.request(), status.ok());
+    // Before the Handle: its waiter may submit the name again at once.
+    pending_.finish(key_view_of(entry.request()));
+  }
   entry.handle->complete(status, std::move(entry.submission.owner));
   shared_.released.add(std::move(entry.handle));
 }
@@ -322,7 +332,7 @@ std::string Coordinator::place_of(Rank rank) const {
 StallInspector::OwnState Coordinator::own_state(const Key& key) const {
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(parts_.rank)) return {};
-  const bool joined = joined_.contains(key.process_set);
+  const bool joined = pending_.joined(key.process_set);
   return {true, pending_.contains(key) || joined,
           fmt::format("{}: {}", place_of(parts_.rank), shared_.observer.recorder().summary())};
 }

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <optional>
-#include <set>
+#include <span>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -40,6 +40,7 @@ class Coordinator {
   void end_polling(bool helped);
   bool turn();  // one round of everything; whether anything moved
   bool accept_submissions(Time now);
+  void accept(std::span<Entry> entries, Time now);
   bool exchange_messages(Time now);
   std::optional<Envelope> next_message();
   bool start_plans();
@@ -70,7 +71,6 @@ class Coordinator {
   std::optional<Negotiator> negotiator_;  // once everybody is known
   std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
-  std::set<ProcessSetId> joined_;
   Works works_;
   bool failed_ = false;  // all that was here has been completed with the failure
   bool departed_ = false;

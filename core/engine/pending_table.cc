@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/pending_table.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "core/base/error.h"
 
 namespace rueda {
 
-bool PendingTable::add(Entry&& entry) {
+std::string PendingTable::objection_to(const Request& request, bool known) const {
+  if (!known) return "uses a process set that was removed, or is not of this job.";
+  if (joined(request.process_set))
+    return "has joined, and submits nothing until every rank has. Wait for join() first.";
+  if (contains(key_view_of(request))) {
+    return "submitted this name while an operation of that name is in flight. Wait for it first, or use "
+           "another "
+           "name.";
+  }
+  return {};
+}
+
+void PendingTable::add(Entry&& entry) {
   auto [place, added] = entries_.try_emplace(key_of(entry.request()));
-  if (added) place->second = std::move(entry);
-  return added;
+  RUEDA_ASSERT(added);
+  if (entry.request().operation == Operation::join) joined_.insert(entry.request().process_set);
+  place->second = std::move(entry);
 }
 
 std::optional<Entry> PendingTable::start(KeyView key) {
@@ -38,6 +54,17 @@ std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
     place = taken ? entries_.erase(place) : std::next(place);
   }
   return waiting;
+}
+
+std::size_t of_one_group(std::span<const Entry> entries) {
+  const Request& first = entries.front().request();
+  std::size_t count = 1;
+  while (count < std::min<std::size_t>(first.group_size, entries.size())) {
+    const Request& next = entries[count].request();
+    if (next.group != first.group || next.process_set != first.process_set) break;
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace rueda

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations this rank has in flight, by process set and name.
+// What this rank has asked for: the operations it has in flight, by process set and name, and the sets that
+// it has joined.
 #pragma once
 
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +17,10 @@ namespace rueda {
 // the coordinator thread.
 class PendingTable {
  public:
-  // False when the name is in flight already; then `entry` is untouched.
-  bool add(Entry&& entry);
+  // Why this rank cannot ask for that now, "has joined, ..."; empty when it can. `known`: its process set is.
+  std::string objection_to(const Request& request, bool known) const;
+  // One that nothing speaks against.
+  void add(Entry&& entry);
   // The Entry of `key`, which stays reserved; nothing if no such Entry waits for a Plan.
   std::optional<Entry> start(KeyView key);
   // The operation is complete; its name is free.
@@ -23,12 +28,19 @@ class PendingTable {
   // Every Entry that waits for a Plan, of one process set or of all; their names are free.
   std::vector<Entry> take_all();
   std::vector<Entry> take_all(ProcessSetId set);
+  // Whether others go on without this rank; from its submission of a join until everybody's.
+  bool joined(ProcessSetId set) const { return joined_.contains(set); }
+  void end_join(ProcessSetId set) { joined_.erase(set); }
   bool contains(KeyView key) const { return entries_.contains(key); }
 
   bool empty() const { return entries_.empty(); }
 
  private:
   ByKey<std::optional<Entry>> entries_;  // empty optional: started
+  std::set<ProcessSetId> joined_;
 };
+
+// How many of them, from the first on, were submitted as one group.
+std::size_t of_one_group(std::span<const Entry> entries);
 
 }  // namespace rueda

@@ -115,24 +115,43 @@ Handle Runtime::submit(Submission submission) {
   return enqueue(std::move(submission));
 }
 
+Handle Runtime::submit_next(std::string_view prefix, Submission submission) {
+  shared_.released.clear();
+  submission.request.name = prefix;
+  throw_if_error(validate(submission, topology_.rank, topology_.size));
+  submission.request.name = next_name(prefix, submission.request.process_set);
+  return enqueue(std::move(submission));
+}
+
 std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
   shared_.released.clear();
   for (const Submission& submission : submissions)
     throw_if_error(validate(submission, topology_.rank, topology_.size));
   std::vector<Handle> handles;
-  for (Submission& submission : submissions) handles.push_back(enqueue(std::move(submission)));
+  std::vector<Entry> entries;
+  for (Submission& submission : submissions) {
+    auto state = std::make_shared<HandleState>(shared_.waiters);
+    handles.push_back(Handle(state));
+    entries.push_back({std::move(submission), std::move(state)});
+  }
+  hand_over(entries);
   return handles;
 }
 
 Handle Runtime::enqueue(Submission submission) {
   auto state = std::make_shared<HandleState>(shared_.waiters);
   Entry entry{std::move(submission), state};
-  if (Status closed = shared_.queue.push(std::move(entry)); !closed.ok()) {
-    state->complete(std::move(closed), std::move(entry.submission.owner));
+  hand_over({&entry, 1});
+  return Handle(std::move(state));
+}
+
+// The coordinator gets them all at once.
+void Runtime::hand_over(std::span<Entry> entries) {
+  if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
+    for (Entry& entry : entries) entry.handle->complete(closed, std::move(entry.submission.owner));
   } else {
     shared_.bell->ring();
   }
-  return Handle(std::move(state));
 }
 
 void Runtime::shutdown() {

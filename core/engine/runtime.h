@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,7 +36,9 @@ class Runtime {
 
   // Throws InvalidArgument for a submission that cannot mean anything. All else is told by the Handle.
   Handle submit(Submission submission);
-  // All of them or, when one is refused, none.
+  // The same under the next name that begins with `prefix`: of the n-th of its kind on every rank of the set.
+  Handle submit_next(std::string_view prefix, Submission submission);
+  // A group, or parts of one: all of them or, when one is refused, none.
   std::vector<Handle> submit_all(std::vector<Submission> submissions);
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
@@ -59,7 +62,7 @@ class Runtime {
   void start_timeline(const std::string& path, bool mark_cycles = false);
   void stop_timeline();
 
-  // A name for an operation without one: the n-th of its kind on every rank of the set.
+  // A name for something without one, which then has to be submitted.
   std::string next_name(std::string_view prefix, ProcessSetId process_set);
   // Counts anew: after a join, in which ranks have called different numbers of operations.
   void restart_names(ProcessSetId process_set);
@@ -67,6 +70,7 @@ class Runtime {
  private:
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission submission);
+  void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
   void begin_tuning_log(const Config& config);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/submit_queue.h"
 
+#include <iterator>
+
 namespace rueda {
 
-Status SubmitQueue::push(Entry&& entry) {
+Status SubmitQueue::push(std::span<Entry> entries) {
   std::lock_guard lock(mutex_);
-  if (closed_.ok()) entries_.push_back(std::move(entry));
+  if (closed_.ok())
+    entries_.insert(entries_.end(), std::move_iterator(entries.begin()), std::move_iterator(entries.end()));
   return closed_;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "core/base/status.h"
@@ -14,8 +15,8 @@ namespace rueda {
 // Once closed it refuses, saying why. Lives in the Runtime.
 class SubmitQueue {
  public:
-  // Ok, or why the queue was closed; then `entry` is untouched.
-  Status push(Entry&& entry);
+  // All of them together. Ok, or why the queue was closed; then they are untouched.
+  Status push(std::span<Entry> entries);
   // All there are, into `entries`, which is empty; its room serves those that come next.
   void take(std::vector<Entry>& entries);
   bool empty();

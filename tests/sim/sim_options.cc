@@ -37,7 +37,7 @@ options::options_description all_options(Experiment& experiment) {
       "within so long the neighbours of a lost rank in the tree are told");
   add("linger-us", value(shape.linger), "the setting RUEDA_CYCLE_TIME");
   add("cache-capacity", value(shape.cache_capacity), "the setting RUEDA_CACHE_CAPACITY");
-  add("steps", value(experiment.steps), "steps after the first");
+  add("steps", value(experiment.steps), "steps after the first (at least 1)");
   add("seed", value(experiment.seed), "of what is random");
   add("json", options::value(&experiment.json), "write a summary there");
   add("trace", options::value(&experiment.trace), "write a timeline there, for Perfetto");
@@ -66,7 +66,7 @@ void check(const Experiment& experiment) {
   check("notice-us", experiment.notice, 0, kMostTime);
   check("linger-us", shape.linger, 0, kMostTime);
   check("cache-capacity", static_cast<double>(shape.cache_capacity), 0, 1e9);
-  check("steps", experiment.steps, 0, 1e6);
+  check("steps", experiment.steps, 1, 1e6);
   check("trace-ranks", experiment.trace_ranks, 1, 1024);
 }
 

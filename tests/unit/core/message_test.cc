@@ -56,6 +56,11 @@ TEST(Message, AnAbortOfNoPlanOrWithoutAReasonIsAnError) {
   EXPECT_FALSE(decode(encode(Abort{1, {}})));
 }
 
+TEST(Message, AFailureWithoutAReasonIsAnError) {
+  EXPECT_TRUE(decode(encode(Failure{Status::backend_error("x")})));
+  EXPECT_FALSE(decode(encode(Failure{})));
+}
+
 TEST(Request, DifferencesAreNamedFieldByField) {
   const Request base = some_request("t");
   auto differs = [&](auto change) {

@@ -60,5 +60,32 @@ TEST(Stalls, ALimitEndsTheJobEverywhereWithTheSameWords) {
   EXPECT_NE(world.node(5).failure().message.find("not submitted by: rank 11"), std::string::npos);
 }
 
+// Rank 0 has heard of it, but has no part of it.
+TEST(Stalls, OfASetThatIsRemovedAreForgotten) {
+  using std::chrono::milliseconds;
+  ControlWorld world(
+      4, 71, {.ranks_per_host = 2, .stall_report = milliseconds(500), .stall_fail = milliseconds(4000)});
+  world.own_state = [](Rank rank, const Key&) {
+    return StallInspector::OwnState{rank >= 2, rank == 2, "is late"};
+  };
+  Request add = request_for("process_set.add.0", {0});
+  add.operation = Operation::add_process_set;
+  add.members = RankSet(2, 4);
+  world.submit_everywhere(add);
+  world.settle();
+  Request stalled = request_for("x");
+  stalled.process_set = 1;
+  world.submit(2, stalled);
+  world.settle_for(milliseconds(2500), milliseconds(100));
+  ASSERT_EQ(world.reports().size(), 1u);
+  Request remove = request_for("process_set.remove.0", {0});
+  remove.operation = Operation::remove_process_set;
+  remove.root = 1;
+  world.submit_everywhere(remove);
+  world.settle_for(milliseconds(10000), milliseconds(100));
+  EXPECT_TRUE(world.plans(0).back().status.ok()) << world.plans(0).back().status.message;
+  EXPECT_TRUE(world.node(0).failure().ok()) << world.node(0).failure().message;
+}
+
 }  // namespace
 }  // namespace rueda

@@ -198,6 +198,9 @@ TEST(HostFile, LinesInEveryForm) {
   EXPECT_EQ(hosts_from_text("a slots=2\n# remark\n\nb\nc:4 # remark\n", "f"), "a:2,b,c:4");
   for (const char* text : {"a slots=x\n", "a slots=0\n", "a 2\n", "a slots=2 b\n"})
     EXPECT_THAT(error_of([&] { hosts_from_text(text, "f"); }), HasSubstr("line 1")) << text;
+  for (const char* text : {"", "localhost:0", ":2", "a,,b", "a:2,", "a:x", "a:-1", "a:1x"})
+    EXPECT_THAT(error_of([&] { hosts_from_list(text); }), HasSubstr("--hosts '")) << text;
+  EXPECT_EQ(hosts_from_list("a:2,b"), "a:2,b");
   EXPECT_THAT(error_of([] { hosts_from_text("# nothing\n", "f"); }), HasSubstr("no host"));
 }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong in groups, joins and process sets by the program's own fault: words on all ranks, nothing
+// hangs, and the next operation works. The ranks are threads.
+#include <gmock/gmock.h>
+
+#include "core/process_set.h"
+#include "core/rueda.h"
+#include "tests/support/memory_world.h"
+
+namespace rueda {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Purpose: tensors of ones for a group.
+class Group {
+ public:
+  explicit Group(const std::vector<std::size_t>& sizes) {
+    for (std::size_t size : sizes) values_.emplace_back(size, 1.0f);
+    for (auto& each : values_) views_.push_back(view(each));
+  }
+  std::vector<Handle> submit(Runtime& runtime) {
+    const std::vector<ConstTensorView> inputs(views_.begin(), views_.end());
+    return grouped_allreduce_async("g", inputs, views_, {ReduceOp::sum}, runtime);
+  }
+  Handle submit_alone(std::size_t i, Runtime& runtime) {
+    return allreduce_async("g." + std::to_string(i), views_[i], views_[i], {ReduceOp::sum}, runtime);
+  }
+
+ private:
+  std::vector<std::vector<float>> values_;
+  std::vector<TensorView> views_;
+};
+
+void expect_all(const std::vector<Handle>& handles, StatusCode code) {
+  for (const Handle& handle : handles) {
+    const Status status = handle.wait_status();
+    EXPECT_EQ(status.code, code) << status.message;
+  }
+}
+
+void expect_that_it_works(Runtime& runtime) {
+  for (int again = 0; again < 2; ++again) expect_all(Group({4, 4}).submit(runtime), StatusCode::ok);
+}
+
+TEST(Groups, ANameInFlightRefusesTheWholeGroup) {
+  run_ranks(2, [](Runtime& runtime) {
+    Group group({4, 4}), other({4, 4});
+    if (runtime.topology().rank == 0) {
+      const Handle first = other.submit_alone(0, runtime);
+      expect_all(group.submit(runtime), StatusCode::invalid_argument);
+      barrier_async(runtime).wait();
+      first.wait();
+    } else {
+      barrier_async(runtime).wait();
+      other.submit_alone(0, runtime).wait();
+    }
+    expect_that_it_works(runtime);
+  });
+}
+
+TEST(Groups, OneMismatchFailsAll) {
+  run_ranks(3, [](Runtime& runtime) {
+    for (std::size_t bad = 0; bad < 3; ++bad) {
+      std::vector<std::size_t> sizes{4, 4, 4};
+      if (runtime.topology().rank == 1) sizes[bad] = 5;
+      Group group(sizes);
+      expect_all(group.submit(runtime), StatusCode::mismatch);
+    }
+    expect_that_it_works(runtime);
+  });
+}
+
+TEST(Groups, AGroupOnSomeRanksOnlyFails) {
+  for (Rank alone : {0, 1}) {
+    run_ranks(2, [alone](Runtime& runtime) {
+      Group group({4, 4});
+      std::vector<Handle> handles;
+      if (runtime.topology().rank == alone) {
+        for (std::size_t i : {0, 1}) handles.push_back(group.submit_alone(i, runtime));
+      } else {
+        handles = group.submit(runtime);
+      }
+      expect_all(handles, StatusCode::mismatch);
+      expect_that_it_works(runtime);
+    });
+  }
+}
+
+TEST(Groups, OfDifferentSizesFail) {
+  run_ranks(2, [](Runtime& runtime) {
+    const bool larger = runtime.topology().rank == 0;
+    Group group(larger ? std::vector<std::size_t>{4, 4, 4} : std::vector<std::size_t>{4, 4}), rest({4, 4, 4});
+    std::vector<Handle> handles = group.submit(runtime);
+    expect_all({handles[0], handles[1]}, StatusCode::mismatch);
+    // The third waits for the other rank, as any operation would.
+    handles = larger ? std::vector{handles[2]} : std::vector{rest.submit_alone(2, runtime)};
+    expect_all(handles, StatusCode::mismatch);
+    expect_that_it_works(runtime);
+  });
+}
+
+// A join that does not wait.
+Handle join_async(const std::string& name, Runtime& runtime) {
+  Submission submission;
+  submission.request.name = name;
+  submission.request.operation = Operation::join;
+  submission.request.dtype = DataType::uint8;
+  submission.request.shape = {0};
+  submission.request.root = runtime.topology().rank;
+  submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
+  return runtime.submit(std::move(submission));
+}
+
+TEST(Join, WhoHasJoinedSubmitsNothing) {
+  for (std::size_t slots : {0, 8}) {
+    run_ranks(
+        3,
+        [](Runtime& runtime) {
+          const Rank rank = runtime.topology().rank;
+          std::vector<float> small(4, 1.0f), large(100'000, 1.0f);
+          for (int epoch = 0; epoch < 20; ++epoch) {
+            const std::string name = "join." + std::to_string(epoch);
+            if (rank == 2) {
+              const Handle joined = join_async(name, runtime);
+              const Handle refused = allreduce_async("t", view(large), view(large), {ReduceOp::min}, runtime);
+              const Handle again = join_async("again", runtime);
+              EXPECT_THAT(refused.wait_status().message, HasSubstr("rank 2 has joined"));
+              EXPECT_THAT(again.wait_status().message, HasSubstr("rank 2 has joined"));
+              joined.wait();
+            } else {
+              for (int i = 0; i < 3; ++i)
+                allreduce_async("t", view(small), view(small), {ReduceOp::min}, runtime).wait();
+              join_async(name, runtime).wait();
+            }
+          }
+          allreduce_async("t", view(small), view(small), {ReduceOp::min}, runtime).wait();
+        },
+        {}, slots);
+  }
+}
+
+TEST(ProcessSetMisuse, ACallThatIsRefusedHereIsNotCounted) {
+  run_ranks(2, [](Runtime& runtime) {
+    if (runtime.topology().rank == 1) {
+      EXPECT_THROW(add_process_set({}, runtime), InvalidArgument);
+      EXPECT_THROW(add_process_set(RankSet(0, 7), runtime), InvalidArgument);
+    }
+    EXPECT_EQ(add_process_set(RankSet(0, 1), runtime).size(), 1);
+  });
+}
+
+TEST(ProcessSetMisuse, ASetIsRemovedOnce) {
+  run_ranks(2, [](Runtime& runtime) {
+    const ProcessSet set = add_process_set(RankSet(0, 1), runtime);
+    remove_process_set(set, runtime);
+    try {
+      remove_process_set(set, runtime);
+      ADD_FAILURE() << "removed twice";
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("process set 1 has been removed before"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rueda
