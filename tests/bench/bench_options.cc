@@ -4,33 +4,46 @@
 #include <fmt/format.h>
 
 #include <boost/program_options.hpp>
+#include <charconv>
 #include <iostream>
+#include <sstream>
+#include <string_view>
 
 namespace rueda::bench {
 namespace {
 
 namespace options = boost::program_options;
 
-constexpr std::size_t kMostTensors = 100'000;
-constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // of all tensors of a step
+constexpr std::int64_t kMostTensors = 100'000;
+constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;  // of all tensors of a step
 
 constexpr auto kUsage = R"(ruedarun -np N rueda-bench MODE [options]
 
 latency     a synchronous allreduce of 4 bytes through the whole stack
 tensors     allreduces of --count tensors of --bytes each, submitted together
-allreduce   allreduces of one tensor, for each of --bytes
+allreduce, allgather, broadcast, alltoall, reducescatter
+            one tensor, for each of --sizes: of the tensor that is reduced or broadcast,
+            of what each rank gives to alltoall and reducescatter, gets from allgather
 
-Every rank rewrites its tensors before each step, then all meet in a barrier.
+Every rank writes its tensors anew before each step (data that does not move between
+caches makes the numbers lie), then all meet in a barrier. Results are checked.
 step          from a rank's first call to its last result, slowest rank: median and p99
 negotiation   from the last rank's last submission, as its coordinator took it, to
               the slowest rank's last Plan; clocks aligned; share: of the step
 call to Plan  the same from the last rank's last call
+bus           bandwidth: what each rank has to send and receive at least, over the median
 
 options)";
 
-std::vector<std::size_t> sizes_of_a_sweep() {
-  return {4, 4096, 65536, std::size_t{1} << 20, std::size_t{16} << 20, std::size_t{64} << 20};
-}
+// As they are typed. Signed numbers, so that -1 is told as such.
+struct Words {
+  std::int64_t count = 160;
+  std::int64_t bytes = 4096;
+  std::string sizes = "4,1K,4K,64K,1M,4M,16M,64M";
+  std::string dtype = "float32";
+  std::string level = "stack";
+  std::string against;
+};
 
 void refuse(const std::string& why) { throw options::error(why); }
 
@@ -52,42 +65,84 @@ void check(const Experiment& experiment) {
   }
 }
 
-std::vector<Workload> workloads(const std::string& mode, const options::variables_map& given) {
-  const bool sized = given.contains("bytes"), counted = given.contains("count");
-  std::vector<std::size_t> sizes =
-      sized ? given["bytes"].as<std::vector<std::size_t>>() : std::vector<std::size_t>{};
-  const std::size_t count = counted ? given["count"].as<std::size_t>() : 160;
-  if (mode == "latency") {
-    if (sized || counted) refuse("latency is measured with 4 bytes; --count and --bytes are for tensors");
-    return {{1, 4}};
+std::size_t size_from(const std::string& text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, text.data() + text.size());
+  const int shift = unit == "" ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || value < 1 || value > static_cast<std::size_t>(kMostBytes) >> shift)
+    refuse(fmt::format("--sizes: '{}'; it must be bytes from 1 to 4G, such as 4, 64K or 1M", text));
+  return value << shift;
+}
+
+DataType dtype_from(const std::string& text) {
+  for (int i = 0; i < kDataTypeCount; ++i) {
+    if (to_string(static_cast<DataType>(i)) == text) return static_cast<DataType>(i);
   }
-  if (mode == "tensors") {
-    if (sizes.size() > 1) refuse("tensors are of one size; several --bytes are for allreduce");
-    return {{count, sized ? sizes.front() : 4096}};
+  refuse(fmt::format("there is no --dtype {}", text));
+  return DataType::float32;
+}
+
+std::optional<Operation> operation_from(const std::string& mode) {
+  for (Operation each : {Operation::allreduce, Operation::allgather, Operation::broadcast,
+                         Operation::alltoall, Operation::reducescatter}) {
+    if (to_string(each) == mode) return each;
   }
-  if (mode != "allreduce")
-    refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
-  if (counted) refuse("allreduce reduces one tensor at a time; --count is for tensors");
-  std::vector<Workload> result;
-  for (std::size_t bytes : sized ? sizes : sizes_of_a_sweep()) result.push_back({1, bytes});
+  return std::nullopt;
+}
+
+std::vector<Collective> collectives(Operation operation, const Words& given) {
+  const DataType dtype = dtype_from(given.dtype);
+  std::vector<Collective> result;
+  std::istringstream list(given.sizes);
+  for (std::string size; std::getline(list, size, ',');) {
+    result.push_back({operation, dtype, size_from(size)});
+    if (result.back().bytes % size_of(dtype) != 0)
+      refuse(fmt::format("--sizes: {} bytes are no whole number of {}", size, given.dtype));
+  }
+  if (result.empty()) refuse("--sizes is empty");
   return result;
+}
+
+std::vector<Workload> workloads(const std::string& mode, const Words& given) {
+  if (mode == "latency") return {{1, 4}};
+  if (mode == "tensors") return {{given.count, given.bytes}};
+  refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
+  return {};
+}
+
+// Options that the mode would leave unread.
+void check_meaning(const std::string& mode, const options::variables_map& given) {
+  for (const char* name : {"count", "bytes"}) {
+    if (mode != "tensors" && !given[name].defaulted()) refuse(fmt::format("--{} is for tensors", name));
+  }
+  for (const char* name : {"sizes", "dtype", "level"}) {
+    if (!operation_from(mode) && !given[name].defaulted())
+      refuse(fmt::format("--{} is for allreduce and its like, not for {}", name, mode));
+  }
 }
 
 }  // namespace
 
 std::optional<Experiment> read_options(int argc, char** argv) {
   Experiment experiment;
-  std::string reference;
+  Words words;
   options::options_description shown(kUsage), all;
   auto value = [](auto& target) { return options::value(&target)->default_value(target); };
-  shown.add_options()("help,h", "this text")("count", options::value<std::size_t>(),
-                                             "tensors of a step (160)")(
-      "bytes", options::value<std::vector<std::size_t>>()->multitoken(),
-      "of a tensor (4096; allreduce: a sweep)")("steps", value(experiment.steps), "steps that are measured")(
-      "warmup", value(experiment.warmup), "steps before them")(
-      "reference", options::value(&reference),
-      "'mpi': in alternation, one MPI_Allreduce of all the bytes of a step")(
-      "json", options::value(&experiment.json), "write the numbers there");
+  auto add = shown.add_options();
+  add("help,h", "this text");
+  add("count", value(words.count), "tensors of a step");
+  add("bytes", value(words.bytes), "of a tensor");
+  add("sizes", value(words.sizes), "for each of these");
+  add("dtype", value(words.dtype), "of the tensor");
+  add("level", value(words.level),
+      "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory, stepped by the "
+      "program's "
+      "own thread, ranks pinned to cores");
+  add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
+  add("warmup", value(experiment.warmup), "steps before them");
+  add("against", options::value(&words.against), "'mpi': in alternation, the same by MPI");
+  add("json", options::value(&experiment.json), "write the numbers there");
   all.add(shown).add_options()("mode", options::value(&experiment.mode));
   options::positional_options_description first;
   first.add("mode", 1);
@@ -98,10 +153,18 @@ std::optional<Experiment> read_options(int argc, char** argv) {
     std::cout << shown;
     return std::nullopt;
   }
-  if (!reference.empty() && reference != "mpi")
-    refuse(fmt::format("--reference {}: the only one is mpi", reference));
-  experiment.against_mpi = reference == "mpi";
-  experiment.workloads = workloads(experiment.mode, given);
+  if (!words.against.empty() && words.against != "mpi")
+    refuse(fmt::format("--against {}: the only one is mpi", words.against));
+  if (words.level != "stack" && words.level != "backend")
+    refuse(fmt::format("--level {}: it is stack or backend", words.level));
+  check_meaning(experiment.mode, given);
+  experiment.against_mpi = words.against == "mpi";
+  experiment.level = words.level == "backend" ? Level::backend : Level::stack;
+  if (const auto operation = operation_from(experiment.mode)) {
+    experiment.collectives = collectives(*operation, words);
+  } else {
+    experiment.workloads = workloads(experiment.mode, words);
+  }
   check(experiment);
   return experiment;
 }

@@ -7,18 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/collective.h"
+
 namespace rueda::bench {
 
 // Tensors of float32 that are submitted together.
 struct Workload {
-  std::size_t count = 1;
-  std::size_t bytes = 4;  // of each
+  std::int64_t count = 1;
+  std::int64_t bytes = 4;  // of each
 };
+
+enum class Level { stack, backend };
 
 // A plain value.
 struct Experiment {
   std::string mode;
-  std::vector<Workload> workloads;
+  std::vector<Workload> workloads;      // latency, tensors
+  std::vector<Collective> collectives;  // the other modes
+  Level level = Level::stack;
   int steps = 1000;
   int warmup = 100;  // steps that are not measured
   bool against_mpi = false;

@@ -2,14 +2,22 @@
 // The numbers of rueda-bench, for people and for programs. Rank 0 calls these.
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "tests/bench/measure.h"
+#include "tests/bench/placement.h"
+#include "tests/bench/sweep.h"
 
 namespace rueda::bench {
 
-void print(const Experiment& experiment, const std::vector<Measured>& all, const Placement& placement);
+// Prints a table; returns the same for programs.
+nlohmann::json report(const Experiment& experiment, const std::vector<Measured>& all,
+                      const Placement& placement);
+nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>& rows,
+                      const Placement& placement);
 // Throws std::runtime_error when the file cannot be written.
-void write_json(const Experiment& experiment, const std::vector<Measured>& all, const Placement& placement);
+void write_json(const std::string& path, const nlohmann::json& numbers);
 
 }  // namespace rueda::bench

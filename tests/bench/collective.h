@@ -20,12 +20,13 @@ struct Collective {
   std::size_t bytes = 0;
 
   std::size_t elements() const { return bytes / size_of(dtype); }
-  // Bytes that each rank has to send and receive at least, as a multiple of `bytes`: bus bandwidth is that over time.
+  // Bytes that each rank has to send and receive at least, as a multiple of `bytes`: bus bandwidth is that
+  // over time.
   double bus_factor(Rank ranks) const;
 };
 
-// Purpose: the tensors of one rank. Small whole numbers, so that sums are exact in every dtype. Every rank writes its
-// input anew before each step: data that did not move between caches would make the numbers lie.
+// Purpose: the tensors of one rank. Small whole numbers, so that sums are exact in every dtype. Every rank
+// writes its input anew before each step: data that did not move between caches would make the numbers lie.
 class CollectiveBuffers {
  public:
   CollectiveBuffers(const Collective& what, Rank rank, Rank size);
@@ -35,7 +36,9 @@ class CollectiveBuffers {
   Rank size() const { return size_; }
   // In place for allreduce and broadcast.
   TensorView input() { return {input_.data(), what_.dtype, {input_elements()}, {}}; }
-  TensorView output() { return {in_place() ? input_.data() : output_.data(), what_.dtype, {output_elements()}, {}}; }
+  TensorView output() {
+    return {in_place() ? input_.data() : output_.data(), what_.dtype, {output_elements()}, {}};
+  }
 
   void fill();
   // How many elements are not what they must be.

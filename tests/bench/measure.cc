@@ -2,12 +2,11 @@
 #include "tests/bench/measure.h"
 
 #include <fmt/format.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -41,14 +40,14 @@ void take_largest_of_all_ranks(std::vector<T>& values) {
 class Steps {
  public:
   Steps(const Workload& workload, Times& times)
-      : times_(times), values_(workload.count * workload.bytes / 4) {
-    const std::size_t each = workload.bytes / sizeof(float);
-    for (std::size_t i = 0; i < workload.count; ++i) {
+      : times_(times), values_(static_cast<std::size_t>(workload.count * workload.bytes) / sizeof(float)) {
+    const auto count = static_cast<std::size_t>(workload.count), each = values_.size() / count;
+    for (std::size_t i = 0; i < count; ++i) {
       // As long as names of parameters are.
       names_.push_back(fmt::format("bench.{}.encoder.layer.{}.attention.weight", workload.bytes, i));
       tensors_.push_back(view(std::span(values_).subspan(i * each, each)));
     }
-    handles_.reserve(workload.count);
+    handles_.reserve(count);
   }
 
   void run(bool measured) {
@@ -75,14 +74,6 @@ class Steps {
     times_.aligned_last_call.push_back(last_call + metrics.clock_offset_ns);
     times_.aligned_submission.push_back(metrics.last_submission_ns + metrics.clock_offset_ns);
     times_.aligned_plan.push_back(metrics.last_plan_ns + metrics.clock_offset_ns);
-  }
-
-  void run_reference(bool measured) {
-    std::ranges::fill(values_, 1.0f);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until no coordinator polls
-    const double seconds = reference_seconds(values_);
-    check();
-    if (measured) times_.reference.push_back(static_cast<std::int64_t>(seconds * 1e9));
   }
 
  private:
@@ -124,10 +115,19 @@ Measured measure(const Experiment& experiment, const Workload& workload) {
   Times times;
   Steps steps(workload, times);
   std::uint64_t plans_before = 0;
+  std::optional<CollectiveBuffers> reference;
+  if (experiment.against_mpi) {
+    const auto bytes = static_cast<std::size_t>(workload.count * workload.bytes);
+    reference.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size());
+  }
   for (int step = -experiment.warmup; step < experiment.steps; ++step) {
     if (step == 0) plans_before = metrics().plans;
     steps.run(step >= 0);
-    if (experiment.against_mpi) steps.run_reference(step >= 0);
+    if (!reference) continue;
+    reference->fill();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until no coordinator polls
+    const double seconds = reference_seconds(*reference);
+    if (step >= 0) times.reference.push_back(static_cast<std::int64_t>(seconds * 1e9));
   }
   const std::uint64_t plans = metrics().plans - plans_before;
   for (auto* series : {&times.step, &times.reference, &times.aligned_last_call, &times.aligned_submission,
@@ -141,16 +141,6 @@ Measured measure(const Experiment& experiment, const Workload& workload) {
   result.call_to_plan = microseconds_between(times.aligned_last_call, times.aligned_plan);
   result.reference = microseconds(times.reference);
   result.plans = static_cast<double>(plans) / experiment.steps - 1;  // the barrier has one
-  return result;
-}
-
-Placement placement() {
-  Placement result;
-  result.cores.resize(static_cast<std::size_t>(size()), -1);
-  result.cores[static_cast<std::size_t>(rank())] = sched_getcpu();
-  take_largest_of_all_ranks(result.cores);
-  result.cores_of_host = sysconf(_SC_NPROCESSORS_ONLN);
-  if (getloadavg(&result.load, 1) != 1) result.load = -1;
   return result;
 }
 

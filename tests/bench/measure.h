@@ -20,15 +20,7 @@ struct Measured {
   double plans = 0;                  // of a step
 };
 
-// Where the ranks ran.
-struct Placement {
-  std::vector<std::int32_t> cores;  // by rank: where its main thread was last
-  long cores_of_host = 0;           // of rank 0's
-  double load = 0;                  // there, the average of a minute
-};
-
 // Called by every rank. Throws std::runtime_error for a result that is wrong.
 Measured measure(const Experiment& experiment, const Workload& workload);
-Placement placement();
 
 }  // namespace rueda::bench

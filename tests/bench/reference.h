@@ -16,7 +16,8 @@ bool reference_has(const Collective& what);
 // Seconds of one MPI operation on those buffers, after a barrier. Called by every rank.
 double reference_seconds(CollectiveBuffers& buffers);
 
-// Purpose: the ranks of a program that does not call init(), by MPI. One in a process, used by its main thread.
+// Purpose: the ranks of a program that does not call init(), by MPI. One in a process, used by its main
+// thread.
 class Ranks {
  public:
   Ranks();

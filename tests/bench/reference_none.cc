@@ -7,8 +7,7 @@
 namespace rueda::bench {
 
 void check_reference() {
-  throw std::runtime_error(
-      "--against mpi: this program was built without MPI. Configure with RUEDA_MPI=ON.");
+  throw std::runtime_error("--against mpi: this program was built without MPI. Configure with RUEDA_MPI=ON.");
 }
 
 bool reference_has(const Collective&) { return false; }

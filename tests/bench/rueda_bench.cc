@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// rueda-bench: how long operations take through the whole stack, and how much of that is agreement:
-//   build/bin/ruedarun --no-prefix -np 2 build/bin/rueda-bench latency
+// rueda-bench: how long operations take, and how much of that is agreement:
+//   build/bin/ruedarun --no-prefix -np 2 build/bin/rueda-bench allreduce --against mpi
 #include <fmt/format.h>
 
 #include <boost/program_options.hpp>
+#include <fstream>
 
-#include "core/rueda.h"
-#include "ops/init.h"
 #include "tests/bench/bench_report.h"
+#include "tests/bench/placement.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
 namespace {
 
 void run(const Experiment& experiment) {
-  init();
+  if (!experiment.json.empty() && !std::ofstream(experiment.json, std::ios::app))
+    throw std::runtime_error("--json: cannot write " + experiment.json);
+  const bool alone = experiment.level == Level::backend;
+  const std::unique_ptr<Subject> subject = alone ? backend_subject() : stack_subject();
+  if (alone) pin_to_core(subject->rank());
   if (experiment.against_mpi) check_reference();
   std::vector<Measured> all;
   for (const Workload& workload : experiment.workloads) all.push_back(measure(experiment, workload));
-  const Placement where = placement();
-  const bool reports = rank() == 0;
-  shutdown();
-  if (!reports) return;
-  print(experiment, all, where);
-  if (!experiment.json.empty()) write_json(experiment, all, where);
+  std::vector<SweepRow> rows;
+  for (const Collective& what : experiment.collectives)
+    rows.push_back(measure_row(experiment, *subject, what));
+  const Placement where = placement(*subject, alone);
+  if (subject->rank() != 0) return;
+  const nlohmann::json numbers =
+      rows.empty() ? report(experiment, all, where) : report(experiment, rows, where);
+  if (!experiment.json.empty()) write_json(experiment.json, numbers);
 }
 
 }  // namespace

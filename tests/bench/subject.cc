@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/subject.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "core/control/message.h"
+#include "core/rueda.h"
+#include "ops/init.h"
+#include "ops/shm/shm_backend.h"
+#include "tests/bench/reference.h"
+
+namespace rueda::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class StackSubject final : public Subject {
+ public:
+  StackSubject() { init(); }
+  ~StackSubject() override { shutdown(); }
+
+  Rank rank() const override { return rueda::rank(); }
+  Rank size() const override { return rueda::size(); }
+
+  double run(CollectiveBuffers& buffers, const void*& result) override {
+    barrier_async().wait();
+    const Clock::time_point begin = Clock::now();
+    const Handle handle = submit(buffers);
+    handle.wait();
+    const double seconds = seconds_since(begin);
+    if (handle.output().data != nullptr) {
+      gathered_ = handle;  // it owns the memory
+      result = gathered_.output().data;
+    } else {
+      result = buffers.output().data;
+    }
+    return seconds;
+  }
+
+  void rest() override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+  void take_largest(std::vector<double>& values) override {
+    if (!values.empty()) allreduce_async("bench.largest", view(values), view(values), {ReduceOp::max}).wait();
+  }
+
+ private:
+  static Handle submit(CollectiveBuffers& buffers) {
+    const Collective& what = buffers.what();
+    const std::string name =
+        fmt::format("bench.{}.{}.{}", to_string(what.operation), to_string(what.dtype), what.bytes);
+    switch (what.operation) {
+      case Operation::allreduce:
+        return allreduce_async(name, buffers.input(), buffers.output(), {ReduceOp::sum});
+      case Operation::broadcast: return broadcast_async(name, buffers.input(), buffers.output(), 0);
+      case Operation::allgather: return allgather_async(name, buffers.input());
+      case Operation::reducescatter: return reducescatter_async(name, buffers.input(), {ReduceOp::sum});
+      default: return alltoall_async(name, buffers.input());
+    }
+  }
+
+  Handle gathered_;
+};
+
+// Purpose: shared memory between the ranks of a program without a Runtime.
+class BackendSubject final : public Subject {
+ public:
+  BackendSubject() {
+    Segment::Result made = Segment::make();
+    throw_if_error(made.status);
+    neighbours_ = std::make_shared<Neighbours>(rank(), std::move(made.segment));
+    Welcome welcome;
+    for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);
+    for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
+      welcome.process_ids.push_back(std::stoll(process));
+    welcome.cards = ranks_.gather(neighbours_->card());
+    neighbours_->meet(welcome);
+    for (Rank other = 0; other < size(); ++other) {
+      if (!neighbours_->reaches(other))
+        throw std::runtime_error(
+            fmt::format("--level backend: rank {} shares no memory with rank {}", rank(), other));
+    }
+    backend_ = std::make_unique<ShmBackend>(
+        rank(), neighbours_, [] { return true; }, SegmentContents::kSlots);
+    everybody_ = std::make_shared<const RankSet>(0, size());
+  }
+  ~BackendSubject() override {
+    meet();
+    neighbours_->end();
+  }
+
+  Rank rank() const override { return ranks_.rank(); }
+  Rank size() const override { return ranks_.size(); }
+
+  double run(CollectiveBuffers& buffers, const void*& result) override {
+    const Collective& what = buffers.what();
+    const Plan plan = plan_of(what.operation, what.dtype, static_cast<std::int64_t>(what.elements()));
+    if (!backend_->can_run(plan)) {
+      throw std::runtime_error(fmt::format("--level backend: shared memory has no {} yet; the stack has",
+                                           to_string(what.operation)));
+    }
+    std::vector<Entry> entries(1);
+    entries.front().submission.request = *plan.tensors.front().request;
+    entries.front().submission.input = buffers.input();
+    entries.front().submission.output = buffers.output();
+    meet();
+    const Clock::time_point begin = Clock::now();
+    carry_out(plan, entries);
+    const double seconds = seconds_since(begin);
+    result = buffers.output().data;
+    return seconds;
+  }
+
+  void rest() override {}
+  void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }
+
+ private:
+  static std::string host_name() {
+    char name[256]{};
+    gethostname(name, sizeof name - 1);
+    return name;
+  }
+
+  Plan plan_of(Operation operation, DataType dtype, std::int64_t elements) {
+    Request request;
+    request.name = "bench";
+    request.operation = operation;
+    request.dtype = dtype;
+    request.shape = {elements};
+    Plan plan;
+    plan.number = ++plans_;
+    plan.operation = operation;
+    plan.dtype = dtype;
+    plan.members = everybody_;
+    plan.chunk_bytes = Config().ring_chunk;
+    PlanTensor& tensor = plan.tensors.emplace_back();
+    tensor.request = std::make_shared<const Request>(std::move(request));
+    place(plan, tensor);
+    return plan;
+  }
+
+  void meet() {
+    const Plan plan = plan_of(Operation::barrier, DataType::uint8, 0);
+    std::vector<Entry> entries(1);
+    entries.front().submission.request = *plan.tensors.front().request;
+    carry_out(plan, entries);
+  }
+
+  void carry_out(const Plan& plan, std::vector<Entry>& entries) {
+    constexpr int kPolls = 200;
+    const std::unique_ptr<Work> work = backend_->start(plan, entries);
+    for (int in_vain = 0;;) {
+      const Work::Step step = work->step();
+      if (step == Work::Step::done) return;
+      in_vain = step == Work::Step::waiting ? in_vain + 1 : 0;
+      if (in_vain > kPolls) sched_yield();
+    }
+  }
+
+  Ranks ranks_;
+  std::shared_ptr<Neighbours> neighbours_;
+  std::unique_ptr<ShmBackend> backend_;
+  std::shared_ptr<const RankSet> everybody_;
+  std::uint64_t plans_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> stack_subject() { return std::make_unique<StackSubject>(); }
+std::unique_ptr<Subject> backend_subject() { return std::make_unique<BackendSubject>(); }
+
+}  // namespace rueda::bench

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What carries out a collective operation that is measured: the whole stack, or Works alone.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tests/bench/collective.h"
+
+namespace rueda::bench {
+
+// Purpose: one side of a comparison, on one rank; the main thread's. The same calls come on every rank.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual Rank rank() const = 0;
+  virtual Rank size() const = 0;
+  // Seconds of one operation after a barrier, and where its result is. Throws what went wrong.
+  virtual double run(CollectiveBuffers& buffers, const void*& result) = 0;
+  // Returns when nothing of this disturbs MPI on the same processes.
+  virtual void rest() = 0;
+  // The largest of all ranks, one by one.
+  virtual void take_largest(std::vector<double>& values) = 0;
+};
+
+// Submit, negotiate, run, wait.
+std::unique_ptr<Subject> stack_subject();
+// The same Works, stepped by this thread, with bounded polling; no coordinator. Only of operations in shared
+// memory.
+std::unique_ptr<Subject> backend_subject();
+
+}  // namespace rueda::bench

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/sweep.h"
+
+#include <algorithm>
+
+#include "tests/bench/reference.h"
+
+namespace rueda::bench {
+namespace {
+
+// Large operations are few: as many bytes in all as small ones, and 20 steps at least.
+int steps_for(const Experiment& experiment, const Collective& what) {
+  constexpr std::size_t kBytesInAll = std::size_t{256} << 20;
+  const auto enough = static_cast<int>(std::max<std::size_t>(20, kBytesInAll / what.bytes));
+  return std::min(experiment.steps, enough);
+}
+
+}  // namespace
+
+SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& what) {
+  SweepRow row;
+  row.what = what;
+  CollectiveBuffers buffers(what, subject.rank(), subject.size());
+  const bool compared = experiment.against_mpi && reference_has(what);
+  const int steps = steps_for(experiment, what);
+  std::size_t wrong = 0;
+  for (int step = -std::min(experiment.warmup, steps); step < steps; ++step) {
+    buffers.fill();
+    const void* result = nullptr;
+    const double seconds = subject.run(buffers, result);
+    wrong += buffers.wrong(result);
+    if (step >= 0) row.ours.push_back(seconds * 1e6);
+    if (!compared) continue;
+    subject.rest();
+    buffers.fill();
+    const double theirs = reference_seconds(buffers);
+    if (step >= 0) row.reference.push_back(theirs * 1e6);
+  }
+  std::vector<double> sums{static_cast<double>(wrong)};
+  for (std::vector<double>* series : {&row.ours, &row.reference, &sums}) {
+    if (!series->empty()) subject.take_largest(*series);
+  }
+  row.wrong = sums.front();
+  return row;
+}
+
+}  // namespace rueda::bench
