@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <utility>
 
 namespace rueda {
@@ -90,8 +89,9 @@ Status RollCall::objection() const {
   if (others.empty()) return check_static_sets(process_sets_, size_);
   std::string words = fmt::format("{} gave {}", to_string(alike), own_.process_sets);
   constexpr std::size_t kShown = 3;
-  for (const auto& [sets, ranks] : others | std::views::take(kShown))
-    words += fmt::format("; {} gave {}", to_string(ranks), sets);
+  for (std::size_t shown = 0; const auto& [sets, ranks] : others) {
+    if (++shown <= kShown) words += fmt::format("; {} gave {}", to_string(ranks), sets);
+  }
   if (others.size() > kShown) words += fmt::format("; and {} others", others.size() - kShown);
   return Status::mismatch(
       fmt::format("init: the ranks differ in their process sets: {}. Give the same lists in the same order "
