@@ -10,8 +10,8 @@ namespace rueda {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kBlockElements = 512;
-constexpr std::size_t kCopyBlock = 2048;  // bytes
+constexpr std::size_t kBlockElements = 1024;
+constexpr std::size_t kCopyBlock = 4096;  // bytes
 
 void want_to_write(const std::byte* from, std::size_t bytes) {
   for (std::size_t line = 0; line < bytes; line += kLine) __builtin_prefetch(from + line, 1);

@@ -15,9 +15,18 @@ int steps_for(const Experiment& experiment, const Collective& what) {
   return std::min(experiment.steps, enough);
 }
 
+// What is cut into equal parts gets as many bytes more as that takes.
+Collective divisible(Collective what, Rank ranks) {
+  const std::size_t unit = size_of(what.dtype) * static_cast<std::size_t>(ranks);
+  const bool cut = what.operation != Operation::allreduce && what.operation != Operation::broadcast;
+  if (cut) what.bytes = (what.bytes + unit - 1) / unit * unit;
+  return what;
+}
+
 }  // namespace
 
-SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& what) {
+SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted) {
+  const Collective what = divisible(wanted, subject.size());
   SweepRow row;
   row.what = what;
   CollectiveBuffers buffers(what, subject.rank(), subject.size());

@@ -20,6 +20,6 @@ struct SweepRow {
 
 // Called by every rank, with the same experiment. In alternation, each rank's data written anew before each
 // side.
-SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& what);
+SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted);
 
 }  // namespace rueda::bench

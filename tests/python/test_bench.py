@@ -45,27 +45,62 @@ def test_latency(ranks, tmp_path):
 
 
 def test_tensors_against_mpi(tmp_path):
-    numbers = measure(2, tmp_path, "tensors", "--count", "20", "--bytes", "400", "--reference", "mpi")
+    numbers = measure(2, tmp_path, "tensors", "--count", "20", "--bytes", "400", "--against", "mpi")
     check_times(numbers, 20, 400)
     assert numbers["ratio"] == pytest.approx(numbers["mpi_median_us"] / numbers["median_us"])
 
 
-def test_allreduce_of_several_sizes(tmp_path):
-    numbers = measure(2, tmp_path, "allreduce", "--bytes", "4", "100000")
-    assert len(numbers["sizes"]) == 2
-    for size, row in zip([4, 100000], numbers["sizes"]):
-        check_times(row, 1, size)
+OPERATIONS = {"allreduce": 2, "allgather": 1, "broadcast": 2, "alltoall": 1, "reducescatter": 1}  # bus factor, 2 ranks
+
+
+def sweep(ranks, tmp_path, *arguments):
+    path = tmp_path / "numbers.json"
+    done = run(ranks, *arguments, *SHORT, "--json", path)
+    assert done.returncode == 0, done.stderr
+    return json.loads(path.read_text())
+
+
+def check_row(row, op, size, ranks):
+    assert (row["op"], row["bytes"], row["ranks"], row["wrong"], row["count"]) == (op, size, ranks, 0, 5)
+    assert 0 < row["min_us"] <= row["median_us"] <= row["p99_us"]
+    assert row["algbw_gbs"] == pytest.approx(size / row["median_us"] / 1000)
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_collectives_of_several_sizes_against_mpi(op, tmp_path):
+    rows = sweep(2, tmp_path, op, "--sizes", "4,4K,100000", "--against", "mpi")
+    smallest = 4 if op in ("allreduce", "broadcast") else 8  # one number for each rank
+    for size, row in zip([smallest, 4096, 100000], rows, strict=True):
+        check_row(row, op, size, 2)
+        assert (row["level"], row["memory"], row["dtype"]) == ("stack", "ordinary", "float32")
+        assert row["busbw_gbs"] == pytest.approx(row["algbw_gbs"] * OPERATIONS[op] / 2)
+        assert row["against"]["ratio"] == pytest.approx(row["against"]["median_us"] / row["median_us"])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float16", "bfloat16", "float64", "bool"])
+def test_collectives_alone_of_every_kind_of_number(dtype, tmp_path):
+    rows = sweep(3, tmp_path, "allreduce", "--sizes", "8,40000,1M", "--dtype", dtype, "--level", "backend")
+    for size, row in zip([8, 40000, 1 << 20], rows, strict=True):
+        check_row(row, "allreduce", size, 3)
+        assert (row["level"], row["dtype"]) == ("backend", dtype)
+        assert "against" not in row
 
 
 @pytest.mark.parametrize("arguments, words", [
     ([], "no mode is given"),
     (["speed"], "there is no mode 'speed'"),
-    (["latency", "--bytes", "8"], "latency is measured with 4 bytes"),
+    (["latency", "--bytes", "8"], "--bytes is for tensors"),
+    (["tensors", "--count", "-1"], "--count -1: it must be from 1 to 100000"),
+    (["tensors", "--sizes", "8"], "--sizes is for allreduce and its like, not for tensors"),
+    (["allreduce", "--sizes", "4,1X"], "--sizes: '1X'"),
+    (["allreduce", "--sizes", "6"], "6 bytes are no whole number of float32"),
+    (["allreduce", "--dtype", "float31"], "there is no --dtype float31"),
+    (["allreduce", "--level", "top"], "--level top: it is stack or backend"),
     (["tensors", "--count", "0"], "--count 0: it must be from 1 to 100000"),
     (["tensors", "--bytes", "6"], "160 tensors of 6 bytes: bytes must be a positive multiple of 4"),
-    (["allreduce", "--count", "2"], "allreduce reduces one tensor at a time"),
+    (["allreduce", "--count", "2"], "--count is for tensors"),
     (["latency", "--steps", "0"], "--steps 0"),
-    (["latency", "--reference", "nccl"], "--reference nccl: the only one is mpi"),
+    (["latency", "--against", "nccl"], "--against nccl: the only one is mpi"),
     (["latency", "--what"], "unrecognised option '--what'"),
 ])
 def test_bad_arguments(arguments, words):
@@ -75,10 +110,13 @@ def test_bad_arguments(arguments, words):
 
 
 def test_what_cannot_be_done_is_an_error(tmp_path):
+    done = run(2, "allgather", *SHORT, "--level", "backend")
+    assert done.returncode == 1
+    assert "shared memory has no allgather yet" in done.stderr
     done = run(2, "latency", *SHORT, "--json", tmp_path / "missing" / "numbers.json")
     assert done.returncode == 1
     assert "cannot write" in done.stderr
-    done = subprocess.run([BIN / "rueda-bench", "latency", *SHORT, "--reference", "mpi"], capture_output=True, text=True,
+    done = subprocess.run([BIN / "rueda-bench", "latency", *SHORT, "--against", "mpi"], capture_output=True, text=True,
                           timeout=60)  # without ruedarun there is no MPI
     assert done.returncode == 1
-    assert "--reference mpi needs ranks" in done.stderr
+    assert "--against mpi needs ranks" in done.stderr
