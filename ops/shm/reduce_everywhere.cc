@@ -17,10 +17,10 @@ void want_to_write(const std::byte* from, std::size_t bytes) {
   for (std::size_t line = 0; line < bytes; line += kLine) __builtin_prefetch(from + line, 1);
 }
 
-}  // namespace
-
-void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* const> copies,
-                       std::size_t elements) {
+// Calls deliver(where, sum, elements) for each block of accumulators.
+template <class Deliver>
+void for_each_sum(const ScaledReduction& reduction, std::span<std::byte* const> copies, std::size_t elements,
+                  Deliver deliver) {
   const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
   const std::size_t size = size_of(reduction.dtype);
   alignas(kLine) std::array<std::byte, kBlockElements * sizeof(double)> sum;
@@ -29,13 +29,32 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* co
     const std::size_t part = std::min(kBlockElements, elements - begin);
     const std::size_t next = begin + part, ahead = std::min(kBlockElements, elements - next);
     for (std::byte* copy : copies) want_to_write(copy + next * size, ahead * size);
-    std::byte* first = copies.front() + begin * size;
-    kernels.load(sum.data(), first, part, reduction.prescale);
+    kernels.load(sum.data(), copies.front() + begin * size, part, reduction.prescale);
     for (std::byte* copy : copies.subspan(1))
       kernels.combine(reduction.op, sum.data(), copy + begin * size, part, reduction.prescale);
-    kernels.store(first, sum.data(), part, reduction.postscale);
-    for (std::byte* copy : copies.subspan(1)) kernels::copy_bytes(copy + begin * size, first, part * size);
+    deliver(begin * size, sum.data(), part);
   }
+}
+
+}  // namespace
+
+void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* const> copies,
+                       std::size_t elements) {
+  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
+  for_each_sum(reduction, copies, elements, [&](std::size_t where, const std::byte* sum, std::size_t part) {
+    std::byte* first = copies.front() + where;
+    kernels.store(first, sum, part, reduction.postscale);
+    for (std::byte* copy : copies.subspan(1))
+      kernels::copy_bytes(copy + where, first, part * size_of(reduction.dtype));
+  });
+}
+
+void reduce_into(std::byte* output, const ScaledReduction& reduction, std::span<std::byte* const> copies,
+                 std::size_t elements) {
+  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
+  for_each_sum(reduction, copies, elements, [&](std::size_t where, const std::byte* sum, std::size_t part) {
+    kernels.store(output + where, sum, part, reduction.postscale);
+  });
 }
 
 void copy_out(void* to, const void* from, std::size_t bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of allreduce in shared memory.
+// The inner loops of operations in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,10 @@ namespace rueda {
 // writing.
 void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* const> copies,
                        std::size_t elements);
+
+// The same with the result in `output`, which may lie anywhere.
+void reduce_into(std::byte* output, const ScaledReduction& reduction, std::span<std::byte* const> copies,
+                 std::size_t elements);
 
 // Copies out of memory that other cores wrote and will write again.
 void copy_out(void* to, const void* from, std::size_t bytes);

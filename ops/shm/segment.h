@@ -32,12 +32,12 @@ struct SegmentContents {
     std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
   };
 
-  // Through which the chunks of one Plan at a time pass (staged_allreduce.h). Other ranks write into the
+  // Through which the chunks of one Plan at a time pass (staged_work.h). Other ranks write into the
   // buffers.
   struct Area {
     struct alignas(64) Progress {
       std::atomic<std::uint64_t> written{0};
-      std::atomic<std::uint64_t> reduced{0};
+      std::atomic<std::uint64_t> taken{0};
       std::atomic<std::uint64_t> left{0};
       std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
     } progress;

@@ -8,8 +8,26 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "ops/shm/staged_allreduce.h"
+#include "ops/shm/staged_exchange.h"
 
 namespace rueda {
+
+namespace {
+
+// Whether an entry is of the size that the Plan says.
+bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor) {
+  const Submission& submission = entry.submission;
+  if (plan.operation == Operation::allreduce || plan.operation == Operation::reducescatter)
+    return submission.input.elements() == tensor.elements();
+  return plan.operation != Operation::broadcast || submission.output.elements() == tensor.elements();
+}
+
+}  // namespace
+
+bool ShmBackend::fits(const Plan& plan) {
+  return one_shot::fits(plan) || staged_allreduce::fits(plan) || staged_exchange::fits(plan);
+}
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
@@ -18,21 +36,22 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   bool runs = fits(plan) && entries.size() == plan.tensors.size() &&
               std::ranges::all_of(members, [&](Rank member) { return neighbours_->reaches(member); });
   for (std::size_t i = 0; runs && i < entries.size(); ++i)
-    runs = plan.operation == Operation::barrier ||
-           entries[i].submission.input.elements() == plan.tensors[i].elements();
+    runs = fits_plan(entries[i], plan, plan.tensors[i]);
   if (!runs) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
                     "ranks of one build?",
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
   }
-  if (!one_shot::fits(plan)) {
-    const std::size_t area = plan.number % SegmentContents::kAreas;
-    return staged_allreduce::start(plan, entries, *neighbours_, rank_, std::move(members), area,
-                                   last_area_use_[area], memory_);
+  if (one_shot::fits(plan)) {
+    const std::size_t slot = plan.number % slots_;
+    return one_shot::start(plan, entries, *neighbours_, rank_, std::move(members), slot, last_use_[slot]);
   }
-  const std::size_t slot = plan.number % slots_;
-  return one_shot::start(plan, entries, *neighbours_, rank_, std::move(members), slot, last_use_[slot]);
+  const std::size_t area = plan.number % SegmentContents::kAreas;
+  AreaUse last = std::exchange(last_area_use_[area], {plan.number, members});
+  AreaPlace place{*neighbours_, rank_, std::move(members), area, std::move(last)};
+  if (staged_allreduce::fits(plan)) return staged_allreduce::start(plan, entries, std::move(place), memory_);
+  return staged_exchange::start(plan, entries.front(), std::move(place), memory_);
 }
 
 }  // namespace rueda

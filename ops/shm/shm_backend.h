@@ -11,11 +11,11 @@
 #include "ops/memory.h"
 #include "ops/shm/neighbours.h"
 #include "ops/shm/one_shot.h"
-#include "ops/shm/staged_allreduce.h"
+#include "ops/shm/staged_work.h"
 
 namespace rueda {
 
-// Purpose: runs allreduces and barriers, of any process set, in jobs whose ranks all share memory.
+// Purpose: runs what moves data, of any process set, in jobs whose ranks all share memory.
 // Owned by the coordinator thread.
 class ShmBackend final : public Backend {
  public:
@@ -31,14 +31,14 @@ class ShmBackend final : public Backend {
   bool rings_bell() const override { return true; }
 
  private:
-  static bool fits(const Plan& plan) { return one_shot::fits(plan) || staged_allreduce::fits(plan); }
+  static bool fits(const Plan& plan);
 
   Rank rank_;
   std::shared_ptr<Neighbours> neighbours_;
   std::function<bool()> complete_;
   std::size_t slots_;
   std::array<one_shot::Use, SegmentContents::kSlots> last_use_;
-  std::array<staged_allreduce::Use, SegmentContents::kAreas> last_area_use_;
+  std::array<AreaUse, SegmentContents::kAreas> last_area_use_;
   Memory memory_;
   OwnerThread owner_;
 };

@@ -36,7 +36,7 @@ struct Simulated {
   Rank rank;
   std::unique_ptr<Neighbours> neighbours;
   one_shot::Use last_use[kSlots];
-  staged_allreduce::Use last_area_use[kSlots];
+  AreaUse last_area_use[kSlots];
   std::size_t next = 0;  // of all Plans
   std::list<Running> running;
   bool asleep = false;
@@ -120,8 +120,9 @@ struct Job {
       return one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
                              rank.last_use[slot]);
     }
-    return staged_allreduce::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
-                                   rank.last_area_use[slot], memory);
+    AreaUse last = std::exchange(rank.last_area_use[slot], {running.plan.number, members});
+    return staged_allreduce::start(running.plan, running.entries,
+                                   {*rank.neighbours, rank.rank, members, slot, std::move(last)}, memory);
   }
 
   // One turn of a coordinator, up to `steps` steps of Works.

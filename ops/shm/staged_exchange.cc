@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/staged_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "ops/algorithms/ring_reducescatter.h"
+#include "ops/shm/reduce_everywhere.h"
+#include "ops/staging.h"
+
+namespace rueda::staged_exchange {
+namespace {
+
+constexpr std::size_t kMostMembers =
+    SegmentContents::kBufferBytes / 1024;  // pieces of some lines, room for numbers
+
+// Bytes [begin, end) of something.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t bytes() const { return end - begin; }
+};
+
+// Piece number `piece`, of `size` bytes each, of something that is `whole`.
+Range piece_of(Range whole, std::size_t piece, std::size_t size) {
+  const std::size_t begin = std::min(whole.begin + piece * size, whole.end);
+  return {begin, std::min(begin + size, whole.end)};
+}
+
+std::size_t row_bytes(const Request& request) {
+  return static_cast<std::size_t>(row_element_count(request.shape)) * size_of(request.dtype);
+}
+
+// Purpose: what these have in common: one tensor in, one out.
+class Exchange : public StagedWork {
+ public:
+  Exchange(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
+      : StagedWork(plan.number, std::move(place)),
+        entry_(entry),
+        input_(entry.submission.input, memory),
+        chunk_(chunk_bytes(plan.chunk_bytes)) {}
+
+ protected:
+  bool prepare() override { return input_.advance(); }
+  void unpack(std::size_t, const std::byte*) override {}
+  bool put_in_places() override { return false; }
+
+  // As many chunks as `bytes` need, after `before` others; larger ones where a count could not say so many.
+  void cut(std::size_t bytes, std::size_t before = 0) {
+    while (bytes / chunk_ > kMostChunks / 2 && 2 * chunk_ * pieces_ <= SegmentContents::kBufferBytes)
+      chunk_ *= 2;
+    set_chunks(before + (bytes + chunk_ - 1) / chunk_);
+  }
+  // From now on chunk_ is a piece for each member.
+  void cut_for_each_member() {
+    pieces_ = members();
+    chunk_ = std::max(chunk_ / pieces_ / kLine, std::size_t{1}) * kLine;
+  }
+  std::byte* allocate(std::int64_t rows) {
+    Shape shape = entry_.request().shape;
+    shape.front() = rows;
+    return static_cast<std::byte*>(allocate_output(entry_, shape).data);
+  }
+
+  Entry& entry_;
+  ContiguousInput input_;
+  std::size_t chunk_;       // bytes: of a chunk, or of each member's piece of it
+  std::size_t pieces_ = 1;  // of a chunk
+};
+
+class Broadcast final : public Exchange {
+ public:
+  Broadcast(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
+      : Exchange(plan, entry, place, memory),
+        root_(static_cast<std::size_t>(plan.members->index_of(plan.root))),
+        output_(entry.submission.output, memory),
+        bytes_(static_cast<std::size_t>(entry.submission.output.bytes())) {
+    cut(bytes_);
+  }
+
+ private:
+  bool root() const { return place() == root_; }
+  bool prepare() override {
+    output_.prepare();
+    return root() && Exchange::prepare();
+  }
+  void pack(std::size_t chunk, std::byte* buffer) override {
+    if (!root()) return;
+    const Range part = piece_of({0, bytes_}, chunk, chunk_);
+    kernels::copy_bytes(buffer, input_.data() + part.begin, part.bytes());
+    if (output_.data() != input_.data())
+      kernels::copy_bytes(output_.data() + part.begin, input_.data() + part.begin, part.bytes());
+  }
+  void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
+    if (root()) return;
+    const Range part = piece_of({0, bytes_}, chunk, chunk_);
+    copy_of_one(output_.data() + part.begin, buffers[root_], part.bytes());
+  }
+  bool put_in_places() override { return output_.advance(); }
+  // Lines that one rank alone reads may move to it.
+  void copy_of_one(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    members() == 2 ? copy_out(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  }
+
+  const std::size_t root_;
+  ContiguousOutput output_;
+  const std::size_t bytes_;
+};
+
+class Reducescatter final : public Exchange {
+ public:
+  Reducescatter(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
+      : Exchange(plan, entry, place, memory),
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))) {
+    const Request& request = entry.request();
+    std::size_t offset = 0;
+    for (std::size_t member = 0; member < members(); ++member) {
+      rows_.push_back(
+          share_of_rows(request.shape.front(), static_cast<Rank>(member), static_cast<Rank>(members())));
+      const std::size_t bytes = static_cast<std::size_t>(rows_.back()) * row_bytes(request);
+      shares_.push_back({offset, offset + bytes});
+      offset += bytes;
+    }
+    cut_for_each_member();
+    cut(shares_.front().bytes());
+  }
+
+ private:
+  bool prepare() override {
+    if (Exchange::prepare()) return true;
+    if (!allocated_) output_ = allocate(rows_[place()]);
+    allocated_ = true;
+    return false;
+  }
+  void pack(std::size_t chunk, std::byte* buffer) override {
+    for (std::size_t member = 0; member < members(); ++member) {
+      const Range part = piece_of(shares_[member], chunk, chunk_);
+      kernels::copy_bytes(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
+    }
+  }
+  void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
+    const Range own = shares_[place()], part = piece_of(own, chunk, chunk_);
+    slices_.clear();
+    for (std::byte* buffer : buffers) slices_.push_back(buffer + place() * chunk_);
+    reduce_into(output_ + (part.begin - own.begin), reduction_, slices_,
+                part.bytes() / size_of(reduction_.dtype));
+  }
+
+  const ScaledReduction reduction_;
+  std::vector<std::int64_t> rows_;  // of each member's share
+  std::vector<Range> shares_;       // of the input
+  std::vector<std::byte*> slices_;
+  std::byte* output_ = nullptr;
+  bool allocated_ = false;
+};
+
+// Purpose: those in which ranks give different numbers of rows: chunk 0 tells them.
+class Ragged : public Exchange {
+ public:
+  using Exchange::Exchange;
+
+ protected:
+  // `count` numbers of this rank, for all.
+  void begin(std::vector<std::int64_t> numbers) {
+    own_ = std::move(numbers);
+    set_chunks(1);
+  }
+  void pack(std::size_t chunk, std::byte* buffer) final {
+    if (chunk > 0) return pack_rows(chunk - 1, buffer);
+    std::memcpy(buffer, own_.data(), own_.size() * sizeof own_.front());
+  }
+  void take(std::size_t chunk, std::span<std::byte* const> buffers) final {
+    if (chunk > 0) return take_rows(chunk - 1, buffers);
+    std::vector<std::vector<std::int64_t>> all;
+    for (const std::byte* buffer : buffers) {
+      std::memcpy(all.emplace_back(own_.size()).data(), buffer, own_.size() * sizeof own_.front());
+      check(all.back());
+    }
+    learn(all);
+  }
+  virtual void learn(const std::vector<std::vector<std::int64_t>>& all) = 0;  // of each member
+  virtual void pack_rows(std::size_t chunk, std::byte* buffer) = 0;
+  virtual void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
+
+ private:
+  void check(const std::vector<std::int64_t>& rows) const {
+    const auto most = (std::int64_t{1} << 48) /
+                      static_cast<std::int64_t>(std::max(row_bytes(entry_.request()), std::size_t{1}));
+    for (std::int64_t each : rows) {
+      if (each < 0 || each > most)
+        throw std::runtime_error(fmt::format("{} rows of '{}' are impossible. Are all ranks of one build?",
+                                             each, entry_.request().name));
+    }
+  }
+
+  std::vector<std::int64_t> own_;
+};
+
+class Allgather final : public Ragged {
+ public:
+  Allgather(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
+      : Ragged(plan, entry, place, memory) {
+    begin({entry.request().shape.front()});
+  }
+
+ private:
+  void learn(const std::vector<std::vector<std::int64_t>>& all) override {
+    std::int64_t rows = 0;
+    std::size_t most = 0;
+    for (const auto& of_member : all) {
+      const std::size_t begin = static_cast<std::size_t>(rows) * row_bytes(entry_.request());
+      rows += of_member.front();
+      parts_.push_back({begin, static_cast<std::size_t>(rows) * row_bytes(entry_.request())});
+      most = std::max(most, parts_.back().bytes());
+    }
+    output_ = allocate(rows);
+    cut(most, 1);
+  }
+  void pack_rows(std::size_t chunk, std::byte* buffer) override {
+    const Range part = piece_of({0, parts_[place()].bytes()}, chunk, chunk_);
+    kernels::copy_bytes(buffer, input_.data() + part.begin, part.bytes());
+  }
+  void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
+    for (std::size_t member = 0; member < members(); ++member) {
+      const Range part = piece_of(parts_[member], chunk, chunk_);
+      if (member == place() || members() > 2) {
+        const std::byte* from =
+            member == place() ? input_.data() + (part.begin - parts_[member].begin) : buffers[member];
+        kernels::copy_bytes(output_ + part.begin, from, part.bytes());
+      } else {
+        copy_out(output_ + part.begin, buffers[member], part.bytes());
+      }
+    }
+  }
+
+  std::vector<Range> parts_;  // of the output, by member
+  std::byte* output_ = nullptr;
+};
+
+class Alltoall final : public Ragged {
+ public:
+  Alltoall(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
+      : Ragged(plan, entry, place, memory) {
+    std::vector<std::int64_t> rows = entry.submission.splits;
+    if (rows.empty())
+      rows.assign(members(), entry.request().shape.front() / static_cast<std::int64_t>(members()));
+    cut_for_each_member();
+    begin(std::move(rows));
+  }
+
+ private:
+  void learn(const std::vector<std::vector<std::int64_t>>& all) override {
+    const std::size_t row = row_bytes(entry_.request());
+    auto add = [row](std::vector<Range>& ranges, std::int64_t rows) {
+      const std::size_t begin = ranges.empty() ? 0 : ranges.back().end;
+      ranges.push_back({begin, begin + static_cast<std::size_t>(rows) * row});
+    };
+    std::vector<std::int64_t> received;
+    std::int64_t most = 0;
+    for (const auto& of_member : all) {
+      received.push_back(of_member[place()]);
+      most = std::max(most, *std::ranges::max_element(of_member));
+    }
+    for (std::int64_t rows : all[place()]) add(given_, rows);
+    for (std::int64_t rows : received) add(got_, rows);
+    output_ = allocate(std::accumulate(received.begin(), received.end(), std::int64_t{0}));
+    entry_.handle->received_splits = std::move(received);
+    cut(static_cast<std::size_t>(most) * row, 1);
+  }
+  void pack_rows(std::size_t chunk, std::byte* buffer) override {
+    for (std::size_t member = 0; member < members(); ++member) {
+      const Range part = piece_of(given_[member], chunk, chunk_);
+      kernels::copy_bytes(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
+    }
+  }
+  void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
+    for (std::size_t member = 0; member < members(); ++member) {
+      const Range part = piece_of(got_[member], chunk, chunk_);
+      copy_out(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
+    }
+  }
+
+  std::vector<Range> given_;  // of the input, by member
+  std::vector<Range> got_;    // of the output
+  std::byte* output_ = nullptr;
+};
+
+}  // namespace
+
+bool fits(const Plan& plan) {
+  return (plan.operation == Operation::allgather || plan.operation == Operation::alltoall ||
+          plan.operation == Operation::broadcast || plan.operation == Operation::reducescatter) &&
+         plan.tensors.size() == 1 && plan.members &&
+         static_cast<std::size_t>(plan.members->count()) <= kMostMembers;
+}
+
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory) {
+  switch (plan.operation) {
+    case Operation::allgather: return std::make_unique<Allgather>(plan, entry, std::move(place), memory);
+    case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, std::move(place), memory);
+    case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, std::move(place), memory);
+    case Operation::reducescatter:
+      return std::make_unique<Reducescatter>(plan, entry, std::move(place), memory);
+    case Operation::allreduce:
+    case Operation::barrier:
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: break;
+  }
+  return nullptr;
+}
+
+}  // namespace rueda::staged_exchange

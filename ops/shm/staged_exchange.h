@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allgather, alltoall, broadcast and reducescatter of any size through shared memory.
+#pragma once
+
+#include <memory>
+
+#include "core/engine/entry.h"
+#include "ops/memory.h"
+#include "ops/shm/staged_work.h"
+
+namespace rueda::staged_exchange {
+
+bool fits(const Plan& plan);
+
+// Each rank packs what it gives, and takes what is its own out of the buffers of all. What goes to one rank
+// only, and what is reduced, is cut into as many pieces a chunk as there are ranks, so that all have
+// something to take at a time. Where the numbers of rows differ by rank (allgather, alltoall), chunk 0 tells
+// them. Cost of n bytes that a rank gives: one copy in, one out.
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory);
+
+}  // namespace rueda::staged_exchange

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/staged_work.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+std::uint64_t at(std::uint64_t plan, std::uint64_t count) { return (plan << 24) + count; }
+
+std::size_t place_of(Rank rank, const std::vector<Rank>& members) {
+  return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+}
+
+}  // namespace
+
+std::size_t StagedWork::chunk_bytes(std::int64_t wanted) {
+  const auto lines = static_cast<std::size_t>(std::max<std::int64_t>(wanted, 0)) / kLine * kLine;
+  return std::clamp(lines, kLine, SegmentContents::kBufferBytes);
+}
+
+StagedWork::StagedWork(std::uint64_t plan, AreaPlace place)
+    : plan_(plan), last_plan_(place.last.plan), place_(place_of(place.rank, place.members)) {
+  for (Rank member : place.members)
+    members_.push_back(
+        {&place.neighbours.contents(member).areas[place.area], &place.neighbours.bell(member)});
+  for (Rank member : place.last.members)
+    last_.push_back(&place.neighbours.contents(member).areas[place.area].progress);
+  buffers_.resize(members_.size());
+}
+
+Work::Step StagedWork::step() {
+  if (!begun_) {
+    if (!abandoned_ && prepare()) return Step::again;
+    if (!area_is_free()) return Step::waiting;
+    begun_ = true;
+  }
+  if (abandoned_) return give_up();
+  if (unpacked_ == chunks_) return put_in_places() ? Step::again : leave(Step::done);
+  const bool packed = pack_one(), taken = take_one(), unpacked = unpack_one();
+  if (abandoned_) return give_up();
+  return packed || taken || unpacked ? Step::again : Step::waiting;
+}
+
+std::string_view StagedWork::phase() const {
+  if (!begun_) return "waiting until others have left the last operation";
+  if (unpacked_ == chunks_) return "unpacking tensors";
+  return packed_ == 0 ? "packing tensors" : "reducing or moving data in shared memory";
+}
+
+bool StagedWork::area_is_free() {
+  if (!all_left()) {
+    own().wanted.store(1);
+    if (!all_left()) return false;
+  }
+  if (own().wanted.load(std::memory_order_relaxed) != 0) own().wanted.store(0);
+  return true;
+}
+
+bool StagedWork::all_left() {
+  while (left_ < last_.size() && last_[left_]->left.load() >= last_plan_) ++left_;
+  return left_ == last_.size();
+}
+
+// Whether all members have come to `count`, or abandoned the Plan. `known` of them have.
+bool StagedWork::all_have(Word word, std::uint64_t count, std::size_t& known) {
+  for (; known < members_.size(); ++known) {
+    const std::uint64_t value = (members_[known].area->progress.*word).load();
+    if (value < at(plan_, count)) return false;
+    if (value == at(plan_, kVoid)) abandoned_ = true;
+  }
+  known = 0;
+  return true;
+}
+
+void StagedWork::say(Word word, std::uint64_t count) {
+  (own().*word).store(at(plan_, count));
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (i != place_) members_[i].bell->ring();
+  }
+}
+
+bool StagedWork::pack_one() {
+  if (packed_ == chunks_ || packed_ == unpacked_ + SegmentContents::kBuffers) return false;
+  pack(packed_, buffer(members_[place_], packed_));
+  say(&Progress::written, ++packed_);
+  return true;
+}
+
+bool StagedWork::take_one() {
+  if (taken_ == packed_ || !all_have(&Progress::written, taken_ + 1, know_written_) || abandoned_)
+    return false;
+  for (std::size_t i = 0; i < members_.size(); ++i) buffers_[i] = buffer(members_[i], taken_);
+  take(taken_, buffers_);
+  say(&Progress::taken, ++taken_);
+  return true;
+}
+
+bool StagedWork::unpack_one() {
+  if (abandoned_ || unpacked_ == taken_ || !all_have(&Progress::taken, unpacked_ + 1, know_taken_) ||
+      abandoned_)
+    return false;
+  unpack(unpacked_, buffer(members_[place_], unpacked_));
+  ++unpacked_;
+  return true;
+}
+
+Work::Step StagedWork::give_up() {
+  own().written.store(at(plan_, kVoid));
+  say(&Progress::taken, kVoid);
+  return leave(Step::given_up);
+}
+
+Work::Step StagedWork::leave(Step how) {
+  own().left.store(plan_);
+  for (const Member& member : members_) {
+    if (member.area->progress.wanted.load() != 0) member.bell->ring();
+  }
+  return how;
+}
+
+}  // namespace rueda

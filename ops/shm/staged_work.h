@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passage of an operation's data through the shared memory of its ranks, chunk by chunk.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/control/plan.h"
+#include "core/engine/work.h"
+#include "ops/shm/neighbours.h"
+
+namespace rueda {
+
+// What this rank remembers about one of its areas: the last Plan that used it, and who took part.
+struct AreaUse {
+  std::uint64_t plan = 0;
+  std::vector<Rank> members;
+};
+
+// Where a StagedWork runs. `area` is the same on all `members` (this rank too, ascending).
+struct AreaPlace {
+  Neighbours& neighbours;
+  Rank rank = 0;
+  std::vector<Rank> members;
+  std::size_t area = 0;
+  AreaUse last;  // of the area, before this one
+};
+
+// Purpose: one Plan's passage through an area. Each rank packs a chunk into a buffer of its own area and says
+// `written`; when all have, each takes its part of the chunk out of the buffers of all, or changes them, and
+// says `taken`; when all have, each may read the outcome in its own buffer, which is free then. Two buffers,
+// so that nobody waits while there is something to do. Owned by Works.
+//
+// `written` and `taken` are the Plan's number * 2^24 + a count of chunks, `left` is the Plan's number; each
+// is written by its rank alone and only grows. A rank begins only when all members of the area's last Plan,
+// itself included, have left that Plan: so a Plan's words stay until all have seen them, and nobody still
+// reads or writes its buffers. Who abandons a Plan says so by a count of kVoid, which whoever waits for it
+// sees; it then leaves at once: its tensors are its own, and what others still do in its buffers ends before
+// they leave.
+//
+// Bells: `written`, `taken` and kVoid ring all members; `left` rings those that wait for it and have said so
+// (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
+class StagedWork : public Work {
+ public:
+  StagedWork(std::uint64_t plan, AreaPlace place);
+  Step step() final;
+  void abandon() final { abandoned_ = true; }
+  std::string_view phase() const final;
+
+  // The most that counts can say.
+  static constexpr std::uint64_t kMostChunks = (std::uint64_t{1} << 24) - 2;
+  // Bytes of a chunk when a Plan asks for `wanted`: whole lines of cache, so that parts of different ranks
+  // share none.
+  static std::size_t chunk_bytes(std::int64_t wanted);
+
+ protected:
+  static constexpr std::size_t kLine = 64;
+
+  // Before anything is shared; called again until it says false. May throw WorkFailure.
+  virtual bool prepare() = 0;
+  // This rank's part of a chunk, into a buffer of its own.
+  virtual void pack(std::size_t chunk, std::byte* buffer) = 0;
+  // When all have packed it: out of, or into, the buffers of all, in the order of ranks. May throw
+  // WorkFailure.
+  virtual void take(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
+  // When all have taken it, out of this rank's own buffer.
+  virtual void unpack(std::size_t chunk, const std::byte* buffer) = 0;
+  // When all is over here; called again until it says false.
+  virtual bool put_in_places() = 0;
+
+  // How many there are; the same on all ranks. May grow while chunk 0 is taken.
+  void set_chunks(std::size_t chunks) { chunks_ = chunks; }
+  std::size_t place() const { return place_; }  // of this rank among the members
+  std::size_t members() const { return members_.size(); }
+
+ private:
+  using Progress = SegmentContents::Area::Progress;
+  using Word = std::atomic<std::uint64_t> Progress::*;
+  static constexpr std::uint64_t kVoid = kMostChunks + 1;
+
+  struct Member {
+    SegmentContents::Area* area;
+    Bell* bell;
+  };
+
+  Progress& own() { return members_[place_].area->progress; }
+  std::byte* buffer(const Member& member, std::size_t chunk) const {
+    return member.area->buffers[chunk % SegmentContents::kBuffers];
+  }
+  bool area_is_free();
+  bool all_left();
+  bool all_have(Word word, std::uint64_t count, std::size_t& known);
+  void say(Word word, std::uint64_t count);
+  bool pack_one();
+  bool take_one();
+  bool unpack_one();
+  Step give_up();
+  Step leave(Step how);
+
+  const std::uint64_t plan_;
+  const std::uint64_t last_plan_;
+  const std::size_t place_;
+  std::vector<Member> members_;
+  std::vector<Progress*> last_;  // of the members of the area's last Plan
+  std::vector<std::byte*> buffers_;
+  std::size_t left_ = 0;          // of last_
+  std::size_t know_written_ = 0;  // members that have
+  std::size_t know_taken_ = 0;
+  std::size_t chunks_ = 0;
+  std::size_t packed_ = 0;  // chunks
+  std::size_t taken_ = 0;
+  std::size_t unpacked_ = 0;
+  bool begun_ = false;
+  bool abandoned_ = false;
+};
+
+}  // namespace rueda
