@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/control/autotuner.h"
@@ -18,61 +17,49 @@ Caller::~Caller() = default;
 void Caller::tune(std::unique_ptr<Autotuner> tuner) { tuner_ = std::move(tuner); }
 
 void Caller::ready(SharedRequest request, Time now) {
-  if (request->group_size > 0) return gather(std::move(request), now);
+  if (request->group_size > 0) return gather(std::move(request), {}, now);
   add_ready(std::move(request), now);
 }
 
-// The group that this is to belong to. A name that comes again after its group failed begins a new one.
-Caller::Group& Caller::group_of(const Request& request) {
-  Group& group = groups_[{request.process_set, request.group}];
-  if (group.refused.contains(request.name)) group = {};
-  return group;
+void Caller::refuse(SharedRequest request, Status status) {
+  if (request->group_size > 0) return gather(std::move(request), std::move(status), {});
+  refuse_alone(std::move(request), std::move(status));
 }
 
-// The last one takes all of them out.
-void Caller::gather(SharedRequest request, Time now) {
-  Group& group = group_of(*request);
-  if (!group.status.ok()) {
-    const Status status = group.status;
-    fail_group(*request, status);
-    return refuse(std::move(request), status);
-  }
+void Caller::gather(SharedRequest request, Status status, Time now) {
   const std::size_t size = request->group_size;
-  const std::pair key{request->process_set, request->group};
+  const auto place = groups_.try_emplace({request->process_set, request->group}).first;
+  Group& group = place->second;
   group.requests.push_back(std::move(request));
+  if (group.status.ok()) group.status = std::move(status);
   if (group.requests.size() < size) return;
-  auto whole = groups_.extract(key);
-  for (SharedRequest& member : whole.mapped().requests) add_ready(std::move(member), now);
+  auto whole = groups_.extract(place);
+  for (SharedRequest& member : whole.mapped().requests) {
+    if (whole.mapped().status.ok()) {
+      add_ready(std::move(member), now);
+    } else {
+      refuse_alone(std::move(member), whole.mapped().status);
+    }
+  }
 }
 
-void Caller::fail_group(const Request& member, const Status& status) {
-  Group& group = group_of(member);
-  if (group.status.ok()) group.status = status;
-  group.refused.insert(member.name);
-  for (SharedRequest& waiting : std::exchange(group.requests, {})) {
-    group.refused.insert(waiting->name);
-    refuse(std::move(waiting), group.status);
-  }
-  if (group.refused.size() >= member.group_size) groups_.erase({member.process_set, member.group});
+void Caller::refuse_group(ProcessSetId set, const std::string& name, const Status& status) {
+  auto group = groups_.extract({set, name});
+  if (group.empty()) return;
+  for (SharedRequest& member : group.mapped().requests) refuse_alone(std::move(member), status);
 }
 
 void Caller::give_up_groups() {
   for (auto& [key, group] : std::exchange(groups_, {})) {
-    if (group.requests.empty()) continue;
     const Status status = Status::shut_down(
         fmt::format("group '{}': {} of its {} operations were submitted before every rank shut down.",
                     key.second, group.requests.size(), group.requests.front()->group_size));
-    for (SharedRequest& member : group.requests) refuse(std::move(member), status);
+    for (SharedRequest& member : group.requests) refuse_alone(std::move(member), status);
   }
 }
 
 void Caller::forget_set(ProcessSetId set) {
   std::erase_if(groups_, [&](const auto& group) { return group.first.first == set; });
-}
-
-bool Caller::idle() const {
-  auto waits = [](const auto& group) { return !group.second.requests.empty(); };
-  return ready_.empty() && refused_.empty() && std::ranges::none_of(groups_, waits);
 }
 
 void Caller::add_ready(SharedRequest request, Time now) {
@@ -87,7 +74,7 @@ void Caller::add_ready(SharedRequest request, Time now) {
   ready_.push_back(std::move(request));
 }
 
-void Caller::refuse(SharedRequest request, Status status) {
+void Caller::refuse_alone(SharedRequest request, Status status) {
   refused_.push_back(planner_.refuse(std::move(request), std::move(status)));
 }
 

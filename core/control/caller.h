@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,33 +36,33 @@ class Caller {
   Autotuner* tuner() const { return tuner_.get(); }
 
   void ready(SharedRequest request, Time now);
+  // A member of a group is refused when all of them have come, with the others; alone: at once.
   void refuse(SharedRequest request, Status status);
+  void refuse_alone(SharedRequest request, Status status);
+  // The members that wait for others: the ranks do not agree on what the group is.
+  void refuse_group(ProcessSetId set, const std::string& name, const Status& status);
 
   // The Plans that are due, in order.
   std::vector<Plan> call(Time now, bool others_on_their_way);
   // The Plan of an operation that moves no data.
   Plan decide(SharedRequest request, std::int64_t result);
-  // A member of a group is refused: so are those that wait for it, and those that are still to come. Once a
-  // member.
-  void fail_group(const Request& member, const Status& status);
   // Every rank has departed: what was never submitted will not come.
   void give_up_groups();
   // Its ranks end by themselves what they had in flight.
   void forget_set(ProcessSetId set);
 
-  bool idle() const;
+  bool idle() const { return ready_.empty() && refused_.empty() && groups_.empty(); }
   // When call() will have something to say even if nothing else happens.
   std::optional<Time> due() const;
 
  private:
   struct Group {
-    std::vector<SharedRequest> requests;  // that wait for the others
-    Status status;                        // why it has failed
-    std::set<std::string> refused;        // of a failed one: the names that have been
+    std::vector<SharedRequest> requests;
+    Status status;
   };
 
-  Group& group_of(const Request& request);
-  void gather(SharedRequest request, Time now);
+  // Whether the request waits for others of its group; the last one takes all of them out.
+  void gather(SharedRequest request, Status status, Time now);
   void add_ready(SharedRequest request, Time now);
 
   std::unique_ptr<Autotuner> tuner_;  // may be none

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-#include <string_view>
 
 namespace rueda {
 
@@ -298,17 +296,25 @@ void Negotiator::settle(const Key& key, Time now) {
 void Negotiator::conclude(const Tally& tally, Time now) {
   const ProcessSets::View& view = *sets_.find(tally.request()->process_set);
   if (Status status = objection(tally, view); !status.ok()) {
-    std::set<std::string_view> groups;
-    for (const Wish& wish : tally.wishes()) {
-      const Request& request = *wish.request;
-      if (request.group_size > 0 && groups.insert(request.group).second) caller_->fail_group(request, status);
-    }
-    caller_->refuse(tally.request(), std::move(status));
+    refuse(tally, std::move(status));
   } else if (traits(tally.request()->operation).moves_data) {
     caller_->ready(tally.request(), now);
   } else {
     decide(tally.request(), now);
   }
+}
+
+// A group that the ranks see differently never comes as a whole: what has come of it is refused at once.
+// (What is still to come is in the same dispute, or waits for ranks that never submit it.)
+void Negotiator::refuse(const Tally& tally, Status status) {
+  const Request& first = *tally.request();
+  const bool disputed = std::ranges::any_of(tally.wishes(), [&](const Wish& wish) {
+    return wish.request->group != first.group || wish.request->group_size != first.group_size;
+  });
+  if (!disputed) return caller_->refuse(tally.request(), std::move(status));
+  for (const Wish& wish : tally.wishes())
+    caller_->refuse_group(first.process_set, wish.request->group, status);
+  caller_->refuse_alone(tally.request(), std::move(status));
 }
 
 Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) const {

@@ -116,6 +116,7 @@ class Negotiator {
   void settle(const Key& key, Time now);
   void settle_complete(Time now);
   void conclude(const Tally& tally, Time now);
+  void refuse(const Tally& tally, Status status);
   Status objection(const Tally& tally, const ProcessSets::View& view) const;
   void decide(const SharedRequest& request, Time now);
 
