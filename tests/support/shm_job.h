@@ -7,16 +7,18 @@
 #include <algorithm>
 #include <list>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "core/control/message.h"
 #include "ops/shm/one_shot.h"
 #include "ops/shm/staged_allreduce.h"
+#include "ops/shm/staged_exchange.h"
 
 namespace rueda::shm_job {
 
-enum class Kind { one_shot, staged };
+enum class Kind { one_shot, staged, exchange };
 
 constexpr std::int64_t kElements = 40;
 constexpr std::int64_t kFirst = 25;  // of the first tensor; the others are the second's
@@ -27,7 +29,8 @@ constexpr std::size_t kInFlight = 4;  // so that several Works may want one slot
 struct Simulated {
   struct Running {
     Plan plan;
-    std::vector<std::int32_t> values;  // of both tensors
+    std::vector<std::int32_t> values;    // of all tensors
+    std::vector<std::int32_t> expected;  // of the result
     std::vector<Entry> entries;
     std::unique_ptr<Work> work;
     std::size_t gives_up_after = 0;  // steps; 0: never
@@ -92,9 +95,16 @@ struct Job {
     running.plan.number = number;
     running.plan.dtype = DataType::int32;
     running.plan.chunk_bytes = 64;  // several chunks
-    for (std::int64_t i = 0; i < kElements; ++i) running.values.push_back(value(number, rank.rank, i));
-    add_tensor(running, "x", 0, kFirst);
-    add_tensor(running, "y", kFirst, kElements - kFirst);
+    if (kind == Kind::exchange) {
+      prepare_exchange(rank, running, members);
+    } else {
+      for (std::int64_t i = 0; i < kElements; ++i) {
+        running.values.push_back(value(number, rank.rank, i));
+        running.expected.push_back(sum(number, i));
+      }
+      add_tensor(running, "x", 0, kFirst);
+      add_tensor(running, "y", kFirst, kElements - kFirst);
+    }
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
     if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 3;
@@ -112,6 +122,64 @@ struct Job {
     entry.submission.input = entry.submission.output;
   }
 
+  // How many rows a rank gives to another, or to all.
+  static std::int64_t rows(std::uint64_t plan, Rank from, Rank to) {
+    return static_cast<std::int64_t>((plan + static_cast<std::uint64_t>(from * 5 + to * 3)) % 30);
+  }
+
+  void prepare_exchange(Simulated& rank, Simulated::Running& running, const std::vector<Rank>& members) {
+    constexpr Operation kKinds[] = {Operation::allgather, Operation::alltoall, Operation::broadcast,
+                                    Operation::reducescatter};
+    Plan& plan = running.plan;
+    plan.operation = kKinds[plan.number % 4];
+    plan.root = members.back();
+    RankSet all;
+    for (Rank member : members) all.add(RankSet::of(member));
+    plan.members = std::make_shared<const RankSet>(all);
+    std::vector<std::int64_t> splits;
+    for (Rank member : members) splits.push_back(rows(plan.number, rank.rank, member));
+    std::int64_t given = kElements;
+    if (plan.operation == Operation::allgather) given = rows(plan.number, rank.rank, 0);
+    if (plan.operation == Operation::alltoall)
+      given = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
+    for (std::int64_t i = 0; i < given; ++i) running.values.push_back(value(plan.number, rank.rank, i));
+    running.expected = expected(plan, rank.rank, members);
+    add_tensor(running, "x", 0, given);
+    Entry& entry = running.entries.front();
+    entry.submission.request = *plan.tensors.front().request;
+    if (plan.operation == Operation::alltoall) entry.submission.splits = splits;
+    entry.handle = std::make_shared<HandleState>();
+    entry.handle->output = entry.submission.output;  // a broadcast's; the others make theirs
+  }
+
+  static std::vector<std::int32_t> expected(const Plan& plan, Rank rank, const std::vector<Rank>& members) {
+    std::vector<std::int32_t> result;
+    auto add = [&](Rank from, std::int64_t first, std::int64_t count) {
+      for (std::int64_t i = first; i < first + count; ++i) result.push_back(value(plan.number, from, i));
+    };
+    const auto size = static_cast<std::int64_t>(members.size());
+    const auto place = std::ranges::find(members, rank) - members.begin();
+    if (plan.operation == Operation::broadcast) add(plan.root, 0, kElements);
+    for (Rank from : members) {
+      if (plan.operation == Operation::allgather) add(from, 0, rows(plan.number, from, 0));
+      if (plan.operation != Operation::alltoall) continue;
+      std::int64_t before = 0;
+      for (Rank to : members) {
+        if (to < rank) before += rows(plan.number, from, to);
+      }
+      add(from, before, rows(plan.number, from, rank));
+    }
+    if (plan.operation != Operation::reducescatter) return result;
+    const std::int64_t begin = place * (kElements / size) + std::min(place, kElements % size);
+    const std::int64_t count = kElements / size + (place < kElements % size ? 1 : 0);
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      std::int32_t total = 0;
+      for (Rank member : members) total += value(plan.number, member, i);
+      result.push_back(total);
+    }
+    return result;
+  }
+
   std::unique_ptr<Work> start(Simulated& rank, Simulated::Running& running,
                               const std::vector<Rank>& members) {
     const std::size_t slot = running.plan.number % kSlots;
@@ -121,8 +189,10 @@ struct Job {
                              rank.last_use[slot]);
     }
     AreaUse last = std::exchange(rank.last_area_use[slot], {running.plan.number, members});
-    return staged_allreduce::start(running.plan, running.entries,
-                                   {*rank.neighbours, rank.rank, members, slot, std::move(last)}, memory);
+    AreaPlace area{*rank.neighbours, rank.rank, members, slot, std::move(last)};
+    if (kind == Kind::exchange)
+      return staged_exchange::start(running.plan, running.entries.front(), std::move(area), memory);
+    return staged_allreduce::start(running.plan, running.entries, std::move(area), memory);
   }
 
   // One turn of a coordinator, up to `steps` steps of Works.
@@ -156,8 +226,15 @@ struct Job {
 
   void check(const Simulated::Running& running) const {
     if (running.plan.operation == Operation::barrier) return;
-    for (std::int64_t i = 0; i < kElements; ++i)
-      ASSERT_EQ(running.values[i], sum(running.plan.number, i)) << "plan " << running.plan.number;
+    const std::int32_t* result = running.values.data();
+    std::size_t count = running.values.size();
+    if (kind == Kind::exchange) {
+      const TensorView& output = running.entries.front().handle->output;
+      result = static_cast<const std::int32_t*>(output.data);
+      count = static_cast<std::size_t>(output.elements());
+    }
+    ASSERT_EQ(std::vector(result, result + count), running.expected)
+        << to_string(running.plan.operation) << ", plan " << running.plan.number;
   }
 
   bool over(const Simulated& rank) const { return rank.next == plans.size() && rank.running.empty(); }

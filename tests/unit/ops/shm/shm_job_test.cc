@@ -63,9 +63,12 @@ TEST_P(ShmJob, ARankThatIsDelayedAtEveryPhase) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob, testing::Values(Kind::one_shot, Kind::staged), [](const auto& info) {
-  return info.param == Kind::one_shot ? "OneShot" : "Staged";
-});
+std::string name_of(const testing::TestParamInfo<Kind>& info) {
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange"};
+  return kNames[static_cast<int>(info.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob, testing::Values(Kind::one_shot, Kind::staged, Kind::exchange),
+                         name_of);
 
 }  // namespace
 }  // namespace rueda::shm_job
