@@ -103,15 +103,14 @@ class BackendSubject final : public Subject {
 
   double run(CollectiveBuffers& buffers, const void*& result) override {
     const Collective& what = buffers.what();
-    const Plan plan = plan_of(what.operation, what.dtype, static_cast<std::int64_t>(what.elements()));
-    if (!backend_->can_run(plan)) {
-      throw std::runtime_error(fmt::format("--level backend: shared memory has no {} yet; the stack has",
-                                           to_string(what.operation)));
-    }
+    const Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
     std::vector<Entry> entries(1);
-    entries.front().submission.request = *plan.tensors.front().request;
-    entries.front().submission.input = buffers.input();
-    entries.front().submission.output = buffers.output();
+    Entry& entry = entries.front();
+    entry.submission.request = *plan.tensors.front().request;
+    entry.submission.input = buffers.input();
+    entry.submission.output = buffers.output();
+    entry.submission.allocate = [&](DataType, const Shape&) { return buffers.output(); };
+    entry.handle = std::make_shared<HandleState>();
     meet();
     const Clock::time_point begin = Clock::now();
     carry_out(plan, entries);

@@ -25,8 +25,7 @@ class Subject {
 
 // Submit, negotiate, run, wait.
 std::unique_ptr<Subject> stack_subject();
-// The same Works, stepped by this thread, with bounded polling; no coordinator. Only of operations in shared
-// memory.
+// The same Works through shared memory, stepped by this thread, with bounded polling; no coordinator.
 std::unique_ptr<Subject> backend_subject();
 
 }  // namespace rueda::bench
