@@ -62,6 +62,10 @@ class Exchange : public StagedWork {
     pieces_ = members();
     chunk_ = std::max(chunk_ / pieces_ / kLine, std::size_t{1}) * kLine;
   }
+  // Out of a buffer that all others read: lines that one rank alone reads may move to it.
+  void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    members() == 2 ? copy_out(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  }
   std::byte* allocate(std::int64_t rows) {
     Shape shape = entry_.request().shape;
     shape.front() = rows;
@@ -100,13 +104,9 @@ class Broadcast final : public Exchange {
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     if (root()) return;
     const Range part = piece_of({0, bytes_}, chunk, chunk_);
-    copy_of_one(output_.data() + part.begin, buffers[root_], part.bytes());
+    copy_shared(output_.data() + part.begin, buffers[root_], part.bytes());
   }
   bool put_in_places() override { return output_.advance(); }
-  // Lines that one rank alone reads may move to it.
-  void copy_of_one(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    members() == 2 ? copy_out(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
-  }
 
   const std::size_t root_;
   ContiguousOutput output_;
@@ -229,12 +229,11 @@ class Allgather final : public Ragged {
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(parts_[member], chunk, chunk_);
-      if (member == place() || members() > 2) {
-        const std::byte* from =
-            member == place() ? input_.data() + (part.begin - parts_[member].begin) : buffers[member];
-        kernels::copy_bytes(output_ + part.begin, from, part.bytes());
+      if (member == place()) {
+        kernels::copy_bytes(output_ + part.begin, input_.data() + (part.begin - parts_[member].begin),
+                            part.bytes());
       } else {
-        copy_out(output_ + part.begin, buffers[member], part.bytes());
+        copy_shared(output_ + part.begin, buffers[member], part.bytes());
       }
     }
   }
