@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +15,13 @@
 namespace rueda {
 
 struct Welcome;
+
+// What this rank remembers about a slot or an area of its segment: the last Plan that used it, and who took
+// part.
+struct LastUse {
+  std::uint64_t plan = 0;
+  std::vector<Rank> members;
+};
 
 // Purpose: the segment of this rank and those of its neighbours, for the transport and the backend, which
 // share this object. Made by the thread that makes Parts, then owned by the coordinator thread.

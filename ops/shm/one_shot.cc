@@ -22,8 +22,8 @@ using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 // Purpose: one Plan's passage through the slots.
 class OneShot final : public Work {
  public:
-  OneShot(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank, Use own, Use last,
-          std::size_t slot)
+  OneShot(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank, LastUse own,
+          LastUse last, std::size_t slot)
       : plan_(plan),
         entries_(plan.operation == Operation::barrier ? std::span<Entry>() : entries),
         neighbours_(neighbours),
@@ -76,7 +76,7 @@ class OneShot final : public Work {
   }
 
   // Whether all members of `use` have come to `phase`; `count` of them are known to have.
-  bool reached(const Use& use, std::uint64_t phase, std::size_t& count) {
+  bool reached(const LastUse& use, std::uint64_t phase, std::size_t& count) {
     while (count < use.members.size() && flag(use.members[count]).value.load() >= at(use.plan, phase))
       ++count;
     return count == use.members.size();
@@ -137,8 +137,8 @@ class OneShot final : public Work {
   std::span<Entry> entries_;
   Neighbours& neighbours_;
   Rank rank_;
-  Use own_;
-  Use last_;
+  LastUse own_;
+  LastUse last_;
   std::size_t slot_;
   std::size_t value_size_;
   std::size_t sum_size_;  // bytes of an accumulator
@@ -164,9 +164,9 @@ bool fits(const Plan& plan) {
 }
 
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-                            std::vector<Rank> members, std::size_t slot, Use& last) {
-  Use own{plan.number, std::move(members)};
-  Use before = std::exchange(last, own);
+                            std::vector<Rank> members, std::size_t slot, LastUse& last) {
+  LastUse own{plan.number, std::move(members)};
+  LastUse before = std::exchange(last, own);
   return std::make_unique<OneShot>(plan, entries, neighbours, rank, std::move(own), std::move(before), slot);
 }
 

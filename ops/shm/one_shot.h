@@ -17,12 +17,6 @@ namespace rueda::one_shot {
 // Whether the values of `plan`, as accumulators, have room in a slot.
 bool fits(const Plan& plan);
 
-// What this rank remembers about one of its slots: the last Plan that used it, and who took part.
-struct Use {
-  std::uint64_t plan = 0;
-  std::vector<Rank> members;
-};
-
 // `slot` is the same on all `members` (this rank too, ascending), `last` what used it before; it becomes this
 // Plan. Cost: two rounds of flags; each rank reads the slots of all.
 //
@@ -38,6 +32,6 @@ struct Use {
 // `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both
 // seq_cst.
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-                            std::vector<Rank> members, std::size_t slot, Use& last);
+                            std::vector<Rank> members, std::size_t slot, LastUse& last);
 
 }  // namespace rueda::one_shot

@@ -48,7 +48,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
     return one_shot::start(plan, entries, *neighbours_, rank_, std::move(members), slot, last_use_[slot]);
   }
   const std::size_t area = plan.number % SegmentContents::kAreas;
-  AreaUse last = std::exchange(last_area_use_[area], {plan.number, members});
+  LastUse last = std::exchange(last_area_use_[area], {plan.number, members});
   AreaPlace place{*neighbours_, rank_, std::move(members), area, std::move(last)};
   if (staged_allreduce::fits(plan)) return staged_allreduce::start(plan, entries, std::move(place), memory_);
   return staged_exchange::start(plan, entries.front(), std::move(place), memory_);

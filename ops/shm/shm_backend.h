@@ -37,8 +37,8 @@ class ShmBackend final : public Backend {
   std::shared_ptr<Neighbours> neighbours_;
   std::function<bool()> complete_;
   std::size_t slots_;
-  std::array<one_shot::Use, SegmentContents::kSlots> last_use_;
-  std::array<AreaUse, SegmentContents::kAreas> last_area_use_;
+  std::array<LastUse, SegmentContents::kSlots> last_use_;
+  std::array<LastUse, SegmentContents::kAreas> last_area_use_;
   Memory memory_;
   OwnerThread owner_;
 };

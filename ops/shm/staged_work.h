@@ -14,19 +14,13 @@
 
 namespace rueda {
 
-// What this rank remembers about one of its areas: the last Plan that used it, and who took part.
-struct AreaUse {
-  std::uint64_t plan = 0;
-  std::vector<Rank> members;
-};
-
 // Where a StagedWork runs. `area` is the same on all `members` (this rank too, ascending).
 struct AreaPlace {
   Neighbours& neighbours;
   Rank rank = 0;
   std::vector<Rank> members;
   std::size_t area = 0;
-  AreaUse last;  // of the area, before this one
+  LastUse last;  // of the area, before this one
 };
 
 // Purpose: one Plan's passage through an area. Each rank packs a chunk into a buffer of its own area and says

@@ -38,8 +38,8 @@ struct Simulated {
 
   Rank rank;
   std::unique_ptr<Neighbours> neighbours;
-  one_shot::Use last_use[kSlots];
-  AreaUse last_area_use[kSlots];
+  LastUse last_use[kSlots];
+  LastUse last_area_use[kSlots];
   std::size_t next = 0;  // of all Plans
   std::list<Running> running;
   bool asleep = false;
@@ -188,7 +188,7 @@ struct Job {
       return one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
                              rank.last_use[slot]);
     }
-    AreaUse last = std::exchange(rank.last_area_use[slot], {running.plan.number, members});
+    LastUse last = std::exchange(rank.last_area_use[slot], {running.plan.number, members});
     AreaPlace area{*rank.neighbours, rank.rank, members, slot, std::move(last)};
     if (kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), std::move(area), memory);
