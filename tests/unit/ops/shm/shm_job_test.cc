@@ -33,6 +33,7 @@ TEST_P(ShmJob, AnyOfThemMayBeAbandoned) {
       job.turn(job.ranks[random() % job.ranks.size()], 1 + random() % 6);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
+    job.check_untouched();
     ended_well += job.ended_well;
     given_up += job.given_up;
   }
@@ -64,10 +65,11 @@ TEST_P(ShmJob, ARankThatIsDelayedAtEveryPhase) {
 }
 
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange"};
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace"};
   return kNames[static_cast<int>(info.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob, testing::Values(Kind::one_shot, Kind::staged, Kind::exchange),
+INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob,
+                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place),
                          name_of);
 
 }  // namespace
