@@ -57,6 +57,7 @@ struct Job {
   unsigned gives_up_in_16 = 0;           // how many of its Works a rank abandons, at some time
   std::size_t ended_well = 0;            // Works, of Plans of which some are abandoned ...
   std::size_t given_up = 0;              // ... and those
+  std::size_t went_in_place = 0;         // steps of Works that do
 
   Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) : kind(kind) {
     Welcome welcome;
@@ -254,6 +255,7 @@ struct Job {
       if (running->gives_up_after > 0) --running->gives_up_after;
       const Work::Step step = running->work->step();
       if (step == Work::Step::again) rank.asleep = false;
+      if (running->work->phase() == "waiting for others to reduce") ++went_in_place;
       if (step == Work::Step::done || step == Work::Step::given_up) {
         ++(step == Work::Step::done ? ended_well : given_up);
         step == Work::Step::done ? check(*running) : use_again(rank, *running);

@@ -9,6 +9,7 @@ namespace {
 class ShmJob : public testing::TestWithParam<Kind> {};
 
 TEST_P(ShmJob, AnyInterleavingOfAnySets) {
+  std::size_t went_in_place = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
     Job job(GetParam(), 2 + static_cast<Rank>(seed % 4), 40, random);
@@ -17,7 +18,9 @@ TEST_P(ShmJob, AnyInterleavingOfAnySets) {
       job.turn(job.ranks[random() % job.ranks.size()], 1 + random() % 6);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
+    went_in_place += job.went_in_place;
   }
+  EXPECT_EQ(went_in_place > 1000, GetParam() == Kind::in_place) << went_in_place;
 }
 
 // Works that are abandoned before they have written, after that, or when another rank's is: nobody waits for
