@@ -63,10 +63,11 @@ class OptimizerOf : public StepOptimizer {
   Optimizer optimizer_;
 };
 
-template <class Algorithm>
-class DistributedOptimizerOf : public OptimizerOf<DistributedOptimizer<Algorithm>> {
+// For a DistributedOptimizer or a ShardedOptimizer.
+template <class Optimizer>
+class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
  public:
-  using OptimizerOf<DistributedOptimizer<Algorithm>>::OptimizerOf;
+  using OptimizerOf<Optimizer>::OptimizerOf;
 
   void synchronize() override { this->optimizer_.synchronize(); }
   double wait_seconds() const override { return this->optimizer_.wait_seconds(); }
@@ -81,8 +82,12 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   distributed.named_parameters = std::move(parameters);
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);
   distributed.overlap = options.overlap;
-  return std::make_unique<DistributedOptimizerOf<Algorithm>>(std::move(groups), algorithm,
-                                                             std::move(distributed));
+  if (options.shard) {
+    return std::make_unique<SynchronizingOptimizerOf<ShardedOptimizer<Algorithm>>>(groups, algorithm,
+                                                                                   distributed);
+  }
+  return std::make_unique<SynchronizingOptimizerOf<DistributedOptimizer<Algorithm>>>(
+      std::move(groups), algorithm, std::move(distributed));
 }
 
 }  // namespace
