@@ -32,14 +32,10 @@ bool has_ended(int process) {
 Neighbours::Neighbours(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window)
     : rank_(rank), window_(std::move(window)), of_host_{rank} {
   if (!own) return;
+  doors_.emplace_back(own->file());
+  if (window_) doors_.emplace_back(window_->file());
   if (window_) own->contents().window = window_->file()->card();
-  mapped_.emplace(rank, mapped(std::move(own), -1));
-}
-
-Neighbours::~Neighbours() {
-  for (auto& [rank, neighbour] : mapped_) {
-    if (neighbour.process >= 0) close(neighbour.process);
-  }
+  mapped_.emplace(rank, mapped(std::move(own), {}));
 }
 
 std::string Neighbours::card() const {
@@ -58,45 +54,59 @@ void Neighbours::meet(const Welcome& welcome) {
   }
 }
 
-// The process is the one that holds the segment: it had not ended when the segment had been opened through
-// it.
 Status Neighbours::open(Rank rank, const std::string& bytes) {
   const std::optional<Card> card = card_from(bytes);
   if (!card) return Status::backend_error(fmt::format("its card of {} bytes cannot be read", bytes.size()));
-  const bool thread = card->process_id == getpid();
-  const int process = thread ? -1 : open_process(card->process_id);
-  if (!thread && process < 0) {
-    return Status::backend_error(fmt::format("its process {} cannot be watched (pidfd_open: {})",
-                                             card->process_id, std::strerror(errno)));
+  Reached reached = reach(*card, SharedFile::Pages::all);
+  Segment::Result opened = Segment::in(std::move(reached.opened));
+  if (!opened.segment) return opened.status;
+  // A rank that is a thread of this process needs no watching.
+  if (opened.segment->file()->made_here()) {
+    reached.process.close();
+  } else if (reached.process.number() < 0) {
+    return Status::backend_error("its process cannot be watched (pidfd_open)");
+  } else if (has_ended(reached.process.number())) {
+    return Status::backend_error("its process has ended");
   }
-  Segment::Result opened = Segment::open(*card);
-  if (opened.status.ok() && (thread || !has_ended(process))) {
-    mapped_.emplace(rank, mapped(std::move(opened.segment), process));
-    return {};
-  }
-  if (process >= 0) close(process);
-  return opened.status.ok() ? Status::backend_error("its process has ended") : opened.status;
+  mapped_.emplace(rank, mapped(std::move(opened.segment), std::move(reached.process)));
+  return {};
 }
 
-Neighbours::Mapped Neighbours::mapped(std::shared_ptr<Segment> segment, int process) const {
+// The process is the one that holds the memory: it is watched before that is opened through it, and has not
+// ended afterwards.
+Neighbours::Reached Neighbours::reach(const Card& card, SharedFile::Pages pages) {
+  Reached reached{Descriptor(open_process(card.process_id)), SharedFile::open(card, pages)};
+  if (reached.opened.file) return reached;
+  const DescriptorDoor::Given given =
+      DescriptorDoor::ask(card.nonce, std::chrono::seconds(2), [this] { serve_doors(); });
+  if (given.file < 0) return reached;
+  return {Descriptor(open_process(given.process_id)), SharedFile::open(card, given.file, pages)};
+}
+
+void Neighbours::serve_doors() {
+  for (DescriptorDoor& door : doors_) door.serve();
+}
+
+Neighbours::Mapped Neighbours::mapped(std::shared_ptr<Segment> segment, Descriptor process) {
   BellWord& word = segment->contents().bell;
   Bell bell(std::shared_ptr<BellWord>(segment, &word));
-  const Card& card = segment->contents().window;
+  const Card card = segment->contents().window;
   SharedFile::Result window;
-  if (card.size > 0 && window_) window = SharedFile::open(card, SharedFile::Pages::by_demand);
+  if (card.size > 0 && window_) window = reach(card, SharedFile::Pages::by_demand).opened;
   if (!window.status.ok())
     log(LogLevel::info, "rank {} does not reach a window: {}", rank_, window.status.message);
-  return {std::move(segment), std::move(window.file), std::move(bell), process};
+  return {std::move(segment), std::move(window.file), std::move(bell), std::move(process)};
 }
 
 std::vector<Rank> Neighbours::lost() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < std::chrono::milliseconds(50)) return {};
   looked_ = now;
+  serve_doors();
   std::vector<Rank> fresh;
   for (auto& [rank, neighbour] : mapped_) {
-    if (neighbour.process < 0 || !has_ended(neighbour.process)) continue;
-    close(std::exchange(neighbour.process, -1));
+    if (neighbour.process.number() < 0 || !has_ended(neighbour.process.number())) continue;
+    neighbour.process.close();
     // Looked at after the process has ended: a rank that came to its end has said so before.
     if (neighbour.segment->contents().ended.load() == 0) fresh.push_back(rank);
   }

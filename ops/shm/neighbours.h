@@ -4,12 +4,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/types.h"
+#include "ops/shm/descriptor.h"
+#include "ops/shm/descriptor_door.h"
 #include "ops/shm/segment.h"
 #include "ops/shm/window.h"
 
@@ -31,7 +34,6 @@ class Neighbours {
   // Without a segment of its own (shared memory is off, or there is no room for it) a rank reaches nobody,
   // and nobody reaches it.
   Neighbours(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window = nullptr);
-  ~Neighbours();
 
   // For the Introduction; empty without a segment.
   std::string card() const;
@@ -59,14 +61,23 @@ class Neighbours {
     std::shared_ptr<Segment> segment;
     std::shared_ptr<SharedFile> window;
     Bell bell;
-    int process = -1;  // pidfd; none for ranks of this process, and for those that have ended
+    Descriptor process;  // pidfd; none for ranks of this process, and for those that have ended
   };
 
-  Mapped mapped(std::shared_ptr<Segment> segment, int process) const;
+  // Shared memory of another process, opened through /proc or from its door, and what watches the process.
+  struct Reached {
+    Descriptor process;
+    SharedFile::Result opened;
+  };
+
+  Mapped mapped(std::shared_ptr<Segment> segment, Descriptor process);
+  Reached reach(const Card& card, SharedFile::Pages pages);
+  void serve_doors();
   Status open(Rank rank, const std::string& card);
 
   Rank rank_;
   std::shared_ptr<Window> window_;
+  std::list<DescriptorDoor> doors_;  // to this rank's segment and window
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;
   std::chrono::steady_clock::time_point looked_{};

@@ -17,23 +17,21 @@ Segment::Result Segment::make() {
   return {std::make_shared<Segment>(std::move(made.file)), {}};
 }
 
-Segment::Result Segment::open(const Card& card) {
-  auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
-  if (card.size != kSize) {
-    return failed(Status::backend_error(fmt::format(
-        "The segment of process {} is said to have {} bytes; it must have {}. Are all ranks of one build?",
-        card.process_id, card.size, kSize)));
-  }
-  SharedFile::Result opened = SharedFile::open(card, SharedFile::Pages::all);
-  if (!opened.file) return failed(std::move(opened.status));
+Segment::Result Segment::in(SharedFile::Result opened) {
+  if (!opened.file) return {nullptr, std::move(opened.status)};
+  const Card card = opened.file->card();
+  const bool fits = card.size == kSize;
   auto segment = std::make_shared<Segment>(std::move(opened.file));
-  const SegmentContents& contents = segment->contents();
-  if (contents.magic != SegmentContents::kMagic || contents.version != SegmentContents::kVersion) {
-    return failed(Status::backend_error(
-        fmt::format("What process {} shares is no segment of this version. Are all ranks of one build?",
-                    card.process_id)));
-  }
-  return {std::move(segment), {}};
+  if (fits && segment->contents().magic == SegmentContents::kMagic &&
+      segment->contents().version == SegmentContents::kVersion)
+    return {std::move(segment), {}};
+  return {nullptr,
+          Status::backend_error(fmt::format(
+              "What process {} shares, {} bytes, is no segment of this version, which has {}. Are all "
+              "ranks of one build?",
+              card.process_id, card.size, kSize))};
 }
+
+Segment::Result Segment::open(const Card& card) { return in(SharedFile::open(card, SharedFile::Pages::all)); }
 
 }  // namespace rueda

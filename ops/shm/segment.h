@@ -66,13 +66,15 @@ class Segment {
 
   // A new one for this rank, or words that name the size wanted and the remedy.
   static Result make();
-  // The one of another rank of this host.
+  // The one of another rank of this host, whose file is open.
+  static Result in(SharedFile::Result opened);
   static Result open(const Card& card);
 
   explicit Segment(std::shared_ptr<SharedFile> file) : file_(std::move(file)) {}
 
   SegmentContents& contents() const { return *reinterpret_cast<SegmentContents*>(file_->data()); }
   const Card& card() const { return file_->card(); }
+  const std::shared_ptr<SharedFile>& file() const { return file_; }
 
  private:
   std::shared_ptr<SharedFile> file_;

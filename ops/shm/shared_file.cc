@@ -24,26 +24,23 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// A descriptor that is closed at the end of a scope, unless it is taken.
-class File {
+// The mappings of this process by nonce. Guarded by the mutex.
+class Registry {
  public:
-  explicit File(int number) : number_(number) {}
-  ~File() {
-    if (number_ >= 0) close(number_);
+  std::shared_ptr<SharedFile> find(const Card& card) {
+    std::lock_guard lock(mutex_);
+    const auto known = files_.find(card.nonce);
+    return known == files_.end() ? nullptr : known->second.lock();
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int number() const { return number_; }
-  int take() { return std::exchange(number_, -1); }
+  void add(const std::shared_ptr<SharedFile>& file) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
+    files_[file->card().nonce] = file;
+  }
 
  private:
-  int number_;
-};
-
-// The mappings of this process by nonce. Guarded by the mutex.
-struct Registry {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::weak_ptr<SharedFile>> files;
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::weak_ptr<SharedFile>> files_;
 };
 
 Registry& registry() {
@@ -79,6 +76,15 @@ void* map(int file, std::size_t size, SharedFile::Pages pages) {
   return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | kind, file, 0);
 }
 
+Status check_name(const Card& card, const std::string& path) {
+  std::array<char, 64> target{};
+  if (readlink(path.c_str(), target.data(), target.size() - 1) < 0)
+    return system_error(fmt::format("looking at {}", path), errno);
+  if (std::string_view(target.data()).starts_with("/memfd:" + name_of(card.nonce))) return {};
+  return Status::backend_error(
+      fmt::format("{} is not the shared memory that was meant, but '{}'", path, target.data()));
+}
+
 Status look_at(const Card& card, int file) {
   struct stat status {};
   if (fstat(file, &status) != 0) return system_error("fstat of shared memory", errno);
@@ -97,8 +103,8 @@ Status look_at(const Card& card, int file) {
 
 }  // namespace
 
-SharedFile::SharedFile(Key, const Card& card, int file, void* memory)
-    : card_(card), file_(file), memory_(static_cast<std::byte*>(memory)) {}
+SharedFile::SharedFile(Key, const Card& card, Descriptor file, void* memory)
+    : card_(card), file_(std::move(file)), memory_(static_cast<std::byte*>(memory)) {}
 
 SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, Pages pages) {
   auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
@@ -115,7 +121,7 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   card.size = size;
   if (getrandom(&card.nonce, sizeof card.nonce, 0) != sizeof card.nonce)
     return failed(system_error("getrandom", errno));
-  File file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.number() < 0) return failed(system_error("memfd_create", errno));
   // Not by ftruncate alone: pages that turn out not to be there would be a SIGBUS later.
   const int error = pages == Pages::all ? posix_fallocate(file.number(), 0, static_cast<off_t>(size))
@@ -128,45 +134,40 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   if (memory == MAP_FAILED) return failed(too_little_memory(purpose, size, std::strerror(errno)));
   card.process_id = getpid();
   card.file = file.number();
-  auto made = std::make_shared<SharedFile>(Key{}, card, file.take(), memory);
-  std::lock_guard lock(registry().mutex);
-  std::erase_if(registry().files, [](const auto& known) { return known.second.expired(); });
-  registry().files[card.nonce] = made;
+  auto made = std::make_shared<SharedFile>(Key{}, card, std::move(file), memory);
+  registry().add(made);
   return {std::move(made), {}};
 }
 
 SharedFile::Result SharedFile::open(const Card& card, Pages pages) {
-  std::lock_guard lock(registry().mutex);
-  if (std::shared_ptr<SharedFile> known = registry().files[card.nonce].lock()) return {std::move(known), {}};
-
+  if (std::shared_ptr<SharedFile> known = registry().find(card)) return {std::move(known), {}};
   const std::string path = fmt::format("/proc/{}/fd/{}", card.process_id, card.file);
-  auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
   // Nothing else is opened: a process of that number may be another one here, with files of its own.
-  std::array<char, 64> target{};
-  if (readlink(path.c_str(), target.data(), target.size() - 1) < 0)
-    return failed(system_error(fmt::format("looking at {}", path), errno));
-  if (!std::string_view(target.data()).starts_with("/memfd:" + name_of(card.nonce))) {
-    return failed(Status::backend_error(
-        fmt::format("{} is not the shared memory that was meant, but '{}'", path, target.data())));
-  }
-  File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (file.number() < 0) return failed(system_error(fmt::format("opening {}", path), errno));
-  if (Status status = look_at(card, file.number()); !status.ok()) return failed(std::move(status));
-  void* memory = map(file.number(), card.size, pages);
-  if (memory == MAP_FAILED) return failed(system_error(fmt::format("mapping {}", path), errno));
-  auto opened = std::make_shared<SharedFile>(Key{}, card, -1, memory);
-  registry().files[card.nonce] = opened;
+  if (Status status = check_name(card, path); !status.ok()) return {nullptr, std::move(status)};
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return {nullptr, system_error(fmt::format("opening {}", path), errno)};
+  return open(card, descriptor, pages);
+}
+
+SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages pages) {
+  const Descriptor file(descriptor);
+  auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
+  Status status = check_name(card, fmt::format("/proc/self/fd/{}", descriptor));
+  if (status.ok()) status = look_at(card, descriptor);
+  if (!status.ok()) return failed(std::move(status));
+  void* memory = map(descriptor, card.size, pages);
+  if (memory == MAP_FAILED)
+    return failed(system_error(fmt::format("mapping the memory of process {}", card.process_id), errno));
+  auto opened = std::make_shared<SharedFile>(Key{}, card, Descriptor(), memory);
+  registry().add(opened);
   return {std::move(opened), {}};
 }
 
-SharedFile::~SharedFile() {
-  munmap(memory_, card_.size);
-  if (file_ >= 0) close(file_);
-}
+SharedFile::~SharedFile() { munmap(memory_, card_.size); }
 
 Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes) {
   if (Status status = check_free(purpose, bytes); !status.ok()) return status;
-  const int error = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  const int error = posix_fallocate(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
   if (error == 0) {
     // Maps them for this process at once; where the system cannot, each page is mapped when it is touched.
     madvise(data() + offset, bytes, MADV_POPULATE_WRITE);
@@ -177,7 +178,7 @@ Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size
 }
 
 void SharedFile::give_back(std::size_t offset, std::size_t bytes) {
-  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+  fallocate(file_.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
 }
 

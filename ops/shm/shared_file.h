@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "ops/shm/card.h"
+#include "ops/shm/descriptor.h"
 
 namespace rueda {
 
@@ -29,8 +30,10 @@ class SharedFile {
   // is too little memory.
   static Result make(std::string_view purpose, std::size_t size, Pages pages);
   static Result open(const Card& card, Pages pages);
+  // The same by a descriptor that came another way, which it closes.
+  static Result open(const Card& card, int descriptor, Pages pages);
 
-  SharedFile(Key, const Card& card, int file, void* memory);
+  SharedFile(Key, const Card& card, Descriptor file, void* memory);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
@@ -38,6 +41,7 @@ class SharedFile {
   std::byte* data() const { return memory_; }
   std::size_t size() const { return card_.size; }
   const Card& card() const { return card_; }
+  bool made_here() const { return file_.number() >= 0; }
 
   // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy.
   Status claim(std::string_view purpose, std::size_t offset, std::size_t bytes);
@@ -49,7 +53,7 @@ class SharedFile {
 
  private:
   Card card_;
-  int file_;  // -1: another's
+  const Descriptor file_;  // none: another's
   std::byte* memory_;
 };
 

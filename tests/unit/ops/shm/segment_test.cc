@@ -93,7 +93,9 @@ TEST(Segment, OnlyTheOneThatWasMeantIsOpened) {
   const Card other_nonce{card.process_id, card.file, card.nonce + 1, card.size};
   EXPECT_NE(words_of(other_nonce).find("is not the shared memory that was meant"), std::string::npos);
   const Card other_size{card.process_id, card.file, card.nonce + 1, card.size + 4096};
-  EXPECT_NE(words_of(other_size).find("Are all ranks of one build?"), std::string::npos);
+  EXPECT_NE(words_of(other_size).find("is not the shared memory that was meant"), std::string::npos);
+  const std::shared_ptr<SharedFile> small = SharedFile::make("a test", 4096, SharedFile::Pages::all).file;
+  EXPECT_NE(words_of(small->card()).find("Are all ranks of one build?"), std::string::npos);
   const Card input{card.process_id, 0, card.nonce + 1, card.size};
   EXPECT_NE(words_of(input).find("is not the shared memory that was meant"), std::string::npos);
   const Card nobody{0x7fffffff, 3, card.nonce + 1, card.size};

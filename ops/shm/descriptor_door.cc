@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/descriptor_door.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Descriptor open_socket() {
+  return Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// In the abstract namespace: a name that begins with a zero.
+std::pair<sockaddr_un, socklen_t> address_of(std::uint64_t nonce) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("rueda-{:016x}", nonce);
+  std::ranges::copy(name, address.sun_path + 1);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+// Who is at the other end; user -1 if that cannot be told.
+ucred peer_of(int connection) {
+  ucred peer{0, static_cast<uid_t>(-1), 0};
+  socklen_t size = sizeof peer;
+  getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer;
+}
+
+// The message that carries one descriptor, and its memory.
+struct Envelope {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+
+  Envelope() {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+  }
+};
+
+void send_descriptor(int connection, int file) {
+  Envelope envelope;
+  cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(control), &file, sizeof file);
+  // Who asked sees the end of the connection if this fails.
+  static_cast<void>(sendmsg(connection, &envelope.header, MSG_NOSIGNAL));
+}
+
+int receive_descriptor(int connection) {
+  Envelope envelope;
+  if (recvmsg(connection, &envelope.header, MSG_CMSG_CLOEXEC) <= 0) return -1;
+  const cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof(int)))
+    return -1;
+  int file = -1;
+  std::memcpy(&file, CMSG_DATA(control), sizeof file);
+  return file;
+}
+
+}  // namespace
+
+DescriptorDoor::DescriptorDoor(std::shared_ptr<SharedFile> file)
+    : file_(std::move(file)), socket_(open_socket()) {
+  const auto [address, size] = address_of(file_->card().nonce);
+  if (bind(socket_.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      listen(socket_.number(), SOMAXCONN) != 0)
+    socket_.close();
+}
+
+void DescriptorDoor::serve() {
+  while (socket_.number() >= 0) {
+    const Descriptor connection(accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.number() < 0) return;
+    if (peer_of(connection.number()).uid == geteuid())
+      send_descriptor(connection.number(), file_->card().file);
+  }
+}
+
+DescriptorDoor::Given DescriptorDoor::ask(std::uint64_t nonce, std::chrono::milliseconds patience,
+                                          const std::function<void()>& meanwhile) {
+  const auto [address, size] = address_of(nonce);
+  const Descriptor connection = open_socket();
+  if (connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
+  const ucred peer = peer_of(connection.number());
+  if (peer.uid != geteuid()) return {};
+  pollfd look{connection.number(), POLLIN, 0};
+  for (const auto end = Clock::now() + patience; Clock::now() < end;) {
+    meanwhile();
+    if (poll(&look, 1, 1) > 0) return {receive_descriptor(connection.number()), peer.pid};
+  }
+  return {};
+}
+
+}  // namespace rueda
