@@ -55,6 +55,10 @@ class StagedWork : public Work {
 
   // Before anything is shared; called again until it says false. May throw WorkFailure.
   virtual bool prepare() = 0;
+  // Whether the next chunk can be packed: what it takes may have to be computed first, in steps, out of
+  // chunks that come before.
+  enum class Ready { yes, working, waiting };
+  virtual Ready ready(std::size_t) { return Ready::yes; }
   // This rank's part of a chunk, into a buffer of its own.
   virtual void pack(std::size_t chunk, std::byte* buffer) = 0;
   // When all have packed it: out of, or into, the buffers of all, in the order of ranks. May throw
