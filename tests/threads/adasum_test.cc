@@ -54,8 +54,9 @@ std::vector<Tensors> run(Rank ranks, std::size_t slots, std::int64_t chunk, bool
   std::vector<Tensors> results(ranks);
   Config config;
   config.ring_chunk = chunk;
-  run_ranks(
-      ranks,
+  MemoryNetwork network(ranks, slots);
+  run_ranks_on(
+      network, ranks,
       [&](Runtime& runtime) {
         Tensors& own = results[runtime.topology().rank];
         std::vector<ConstTensorView> inputs;
@@ -72,7 +73,8 @@ std::vector<Tensors> run(Rank ranks, std::size_t slots, std::int64_t chunk, bool
         for (std::size_t i = 0; i < sizes.size(); ++i)
           allreduce_async("one", inputs[i], outputs[i], {ReduceOp::adasum}, runtime).wait();
       },
-      config, slots);
+      config);
+  EXPECT_EQ(network.moved_bytes() > 0, slots == 0 && ranks > 1);
   return results;
 }
 

@@ -64,10 +64,11 @@ TEST_P(ShmJob, ARankThatIsDelayedAtEveryPhase) {
 }
 
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange"};
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "Adasum"};
   return kNames[static_cast<int>(info.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob, testing::Values(Kind::one_shot, Kind::staged, Kind::exchange),
+INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob,
+                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::adasum),
                          name_of);
 
 }  // namespace
