@@ -53,7 +53,8 @@ Rank cross_rank();  // among the ranks of equal local_rank, over hosts
 Rank cross_size();
 bool is_homogeneous();  // every host has the same number of ranks
 
-// How values of several ranks become one: op(x_0 * prescale, x_1 * prescale, ...) * postscale.
+// How values of several ranks become one: op(x_0 * prescale, x_1 * prescale, ...) * postscale. Of adasum both
+// factors scale the result alike, since adasum(c a, c b) = c adasum(a, b).
 struct Reduction {
   ReduceOp op = ReduceOp::average;
   double prescale_factor = 1.0;

@@ -59,7 +59,7 @@ constexpr std::array kNames{
     Name{"DYNAMIC_PROCESS_SETS", "process sets can always be added and removed"},
     Name{"ELASTIC", kElastic},
     Name{"ELASTIC_TIMEOUT", kElastic},
-    Name{"ADASUM_MPI_CHUNK_SIZE", kVersion},
+    Name{"ADASUM_MPI_CHUNK_SIZE", "messages of Adasum are as large as all others"},
     Name{"GLOO_IFACE", kGloo},
     Name{"GLOO_TIMEOUT_SECONDS", kGloo},
     Name{"GLOO_RENDEZVOUS_ADDR", kGloo},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/link_backend.h"
 
+#include "ops/algorithms/adasum.h"
 #include "ops/algorithms/barrier.h"
 #include "ops/algorithms/fused_allreduce.h"
 #include "ops/algorithms/pairwise_alltoall.h"
@@ -14,6 +15,7 @@ namespace {
 
 std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
                                      FusionBuffer& buffers) {
+  if (plan.reduce_op == ReduceOp::adasum) return adasum(route, plan, entries, buffers);
   const Submission& first = entries.front().submission;
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
     return fused_allreduce(route, plan, entries, buffers);

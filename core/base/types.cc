@@ -28,7 +28,8 @@ constexpr std::array<DataTypeTraits, kDataTypeCount> kDataTypes{{
     {"bool", 1, false, false, boolean},
 }};
 
-constexpr std::array<std::string_view, kReduceOpCount> kReduceOps{"sum", "average", "min", "max", "product"};
+constexpr std::array<std::string_view, kReduceOpCount> kReduceOps{"sum", "average", "min",
+                                                                  "max", "product", "adasum"};
 
 //   name, reduces, fusable, has a root, same shape, ragged, moves data
 constexpr std::array<OperationTraits, kOperationCount> kOperations{{
@@ -54,6 +55,10 @@ const OperationTraits& traits(Operation operation) {
 std::size_t size_of(DataType dtype) { return row(dtype).size; }
 bool is_floating_point(DataType dtype) { return row(dtype).floating_point; }
 bool is_integer(DataType dtype) { return row(dtype).integer; }
+bool can_reduce(Operation operation, DataType dtype, ReduceOp op) {
+  if (op == ReduceOp::adasum) return operation == Operation::allreduce && is_floating_point(dtype);
+  return op != ReduceOp::average || dtype != DataType::boolean;
+}
 DataType accumulator_of(DataType dtype) { return row(dtype).accumulator; }
 
 std::string_view to_string(DataType dtype) { return row(dtype).name; }

@@ -34,9 +34,16 @@ inline constexpr int kDataTypeCount = 10;
 //   average  the sum divided by the number of ranks; integers divide rounding toward zero; bool: an error
 //   min, max bool: logical and, or
 //   product  integers wrap modulo 2^bits; bool: logical and
+//   adasum   allreduce of floating point only. Two vectors a and b become
+//              (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
+//            with products of whole tensors: their sum where they are orthogonal, their average where they
+//            are equal. A vector of zeros leaves the other as it is. Of more ranks (of a process set: its
+//            members, numbered from 0) those from the largest power of two P on are combined first, rank r
+//            into rank r - P; then 0 with 1, 2 with 3, ..., then 0 with 2, 4 with 6, and so on. A value that
+//            is not finite makes every element of its tensor NaN.
 // float16 and bfloat16 are accumulated in float32 and rounded once.
-enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
-inline constexpr int kReduceOpCount = 5;
+enum class ReduceOp : std::uint8_t { sum, average, min, max, product, adasum };
+inline constexpr int kReduceOpCount = 6;
 
 // The last three concern who takes part; they move no data, and no backend sees them.
 enum class Operation : std::uint8_t {
@@ -68,6 +75,8 @@ const OperationTraits& traits(Operation operation);
 std::size_t size_of(DataType dtype);  // bytes of one element
 bool is_floating_point(DataType dtype);
 bool is_integer(DataType dtype);  // neither floating point nor bool
+// Whether `op` means something there: adasum does not everywhere, and bool has no average.
+bool can_reduce(Operation operation, DataType dtype, ReduceOp op);
 // The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
 DataType accumulator_of(DataType dtype);
 

@@ -340,8 +340,9 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
         title(request), who,
         full_join_ ? ", and other operations but a broadcast from there" : " (more with RUEDA_FULL_JOIN=1)"));
   }
-  const bool sums = request.reduce_op == ReduceOp::sum || request.reduce_op == ReduceOp::average;
-  if (!missing.empty() && !sums && request.prescale_factor != 1.0) {
+  const bool zeros = request.reduce_op == ReduceOp::sum || request.reduce_op == ReduceOp::average ||
+                     request.reduce_op == ReduceOp::adasum;
+  if (!missing.empty() && !zeros && request.prescale_factor != 1.0) {
     return Status::invalid_argument(
         fmt::format("{}: {} joined, and what stands in for it would be scaled by the prescale factor {}, "
                     "which changes a {}. "

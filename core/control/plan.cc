@@ -74,6 +74,7 @@ Plan read_plan(Reader& reader) {
   plan.backend = reader.get<std::uint8_t>();
   plan.chunk_bytes = reader.get<std::int64_t>();
   plan.result = reader.get<std::int64_t>();
+  if (!can_reduce(plan.operation, plan.dtype, plan.reduce_op)) reader.fail();
   if (plan.chunk_bytes <= 0 && plan.status.ok()) reader.fail();
   plan.evicted = reader.get_list<CacheId>(sizeof(CacheId), [](Reader& r) { return r.get<CacheId>(); });
   plan.tensors = reader.get_list<PlanTensor>(sizeof(CacheId) + 1, read_tensor);

@@ -119,6 +119,7 @@ Request read_request(Reader& reader) {
     request.group_size = reader.get<std::uint32_t>();
   }
   if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
+  if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
   if (parts != parts_of(request) || !checked_byte_count(request.shape, request.dtype)) reader.fail();
   return request;
 }

@@ -27,7 +27,8 @@ void fill_identity(std::byte* to, std::int64_t count, ReduceOp op) {
   const T smallest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::average: return fill(to, count, T{0});
+    case ReduceOp::average:
+    case ReduceOp::adasum: return fill(to, count, T{0});
     case ReduceOp::min: return fill(to, count, largest);
     case ReduceOp::max: return fill(to, count, smallest);
     case ReduceOp::product: return fill(to, count, T{1});
@@ -39,7 +40,8 @@ void fill_half(std::byte* to, std::int64_t count, ReduceOp op, std::uint16_t one
   constexpr std::uint16_t kMinus = 0x8000;
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::average: return fill(to, count, std::uint16_t{0});
+    case ReduceOp::average:
+    case ReduceOp::adasum: return fill(to, count, std::uint16_t{0});
     case ReduceOp::min: return fill(to, count, infinity);
     case ReduceOp::max: return fill(to, count, static_cast<std::uint16_t>(infinity | kMinus));
     case ReduceOp::product: return fill(to, count, one);

@@ -74,6 +74,12 @@ Words check_reduction(const Request& request) {
     return fmt::format("the factors {} (prescale) and {} (postscale) must be finite", request.prescale_factor,
                        request.postscale_factor);
   }
+  if (request.reduce_op == ReduceOp::adasum && request.operation != Operation::allreduce)
+    return "adasum is of whole tensors; use allreduce and take the rows, or another reduction";
+  if (request.reduce_op == ReduceOp::adasum && !is_floating_point(request.dtype)) {
+    return fmt::format("{} has no adasum; convert to a floating-point type, or use sum",
+                       to_string(request.dtype));
+  }
   if (request.dtype != DataType::boolean) return {};
   if (request.reduce_op == ReduceOp::average)
     return "bool has no average; use sum (logical or), or convert to a number";

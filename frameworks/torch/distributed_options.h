@@ -15,7 +15,8 @@ namespace rueda {
 // A plain value, equal on every rank (names too).
 struct DistributedOptions {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
-  ReduceOp op = ReduceOp::average;                                   // or sum
+  // Or sum; or adasum, of each parameter's gradients: learning rates stay those of one rank.
+  ReduceOp op = ReduceOp::average;
   int backward_passes_per_step =
       1;                // gradients add up over n backward passes, are averaged over them, reduced once
   bool overlap = true;  // false: reductions are submitted in synchronize() only

@@ -26,8 +26,8 @@ Identity identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(
 [[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
 
 const DistributedOptions& checked(const DistributedOptions& options, Rank rank) {
-  if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
-    refuse(fmt::format("rank {}: gradients cannot be reduced by {}; choose average or sum", rank,
+  if (options.op != ReduceOp::average && options.op != ReduceOp::sum && options.op != ReduceOp::adasum) {
+    refuse(fmt::format("rank {}: gradients cannot be reduced by {}; choose average, sum or adasum", rank,
                        to_string(options.op)));
   }
   if (options.backward_passes_per_step < 1) {

@@ -4,13 +4,13 @@
 #include <numeric>
 #include <vector>
 
+#include "ops/algorithms/pairs.h"
 #include "ops/staging.h"
-#include "ops/stream.h"
 
 namespace rueda {
 namespace {
 
-// Purpose: sizes, then rows. A few distances are under way at a time, so that nobody is flooded.
+// Purpose: sizes, then rows.
 class PairwiseAlltoall final : public Algorithm {
  public:
   PairwiseAlltoall(const Route& route, Entry& entry)
@@ -38,16 +38,10 @@ class PairwiseAlltoall final : public Algorithm {
       start_rows();
       return Step::again;
     }
-    bool moved = !abandoned() && own_.advance() > 0;
-    std::size_t open = 0;
-    for (Pair& pair : pairs_) {
-      if (pair.done()) continue;
-      if (++open > kDistancesAtOnce) break;
-      moved |= pair.receive.advance();
-      moved |= pair.send.advance();
-    }
-    if (open == 0 && (own_.done() || abandoned())) return Step::done;
-    return moved ? Step::again : Step::waiting;
+    const bool moved = !abandoned() && own_.advance() > 0;
+    const Step step = pairs_.step();
+    if (step == Step::done) return own_.done() || abandoned() ? Step::done : Step::again;
+    return moved ? Step::again : step;
   }
 
   std::string_view phase() const override {
@@ -55,14 +49,6 @@ class PairwiseAlltoall final : public Algorithm {
   }
 
  private:
-  static constexpr std::size_t kDistancesAtOnce = 4;
-
-  struct Pair {
-    ReceiveStream receive;
-    SendStream send;
-    bool done() const { return receive.done() && send.done(); }
-  };
-
   bool abandoned() const { return route_.wire->abandoned(); }
 
   void start_rows() {
@@ -87,10 +73,10 @@ class PairwiseAlltoall final : public Algorithm {
     sized_ = true;
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
-      pairs_.push_back({{*route_.wire, group.rank_at(from), at(output, offset(from_, from)),
-                         static_cast<std::size_t>(from_[from]) * row, route_.chunk_bytes},
-                        {*route_.wire, group.rank_at(to), at(input, offset(to_, to)),
-                         static_cast<std::size_t>(to_[to]) * row, route_.chunk_bytes}});
+      pairs_.add({*route_.wire, group.rank_at(from), at(output, offset(from_, from)),
+                  static_cast<std::size_t>(from_[from]) * row, route_.chunk_bytes},
+                 {*route_.wire, group.rank_at(to), at(input, offset(to_, to)),
+                  static_cast<std::size_t>(to_[to]) * row, route_.chunk_bytes});
     }
   }
 
@@ -101,7 +87,7 @@ class PairwiseAlltoall final : public Algorithm {
   std::vector<std::int64_t> from_;  // rows from each place
   std::vector<Transfer> sizes_;
   kernels::Packing own_;  // the rows that stay here
-  std::vector<Pair> pairs_;
+  Pairs pairs_;
   bool sized_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/base/error.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/level.h"
 
@@ -175,6 +176,7 @@ void combine_scaled(ReduceOp op, void* acc, const void* values, std::size_t coun
       case ReduceOp::min: return run(Min{});
       case ReduceOp::max: return run(Max{});
       case ReduceOp::product: return run(Product{});
+      case ReduceOp::adasum: RUEDA_ASSERT(op != ReduceOp::adasum);  // not by elements: adasum.h
     }
   });
 }

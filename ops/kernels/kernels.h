@@ -24,8 +24,8 @@ struct Scale {
 
 // The arithmetic of one DataType. "acc" arrays hold accumulator_of(dtype), "values" arrays hold dtype.
 // Pointers need no more alignment than their element. Arrays do not overlap, save that load and store may be
-// given one address for both when both types are the same. `op` average accumulates as sum does. A NaN in acc
-// or values gives a NaN in acc.
+// given one address for both when both types are the same. `op` average accumulates as sum does; adasum has
+// kernels of its own. A NaN in acc or values gives a NaN in acc.
 struct Kernels {
   // acc = values * scale
   void (*load)(void* acc, const void* values, std::size_t count, Scale scale);

@@ -153,7 +153,7 @@ class OneShot final : public Work {
 
 bool fits(const Plan& plan) {
   if (plan.operation == Operation::barrier) return true;
-  if (plan.operation != Operation::allreduce) return false;
+  if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
   const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
   const auto room =
       static_cast<std::int64_t>(SegmentContents::kSlotBytes / size_of(accumulator_of(plan.dtype)));

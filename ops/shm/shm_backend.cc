@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
 
@@ -26,7 +27,8 @@ bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor) {
 }  // namespace
 
 bool ShmBackend::fits(const Plan& plan) {
-  return one_shot::fits(plan) || staged_allreduce::fits(plan) || staged_exchange::fits(plan);
+  return one_shot::fits(plan) || staged_allreduce::fits(plan) || staged_exchange::fits(plan) ||
+         staged_adasum::fits(plan);
 }
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
@@ -51,6 +53,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   LastUse last = std::exchange(last_area_use_[area], {plan.number, members});
   AreaPlace place{*neighbours_, rank_, std::move(members), area, std::move(last)};
   if (staged_allreduce::fits(plan)) return staged_allreduce::start(plan, entries, std::move(place), memory_);
+  if (staged_adasum::fits(plan)) return staged_adasum::start(plan, entries, std::move(place), memory_);
   return staged_exchange::start(plan, entries.front(), std::move(place), memory_);
 }
 

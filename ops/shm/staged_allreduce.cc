@@ -199,7 +199,8 @@ class StagedAllreduce final : public StagedWork {
 
 bool fits(const Plan& plan) {
   constexpr auto kMost = std::int64_t{1} << 56;
-  if (plan.operation != Operation::allreduce || plan.tensors.front().elements() > kMost) return false;
+  if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
+  if (plan.tensors.front().elements() > kMost) return false;
   const auto bytes = static_cast<std::uint64_t>(bytes_of(plan));
   return bytes / StagedWork::chunk_bytes(plan.chunk_bytes) < StagedWork::kMostChunks;
 }

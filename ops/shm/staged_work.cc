@@ -118,6 +118,7 @@ void StagedWork::say(Word word, std::uint64_t count) {
 
 bool StagedWork::pack_one() {
   if (packed_ == chunks_ || packed_ == unpacked_ + SegmentContents::kBuffers) return false;
+  if (const Ready is = ready(packed_); is != Ready::yes) return is == Ready::working;
   pack(packed_, buffer(members_[place_], packed_));
   say(&Progress::written, kOffered + ++packed_);
   return true;

@@ -67,6 +67,10 @@ class StagedWork : public Work {
   // When all have offered: a piece of this rank's part, of the tensors of all; called again until it says
   // false.
   virtual bool take_in_place(std::span<std::byte* const> /*offers*/) { return false; }
+  // Whether the next chunk can be packed: what it takes may have to be computed first, in steps, out of
+  // chunks that come before.
+  enum class Ready { yes, working, waiting };
+  virtual Ready ready(std::size_t) { return Ready::yes; }
   // This rank's part of a chunk, into a buffer of its own.
   virtual void pack(std::size_t chunk, std::byte* buffer) = 0;
   // When all have packed it: out of, or into, the buffers of all, in the order of ranks. May throw

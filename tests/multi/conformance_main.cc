@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
       {"broadcast", rueda::check_broadcast},
       {"alltoall", rueda::check_alltoall},
       {"reducescatter", rueda::check_reducescatter},
+      {"adasum", rueda::check_adasum},
       {"barrier", rueda::check_barrier},
       {"strides", rueda::check_strides},
       {"large", rueda::check_large},

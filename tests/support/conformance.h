@@ -15,6 +15,7 @@ void check_allgather(Runtime& runtime);
 void check_broadcast(Runtime& runtime);
 void check_alltoall(Runtime& runtime);
 void check_reducescatter(Runtime& runtime);
+void check_adasum(Runtime& runtime);
 void check_strides(Runtime& runtime);
 void check_barrier(Runtime& runtime);
 // Tensors of more than 2 GiB; needs about 4 GiB a rank.

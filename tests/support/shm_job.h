@@ -14,12 +14,14 @@
 
 #include "core/control/message.h"
 #include "ops/shm/one_shot.h"
+#include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
+#include "tests/support/adasum_reference.h"
 
 namespace rueda::shm_job {
 
-enum class Kind { one_shot, staged, exchange, in_place };
+enum class Kind { one_shot, staged, exchange, in_place, adasum };
 
 constexpr std::int64_t kElements = 40;
 constexpr std::int64_t kFirst = 25;  // of the first tensor; the others are the second's
@@ -33,6 +35,7 @@ struct Simulated {
     std::vector<std::int32_t> values;    // of all tensors; with in_place the inputs of some
     std::int32_t* result = nullptr;      // where they are after the operation
     std::vector<std::int32_t> expected;  // of the result
+    std::vector<float> floats;           // of adasum, instead of both
     std::vector<Entry> entries;
     std::unique_ptr<Work> work;
     std::size_t gives_up_after = 0;  // steps; 0: never
@@ -107,6 +110,8 @@ struct Job {
     running.plan.chunk_bytes = 64;  // several chunks
     if (kind == Kind::exchange) {
       prepare_exchange(rank, running, members);
+    } else if (kind == Kind::adasum) {
+      prepare_adasum(rank, running, members);
     } else {
       for (std::int64_t i = 0; i < kElements; ++i) {
         running.values.push_back(value(number, rank.rank, i));
@@ -162,7 +167,10 @@ struct Job {
     request.shape = {elements};
     place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     Entry& entry = running.entries.emplace_back();
-    entry.submission.output = {running.result + from, DataType::int32, {elements}, {}};
+    const bool floats = request.dtype == DataType::float32;
+    void* data =
+        floats ? static_cast<void*>(running.floats.data() + from) : static_cast<void*>(running.result + from);
+    entry.submission.output = {data, request.dtype, {elements}, {}};
     entry.submission.input = entry.submission.output;
   }
 
@@ -225,6 +233,43 @@ struct Job {
     return result;
   }
 
+  // Of a rank and a tensor.
+  static std::vector<float> float_values(std::uint64_t plan, Rank rank, std::int64_t from,
+                                         std::int64_t elements) {
+    std::vector<float> values;
+    for (std::int64_t i = from; i < from + elements; ++i)
+      values.push_back(static_cast<float>(value(plan, rank, i * i * (rank + 2)) % 17 - 8));
+    return values;
+  }
+
+  static void prepare_adasum(Simulated& rank, Simulated::Running& running, const std::vector<Rank>& members) {
+    Plan& plan = running.plan;
+    plan.dtype = DataType::float32;
+    plan.reduce_op = ReduceOp::adasum;
+    RankSet all;
+    for (Rank member : members) all.add(RankSet::of(member));
+    plan.members = std::make_shared<const RankSet>(all);
+    running.floats = float_values(plan.number, rank.rank, 0, kElements);
+    add_tensor(running, "x", 0, kFirst);
+    add_tensor(running, "y", kFirst, kElements - kFirst);
+  }
+
+  void check_adasum(const Simulated::Running& running) const {
+    for (const auto& [from, elements] : {std::pair(std::int64_t{0}, kFirst), {kFirst, kElements - kFirst}}) {
+      std::vector<Vector> vectors;
+      for (Rank member : plans[running.plan.number - 1]) {
+        const std::vector<float> values = float_values(running.plan.number, member, from, elements);
+        vectors.emplace_back(values.begin(), values.end());
+      }
+      const Vector expected = adasum_of(std::move(vectors));
+      for (std::int64_t i = 0; i < elements; ++i) {
+        ASSERT_NEAR(running.floats[static_cast<std::size_t>(from + i)], expected[static_cast<std::size_t>(i)],
+                    1e-4)
+            << "plan " << running.plan.number << ", element " << i;
+      }
+    }
+  }
+
   std::unique_ptr<Work> start(Simulated& rank, Simulated::Running& running,
                               const std::vector<Rank>& members) {
     const std::size_t slot = running.plan.number % kSlots;
@@ -237,6 +282,8 @@ struct Job {
     AreaPlace area{*rank.neighbours, rank.rank, members, slot, std::move(last)};
     if (kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), std::move(area), memory);
+    if (kind == Kind::adasum)
+      return staged_adasum::start(running.plan, running.entries, std::move(area), memory);
     return staged_allreduce::start(running.plan, running.entries, std::move(area), memory);
   }
 
@@ -272,6 +319,7 @@ struct Job {
 
   void check(const Simulated::Running& running) const {
     if (running.plan.operation == Operation::barrier) return;
+    if (kind == Kind::adasum) return check_adasum(running);
     const std::int32_t* result = running.result;
     std::size_t count = running.values.size();
     if (kind == Kind::exchange) {

@@ -24,6 +24,7 @@ TEST_P(OperationsTest, Allgather) { run(check_allgather); }
 TEST_P(OperationsTest, Broadcast) { run(check_broadcast); }
 TEST_P(OperationsTest, Alltoall) { run(check_alltoall); }
 TEST_P(OperationsTest, Reducescatter) { run(check_reducescatter); }
+TEST_P(OperationsTest, Adasum) { run(check_adasum); }
 TEST_P(OperationsTest, Strides) { run(check_strides); }
 TEST_P(OperationsTest, Barrier) { run(check_barrier); }
 TEST_P(OperationsTest, Mismatches) { run(check_mismatches); }
@@ -50,6 +51,7 @@ TEST_P(SharedMemoryTest, Allgather) { run(check_allgather); }
 TEST_P(SharedMemoryTest, Broadcast) { run(check_broadcast); }
 TEST_P(SharedMemoryTest, Alltoall) { run(check_alltoall); }
 TEST_P(SharedMemoryTest, Reducescatter) { run(check_reducescatter); }
+TEST_P(SharedMemoryTest, Adasum) { run(check_adasum); }
 TEST_P(SharedMemoryTest, Strides) { run(check_strides); }
 TEST_P(SharedMemoryTest, Barrier) { run(check_barrier); }
 TEST_P(SharedMemoryTest, Mismatches) { run(check_mismatches); }
@@ -67,6 +69,7 @@ TEST(SharedMemory, EndsWhereTheHostEnds) {
   run_ranks_on(network, 5, [](Runtime& runtime) {
     EXPECT_EQ(runtime.topology().cross_size, runtime.topology().rank % 2 == 0 ? 3 : 2);
     check_allreduce(runtime);
+    check_adasum(runtime);
     check_mismatches(runtime);
   });
 }

@@ -103,11 +103,12 @@ TEST_P(ShmJob, RanksInThreadsOfWhichOneIsDelayed) {
 }
 
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace"};
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Adasum"};
   return kNames[static_cast<int>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob,
-                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place),
+                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place,
+                                         Kind::adasum),
                          name_of);
 
 }  // namespace
