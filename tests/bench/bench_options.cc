@@ -2,7 +2,9 @@
 #include "tests/bench/bench_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <iostream>
@@ -20,13 +22,14 @@ constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;  // of all tensors of
 constexpr auto kUsage = R"(ruedarun -np N rueda-bench MODE [options]
 
 latency     a synchronous allreduce of 4 bytes through the whole stack
-tensors     allreduces of --count tensors of --bytes each, submitted together
+tensors     allreduces of --count tensors of --bytes each, submitted together; or of the
+            gradients of a model, --from bert6|bert-base, in the order of backward
 allreduce, allgather, broadcast, alltoall, reducescatter
             one tensor, for each of --sizes: of the tensor that is reduced or broadcast,
             of what each rank gives to alltoall and reducescatter, gets from allgather
 
-Every rank writes its tensors anew before each step (data that does not move between
-caches makes the numbers lie), then all meet in a barrier. Results are checked.
+Each rank stays on a core. It writes its tensors anew before each step (data that does not
+move between caches makes the numbers lie), then all meet in a barrier. Results are checked.
 step          from a rank's first call to its last result, slowest rank: median and p99
 negotiation   from the last rank's last submission, as its coordinator took it, to
               the slowest rank's last Plan; clocks aligned; share: of the step
@@ -39,6 +42,7 @@ options)";
 struct Words {
   std::int64_t count = 160;
   std::int64_t bytes = 4096;
+  std::string from;
   std::string sizes = "4,1K,4K,64K,1M,4M,16M,64M";
   std::string dtype = "float32";
   std::string level = "stack";
@@ -52,16 +56,6 @@ void check(const Experiment& experiment) {
       experiment.warmup > 1'000'000) {
     refuse(fmt::format("--steps {} --warmup {}: at least 1 step and 0 for warming up, at most a million",
                        experiment.steps, experiment.warmup));
-  }
-  for (const Workload& work : experiment.workloads) {
-    if (work.count < 1 || work.count > kMostTensors)
-      refuse(fmt::format("--count {}: it must be from 1 to {}", work.count, kMostTensors));
-    if (work.bytes < 4 || work.bytes % 4 != 0 || work.bytes > kMostBytes / work.count) {
-      refuse(
-          fmt::format("{} tensors of {} bytes: bytes must be a positive multiple of 4 (float32), and all "
-                      "together at most {}",
-                      work.count, work.bytes, kMostBytes));
-    }
   }
 }
 
@@ -104,25 +98,52 @@ std::vector<Collective> collectives(Operation operation, const Words& given) {
   return result;
 }
 
-std::vector<Workload> workloads(const std::string& mode, const Words& given) {
-  if (mode == "latency") return {{1, 4}};
-  if (mode == "tensors") return {{given.count, given.bytes}};
-  refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
-  return {};
+Workload workload(const std::string& mode, const Words& given) {
+  if (mode == "latency") return equal_tensors(1, sizeof(float));
+  if (mode != "tensors")
+    refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
+  const std::vector<std::string> known = models();
+  if (std::ranges::find(known, given.from) != known.end()) return gradients_of(given.from);
+  if (!given.from.empty())
+    refuse(fmt::format("--from {}: it is one of {}", given.from, fmt::join(known, ", ")));
+  if (given.count < 1 || given.count > kMostTensors)
+    refuse(fmt::format("--count {}: it must be from 1 to {}", given.count, kMostTensors));
+  if (given.bytes < 4 || given.bytes % 4 != 0 || given.bytes > kMostBytes / given.count) {
+    refuse(
+        fmt::format("{} tensors of {} bytes: bytes must be a positive multiple of 4 (float32), and all "
+                    "together at most {}",
+                    given.count, given.bytes, kMostBytes));
+  }
+  return equal_tensors(given.count, given.bytes);
+}
+
+// A model's gradients are many bytes: without a wish for more, as many steps as of one large tensor.
+void few_steps(Experiment& experiment, const options::variables_map& given) {
+  const int enough = enough_steps(static_cast<std::size_t>(experiment.workload->bytes()));
+  if (given["steps"].defaulted()) experiment.steps = std::min(experiment.steps, enough);
+  if (given["warmup"].defaulted()) experiment.warmup = std::min(experiment.warmup, enough);
 }
 
 // Options that the mode would leave unread.
 void check_meaning(const std::string& mode, const options::variables_map& given) {
-  for (const char* name : {"count", "bytes"}) {
-    if (mode != "tensors" && !given[name].defaulted()) refuse(fmt::format("--{} is for tensors", name));
+  auto was_given = [&given](const char* name) { return given.contains(name) && !given[name].defaulted(); };
+  for (const char* name : {"count", "bytes", "from"}) {
+    if (mode != "tensors" && was_given(name)) refuse(fmt::format("--{} is for tensors", name));
   }
-  for (const char* name : {"sizes", "dtype", "level"}) {
-    if (!operation_from(mode) && !given[name].defaulted())
+  if (was_given("from") && (was_given("count") || was_given("bytes")))
+    refuse("--from gives the tensors: --count and --bytes cannot come with it");
+  for (const char* name : {"sizes", "dtype", "level", "plot"}) {
+    if (!operation_from(mode) && was_given(name))
       refuse(fmt::format("--{} is for allreduce and its like, not for {}", name, mode));
   }
 }
 
 }  // namespace
+
+int enough_steps(std::size_t bytes) {
+  constexpr std::size_t kBytesInAll = std::size_t{256} << 20;
+  return static_cast<int>(std::max<std::size_t>(20, kBytesInAll / bytes));
+}
 
 std::optional<Experiment> read_options(int argc, char** argv) {
   Experiment experiment;
@@ -133,16 +154,18 @@ std::optional<Experiment> read_options(int argc, char** argv) {
   add("help,h", "this text");
   add("count", value(words.count), "tensors of a step");
   add("bytes", value(words.bytes), "of a tensor");
+  add("from", options::value(&words.from), "the gradients of this model instead");
   add("sizes", value(words.sizes), "for each of these");
   add("dtype", value(words.dtype), "of the tensor");
   add("level", value(words.level),
       "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory, stepped by the "
       "program's "
-      "own thread, ranks pinned to cores");
+      "own thread");
   add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
   add("warmup", value(experiment.warmup), "steps before them");
   add("against", options::value(&words.against), "'mpi': in alternation, the same by MPI");
   add("json", options::value(&experiment.json), "write the numbers there");
+  add("plot", options::value(&experiment.plot), "draw the bus bandwidths there, as SVG");
   all.add(shown).add_options()("mode", options::value(&experiment.mode));
   options::positional_options_description first;
   first.add("mode", 1);
@@ -163,7 +186,9 @@ std::optional<Experiment> read_options(int argc, char** argv) {
   if (const auto operation = operation_from(experiment.mode)) {
     experiment.collectives = collectives(*operation, words);
   } else {
-    experiment.workloads = workloads(experiment.mode, words);
+    experiment.workload = workload(experiment.mode, words);
+    experiment.model = words.from;
+    if (!words.from.empty()) few_steps(experiment, given);
   }
   check(experiment);
   return experiment;

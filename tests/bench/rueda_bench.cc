@@ -7,29 +7,38 @@
 #include <fstream>
 
 #include "tests/bench/bench_report.h"
+#include "tests/bench/pinning.h"
 #include "tests/bench/placement.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
 namespace {
 
+// Before hours of measuring.
+void check_writable(const char* option, const std::string& path) {
+  if (!path.empty() && !std::ofstream(path, std::ios::app))
+    throw std::runtime_error(fmt::format("{}: cannot write {}", option, path));
+}
+
 void run(const Experiment& experiment) {
-  if (!experiment.json.empty() && !std::ofstream(experiment.json, std::ios::app))
-    throw std::runtime_error("--json: cannot write " + experiment.json);
-  const bool alone = experiment.level == Level::backend;
-  const std::unique_ptr<Subject> subject = alone ? backend_subject() : stack_subject();
-  if (alone) pin_to_core(subject->rank());
+  check_writable("--json", experiment.json);
+  check_writable("--plot", experiment.plot);
+  const bool pinned = pin_to_core();
+  const std::unique_ptr<Subject> subject =
+      experiment.level == Level::backend ? backend_subject() : stack_subject();
   if (experiment.against_mpi) check_reference();
-  std::vector<Measured> all;
-  for (const Workload& workload : experiment.workloads) all.push_back(measure(experiment, workload));
+  std::optional<Measured> measured;
+  if (experiment.workload) measured = measure(experiment, ordinary_memory);
   std::vector<SweepRow> rows;
   for (const Collective& what : experiment.collectives)
     rows.push_back(measure_row(experiment, *subject, what));
-  const Placement where = placement(*subject, alone);
+  const Placement where = placement(*subject, pinned);
   if (subject->rank() != 0) return;
   const nlohmann::json numbers =
-      rows.empty() ? report(experiment, all, where) : report(experiment, rows, where);
-  if (!experiment.json.empty()) write_json(experiment.json, numbers);
+      measured ? report(experiment, *measured, where) : report(experiment, rows, where);
+  if (!experiment.json.empty()) write_file("--json", experiment.json, numbers.dump(2) + '\n');
+  if (!experiment.plot.empty())
+    write_file("--plot", experiment.plot, to_svg(plot_of(experiment, rows, where)));
 }
 
 }  // namespace

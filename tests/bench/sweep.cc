@@ -8,13 +8,6 @@
 namespace rueda::bench {
 namespace {
 
-// Large operations are few: as many bytes in all as small ones, and 20 steps at least.
-int steps_for(const Experiment& experiment, const Collective& what) {
-  constexpr std::size_t kBytesInAll = std::size_t{256} << 20;
-  const auto enough = static_cast<int>(std::max<std::size_t>(20, kBytesInAll / what.bytes));
-  return std::min(experiment.steps, enough);
-}
-
 // What is cut into equal parts gets as many bytes more as that takes.
 Collective divisible(Collective what, Rank ranks) {
   const std::size_t unit = size_of(what.dtype) * static_cast<std::size_t>(ranks);
@@ -29,9 +22,9 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   const Collective what = divisible(wanted, subject.size());
   SweepRow row;
   row.what = what;
-  CollectiveBuffers buffers(what, subject.rank(), subject.size());
+  CollectiveBuffers buffers(what, subject.rank(), subject.size(), ordinary_memory);
   const bool compared = experiment.against_mpi && reference_has(what);
-  const int steps = steps_for(experiment, what);
+  const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
   for (int step = -std::min(experiment.warmup, steps); step < steps; ++step) {
     buffers.fill();
