@@ -69,6 +69,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
                         {"ranks", ranks},
                         {"bytes", row.what.bytes},
                         {"count", row.ours.size()},
+                        {"warmup", row.warmup},
                         {"median_us", middle},
                         {"min_us", std::ranges::min(row.ours)},
                         {"p99_us", percentile(row.ours, 0.99)},

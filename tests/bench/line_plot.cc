@@ -152,7 +152,7 @@ std::string drawn(const PlotLine& line, std::size_t number, const Axes& axes) {
 }
 
 std::string legend(const LinePlot& plot) {
-  constexpr double kRoomOfLetter = 7.2, kRoomOfMark = 42, kY = 74;
+  constexpr double kRoomOfLetter = 7.2, kRoomOfMark = 54, kY = 74;
   std::string result;
   double x = kLeft;
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {

@@ -26,7 +26,8 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   const bool compared = experiment.against_mpi && reference_has(what);
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
-  for (int step = -std::min(experiment.warmup, steps); step < steps; ++step) {
+  row.warmup = std::min(experiment.warmup, steps);
+  for (int step = -row.warmup; step < steps; ++step) {
     buffers.fill();
     const void* result = nullptr;
     const double seconds = subject.run(buffers, result);

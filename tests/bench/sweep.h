@@ -13,6 +13,7 @@ namespace rueda::bench {
 // Of one size; each series has a number for each step, in microseconds, of the slowest rank.
 struct SweepRow {
   Collective what;
+  int warmup = 0;  // steps before
   std::vector<double> ours;
   std::vector<double> reference;  // empty: not asked for, or MPI has no such thing
   double wrong = 0;               // elements, of the rank with most, over all steps
