@@ -48,6 +48,14 @@ def run(name, command, environment):
     return printed
 
 
+def list_in(name, printed):
+    """The numbers that a library's program has printed, perhaps after words of the library."""
+    begin = printed.find('[{"bytes"')
+    if begin < 0:
+        raise RuntimeError(f"{name} has printed no numbers, but: {printed.strip()[-600:]}")
+    return json.JSONDecoder().raw_decode(printed[begin:])[0]
+
+
 class Ours:
     """rueda-bench under ruedarun."""
 
@@ -75,7 +83,7 @@ class Theirs:
     def measured(self, ours):
         works = ",".join(f"{row['bytes']}:{row['count']}:{row['warmup']}" for row in ours.values())
         command, environment = self.peer.command(self.ranks, works)
-        rows = {row["bytes"]: row for row in json.loads(run(self.name, command, environment))}
+        rows = {row["bytes"]: row for row in list_in(self.name, run(self.name, command, environment))}
         wrong = sum(row["wrong"] for row in rows.values())
         if wrong:
             raise RuntimeError(f"{self.name}: {wrong} elements are wrong")
@@ -151,15 +159,15 @@ def numbers_of(size, all_ours, of_peers):
 
 def print_table(line, rows, names):
     print(f"{line}, the last of {rows[0]['alternations']} alternations")
-    heads = "".join(f"{name:>12}" for name in names)
-    best = f"{'best':>12}" if len(names) > 1 else ""
-    print(f"{'bytes':>11}{'rueda':>11}{heads}{best}{'ratio':>8}{'least':>8}{'most':>8}")
+    heads = "".join(f" {name:>12}" for name in names)
+    best = f" {'best':>12}" if len(names) > 1 else ""
+    print(f"{'bytes':>11}{'rueda':>11}{heads}{best} {'ratio':>8} {'least':>8} {'most':>8}")
     for row in rows:
         against = row["against"]
-        medians = "".join(f"{row.get('peers', {against['name']: against})[name]['median_us']:>12.1f}" for name in names)
-        best = f"{against['name']:>12}" if len(names) > 1 else ""
-        print(f"{row['bytes']:>11}{row['median_us']:>11.1f}{medians}{best}{against['ratio']:>8.2f}"
-              f"{against['ratio_min']:>8.2f}{against['ratio_max']:>8.2f}")
+        medians = "".join(f" {row.get('peers', {against['name']: against})[name]['median_us']:>12.1f}" for name in names)
+        best = f" {against['name']:>12}" if len(names) > 1 else ""
+        print(f"{row['bytes']:>11}{row['median_us']:>11.1f}{medians}{best} {against['ratio']:>8.2f}"
+              f" {against['ratio_min']:>8.2f} {against['ratio_max']:>8.2f}")
 
 
 def main():

@@ -35,9 +35,9 @@ def prefix_with(files, package):
                   f"for example: python3 -m venv DIR; DIR/bin/pip install {package}; export RUEDA_PEERS=DIR")
 
 
-def compiled(command, source, target, package):
+def compiled(command, source, target, package, libraries=()):
     try:
-        done = subprocess.run([*command, "-O2", "-std=c++20", f"-I{PROJECT}", HERE / source, "-o", target],
+        done = subprocess.run([*command, "-O2", "-std=c++20", f"-I{PROJECT}", HERE / source, "-o", target, *libraries],
                               capture_output=True, text=True, check=False)
     except OSError as error:
         raise Missing(f"{command[0]} cannot be run: {error.strerror}") from error
@@ -86,8 +86,9 @@ class IntelMpi:
         return [self.prefix / "bin/mpiexec.hydra", "-n", str(ranks), self.program, works], self.environment()
 
     def environment(self):
-        # The program pins its ranks itself.
-        return {"LD_LIBRARY_PATH": str(self.prefix / "lib"), "I_MPI_ROOT": str(self.prefix), "I_MPI_PIN": "off",
+        # Each rank gets its cores from Intel MPI, then takes one of them as all programs here do; oneCCL's threads
+        # would get into each other's way without that.
+        return {"LD_LIBRARY_PATH": str(self.prefix / "lib"), "I_MPI_ROOT": str(self.prefix), "I_MPI_PIN": "on",
                 "I_MPI_FABRICS": "shm"}
 
 
@@ -100,12 +101,11 @@ class OneCcl(IntelMpi):
         package = "impi-rt impi-devel oneccl oneccl-devel"
         self.prefix = prefix_with(["include/oneapi/ccl.hpp", "include/mpi.h", "lib/libccl.so", "lib/libmpi.so.12",
                                    "bin/mpiexec.hydra"], package)
-        lib = self.prefix / "lib"
-        self.program = compiled(["g++", f"-isystem{self.prefix}/include", "-w", f"-L{lib}", "-Wl,--allow-shlib-undefined"],
-                                "ccl_allreduce.cc", folder / "ccl_allreduce", package)
+        self.program = compiled(["g++", f"-isystem{self.prefix}/include"], "ccl_allreduce.cc", folder / "ccl_allreduce",
+                                package, [f"-L{self.prefix}/lib", "-lccl", "-lmpi", "-Wl,--allow-shlib-undefined"])
 
     def environment(self):
-        return {**super().environment(), "CCL_ROOT": str(self.prefix), "CCL_LOG_LEVEL": "error"}
+        return {**super().environment(), "CCL_ROOT": str(self.prefix)}
 
 
 class OpenMpi:
