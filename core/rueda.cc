@@ -119,6 +119,8 @@ Runtime& default_runtime() {
       Status::not_initialized("Rueda is not initialized in this process. Call rueda::init() first."));
 }
 
+std::shared_ptr<std::byte> allocate(std::size_t bytes) { return default_runtime().allocate(bytes); }
+
 Rank rank() { return default_runtime().topology().rank; }
 Rank size() { return default_runtime().topology().size; }
 Rank local_rank() { return default_runtime().topology().local_rank; }

@@ -2,6 +2,7 @@
 // The front door: start, ask who you are, submit operations, wait for them.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ void check_not_forked();
 // The Runtime that init() started. Throws NotInitialized before init(), after shutdown() and in a forked
 // child.
 Runtime& default_runtime();
+
+// Memory for tensors, zeroed, aligned to a cache line at least: where the ranks of this host can work on it
+// without a copy (all of them must have theirs there), else ordinary memory. Freed with its last pointer,
+// also after shutdown(). Getting it costs some milliseconds a MiB: once a tensor, not once a step. Throws
+// BackendError where there is too little memory, naming the size wanted and the remedy.
+std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
 // Who this process is among all ranks. They throw NotInitialized as default_runtime() does.
 Rank rank();

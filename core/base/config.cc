@@ -113,6 +113,11 @@ std::vector<Setting> make_settings() {
                          &Config::stall_shutdown_time, 0.0, 86400.0, "seconds, 0 to 86400",
                          "an operation that waits longer ends the job on all ranks with Stalled; 0: never"));
   table.push_back(flag("SHM", "", &Config::shm, "use shared memory inside a host"));
+  table.push_back(
+      number("WINDOW_LIMIT", "", &Config::window_limit, std::int64_t{0}, std::int64_t{1} << 40,
+             "bytes, 0 to 1099511627776",
+             "gradients, and tensors of rueda::empty, that a rank keeps in memory shared with its "
+             "host, at most, and what the machine has; 0: none"));
   table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
                    "the least severe lines that are shown",
                    [](Config& config, std::string_view text) {

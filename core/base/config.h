@@ -26,6 +26,7 @@ struct Config {
   bool stall_check_disable = false;
   double stall_shutdown_time = 0.0;  // seconds
   bool shm = true;
+  std::int64_t window_limit = std::int64_t{1} << 40;  // bytes
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string timeline;  // a file, DYNAMIC or empty

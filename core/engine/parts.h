@@ -12,6 +12,7 @@
 #include "core/control/transport.h"
 #include "core/engine/backend.h"
 #include "core/engine/bell.h"
+#include "core/engine/tensor_memory.h"
 #include "core/observe/recorder_page.h"
 
 namespace rueda {
@@ -31,6 +32,7 @@ struct Parts {
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();
+  std::shared_ptr<TensorMemory> tensor_memory;  // none: tensors lie in ordinary memory
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
   // has said it. No function: nobody will.

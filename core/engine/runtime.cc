@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
+#include "core/base/host_buffer.h"
 #include "core/base/log.h"
 #include "core/engine/coordinator.h"
 #include "core/engine/validate.h"
@@ -43,6 +45,7 @@ Runtime::Runtime(Parts parts) {
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
   static_sets_ = parts.process_sets;
+  tensor_memory_ = parts.tensor_memory;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
@@ -107,6 +110,15 @@ void Runtime::begin_tuning_log(const Config& config) {
   }
   const Status opened = shared_.observer.tuning_log().open(config.autotune_log);
   if (!opened.ok()) log(LogLevel::warning, "RUEDA_AUTOTUNE_LOG: {}", opened.message);
+}
+
+std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
+  if (tensor_memory_) {
+    if (std::shared_ptr<std::byte> shared = tensor_memory_->allocate(bytes)) return shared;
+  }
+  const auto buffer = std::make_shared<HostBuffer>(bytes);
+  std::memset(buffer->data(), 0, bytes);
+  return {buffer, buffer->data()};
 }
 
 Handle Runtime::submit(Submission submission) {

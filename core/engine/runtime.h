@@ -41,6 +41,12 @@ class Runtime {
   // A group, or parts of one: all of them or, when one is refused, none.
   std::vector<Handle> submit_all(std::vector<Submission> submissions);
 
+  // Memory for tensors, zeroed: where the ranks of this host can work on it without a copy, else ordinary
+  // memory. It may outlive the Runtime. Throws BackendError where there is too little.
+  std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  // Where it comes from; null: this rank shares no memory.
+  const std::shared_ptr<TensorMemory>& tensor_memory() const { return tensor_memory_; }
+
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
   // complete.
   void shutdown();
@@ -75,6 +81,7 @@ class Runtime {
   void begin_tuning_log(const Config& config);
 
   RuntimeState shared_;
+  std::shared_ptr<TensorMemory> tensor_memory_;
   Topology topology_;
   RankLists static_sets_;
   std::string place_;  // "rank 1 of 2 (process 4711 on host)"

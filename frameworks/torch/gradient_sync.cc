@@ -2,7 +2,6 @@
 #include "frameworks/torch/gradient_sync.h"
 
 #include <ATen/MemoryOverlap.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -129,6 +128,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   }
   scope_ = runtime.next_name("gradient", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
+  window_.emplace(unique.size());
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
 
@@ -154,7 +154,8 @@ void GradientSync::after_accumulation(std::size_t index) {
   const bool last_pass = passes_ + 1 >= passes_per_step_;
   if (!last_pass || !parameter.tensor.grad().defined()) return;
   parameter.complete = true;
-  if (overlap_) submit_gradient(parameter, 1.0);
+  window_->saw(index);
+  if (overlap_) submit_gradient(index, 1.0);
 }
 
 void GradientSync::count_pass(int pass) {
@@ -185,20 +186,21 @@ void GradientSync::claim(const Parameter& parameter) {
 }
 
 // In place on the parameter's gradient, which is multiplied by `factor` before.
-void GradientSync::submit_gradient(Parameter& parameter, double factor) {
+void GradientSync::submit_gradient(std::size_t index, double factor) {
   at::NoGradGuard no_grad;
-  at::Tensor gradient = reducible(parameter.tensor.grad());
+  Parameter& parameter = parameters_[index];
+  at::Tensor gradient = window_->place(index, reducible(parameter.tensor.grad()), factor);
   if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
-  if (factor != 1.0) gradient.mul_(factor);
   submit(parameter, std::move(gradient));
 }
 
 void GradientSync::submit_rest() {
   const double factor = correction();
-  for (Parameter& parameter : parameters_) {
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const Parameter& parameter = parameters_[index];
     // A frozen parameter may still have a gradient, of an earlier step.
     if (!parameter.submitted && parameter.tensor.requires_grad() && parameter.tensor.grad().defined())
-      submit_gradient(parameter, factor);
+      submit_gradient(index, factor);
   }
 }
 
@@ -216,7 +218,7 @@ void GradientSync::submit_missing(const std::vector<float>& holders) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     if (parameter.submitted || holders[i] == 0.0F) continue;
-    submit(parameter, at::zeros_like(parameter.tensor));
+    submit(parameter, window_->zeros(i, parameter.tensor));
     if (parameter.tensor.requires_grad() && !std::exchange(parameter.warned, true))
       missing.push_back(parameter.name);
   }
@@ -263,8 +265,15 @@ void GradientSync::synchronize() {
   }
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
-  reduced_ = failure.ok();
+  if (failure.ok()) end_step();
   throw_if_error(failure);
+}
+
+void GradientSync::end_step() {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters_) tensors.push_back(parameter.tensor);
+  window_->end_step(tensors, runtime());
+  reduced_ = true;
 }
 
 void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {

@@ -13,6 +13,7 @@
 #include "frameworks/torch/distributed_options.h"
 #include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/gradient_window.h"
 
 namespace rueda {
 
@@ -59,12 +60,13 @@ class GradientSync final : private GradientListener {
 
   void claim(const Parameter& parameter);
   void submit(Parameter& parameter, at::Tensor gradient);
-  void submit_gradient(Parameter& parameter, double factor);
+  void submit_gradient(std::size_t index, double factor);
   void submit_rest();
   Status reduce_presence(std::vector<float>& holders);
   void submit_missing(const std::vector<float>& holders);
   Status finish(Status failure);
   void reset();
+  void end_step();
   double correction() const;
   void warn_if_early();
   Runtime& runtime() const;
@@ -80,6 +82,7 @@ class GradientSync final : private GradientListener {
   bool reduced_ = false;
   int passes_ = 0;  // backward passes that have ended in this step
   GradientClaims claimed_;
+  std::optional<GradientWindow> window_;
   std::set<int> running_;    // passes that have not
   bool hooks_lost_ = false;  // in this step passes may have gone uncounted
   bool early_warned_ = false;

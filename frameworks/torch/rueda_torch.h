@@ -4,6 +4,7 @@
 
 #include "core/rueda.h"                              // IWYU pragma: export
 #include "frameworks/torch/distributed_optimizer.h"  // IWYU pragma: export
+#include "frameworks/torch/empty.h"                  // IWYU pragma: export
 #include "frameworks/torch/gradient_reducer.h"       // IWYU pragma: export
 #include "frameworks/torch/operations.h"             // IWYU pragma: export
 #include "frameworks/torch/parameters.h"             // IWYU pragma: export

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank tells the others so that those of its host can map its segment.
+// What a rank tells the others so that those of its host can map its memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rueda {
 
-// Where a segment is: descriptor `file` of process `process_id`. The nonce, which is in the segment too,
-// tells whether what was opened there is the one that was meant.
+// Where shared memory is: descriptor `file` of process `process_id`. The nonce, which is in its name, tells
+// whether what is found there is what was meant.
 struct Card {
   std::int64_t process_id = 0;
   std::int32_t file = 0;

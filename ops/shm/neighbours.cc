@@ -29,8 +29,11 @@ bool has_ended(int process) {
 
 }  // namespace
 
-Neighbours::Neighbours(Rank rank, std::shared_ptr<Segment> own) : rank_(rank), of_host_{rank} {
-  if (own) mapped_.emplace(rank, mapped(std::move(own), -1));
+Neighbours::Neighbours(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window)
+    : rank_(rank), window_(std::move(window)), of_host_{rank} {
+  if (!own) return;
+  if (window_) own->contents().window = window_->file()->card();
+  mapped_.emplace(rank, mapped(std::move(own), -1));
 }
 
 Neighbours::~Neighbours() {
@@ -75,10 +78,15 @@ Status Neighbours::open(Rank rank, const std::string& bytes) {
   return opened.status.ok() ? Status::backend_error("its process has ended") : opened.status;
 }
 
-Neighbours::Mapped Neighbours::mapped(std::shared_ptr<Segment> segment, int process) {
+Neighbours::Mapped Neighbours::mapped(std::shared_ptr<Segment> segment, int process) const {
   BellWord& word = segment->contents().bell;
   Bell bell(std::shared_ptr<BellWord>(segment, &word));
-  return {std::move(segment), std::move(bell), process};
+  const Card& card = segment->contents().window;
+  SharedFile::Result window;
+  if (card.size > 0 && window_) window = SharedFile::open(card, SharedFile::Pages::by_demand);
+  if (!window.status.ok())
+    log(LogLevel::info, "rank {} does not reach a window: {}", rank_, window.status.message);
+  return {std::move(segment), std::move(window.file), std::move(bell), process};
 }
 
 std::vector<Rank> Neighbours::lost() {

@@ -11,6 +11,7 @@
 
 #include "core/base/types.h"
 #include "ops/shm/segment.h"
+#include "ops/shm/window.h"
 
 namespace rueda {
 
@@ -29,7 +30,7 @@ class Neighbours {
  public:
   // Without a segment of its own (shared memory is off, or there is no room for it) a rank reaches nobody,
   // and nobody reaches it.
-  Neighbours(Rank rank, std::shared_ptr<Segment> own);
+  Neighbours(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window = nullptr);
   ~Neighbours();
 
   // For the Introduction; empty without a segment.
@@ -42,6 +43,10 @@ class Neighbours {
   // Of this rank, or of one that is reached.
   SegmentContents& contents(Rank rank) { return mapped_.at(rank).segment->contents(); }
   Bell& bell(Rank rank) { return mapped_.at(rank).bell; }
+  // The same of windows; null: none that is mapped here.
+  SharedFile* window(Rank rank) { return mapped_.at(rank).window.get(); }
+  // This rank's; null: none.
+  const Window* own_window() const { return window_.get(); }
 
   // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
   // second at most.
@@ -52,14 +57,16 @@ class Neighbours {
  private:
   struct Mapped {
     std::shared_ptr<Segment> segment;
+    std::shared_ptr<SharedFile> window;
     Bell bell;
     int process = -1;  // pidfd; none for ranks of this process, and for those that have ended
   };
 
-  static Mapped mapped(std::shared_ptr<Segment> segment, int process);
+  Mapped mapped(std::shared_ptr<Segment> segment, int process) const;
   Status open(Rank rank, const std::string& card);
 
   Rank rank_;
+  std::shared_ptr<Window> window_;
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;
   std::chrono::steady_clock::time_point looked_{};

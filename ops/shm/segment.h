@@ -6,20 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <utility>
 
 #include "core/base/status.h"
 #include "core/engine/bell.h"
 #include "core/observe/recorder_page.h"
 #include "ops/shm/byte_ring.h"
 #include "ops/shm/card.h"
+#include "ops/shm/shared_file.h"
 
 namespace rueda {
 
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = 2;
@@ -46,7 +47,7 @@ struct SegmentContents {
 
   std::uint64_t magic = kMagic;
   std::uint32_t version = kVersion;
-  std::uint64_t nonce = 0;
+  Card window;                          // of this rank's window (window.h); its size is 0: none
   std::atomic<std::uint32_t> ended{0};  // this rank came to the end of its job: its death is no loss
   std::atomic<std::uint32_t> told{0};   // somebody has printed the record of this rank's end
   alignas(64) BellWord bell;            // rung by all
@@ -58,32 +59,23 @@ struct SegmentContents {
   RecorderPage record;  // what this rank did last, to be read when it is dead
 };
 
-// Purpose: one mapping of a segment; all pages are there from the start. Ranks that are threads of one
-// process share one mapping. The maker keeps the descriptor, through which others open the segment, until it
-// is destroyed; nothing is left behind then, however the process ends. Made and destroyed by any thread.
+// Purpose: a rank's SharedFile with SegmentContents in it. Made and destroyed by any thread.
 class Segment {
-  struct Key {};  // only make() and open() construct one
-
  public:
   struct Result;
 
-  // A new one for this rank. Fails, naming the size wanted and the remedy, where there is too little memory.
+  // A new one for this rank, or words that name the size wanted and the remedy.
   static Result make();
-  // The one of another rank of this host: "this host" means that it can be mapped and has the nonce.
+  // The one of another rank of this host.
   static Result open(const Card& card);
 
-  Segment(Key, const Card& card, int file, void* memory) : card_(card), file_(file), memory_(memory) {}
-  ~Segment();
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  explicit Segment(std::shared_ptr<SharedFile> file) : file_(std::move(file)) {}
 
-  SegmentContents& contents() const { return *static_cast<SegmentContents*>(memory_); }
-  const Card& card() const { return card_; }
+  SegmentContents& contents() const { return *reinterpret_cast<SegmentContents*>(file_->data()); }
+  const Card& card() const { return file_->card(); }
 
  private:
-  Card card_;
-  int file_;  // -1: another's
-  void* memory_;
+  std::shared_ptr<SharedFile> file_;
 };
 
 // A segment, or the reason why there is none.

@@ -23,7 +23,9 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
   }
 
   const Rank rank = parts.rank;
-  auto neighbours = std::make_shared<Neighbours>(rank, std::move(made.segment));
+  std::shared_ptr<Window> window = made.segment ? Window::make(rank, parts.config.window_limit) : nullptr;
+  parts.tensor_memory = window;
+  auto neighbours = std::make_shared<Neighbours>(rank, std::move(made.segment), std::move(window));
   auto near = std::make_unique<ShmTransport>(neighbours);
   ShmTransport* inside = near.get();
   auto tree = std::make_unique<TreeTransport>(rank, std::move(parts.transport), std::move(near));

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/shm/staged_allreduce.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,8 +24,9 @@ std::int64_t bytes_of(const Plan& plan) {
 class StagedAllreduce final : public StagedWork {
  public:
   StagedAllreduce(const Plan& plan, std::span<Entry> entries, AreaPlace place, const Memory& memory)
-      : StagedWork(plan.number, std::move(place)),
+      : StagedWork(plan.number, place),
         plan_(plan),
+        place_(std::move(place)),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)) {
@@ -30,34 +35,66 @@ class StagedAllreduce final : public StagedWork {
       inputs_.emplace_back(entry.submission.input, memory);
       outputs_.emplace_back(entry.submission.output, memory);
     }
+    find_in_window(entries);
   }
 
  private:
   bool prepare() override {
     for (; prepared_ < inputs_.size(); ++prepared_) {
       outputs_[prepared_].prepare();
-      if (inputs_[prepared_].advance()) return true;
+      if (inputs_[prepared_].advance() || copy_to_window()) return true;
     }
     return false;
   }
 
+  // A piece of an input that is to be reduced in place in its output; false when all is there.
+  bool copy_to_window() {
+    std::byte* output = outputs_[prepared_].data();
+    const std::byte* input = inputs_[prepared_].data();
+    if (offsets_.empty() || input == output) return false;
+    const auto bytes = static_cast<std::size_t>(plan_.tensors[prepared_].elements()) * size_of(plan_.dtype);
+    const std::size_t part = std::min(chunk_, bytes - copied_);
+    kernels::copy_bytes(output + copied_, input + copied_, part);
+    copied_ += part;
+    if (copied_ < bytes) return true;
+    copied_ = 0;
+    return false;
+  }
+
+  bool offer(std::byte* buffer) override {
+    if (offsets_.empty()) return false;
+    std::memcpy(buffer, offsets_.data(), offsets_.size() * sizeof(std::uint64_t));
+    return true;
+  }
+
+  bool take_in_place(std::span<std::byte* const> offers) override {
+    if (!begun_) begin_in_place(offers);
+    const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
+    for_each_piece(taken_to_, end, [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
+      slices_.clear();
+      for (std::size_t member = 0; member < members(); ++member)
+        slices_.push_back(tensors_[entry * members() + member] + from);
+      reduce_everywhere(reduction_, slices_, bytes / size_of(plan_.dtype));
+    });
+    taken_to_ = end;
+    return taken_to_ < slice_end_;
+  }
+
   void pack(std::size_t chunk, std::byte* buffer) override {
-    for_each_piece(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
+    for_each_piece_of(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
       kernels::copy_bytes(buffer + to, inputs_[entry].data() + from, bytes);
     });
   }
 
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
-    const std::size_t bytes = bytes_in(chunk), lines = (bytes + kLine - 1) / kLine;
-    const std::size_t share = (lines + members() - 1) / members() * kLine;
-    const std::size_t begin = std::min(place() * share, bytes), end = std::min(begin + share, bytes);
+    const auto [begin, end] = slice_of(bytes_in(chunk));
     slices_.clear();
     for (std::byte* buffer : buffers) slices_.push_back(buffer + begin);
     reduce_everywhere(reduction_, slices_, (end - begin) / size_of(plan_.dtype));
   }
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
-    for_each_piece(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
+    for_each_piece_of(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
       copy_out(outputs_[entry].data() + to, buffer + from, bytes);
     });
   }
@@ -71,10 +108,57 @@ class StagedAllreduce final : public StagedWork {
 
   std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - chunk * chunk_); }
 
+  // Of so many bytes the part that this rank reduces: whole lines.
+  std::pair<std::size_t, std::size_t> slice_of(std::size_t bytes) const {
+    const std::size_t lines = (bytes + kLine - 1) / kLine;
+    const std::size_t share = (lines + members() - 1) / members() * kLine;
+    const std::size_t begin = std::min(place() * share, bytes);
+    return {begin, std::min(begin + share, bytes)};
+  }
+
+  // Finds out whether this rank's tensors lie in its window, and it reaches the windows of all.
+  void find_in_window(std::span<Entry> entries) {
+    const Window* window = place_.neighbours.own_window();
+    auto reached = [&](Rank member) { return place_.neighbours.window(member) != nullptr; };
+    if (window == nullptr || entries.size() > kMostInPlace || !std::ranges::all_of(place_.members, reached))
+      return;
+    for (const Entry& entry : entries) {
+      const TensorView& output = entry.submission.output;
+      const auto offset = window->offset_of(output.data, output.bytes());
+      if (!offset || !output.contiguous()) return offsets_.clear();
+      offsets_.push_back(*offset);
+    }
+  }
+
+  // Finds the tensors of all. What others say is checked: it may come from another build.
+  void begin_in_place(std::span<std::byte* const> offers) {
+    for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
+      const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
+      for (std::size_t member = 0; member < members(); ++member) {
+        std::uint64_t offset = 0;
+        std::memcpy(&offset, offers[member] + entry * sizeof offset, sizeof offset);
+        const SharedFile& window = *place_.neighbours.window(place_.members[member]);
+        if (offset > window.size() || bytes > window.size() - offset)
+          throw WorkFailure{
+              fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",
+                          place_.members[member], bytes, offset, window.size())};
+        tensors_.push_back(window.data() + offset);
+      }
+    }
+    std::tie(taken_to_, slice_end_) = slice_of(total_);
+    begun_ = true;
+  }
+
   // Calls visit(entry, offset in its tensor, offset in the chunk, bytes) for all that lies in a chunk.
   template <class Visit>
-  void for_each_piece(std::size_t chunk, Visit visit) const {
-    const std::size_t begin = chunk * chunk_, end = begin + bytes_in(chunk);
+  void for_each_piece_of(std::size_t chunk, Visit visit) const {
+    const std::size_t begin = chunk * chunk_;
+    for_each_piece(begin, begin + bytes_in(chunk), visit);
+  }
+
+  // The same for a part of the fused buffer, with offsets from its beginning.
+  template <class Visit>
+  void for_each_piece(std::size_t begin, std::size_t end, Visit visit) const {
     auto place = [](const PlanTensor& tensor) { return static_cast<std::size_t>(tensor.offset); };
     const bool alone = plan_.tensors.size() == 1;
     const auto after =
@@ -91,15 +175,24 @@ class StagedAllreduce final : public StagedWork {
     }
   }
 
+  static constexpr std::size_t kMostInPlace = SegmentContents::kBufferBytes / sizeof(std::uint64_t);
+
   const Plan& plan_;
+  const AreaPlace place_;
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
-  const std::size_t chunk_;  // bytes, but of the last one
+  const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::vector<std::byte*> slices_;
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
+  std::size_t copied_ = 0;              // bytes of inputs_[prepared_]
+  std::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
+  std::vector<std::byte*> tensors_;     // of all members, entry by entry
+  std::size_t taken_to_ = 0;            // bytes of the fused buffer, in place
+  std::size_t slice_end_ = 0;
+  bool begun_ = false;
 };
 
 }  // namespace

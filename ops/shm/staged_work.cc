@@ -31,12 +31,15 @@ StagedWork::StagedWork(std::uint64_t plan, AreaPlace place)
 }
 
 Work::Step StagedWork::step() {
-  if (!begun_) {
+  if (stage_ == Stage::before) {
     if (!abandoned_ && prepare()) return Step::again;
     if (!area_is_free()) return Step::waiting;
-    begun_ = true;
+    stage_ = !abandoned_ && offer(buffer(members_[place_], 0)) ? Stage::offered : Stage::staged;
+    if (stage_ == Stage::offered) say(&Progress::written, kOffered);
   }
+  if (!abandoned_ && stage_ == Stage::offered && !decide()) return Step::waiting;
   if (abandoned_) return give_up();
+  if (stage_ == Stage::in_place) return step_in_place();
   if (unpacked_ == chunks_) return put_in_places() ? Step::again : leave(Step::done);
   const bool packed = pack_one(), taken = take_one(), unpacked = unpack_one();
   if (abandoned_) return give_up();
@@ -44,9 +47,37 @@ Work::Step StagedWork::step() {
 }
 
 std::string_view StagedWork::phase() const {
-  if (!begun_) return "waiting until others have left the last operation";
+  if (stage_ == Stage::before) return "waiting until others have left the last operation";
+  if (stage_ == Stage::offered) return "waiting for the tensors of others";
+  if (stage_ == Stage::in_place) return took_in_place_ ? "waiting for others to reduce" : "reducing in place";
   if (unpacked_ == chunks_) return "unpacking tensors";
   return packed_ == 0 ? "packing tensors" : "reducing or moving data in shared memory";
+}
+
+// Whether it is known how the Plan goes on. Who has not offered packs, and who sees that packs too: so all
+// come to the same end, whatever they see first. Who sees that a member has abandoned the Plan does not know
+// whether others are in its tensors.
+bool StagedWork::decide() {
+  if (!all_have(&Progress::written, kOffered, know_written_)) return false;
+  Stage next = Stage::in_place;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const std::uint64_t value = members_[i].area->progress.written.load();
+    if (value == at(plan_, kVoid)) abandoned_ = true;
+    if (value > at(plan_, kOffered)) next = Stage::staged;
+    buffers_[i] = buffer(members_[i], 0);
+  }
+  if (!abandoned_) stage_ = next;
+  return true;
+}
+
+Work::Step StagedWork::step_in_place() {
+  if (!took_in_place_) {
+    if (take_in_place(buffers_)) return Step::again;
+    took_in_place_ = true;
+    say(&Progress::taken, 1);
+  }
+  if (!all_have(&Progress::taken, 1, know_taken_)) return Step::waiting;
+  return abandoned_ ? give_up() : leave(Step::done);
 }
 
 bool StagedWork::area_is_free() {
@@ -84,12 +115,12 @@ void StagedWork::say(Word word, std::uint64_t count) {
 bool StagedWork::pack_one() {
   if (packed_ == chunks_ || packed_ == unpacked_ + SegmentContents::kBuffers) return false;
   pack(packed_, buffer(members_[place_], packed_));
-  say(&Progress::written, ++packed_);
+  say(&Progress::written, kOffered + ++packed_);
   return true;
 }
 
 bool StagedWork::take_one() {
-  if (taken_ == packed_ || !all_have(&Progress::written, taken_ + 1, know_written_) || abandoned_)
+  if (taken_ == packed_ || !all_have(&Progress::written, kOffered + taken_ + 1, know_written_) || abandoned_)
     return false;
   for (std::size_t i = 0; i < members_.size(); ++i) buffers_[i] = buffer(members_[i], taken_);
   take(taken_, buffers_);
@@ -107,8 +138,13 @@ bool StagedWork::unpack_one() {
 }
 
 Work::Step StagedWork::give_up() {
-  own().written.store(at(plan_, kVoid));
-  say(&Progress::taken, kVoid);
+  if (!std::exchange(said_void_, true)) {
+    own().written.store(at(plan_, kVoid));
+    say(&Progress::taken, kVoid);
+    know_taken_ = 0;
+  }
+  const bool offered = stage_ == Stage::offered || stage_ == Stage::in_place;
+  if (offered && !all_have(&Progress::taken, 1, know_taken_)) return Step::waiting;
   return leave(Step::given_up);
 }
 

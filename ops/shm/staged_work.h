@@ -28,12 +28,18 @@ struct AreaPlace {
 // says `taken`; when all have, each may read the outcome in its own buffer, which is free then. Two buffers,
 // so that nobody waits while there is something to do. Owned by Works.
 //
-// `written` and `taken` are the Plan's number * 2^24 + a count of chunks, `left` is the Plan's number; each
+// A rank whose tensors lie where all can reach them may `offer` that, before it packs. When all have, nobody
+// packs: each takes its part in place, and is through when all have taken theirs. Who sees that another has
+// packed packs too.
+//
+// `written` and `taken` are the Plan's number * 2^24 + a count, `left` is the Plan's number; each
 // is written by its rank alone and only grows. A rank begins only when all members of the area's last Plan,
 // itself included, have left that Plan: so a Plan's words stay until all have seen them, and nobody still
-// reads or writes its buffers. Who abandons a Plan says so by a count of kVoid, which whoever waits for it
-// sees; it then leaves at once: its tensors are its own, and what others still do in its buffers ends before
-// they leave.
+// reads or writes its buffers. `written` counts an offer as 1, and c chunks as c + 1; `taken` counts chunks,
+// and what was taken in place as 1. Who abandons a Plan says so by a count of kVoid, which whoever waits for
+// it sees; it then leaves at once: its tensors are its own, and what others still do in its buffers ends
+// before they leave. After an offer it stays until all others have taken or abandoned: they may be in its
+// tensors.
 //
 // Bells: `written`, `taken` and kVoid ring all members; `left` rings those that wait for it and have said so
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
@@ -45,7 +51,7 @@ class StagedWork : public Work {
   std::string_view phase() const final;
 
   // The most that counts can say.
-  static constexpr std::uint64_t kMostChunks = (std::uint64_t{1} << 24) - 2;
+  static constexpr std::uint64_t kMostChunks = (std::uint64_t{1} << 24) - 3;
   // Bytes of a chunk when a Plan asks for `wanted`: whole lines of cache, so that parts of different ranks
   // share none.
   static std::size_t chunk_bytes(std::int64_t wanted);
@@ -55,6 +61,12 @@ class StagedWork : public Work {
 
   // Before anything is shared; called again until it says false. May throw WorkFailure.
   virtual bool prepare() = 0;
+  // What the others need to find this rank's tensors in shared memory, into a buffer; false when they do not
+  // lie there.
+  virtual bool offer(std::byte* /*buffer*/) { return false; }
+  // When all have offered: a piece of this rank's part, of the tensors of all; called again until it says
+  // false.
+  virtual bool take_in_place(std::span<std::byte* const> /*offers*/) { return false; }
   // This rank's part of a chunk, into a buffer of its own.
   virtual void pack(std::size_t chunk, std::byte* buffer) = 0;
   // When all have packed it: out of, or into, the buffers of all, in the order of ranks. May throw
@@ -73,7 +85,8 @@ class StagedWork : public Work {
  private:
   using Progress = SegmentContents::Area::Progress;
   using Word = std::atomic<std::uint64_t> Progress::*;
-  static constexpr std::uint64_t kVoid = kMostChunks + 1;
+  static constexpr std::uint64_t kOffered = 1;
+  static constexpr std::uint64_t kVoid = kMostChunks + 2;
 
   struct Member {
     SegmentContents::Area* area;
@@ -88,6 +101,8 @@ class StagedWork : public Work {
   bool all_left();
   bool all_have(Word word, std::uint64_t count, std::size_t& known);
   void say(Word word, std::uint64_t count);
+  bool decide();
+  Step step_in_place();
   bool pack_one();
   bool take_one();
   bool unpack_one();
@@ -107,8 +122,11 @@ class StagedWork : public Work {
   std::size_t packed_ = 0;  // chunks
   std::size_t taken_ = 0;
   std::size_t unpacked_ = 0;
-  bool begun_ = false;
+  enum class Stage { before, offered, in_place, staged };
+  Stage stage_ = Stage::before;
+  bool took_in_place_ = false;
   bool abandoned_ = false;
+  bool said_void_ = false;
 };
 
 }  // namespace rueda

@@ -114,4 +114,8 @@ void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config con
   run_ranks_on(network, ranks, body, config);
 }
 
+void run_on_one_host(Rank ranks, const std::function<void(Runtime&)>& body, const Config& config) {
+  run_ranks(ranks, body, config, SegmentContents::kSlots);
+}
+
 }  // namespace rueda

@@ -16,6 +16,9 @@ namespace rueda {
 void run_ranks(Rank ranks, const std::function<void(Runtime&)>& body, Config config = {},
                std::size_t shm_slots = 0);
 
+// The same as ranks of one host that share memory.
+void run_on_one_host(Rank ranks, const std::function<void(Runtime&)>& body, const Config& config = {});
+
 // The same with the network at hand, for tests that break it.
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
                   const Config& config = {});

@@ -18,7 +18,7 @@
 
 namespace rueda::shm_job {
 
-enum class Kind { one_shot, staged, exchange };
+enum class Kind { one_shot, staged, exchange, in_place };
 
 constexpr std::int64_t kElements = 40;
 constexpr std::int64_t kFirst = 25;  // of the first tensor; the others are the second's
@@ -29,7 +29,8 @@ constexpr std::size_t kInFlight = 4;  // so that several Works may want one slot
 struct Simulated {
   struct Running {
     Plan plan;
-    std::vector<std::int32_t> values;    // of all tensors
+    std::vector<std::int32_t> values;    // of all tensors; with in_place the inputs of some
+    std::int32_t* result = nullptr;      // where they are after the operation
     std::vector<std::int32_t> expected;  // of the result
     std::vector<Entry> entries;
     std::unique_ptr<Work> work;
@@ -38,6 +39,8 @@ struct Simulated {
 
   Rank rank;
   std::unique_ptr<Neighbours> neighbours;
+  std::shared_ptr<std::byte> in_window;  // room for the tensors of all Plans; in_place only
+  std::vector<std::uint64_t> given_up;   // Plans; in_place only
   LastUse last_use[kSlots];
   LastUse last_area_use[kSlots];
   std::size_t next = 0;  // of all Plans
@@ -54,13 +57,19 @@ struct Job {
   unsigned gives_up_in_16 = 0;           // how many of its Works a rank abandons, at some time
   std::size_t ended_well = 0;            // Works, of Plans of which some are abandoned ...
   std::size_t given_up = 0;              // ... and those
+  std::size_t went_in_place = 0;         // steps of Works that do
 
   Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) : kind(kind) {
     Welcome welcome;
     for (Rank rank = 0; rank < size; ++rank) {
       Simulated& simulated = ranks.emplace_back();
       simulated.rank = rank;
-      simulated.neighbours = std::make_unique<Neighbours>(rank, Segment::make().segment);
+      std::shared_ptr<Window> window;
+      if (kind == Kind::in_place) {
+        window = Window::make(rank, 1 << 20);
+        simulated.in_window = window->allocate((count + 1) * kElements * sizeof(std::int32_t));
+      }
+      simulated.neighbours = std::make_unique<Neighbours>(rank, Segment::make().segment, std::move(window));
       welcome.hosts.emplace_back("host");
       welcome.process_ids.push_back(1);
       welcome.cards.push_back(simulated.neighbours->card());
@@ -102,12 +111,46 @@ struct Job {
         running.values.push_back(value(number, rank.rank, i));
         running.expected.push_back(sum(number, i));
       }
+      running.result = running.values.data();
+      if (kind == Kind::in_place) move_to_window(rank, running);
       add_tensor(running, "x", 0, kFirst);
       add_tensor(running, "y", kFirst, kElements - kFirst);
+      if (kind == Kind::in_place && number % 3 == 0)  // out of place
+        running.entries.back().submission.input.data = running.values.data() + kFirst;
     }
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
     if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 3;
+  }
+
+  // One in eight of these tensors stays where it is: then the others may not go in place either.
+  static void move_to_window(const Simulated& rank, Simulated::Running& running) {
+    if ((running.plan.number * 7 + static_cast<std::uint64_t>(rank.rank)) % 8 == 0) return;
+    running.result = of_plan(rank, running.plan.number);
+    std::ranges::copy(running.values, running.result);
+  }
+
+  static std::int32_t* of_plan(const Simulated& rank, std::uint64_t number) {
+    return reinterpret_cast<std::int32_t*>(rank.in_window.get()) + number * kElements;
+  }
+
+  static constexpr std::int32_t kUntouched = -77;
+
+  // A Work that has given up leaves its tensors to their owner, and nobody else is in them.
+  static void use_again(Simulated& rank, const Simulated::Running& running) {
+    if (!rank.in_window || running.result != of_plan(rank, running.plan.number)) return;
+    std::fill_n(running.result, kElements, kUntouched);
+    rank.given_up.push_back(running.plan.number);
+  }
+
+  // At the end: what use_again() has done is still there.
+  void check_untouched() const {
+    for (const Simulated& rank : ranks) {
+      for (std::uint64_t plan : rank.given_up) {
+        for (std::int64_t i = 0; i < kElements; ++i)
+          ASSERT_EQ(of_plan(rank, plan)[i], kUntouched) << "rank " << rank.rank << ", plan " << plan;
+      }
+    }
   }
 
   static void add_tensor(Simulated::Running& running, const char* name, std::int64_t from,
@@ -118,7 +161,7 @@ struct Job {
     request.shape = {elements};
     place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     Entry& entry = running.entries.emplace_back();
-    entry.submission.output = {running.values.data() + from, DataType::int32, {elements}, {}};
+    entry.submission.output = {running.result + from, DataType::int32, {elements}, {}};
     entry.submission.input = entry.submission.output;
   }
 
@@ -144,6 +187,7 @@ struct Job {
       given = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
     for (std::int64_t i = 0; i < given; ++i) running.values.push_back(value(plan.number, rank.rank, i));
     running.expected = expected(plan, rank.rank, members);
+    running.result = running.values.data();
     add_tensor(running, "x", 0, given);
     Entry& entry = running.entries.front();
     entry.submission.request = *plan.tensors.front().request;
@@ -211,9 +255,10 @@ struct Job {
       if (running->gives_up_after > 0) --running->gives_up_after;
       const Work::Step step = running->work->step();
       if (step == Work::Step::again) rank.asleep = false;
+      if (running->work->phase() == "waiting for others to reduce") ++went_in_place;
       if (step == Work::Step::done || step == Work::Step::given_up) {
         ++(step == Work::Step::done ? ended_well : given_up);
-        if (step == Work::Step::done) check(*running);
+        step == Work::Step::done ? check(*running) : use_again(rank, *running);
         running = rank.running.erase(running);
         rank.asleep = false;
       } else {
@@ -226,7 +271,7 @@ struct Job {
 
   void check(const Simulated::Running& running) const {
     if (running.plan.operation == Operation::barrier) return;
-    const std::int32_t* result = running.values.data();
+    const std::int32_t* result = running.result;
     std::size_t count = running.values.size();
     if (kind == Kind::exchange) {
       const TensorView& output = running.entries.front().handle->output;

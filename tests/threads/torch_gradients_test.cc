@@ -53,16 +53,20 @@ at::Tensor loss_of(const std::vector<at::Tensor>& parameters, const std::vector<
   return loss;
 }
 
-class Gradients : public testing::TestWithParam<std::tuple<Rank, bool>> {
+class Gradients : public testing::TestWithParam<std::tuple<Rank, bool, bool>> {
  protected:
   Rank ranks() const { return std::get<0>(GetParam()); }
   bool overlap() const { return std::get<1>(GetParam()); }
+  // Of one host, or each of its own.
+  void run(const std::function<void(Runtime&)>& body) const {
+    std::get<2>(GetParam()) ? run_on_one_host(ranks(), body) : run_ranks(ranks(), body);
+  }
 };
 
 TEST_P(Gradients, AreAveragedOverRanksAndEqualEverywhere) {
   const std::vector<at::Tensor> expected = plain_gradients(make_batch(0, 4 * ranks()));
   std::vector<std::vector<at::Tensor>> found(ranks());
-  run_ranks(ranks(), [&](Runtime& runtime) {
+  run([&](Runtime& runtime) {
     const Rank rank = runtime.topology().rank;
     const Regression model;
     GradientReducer reducer(model.tensors(), with_passes(1, overlap()), runtime);
@@ -79,7 +83,7 @@ TEST_P(Gradients, AreAveragedOverRanksAndEqualEverywhere) {
 
 TEST_P(Gradients, OfSeveralPassesEqualOneBigBatch) {
   const std::vector<at::Tensor> expected = plain_gradients(make_batch(0, 12 * ranks()));
-  run_ranks(ranks(), [&](Runtime& runtime) {
+  run([&](Runtime& runtime) {
     const Regression model;
     GradientReducer reducer(model.tensors(), with_passes(3, overlap()), runtime);
     for (int step = 0; step < 2; ++step) {
@@ -94,11 +98,12 @@ TEST_P(Gradients, OfSeveralPassesEqualOneBigBatch) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Gradients, testing::Combine(testing::Values(1, 2, 3, 4), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Ranks, Gradients,
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Bool(), testing::Bool()));
 
 TEST(GradientPasses, AnEarlyStepAveragesOverThePassesDone) {
   const std::vector<at::Tensor> expected = plain_gradients(make_batch(0, 4));
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     const Regression model;
     GradientReducer reducer(model.tensors(), with_passes(4), runtime);
     const int passes = 2 + runtime.topology().rank;  // ranks may differ, as in the last batches of an epoch
@@ -109,7 +114,7 @@ TEST(GradientPasses, AnEarlyStepAveragesOverThePassesDone) {
 }
 
 TEST(GradientPasses, AreCountedPerBackwardNotPerParameter) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({3}, 1), make_parameter({3}, 2)};
     GradientReducer reducer(parameters, with_passes(2), runtime);
     loss_of(parameters, {true, false}).backward();
@@ -122,7 +127,7 @@ TEST(GradientPasses, AreCountedPerBackwardNotPerParameter) {
 
 TEST(GradientPasses, RetainedGraphCountsTwice) {
   const std::vector<at::Tensor> expected = plain_gradients(make_batch(0, 4));
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     const Regression model;
     GradientReducer reducer(model.tensors(), with_passes(2), runtime);
     const at::Tensor loss = model.loss(make_batch(0, 4));
@@ -135,7 +140,7 @@ TEST(GradientPasses, RetainedGraphCountsTwice) {
 
 TEST(GradientPasses, MayRunInTwoThreads) {
   const std::vector<at::Tensor> expected = plain_gradients(make_batch(0, 4));
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     const Regression model;
     GradientReducer reducer(model.tensors(), with_passes(2), runtime);
     std::thread other([&] { model.loss(make_batch(0, 4)).backward(); });
@@ -147,7 +152,7 @@ TEST(GradientPasses, MayRunInTwoThreads) {
 }
 
 TEST(GradientPasses, SumAddsOverRanks) {
-  run_ranks(3, [](Runtime& runtime) {
+  run_on_one_host(3, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1)};
     DistributedOptions options;
     options.op = ReduceOp::sum;
@@ -159,7 +164,7 @@ TEST(GradientPasses, SumAddsOverRanks) {
 }
 
 TEST(MissingGradients, OnOneRankCountAsZeros) {
-  run_ranks(3, [](Runtime& runtime) {
+  run_on_one_host(3, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2, 3}, 1), make_parameter({4}, 2)};
     GradientReducer reducer(parameters, {}, runtime);
     for (int step = 0; step < 2; ++step) {
@@ -173,7 +178,7 @@ TEST(MissingGradients, OnOneRankCountAsZeros) {
 }
 
 TEST(MissingGradients, ARankWithoutAnyBackwardPassTakesPart) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1)};
     GradientReducer reducer(parameters, {}, runtime);
     if (runtime.topology().rank == 0) loss_of(parameters, {true}).backward();
@@ -183,7 +188,7 @@ TEST(MissingGradients, ARankWithoutAnyBackwardPassTakesPart) {
 }
 
 TEST(MissingGradients, OnAllRanksStayUndefined) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1), make_parameter({4}, 2)};
     GradientReducer reducer(parameters, {}, runtime);
     loss_of(parameters, {true, false}).backward();
@@ -194,7 +199,7 @@ TEST(MissingGradients, OnAllRanksStayUndefined) {
 }
 
 TEST(MissingGradients, AFrozenParameterHasNoneUntilItIsThawed) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1), make_parameter({4}, 2)};
     parameters[1].set_requires_grad(false);
     GradientReducer reducer(parameters, {}, runtime);
@@ -211,7 +216,7 @@ TEST(MissingGradients, AFrozenParameterHasNoneUntilItIsThawed) {
 }
 
 TEST(MissingGradients, ZeroedInPlaceIsAGradientOfZeros) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1)};
     GradientReducer reducer(parameters, {}, runtime);
     parameters[0].mutable_grad() = at::zeros({2}, at::kDouble);
@@ -222,7 +227,7 @@ TEST(MissingGradients, ZeroedInPlaceIsAGradientOfZeros) {
 }
 
 TEST(GradientKinds, TiedWeightsAreReducedOnce) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor tied = make_parameter({3, 3}, 1);
     GradientReducer reducer({tied, tied}, {}, runtime);
     const at::Tensor input = at::full({1, 3}, 1.0 + runtime.topology().rank, at::kDouble);
@@ -235,7 +240,7 @@ TEST(GradientKinds, TiedWeightsAreReducedOnce) {
 }
 
 TEST(GradientKinds, SparseOnesBecomeDense) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor table = make_parameter({5, 2}, 1);
     GradientReducer reducer({table}, with_passes(2), runtime);
     const std::int64_t row = 2 * runtime.topology().rank;
@@ -255,7 +260,7 @@ TEST(GradientKinds, ChannelsLastKeepsItsStrides) {
   const at::Tensor images = at::arange(2 * 3 * 4 * 4, at::kDouble).reshape({2, 3, 4, 4}).sin();
   const at::Tensor plain = make_parameter({2, 3, 3, 3}, 1);
   at::conv2d(images, plain).square().sum().backward();
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     const bool last = runtime.topology().rank == 1;
     const auto format = last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const at::Tensor weight =
@@ -269,7 +274,7 @@ TEST(GradientKinds, ChannelsLastKeepsItsStrides) {
 }
 
 TEST(GradientKinds, SharedElementsAreCopiedFirst) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor weight = make_parameter({3}, 1);
     GradientReducer reducer({weight}, {}, runtime);
     weight.mutable_grad() = at::full({1}, 1.0 + runtime.topology().rank, at::kDouble).expand({3});
@@ -279,7 +284,7 @@ TEST(GradientKinds, SharedElementsAreCopiedFirst) {
 }
 
 TEST(GradientErrors, DifferentParametersAreToldOnEveryRank) {
-  run_ranks(3, [](Runtime& runtime) {
+  run_on_one_host(3, [](Runtime& runtime) {
     std::vector<at::Tensor> parameters{make_parameter({2}, 1), make_parameter({4}, 2)};
     if (runtime.topology().rank == 2) parameters.pop_back();
     try {
@@ -297,7 +302,7 @@ TEST(GradientErrors, DifferentParametersAreToldOnEveryRank) {
 }
 
 TEST(GradientErrors, AnUnequalTypeIsAMismatchAndTheNextStepWorks) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1), make_parameter({4}, 2)};
     DistributedOptions options;
     options.named_parameters = {{"first", parameters[0]}, {"second", parameters[1]}};
@@ -318,7 +323,7 @@ TEST(GradientErrors, AnUnequalTypeIsAMismatchAndTheNextStepWorks) {
 }
 
 TEST(GradientErrors, ALeavingRankDoesNotHangTheOthers) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> parameters{make_parameter({2}, 1)};
     GradientReducer reducer(parameters, {}, runtime);
     if (runtime.topology().rank == 1) return;
@@ -328,7 +333,7 @@ TEST(GradientErrors, ALeavingRankDoesNotHangTheOthers) {
 }
 
 TEST(SeveralReducers, DoNotMeet) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const std::vector<at::Tensor> first{make_parameter({3}, 1)};
     const std::vector<at::Tensor> second{make_parameter({3}, 2)};
     GradientReducer first_reducer(first, {}, runtime);

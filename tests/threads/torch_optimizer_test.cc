@@ -52,7 +52,7 @@ void expect_near(const Regression& actual, const Regression& expected, double to
 TEST(DistributedOptimizer, TrainsAsOneRankOnTheWholeBatch) {
   const Regression expected = plain_sgd(3, 20);
   std::vector<Regression> models(3);
-  run_ranks(3, [&](Runtime& runtime) {
+  run_on_one_host(3, [&](Runtime& runtime) {
     Regression& model = models[runtime.topology().rank];
     DistributedOptions options;
     options.named_parameters = model.named;
@@ -73,7 +73,7 @@ TEST(DistributedOptimizer, TrainsAsOneRankOnTheWholeBatch) {
 TEST(DistributedOptimizer, SinglePrecisionIsEqualOnAllRanks) {
   std::vector<Regression> models;
   for (int rank = 0; rank < 4; ++rank) models.emplace_back(1, at::kFloat);
-  run_ranks(4, [&](Runtime& runtime) {
+  run_on_one_host(4, [&](Runtime& runtime) {
     Regression& model = models[runtime.topology().rank];
     DistributedOptimizer<AdamW> optimizer(model.tensors(), AdamWOptions(1e-2), {}, runtime);
     for (int step = 0; step < 20; ++step) {
@@ -90,7 +90,7 @@ TEST(DistributedOptimizer, SinglePrecisionIsEqualOnAllRanks) {
 
 TEST(DistributedOptimizer, ClipsBetweenSynchronizeAndStep) {
   const Regression expected = plain_sgd(2, 10, 1e-2);
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     Regression model;
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1).momentum(0.9), {}, runtime);
     for (int step = 0; step < 10; ++step) {
@@ -106,7 +106,7 @@ TEST(DistributedOptimizer, ClipsBetweenSynchronizeAndStep) {
 
 TEST(DistributedOptimizer, RunsClosuresWithGradientsOn) {
   const Regression expected = plain_sgd(2, 5);
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     Regression model;
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1).momentum(0.9), {}, runtime);
     torch::optim::Optimizer& base = optimizer;
@@ -134,7 +134,7 @@ TEST(DistributedOptimizer, FollowsASchedulerAndItsArchiveContinuesIt) {
     plain.step();
     plain_schedule.step();
   }
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     Regression model;
     std::stringstream archive;
     {
@@ -163,7 +163,7 @@ TEST(DistributedOptimizer, FollowsASchedulerAndItsArchiveContinuesIt) {
 
 TEST(DistributedOptimizer, AveragesOverPasses) {
   const Regression expected = plain_sgd(4, 5);
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     Regression model;
     DistributedOptions options;
     options.backward_passes_per_step = 2;
@@ -182,7 +182,7 @@ TEST(DistributedOptimizer, AveragesOverPasses) {
 
 TEST(DistributedOptimizer, TwoOnOneModel) {
   const Regression expected = plain_sgd(2, 5);
-  run_ranks(2, [&](Runtime& runtime) {
+  run_on_one_host(2, [&](Runtime& runtime) {
     Regression model;
     const auto tensors = model.tensors();
     const SGDOptions sgd = SGDOptions(0.1).momentum(0.9);
@@ -201,7 +201,7 @@ TEST(DistributedOptimizer, TwoOnOneModel) {
 }
 
 TEST(DistributedOptimizer, RefusesMisuse) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1), {}, runtime);
     model.loss(batch_of(runtime, 0)).backward();
@@ -215,7 +215,7 @@ TEST(DistributedOptimizer, RefusesMisuse) {
 }
 
 TEST(DistributedOptimizer, RefusesOtherParametersThanItWasMadeFor) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1), {}, runtime);
     optimizer.param_groups()[0].params()[0] = make_parameter({2}, 5);  // as many as before
@@ -224,7 +224,7 @@ TEST(DistributedOptimizer, RefusesOtherParametersThanItWasMadeFor) {
 }
 
 TEST(DistributedOptimizer, TwoMayNotReduceOneGradientAtOnce) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
     DistributedOptimizer<SGD> first(model.tensors(), SGDOptions(0.1), {}, runtime);
     DistributedOptimizer<SGD> second(model.tensors(), SGDOptions(0.1), {}, runtime);
@@ -233,7 +233,7 @@ TEST(DistributedOptimizer, TwoMayNotReduceOneGradientAtOnce) {
 }
 
 TEST(DistributedOptimizer, ParametersThawedAfterItWasMadeAreAveragedOverThePasses) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     constexpr int kPasses = 4;
     at::Tensor weight = make_parameter({3}, 5);
     weight.set_requires_grad(false);
@@ -248,7 +248,7 @@ TEST(DistributedOptimizer, ParametersThawedAfterItWasMadeAreAveragedOverThePasse
 }
 
 TEST(DistributedOptimizer, AFrozenParametersOldGradientIsNotReducedAgain) {
-  run_ranks(2, [](Runtime& runtime) {
+  run_on_one_host(2, [](Runtime& runtime) {
     at::Tensor frozen = make_parameter({3}, 5), weight = make_parameter({3}, 6);
     frozen.mutable_grad() = at::full_like(frozen, 4);
     frozen.set_requires_grad(false);

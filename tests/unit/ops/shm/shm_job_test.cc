@@ -9,6 +9,7 @@ namespace {
 class ShmJob : public testing::TestWithParam<Kind> {};
 
 TEST_P(ShmJob, AnyInterleavingOfAnySets) {
+  std::size_t went_in_place = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
     Job job(GetParam(), 2 + static_cast<Rank>(seed % 4), 40, random);
@@ -17,7 +18,9 @@ TEST_P(ShmJob, AnyInterleavingOfAnySets) {
       job.turn(job.ranks[random() % job.ranks.size()], 1 + random() % 6);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
+    went_in_place += job.went_in_place;
   }
+  EXPECT_EQ(went_in_place > 1000, GetParam() == Kind::in_place) << went_in_place;
 }
 
 // Works that are abandoned before they have written, after that, or when another rank's is: nobody waits for
@@ -33,6 +36,7 @@ TEST_P(ShmJob, AnyOfThemMayBeAbandoned) {
       job.turn(job.ranks[random() % job.ranks.size()], 1 + random() % 6);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
+    job.check_untouched();
     ended_well += job.ended_well;
     given_up += job.given_up;
   }
@@ -64,10 +68,11 @@ TEST_P(ShmJob, ARankThatIsDelayedAtEveryPhase) {
 }
 
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange"};
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace"};
   return kNames[static_cast<int>(info.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob, testing::Values(Kind::one_shot, Kind::staged, Kind::exchange),
+INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob,
+                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place),
                          name_of);
 
 }  // namespace

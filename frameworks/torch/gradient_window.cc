@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_window.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+
+namespace rueda {
+namespace {
+
+std::size_t room(const at::Tensor& parameter) {
+  constexpr std::size_t kLine = 64;
+  return (parameter.numel() * parameter.element_size() + kLine - 1) / kLine * kLine;
+}
+
+// The parameters in the order in which they were seen, then the others.
+std::vector<std::size_t> order_of(const std::vector<std::uint64_t>& seen) {
+  std::vector<std::size_t> order(seen.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t index) { return seen[index] - 1; });
+  return order;
+}
+
+bool reaches_all(const Runtime& runtime) {
+  const Topology& topology = runtime.topology();
+  return runtime.tensor_memory() && topology.size > 1 && topology.local_size == topology.size;
+}
+
+}  // namespace
+
+void GradientWindow::end_step(const std::vector<at::Tensor>& parameters, Runtime& runtime) {
+  if (memory_ != runtime.tensor_memory()) fits_ = false;
+  if (!fits_) lay_out(parameters, runtime);
+  fits_ = true;
+}
+
+void GradientWindow::lay_out(const std::vector<at::Tensor>& parameters, Runtime& runtime) {
+  places_.clear();
+  memory_ = runtime.tensor_memory();
+  if (!reaches_all(runtime)) return;
+  std::size_t bytes = 0;
+  for (const at::Tensor& parameter : parameters) bytes += room(parameter);
+  std::shared_ptr<std::byte> block;
+  try {
+    block = memory_->allocate(bytes);
+  } catch (const Error& error) {
+    log(LogLevel::warning, "rank {}: gradients are not reduced in place. {}", runtime.topology().rank,
+        error.what());
+  }
+  if (!block) return;
+  places_.resize(parameters.size());
+  std::byte* place = block.get();
+  for (const std::size_t index : order_of(seen_)) {
+    const at::Tensor& parameter = parameters[index];
+    const at::TensorOptions options(parameter.scalar_type());
+    auto keep = [block](void*) {};
+    places_[index] = parameter.is_non_overlapping_and_dense()
+                         ? at::from_blob(place, parameter.sizes(), parameter.strides(), keep, options)
+                         : at::from_blob(place, parameter.sizes(), keep, options);
+    place += room(parameter);
+  }
+}
+
+// Its storage is this place's alone.
+bool GradientWindow::is_free(std::size_t index) const {
+  const at::Tensor& place = places_[index];
+  return place.use_count() == 1 && place.storage().use_count() == 1;
+}
+
+at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, double factor) {
+  const bool has_place = !places_.empty();
+  if (has_place) {
+    const at::Tensor& place = places_[index];
+    const bool same_kind = place.scalar_type() == gradient.scalar_type() && place.sizes() == gradient.sizes();
+    if (!same_kind) fits_ = false;
+    const bool there = gradient.const_data_ptr() == place.const_data_ptr();
+    if (same_kind && !there && !gradient.requires_grad() && is_free(index)) {
+      if (factor == 1.0) return place.copy_(gradient);
+      at::Tensor result = place;
+      return at::mul_out(result, gradient, at::scalar_tensor(factor, gradient.options()));
+    }
+  }
+  if (factor != 1.0) gradient.mul_(factor);
+  return gradient;
+}
+
+at::Tensor GradientWindow::zeros(std::size_t index, const at::Tensor& parameter) {
+  if (places_.empty() || !is_free(index) || places_[index].scalar_type() != parameter.scalar_type())
+    return at::zeros_like(parameter);
+  return places_[index].zero_();
+}
+
+}  // namespace rueda

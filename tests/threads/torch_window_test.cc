@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients with places in shared memory, and rueda::empty.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
+
+#include "core/base/error.h"
+#include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/empty.h"
+#include "frameworks/torch/operations.h"
+#include "tests/support/memory_world.h"
+#include "tests/support/regression.h"
+
+namespace rueda {
+namespace {
+
+using Sgd = DistributedOptimizer<torch::optim::SGD>;
+
+torch::optim::SGDOptions sgd_options() { return torch::optim::SGDOptions(0.05).momentum(0.9); }
+
+std::vector<const void*> places_of(const Regression& model) {
+  std::vector<const void*> places;
+  for (const at::Tensor& parameter : model.tensors()) places.push_back(parameter.grad().const_data_ptr());
+  return places;
+}
+
+void train_step(Sgd& optimizer, const Regression& model, Runtime& runtime, int step,
+                bool set_to_none = true) {
+  optimizer.zero_grad(set_to_none);
+  const at::ScalarType type = model[0].scalar_type();
+  model.loss(make_batch(step * 8 + 4 * runtime.topology().rank, 4, type)).backward();
+  optimizer.step();
+}
+
+TEST(GradientWindow, HasThePlacesFromTheSecondStepOn) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const Regression model;
+    Sgd optimizer(model.tensors(), sgd_options(), {}, runtime);
+    train_step(optimizer, model, runtime, 0);
+    const std::vector<const void*> first = places_of(model);
+    train_step(optimizer, model, runtime, 1);
+    const std::vector<const void*> places = places_of(model);
+    // The last layer's gradients come first; 64 bytes and 16, in lines of cache.
+    EXPECT_LT(std::max(places[2], places[3]), std::min(places[0], places[1]));
+    for (int step = 2; step < 8; ++step) {
+      train_step(optimizer, model, runtime, step, step % 2 == 0);
+      EXPECT_EQ(places_of(model), places) << step;
+    }
+    EXPECT_NE(first, places);
+  });
+}
+
+// The parameters after some steps, `way` of zeroing included, with and without a window.
+std::vector<at::Tensor> trained(bool window, int way, int passes) {
+  Config config;
+  if (!window) config.window_limit = 0;
+  std::vector<at::Tensor> result;
+  run_on_one_host(
+      2,
+      [&](Runtime& runtime) {
+        const Regression model(1, at::kFloat);
+        DistributedOptions options;
+        options.backward_passes_per_step = passes;
+        Sgd optimizer(model.tensors(), sgd_options(), options, runtime);
+        for (int step = 0; step < 12; ++step) {
+          if (way < 2) optimizer.zero_grad(way == 0);
+          for (int pass = 0; pass < passes; ++pass) {
+            const int row = (step * passes + pass) * 8 + 4 * runtime.topology().rank;
+            model.loss(make_batch(row, 4, at::kFloat)).backward();
+          }
+          optimizer.step();
+        }
+        if (runtime.topology().rank == 0) result = model.tensors();
+      },
+      config);
+  return result;
+}
+
+TEST(GradientWindow, ChangesNoBit) {
+  for (int passes : {1, 3}) {
+    for (int way : {0, 1, 2}) {  // set to none, zeroed, never zeroed
+      const std::vector<at::Tensor> with = trained(true, way, passes), without = trained(false, way, passes);
+      for (std::size_t i = 0; i < with.size(); ++i)
+        EXPECT_TRUE(at::equal(with[i], without[i])) << "parameter " << i << ", way " << way;
+    }
+  }
+}
+
+TEST(GradientWindow, LeavesAGradientThatSomebodyKeeps) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const Regression model;
+    Sgd optimizer(model.tensors(), sgd_options(), {}, runtime);
+    for (int step = 0; step < 2; ++step) train_step(optimizer, model, runtime, step);
+    const void* place = model[0].grad().const_data_ptr();
+    at::Tensor kept = model[0].grad();
+    const at::Tensor part = model[1].grad().narrow(0, 0, 1);
+    const at::Tensor values = kept.clone(), value = part.clone();
+    train_step(optimizer, model, runtime, 2);
+    EXPECT_TRUE(at::equal(kept, values));
+    EXPECT_TRUE(at::equal(part, value));
+    EXPECT_NE(model[0].grad().const_data_ptr(), place);
+    kept.reset();
+    train_step(optimizer, model, runtime, 3);
+    EXPECT_EQ(model[0].grad().const_data_ptr(), place);
+    EXPECT_TRUE(at::equal(part, value));
+  });
+}
+
+TEST(GradientWindow, FollowsAChangedType) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const Regression model, same(1, at::kFloat);
+    Sgd optimizer(model.tensors(), torch::optim::SGDOptions(0.05), {}, runtime);
+    for (int step = 0; step < 2; ++step) train_step(optimizer, model, runtime, step);
+    for (at::Tensor& parameter : model.tensors()) {
+      parameter.mutable_grad().reset();
+      parameter.set_data(parameter.data().to(at::kFloat));
+    }
+    for (int step = 2; step < 5; ++step) train_step(optimizer, model, runtime, step);
+    const std::vector<const void*> places = places_of(model);
+    train_step(optimizer, model, runtime, 5);
+    EXPECT_EQ(places_of(model), places);
+    EXPECT_EQ(model[0].grad().scalar_type(), at::kFloat);
+  });
+}
+
+TEST(GradientWindow, WithoutMemoryGradientsAreOrdinary) {
+  Config config;
+  config.window_limit = 4096 * 2;  // the places need less than that, the second optimizer's do not fit
+  run_on_one_host(
+      2,
+      [](Runtime& runtime) {
+        const at::Tensor large = make_parameter({2000}, 1);
+        Sgd optimizer({large}, sgd_options(), {}, runtime);
+        for (int step = 0; step < 3; ++step) {
+          optimizer.zero_grad();
+          (large.sum() * (1.0 + runtime.topology().rank)).backward();
+          optimizer.step();
+          EXPECT_TRUE(at::equal(large.grad(), at::full({2000}, 1.5, at::kDouble)));
+        }
+      },
+      config);
+}
+
+TEST(GradientWindow, SparseTiedAndMissingGradientsHavePlaces) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor table = make_parameter({5, 2}, 1), tied = make_parameter({3}, 2),
+                     rare = make_parameter({4}, 3);
+    Sgd optimizer({table, tied, rare}, torch::optim::SGDOptions(0.0), {}, runtime);
+    std::vector<const void*> places;
+    for (int step = 0; step < 5; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor rows = at::embedding(table, at::tensor({1, 3}), -1, false, true);
+      at::Tensor loss = rows.sum() + (tied * tied).sum() + tied.sum();
+      if (step % 2 == 0 && runtime.topology().rank == 0) loss = loss + rare.sum();
+      loss.backward();
+      optimizer.step();
+      EXPECT_EQ(table.grad().sum().item<double>(), 4.0);
+      EXPECT_TRUE(at::allclose(tied.grad(), 2 * tied.detach() + 1));
+      if (step % 2 == 0) {
+        EXPECT_TRUE(at::equal(rare.grad(), at::full({4}, 0.5, at::kDouble))) << step;
+      }
+      const std::vector<const void*> now{table.grad().const_data_ptr(), tied.grad().const_data_ptr()};
+      if (step > 1) {
+        EXPECT_EQ(now, places);
+      }
+      places = now;
+    }
+  });
+}
+
+TEST(Empty, IsZeroAndReducedInPlace) {
+  at::Tensor kept;
+  run_on_one_host(3, [&](Runtime& runtime) {
+    at::Tensor tensor = rueda::empty({100, 70}, at::kInt, runtime);
+    EXPECT_TRUE(at::equal(tensor, at::zeros({100, 70}, at::kInt)));
+    const void* place = tensor.const_data_ptr();
+    tensor.fill_(2 + runtime.topology().rank);
+    allreduce_(tensor, "x", {ReduceOp::sum}, runtime);
+    EXPECT_TRUE(at::equal(tensor, at::full({100, 70}, 9, at::kInt)));
+    EXPECT_EQ(tensor.const_data_ptr(), place);
+    allreduce_(tensor.narrow(1, 3, 9), "part", {ReduceOp::max}, runtime);
+    if (runtime.topology().rank == 2) kept = tensor;
+    EXPECT_EQ(rueda::empty({}, at::kDouble, runtime).sizes(), at::IntArrayRef({}));
+    EXPECT_EQ(rueda::empty({3, 0}, at::kBool, runtime).numel(), 0);
+    EXPECT_THROW(rueda::empty({-1}, at::kFloat, runtime), InvalidArgument);
+    EXPECT_THROW(rueda::empty({1}, at::kComplexFloat, runtime), InvalidArgument);
+    EXPECT_THROW(rueda::empty({std::int64_t{1} << 62, 8}, at::kFloat, runtime), InvalidArgument);
+  });
+  EXPECT_EQ(kept.sum().item<int>(), 9 * 7000);
+}
+
+}  // namespace
+}  // namespace rueda
