@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "tests/bench/alternation.h"
+
 namespace rueda::bench {
 namespace {
 
@@ -45,8 +47,11 @@ struct Words {
   std::string from;
   std::string sizes = "4,1K,4K,64K,1M,4M,16M,64M";
   std::string dtype = "float32";
+  std::string memory = "ordinary";
   std::string level = "stack";
   std::string against;
+  int ranks = 2;
+  int alternations = 5;
 };
 
 void refuse(const std::string& why) { throw options::error(why); }
@@ -75,6 +80,18 @@ DataType dtype_from(const std::string& text) {
   }
   refuse(fmt::format("there is no --dtype {}", text));
   return DataType::float32;
+}
+
+std::vector<MemoryKind> memories_from(const std::string& text) {
+  std::vector<MemoryKind> result;
+  std::istringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (one != "ordinary" && one != "window")
+      refuse(fmt::format("--memory {}: it is ordinary, window, or both with a comma", text));
+    result.push_back(one == "window" ? MemoryKind::window : MemoryKind::ordinary);
+  }
+  if (result.empty()) refuse("--memory is empty");
+  return result;
 }
 
 std::optional<Operation> operation_from(const std::string& mode) {
@@ -138,6 +155,73 @@ void check_meaning(const std::string& mode, const options::variables_map& given)
   }
 }
 
+void check_alternation(const Experiment& experiment, const Words& words,
+                       const options::variables_map& given) {
+  const std::vector<std::string> known = libraries();
+  if (!experiment.alternation) {
+    for (const char* name : {"ranks", "alternations"}) {
+      if (!given[name].defaulted())
+        refuse(fmt::format("--{} is for --against {}", name, fmt::join(known, ", ")));
+    }
+    return;
+  }
+  if (std::ranges::find(known, words.against) == known.end())
+    refuse(fmt::format("--against {}: it is mpi, {}", words.against, fmt::join(known, ", ")));
+  if (experiment.mode != "allreduce" && experiment.mode != "tensors")
+    refuse(
+        fmt::format("--against {} is for allreduce and tensors, not for {}", words.against, experiment.mode));
+  if (words.dtype != "float32" || experiment.memories.size() != 1 || !experiment.plot.empty())
+    refuse(fmt::format("--against {}: float32, one --memory, and no --plot", words.against));
+  if (words.ranks < 1 || words.ranks > 4096 || words.alternations < 1 || words.alternations > 1000) {
+    refuse(fmt::format("--ranks {} --alternations {}: 1 to 4096, and 1 to 1000", words.ranks,
+                       words.alternations));
+  }
+}
+
+options::options_description description_of(Experiment& experiment, Words& words) {
+  options::options_description shown(kUsage);
+  auto value = [](auto& target) { return options::value(&target)->default_value(target); };
+  auto add = shown.add_options();
+  add("help,h", "this text");
+  add("count", value(words.count), "tensors of a step");
+  add("bytes", value(words.bytes), "of a tensor");
+  add("from", options::value(&words.from), "the gradients of this model instead");
+  add("sizes", value(words.sizes), "for each of these");
+  add("dtype", value(words.dtype), "of the tensor");
+  add("memory", value(words.memory),
+      "where the tensors lie: ordinary, or window, in which the ranks of a host work in place; collectives: "
+      "or both, with a comma");
+  add("level", value(words.level),
+      "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory, stepped by the "
+      "program's own thread");
+  add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
+  add("warmup", value(experiment.warmup), "steps before them");
+  add("against", options::value(&words.against),
+      "mpi: in alternation the same by MPI, in the same processes; gloo, mpich, intel-mpi, oneccl, open-mpi "
+      "or best: allreduce and tensors, in alternating runs, without ruedarun (tests/bench/README.md)");
+  add("ranks", value(words.ranks), "so many, in alternating runs");
+  add("alternations", value(words.alternations), "so many of those");
+  add("json", options::value(&experiment.json), "write the numbers there");
+  add("plot", options::value(&experiment.plot), "draw the bus bandwidths there, as SVG");
+  return shown;
+}
+
+options::variables_map parsed(int argc, char** argv, const options::options_description& shown,
+                              std::string& mode) {
+  options::options_description all;
+  all.add(shown).add_options()("mode", options::value(&mode));
+  options::positional_options_description first;
+  first.add("mode", 1);
+  options::variables_map given;
+  // No abbreviations: alternate.py, which reads the same words, knows none.
+  using options::command_line_style::allow_guessing;
+  const int style = options::command_line_style::unix_style & ~allow_guessing;
+  options::store(options::command_line_parser(argc, argv).options(all).positional(first).style(style).run(),
+                 given);
+  options::notify(given);
+  return given;
+}
+
 }  // namespace
 
 int enough_steps(std::size_t bytes) {
@@ -148,49 +232,30 @@ int enough_steps(std::size_t bytes) {
 std::optional<Experiment> read_options(int argc, char** argv) {
   Experiment experiment;
   Words words;
-  options::options_description shown(kUsage), all;
-  auto value = [](auto& target) { return options::value(&target)->default_value(target); };
-  auto add = shown.add_options();
-  add("help,h", "this text");
-  add("count", value(words.count), "tensors of a step");
-  add("bytes", value(words.bytes), "of a tensor");
-  add("from", options::value(&words.from), "the gradients of this model instead");
-  add("sizes", value(words.sizes), "for each of these");
-  add("dtype", value(words.dtype), "of the tensor");
-  add("level", value(words.level),
-      "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory, stepped by the "
-      "program's "
-      "own thread");
-  add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
-  add("warmup", value(experiment.warmup), "steps before them");
-  add("against", options::value(&words.against), "'mpi': in alternation, the same by MPI");
-  add("json", options::value(&experiment.json), "write the numbers there");
-  add("plot", options::value(&experiment.plot), "draw the bus bandwidths there, as SVG");
-  all.add(shown).add_options()("mode", options::value(&experiment.mode));
-  options::positional_options_description first;
-  first.add("mode", 1);
-  options::variables_map given;
-  options::store(options::command_line_parser(argc, argv).options(all).positional(first).run(), given);
-  options::notify(given);
+  const options::options_description shown = description_of(experiment, words);
+  const options::variables_map given = parsed(argc, argv, shown, experiment.mode);
   if (given.contains("help")) {
     std::cout << shown;
     return std::nullopt;
   }
-  if (!words.against.empty() && words.against != "mpi")
-    refuse(fmt::format("--against {}: the only one is mpi", words.against));
   if (words.level != "stack" && words.level != "backend")
     refuse(fmt::format("--level {}: it is stack or backend", words.level));
   check_meaning(experiment.mode, given);
+  experiment.memories = memories_from(words.memory);
   experiment.against_mpi = words.against == "mpi";
+  experiment.alternation = !words.against.empty() && !experiment.against_mpi;
   experiment.level = words.level == "backend" ? Level::backend : Level::stack;
   if (const auto operation = operation_from(experiment.mode)) {
     experiment.collectives = collectives(*operation, words);
   } else {
+    if (experiment.memories.size() != 1)
+      refuse(fmt::format("--memory {}: one of them with {}", words.memory, experiment.mode));
     experiment.workload = workload(experiment.mode, words);
     experiment.model = words.from;
     if (!words.from.empty()) few_steps(experiment, given);
   }
   check(experiment);
+  check_alternation(experiment, words, given);
   return experiment;
 }
 

@@ -20,10 +20,12 @@ struct Experiment {
   std::string model;                    // whose gradients; empty: tensors of one size
   std::optional<Workload> workload;     // latency, tensors
   std::vector<Collective> collectives;  // the other modes
+  std::vector<MemoryKind> memories;     // of tensors; one if there is a workload
   Level level = Level::stack;
   int steps = 1000;
   int warmup = 100;  // steps that are not measured
   bool against_mpi = false;
+  bool alternation = false;  // against a library whose ranks are processes of their own
   std::string json;
   std::string plot;
 };

@@ -64,7 +64,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
   const double middle = median(row.ours), bytes = static_cast<double>(row.what.bytes);
   nlohmann::json result{{"op", to_string(row.what.operation)},
                         {"dtype", to_string(row.what.dtype)},
-                        {"memory", "ordinary"},
+                        {"memory", to_string(row.memory)},
                         {"level", experiment.level == Level::stack ? "stack" : "backend"},
                         {"ranks", ranks},
                         {"bytes", row.what.bytes},
@@ -88,8 +88,9 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
 nlohmann::json report(const Experiment& experiment, const Measured& measured, const Placement& placement) {
   const Workload& workload = *experiment.workload;
   const std::string from = experiment.model.empty() ? "" : " from " + experiment.model;
+  const char* memory = to_string(experiment.memories.front());
   print_placement(experiment.mode + from, placement,
-                  fmt::format("{} steps after {}; ", experiment.steps, experiment.warmup));
+                  fmt::format("{} memory; {} steps after {}; ", memory, experiment.steps, experiment.warmup));
   fmt::print("{:>6}{:>13}{:>10}{:>10}{:>13}{:>10}{:>7}{:>14}{:>7}{:>10}{}\n", "count", "bytes in all", "step",
              "p99", "negotiation", "p99", "share", "call to Plan", "Plans", "bus GB/s",
              experiment.against_mpi ? "       MPI   ratio" : "");
@@ -107,6 +108,7 @@ nlohmann::json report(const Experiment& experiment, const Measured& measured, co
   }
   fmt::print("\n");
   nlohmann::json result{{"mode", experiment.mode},
+                        {"memory", memory},
                         {"ranks", ranks},
                         {"steps", experiment.steps},
                         {"warmup", experiment.warmup},
@@ -127,14 +129,14 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   print_placement(
       experiment.mode, placement,
       fmt::format("{} of {}; ", level_in_words(experiment.level), to_string(rows.front().what.dtype)));
-  fmt::print("{:>11}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}\n", "bytes", "steps", "median", "min", "p99",
-             "bus GB/s", "wrong", experiment.against_mpi ? "        MPI   ratio" : "");
+  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}\n", "bytes", "memory", "steps", "median",
+             "min", "p99", "bus GB/s", "wrong", experiment.against_mpi ? "        MPI   ratio" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
     const nlohmann::json numbers = to_json(row, experiment, ranks);
-    fmt::print("{:>11}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes, row.ours.size(),
-               median(row.ours), std::ranges::min(row.ours), percentile(row.ours, 0.99),
-               numbers["busbw_gbs"].get<double>(), row.wrong);
+    fmt::print("{:>11}{:>10}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes,
+               to_string(row.memory), row.ours.size(), median(row.ours), std::ranges::min(row.ours),
+               percentile(row.ours, 0.99), numbers["busbw_gbs"].get<double>(), row.wrong);
     if (!row.reference.empty())
       fmt::print("{:>11.1f}{:>8.2f}", median(row.reference), median(row.reference) / median(row.ours));
     fmt::print("\n");
@@ -156,12 +158,16 @@ LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows
                             to_string(rows.front().what.dtype)),
                 "bus bandwidth in GB/s",
                 {}};
-  PlotLine ours{"Rueda", {}}, theirs{"MPI", {}};
-  for (const SweepRow& row : rows) {
-    ours.points.push_back(point(row, row.ours));
-    if (!row.reference.empty()) theirs.points.push_back(point(row, row.reference));
+  PlotLine theirs{"MPI", {}};
+  for (MemoryKind memory : experiment.memories) {
+    PlotLine& ours = plot.lines.emplace_back(fmt::format("Rueda, {} memory", to_string(memory)));
+    for (const SweepRow& row : rows) {
+      if (row.memory != memory) continue;
+      ours.points.push_back(point(row, row.ours));
+      if (!row.reference.empty() && memory == experiment.memories.front())
+        theirs.points.push_back(point(row, row.reference));
+    }
   }
-  plot.lines.push_back(std::move(ours));
   if (!theirs.points.empty()) plot.lines.push_back(std::move(theirs));
   return plot;
 }

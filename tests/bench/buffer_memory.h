@@ -10,6 +10,11 @@
 
 namespace rueda::bench {
 
+// window: where the ranks of a host work on each other's tensors in place.
+enum class MemoryKind { ordinary, window };
+
+inline const char* to_string(MemoryKind kind) { return kind == MemoryKind::window ? "window" : "ordinary"; }
+
 using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 
 // As a framework's allocator gives it: at the start of a cache line.

@@ -130,7 +130,8 @@ Measured measure(const Experiment& experiment, const Allocate& allocate) {
   std::optional<CollectiveBuffers> reference;
   if (experiment.against_mpi) {
     const auto bytes = static_cast<std::size_t>(workload.bytes());
-    reference.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size(), allocate);
+    reference.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size(),
+                      ordinary_memory);
   }
   for (int step = -experiment.warmup; step < experiment.steps; ++step) {
     if (step == 0) plans_before = metrics().plans;

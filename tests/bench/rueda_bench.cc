@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 #include <fstream>
 
+#include "tests/bench/alternation.h"
 #include "tests/bench/bench_report.h"
 #include "tests/bench/pinning.h"
 #include "tests/bench/placement.h"
@@ -28,10 +29,14 @@ void run(const Experiment& experiment) {
       experiment.level == Level::backend ? backend_subject() : stack_subject();
   if (experiment.against_mpi) check_reference();
   std::optional<Measured> measured;
-  if (experiment.workload) measured = measure(experiment, ordinary_memory);
+  if (experiment.workload) {
+    measured = measure(
+        experiment, [&](std::size_t bytes) { return subject->allocate(experiment.memories.front(), bytes); });
+  }
   std::vector<SweepRow> rows;
   for (const Collective& what : experiment.collectives)
-    rows.push_back(measure_row(experiment, *subject, what));
+    for (MemoryKind memory : experiment.memories)
+      rows.push_back(measure_row(experiment, *subject, what, memory));
   const Placement where = placement(*subject, pinned);
   if (subject->rank() != 0) return;
   const nlohmann::json numbers =
@@ -46,7 +51,9 @@ void run(const Experiment& experiment) {
 
 int main(int argc, char** argv) {
   try {
-    if (const auto experiment = rueda::bench::read_options(argc, argv)) rueda::bench::run(*experiment);
+    const auto experiment = rueda::bench::read_options(argc, argv);
+    if (experiment && experiment->alternation) rueda::bench::become_alternation(argc, argv);
+    if (experiment) rueda::bench::run(*experiment);
     return 0;
   } catch (const boost::program_options::error& error) {
     fmt::print(stderr, "error: {}. See rueda-bench --help.\n", error.what());

@@ -92,8 +92,16 @@ def test_collectives_of_several_sizes_against_mpi(op, tmp_path):
 
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_every_collective_alone(op, tmp_path):
-    for row in sweep(3, tmp_path, op, "--sizes", "24,3M", "--level", "backend"):
+    rows = sweep(3, tmp_path, op, "--sizes", "24,3M", "--level", "backend", "--memory", "ordinary,window")
+    for row in rows:
         check_row(row, op, row["bytes"], 3)
+    assert [row["memory"] for row in rows] == ["ordinary", "window"] * 2
+
+
+def test_tensors_in_the_window(tmp_path):
+    numbers = measure(2, tmp_path, "tensors", "--count", "20", "--bytes", "40000", "--memory", "window")
+    check_times(numbers, 20, 40000)
+    assert numbers["memory"] == "window"
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float16", "bfloat16", "float64", "bool"])
@@ -120,12 +128,15 @@ def subjects_of(path):
 @pytest.mark.parametrize("sizes", ["4K", "4,1K,4K,64K,100000"])
 def test_plot(sizes, tmp_path):
     path = tmp_path / "plot.svg"
-    rows = sweep(2, tmp_path, "allreduce", "--sizes", sizes, "--against", "mpi", "--plot", path)
+    rows = sweep(2, tmp_path, "allreduce", "--sizes", sizes, "--against", "mpi", "--plot", path, "--memory",
+                 "window,ordinary")
     lines, texts = subjects_of(path)
-    assert len(lines) == 2 and {"Rueda", "MPI", "bytes", "bus bandwidth in GB/s"} <= set(texts)
+    assert {"Rueda, window memory", "Rueda, ordinary memory", "MPI", "bytes", "bus bandwidth in GB/s"} <= set(texts)
+    assert len(lines) == 3
+    own = [[row for row in rows if row["memory"] == memory] for memory in ("window", "ordinary")]
     for notes in lines:
-        assert [note.split()[0] for note in notes] == [str(row["bytes"]) for row in rows]
-    for note, row in zip(lines[0], rows, strict=True):
+        assert [note.split()[0] for note in notes] == [str(row["bytes"]) for row in own[0]]
+    for note, row in zip(lines[0] + lines[1], own[0] + own[1], strict=True):
         assert float(note.split()[-2]) == pytest.approx(row["busbw_gbs"], rel=0.01)
     points = [line.get("points").split() for line in ElementTree.parse(path).getroot().iter(SVG + "polyline")]
     for x, y in (point.split(",") for line in points for point in line):
@@ -150,7 +161,9 @@ def test_plot(sizes, tmp_path):
     (["tensors", "--from", "bert6", "--count", "2"], "--count and --bytes cannot come with it"),
     (["tensors", "--plot", "x.svg"], "--plot is for allreduce and its like, not for tensors"),
     (["latency", "--steps", "0"], "--steps 0"),
-    (["latency", "--against", "nccl"], "--against nccl: the only one is mpi"),
+    (["latency", "--against", "nccl"], "--against nccl: it is mpi, gloo, mpich, intel-mpi, oneccl, open-mpi, best"),
+    (["allreduce", "--memory", "window,high"], "--memory window,high: it is ordinary, window"),
+    (["tensors", "--memory", "window,ordinary"], "--memory window,ordinary: one of them with tensors"),
     (["latency", "--what"], "unrecognised option '--what'"),
 ])
 def test_bad_arguments(arguments, words):
@@ -166,6 +179,10 @@ def test_what_cannot_be_done_is_an_error(tmp_path):
     done = run(2, "allreduce", *SHORT, "--plot", tmp_path / "missing" / "plot.svg")
     assert done.returncode == 1
     assert "--plot: cannot write" in done.stderr
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", BIN / "rueda-bench", "latency", *SHORT, "--memory", "window"],
+                          capture_output=True, text=True, timeout=60, env={**os.environ, "RUEDA_SHM": "0"})
+    assert done.returncode == 1
+    assert "--memory window: rank" in done.stderr and "with RUEDA_SHM=1" in done.stderr
     done = subprocess.run([BIN / "rueda-bench", "latency", *SHORT, "--against", "mpi"], capture_output=True, text=True,
                           timeout=60)  # without ruedarun there is no MPI
     assert done.returncode == 1

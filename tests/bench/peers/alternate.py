@@ -110,7 +110,7 @@ def peers_of(wanted, programs, folder, ranks):
 def alternate(ours, peers, alternations, must):
     """The first line of ours, our rows and, by name, those of the peers: a dictionary for each alternation."""
     all_ours, of_peers, line = [], {peer.name: [] for peer in peers}, ""
-    shape = None  # the sizes and steps, from our first run
+    shape = None  # the sizes and steps, of our first run
     for number in range(alternations):
         sides = [ours, *peers] if number % 2 == 0 else [*reversed(peers), ours]
         for side in sides:

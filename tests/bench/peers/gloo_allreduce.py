@@ -124,7 +124,10 @@ def all_end_well(children):
 
 
 def work_of(text):
-    size, steps, warmup = (int(part) for part in text.split(":"))
+    try:
+        size, steps, warmup = (int(part) for part in text.split(":"))
+    except ValueError:
+        size = steps = warmup = 0
     if size < 4 or steps < 1 or warmup < 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not BYTES:STEPS:WARMUP")
     return size, steps, warmup
