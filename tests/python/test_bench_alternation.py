@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,36 @@ def test_programs_refuse_what_they_cannot_measure(work):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode != 0
         assert "BYTES:STEPS:WARMUP" in done.stderr and "Traceback" not in done.stderr
+
+
+def processes_with(word):
+    """How many processes have this word on their command line."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            count += word.encode() in (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # ended meanwhile, or no process
+            continue
+    return count
+
+
+def wait_until(true):
+    limit = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("command, word, processes", [
+    # alternate.py, ruedarun and what it starts, two ranks
+    ([BIN / "rueda-bench", "allreduce", "--against", "mpich", "--sizes", "4", "--steps"], "999901", 4),
+    # a parent and two ranks
+    ([sys.executable, PEERS / "gloo_allreduce.py"], "4:999902:0", 3),
+])
+def test_nothing_is_left_of_a_run_that_is_ended(command, word, processes):
+    job = subprocess.Popen([*command, word], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           env={**os.environ, "RUEDA_PYTHON": sys.executable})
+    wait_until(lambda: processes_with(word) >= processes)
+    job.terminate()
+    job.wait(timeout=60)
+    wait_until(lambda: processes_with(word) == 0)

@@ -10,6 +10,7 @@ and for each size that with the least time.
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def run(name, command, environment):
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         printed, said = job.communicate(timeout=LONGEST_RUN)
-    except BaseException:
+    except BaseException:  # also when this program is to end
         job.terminate()
         job.wait()
         raise
@@ -171,6 +172,7 @@ def print_table(line, rows, names):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments, words = arguments_of(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
