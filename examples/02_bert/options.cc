@@ -61,6 +61,7 @@ po::options_description description() {
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
       ("sync", text()->value_name("WHEN"), "every (the default) step, or never: each rank trains by itself")
       ("overlap", text()->value_name("on|off"), "reduce gradients while backward runs [on]")
+      ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
       ("output", text()->value_name("DIR"), "checkpoint and reports [runs/TASK]")
       ("summary", text()->value_name("FILE"), "results as JSON [OUTPUT/summary.json]")
       ("tensorboard", text()->value_name("DIR"), "event files [OUTPUT/tensorboard]")
@@ -192,6 +193,9 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
                                     {"float64", ParameterType::float64}}});
   reader.choice<bool, 2>("sync", options.synchronize, {{{"every", true}, {"never", false}}});
   reader.choice("overlap", options.overlap, on_off);
+  reader.choice("shard", options.shard, yes_no);
+  if (options.shard && !options.synchronize)
+    throw UsageError("--shard yes and --sync never exclude each other");
   options.output = std::filesystem::path("runs") / options.task;
   reader.path("output", options.output);
   options.summary = options.output / "summary.json";
@@ -219,6 +223,7 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--backward-passes-per-step {}", options.backward_passes_per_step),
           fmt::format("--seed {}", options.seed),
           fmt::format("--sync {}", options.synchronize ? "every" : "never"),
+          fmt::format("--shard {}", options.shard ? "yes" : "no"),
           fmt::format("--eval-first {}", options.evaluate_first ? "yes" : "no")};
 }
 

@@ -41,6 +41,7 @@ struct TrainOptions {
   ParameterType dtype = ParameterType::float32;
   bool synchronize = true;  // --sync every
   bool overlap = true;
+  bool shard = false;  // each rank steps a part of the parameters
   std::filesystem::path output;
   std::filesystem::path summary;
   std::filesystem::path tensorboard;

@@ -75,6 +75,7 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
                                        {"step_ms", or_null(summary.step_ms)},
                                        {"compute_ms", or_null(summary.compute_ms)},
                                        {"wait_ms", or_null(summary.wait_ms)},
+                                       {"cpu_ms", or_null(summary.cpu_ms)},
                                        {"parameters_hash", summary.parameters_hash}};
   write(path, json.dump(2) + "\n");
 }

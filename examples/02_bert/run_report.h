@@ -25,6 +25,7 @@ struct RunSummary {
   std::optional<double> step_ms;
   std::optional<double> compute_ms;
   std::optional<double> wait_ms;
+  std::optional<double> cpu_ms;
   std::string parameters_hash;
 };
 

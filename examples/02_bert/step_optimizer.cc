@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/02_bert/step_optimizer.h"
 
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
@@ -28,57 +25,6 @@ torch::optim::SGDOptions algorithm_options(const TrainOptions& options, double w
                                            const torch::optim::SGD*) {
   return torch::optim::SGDOptions(options.learning_rate).weight_decay(weight_decay);
 }
-
-// AdamW whose step is one call into LibTorch's fused kernel, eight times as fast as the base class on a CPU.
-// Options, state and saved form are those of the base class.
-class FusedAdamW : public torch::optim::AdamW {
- public:
-  using AdamW::AdamW;
-
-  at::Tensor step(LossClosure closure = nullptr) override {
-    at::Tensor loss;
-    if (closure != nullptr) {
-      const at::AutoGradMode with_gradients(true);
-      loss = closure();
-    }
-    const at::NoGradGuard no_grad;
-    for (torch::optim::OptimizerParamGroup& group : param_groups()) step_group(group);
-    return loss;
-  }
-
- private:
-  torch::optim::AdamWParamState& state_of(const at::Tensor& parameter) {
-    auto& slot = state()[parameter.unsafeGetTensorImpl()];
-    if (slot == nullptr) {
-      auto fresh = std::make_unique<torch::optim::AdamWParamState>();
-      fresh->exp_avg(at::zeros_like(parameter, at::MemoryFormat::Preserve));
-      fresh->exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
-      slot = std::move(fresh);
-    }
-    return static_cast<torch::optim::AdamWParamState&>(*slot);
-  }
-
-  void step_group(torch::optim::OptimizerParamGroup& group) {
-    const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
-    std::vector<at::Tensor> parameters, gradients, averages, square_averages, steps;
-    for (const at::Tensor& parameter : group.params()) {
-      if (!parameter.grad().defined()) continue;
-      torch::optim::AdamWParamState& state = state_of(parameter);
-      state.step(state.step() + 1);
-      parameters.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      averages.push_back(state.exp_avg());
-      square_averages.push_back(state.exp_avg_sq());
-      steps.push_back(
-          at::scalar_tensor(static_cast<double>(state.step()), at::TensorOptions().dtype(at::kFloat)));
-    }
-    if (parameters.empty()) return;
-    const auto [beta1, beta2] = options.betas();
-    at::_fused_adamw_(parameters, gradients, averages, square_averages, /*max_exp_avg_sqs=*/{}, steps,
-                      options.lr(), beta1, beta2, options.weight_decay(), options.eps(), /*amsgrad=*/false,
-                      /*maximize=*/false);
-  }
-};
 
 template <class Algorithm>
 std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const NamedParameters& parameters,
@@ -117,10 +63,11 @@ class OptimizerOf : public StepOptimizer {
   Optimizer optimizer_;
 };
 
-template <class Algorithm>
-class DistributedOptimizerOf : public OptimizerOf<DistributedOptimizer<Algorithm>> {
+// For a DistributedOptimizer or a ShardedOptimizer.
+template <class Optimizer>
+class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
  public:
-  using OptimizerOf<DistributedOptimizer<Algorithm>>::OptimizerOf;
+  using OptimizerOf<Optimizer>::OptimizerOf;
 
   void synchronize() override { this->optimizer_.synchronize(); }
   double wait_seconds() const override { return this->optimizer_.wait_seconds(); }
@@ -135,8 +82,12 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   distributed.named_parameters = std::move(parameters);
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);
   distributed.overlap = options.overlap;
-  return std::make_unique<DistributedOptimizerOf<Algorithm>>(std::move(groups), algorithm,
-                                                             std::move(distributed));
+  if (options.shard) {
+    return std::make_unique<SynchronizingOptimizerOf<ShardedOptimizer<Algorithm>>>(groups, algorithm,
+                                                                                   distributed);
+  }
+  return std::make_unique<SynchronizingOptimizerOf<DistributedOptimizer<Algorithm>>>(
+      std::move(groups), algorithm, std::move(distributed));
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ void run(const TrainOptions& options, const SquadTask& task, BertForQuestionAnsw
     summary.step_ms = result.step_ms;
     summary.compute_ms = result.compute_ms;
     summary.wait_ms = result.wait_ms;
+    summary.cpu_ms = result.cpu_ms;
   }
 
   const Score after = evaluate(model, task.held_out, task.held_out_windows);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 
@@ -28,6 +29,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Processor time of all threads of this process.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 double median(std::vector<double> values) {
@@ -77,6 +85,7 @@ class Loop {
 
   StepReport step(std::int64_t index) {
     const Clock::time_point begin = Clock::now();
+    const double cpu_before = cpu_seconds();
     const double waited_before = optimizer_->wait_seconds();
     StepReport report{
         .step = index, .loss = 0, .learning_rate = learning_rate_at(index, options_), .gradient_norm = 0};
@@ -95,6 +104,7 @@ class Loop {
     step_ms_.push_back(seconds_since(begin) * 1e3);
     wait_ms_.push_back(waited * 1e3);
     compute_ms_.push_back(step_ms_.back() - wait_ms_.back());
+    cpu_ms_ += (cpu_seconds() - cpu_before) * 1e3;
     losses_.push_back(report.loss);
     return report;
   }
@@ -103,7 +113,7 @@ class Loop {
     std::vector<double> values = losses_;
     double total_ms = 0;
     for (const double ms : step_ms_) total_ms += ms;
-    values.insert(values.end(), {total_ms, median(step_ms_), median(compute_ms_), median(wait_ms_)});
+    values.insert(values.end(), {total_ms, median(step_ms_), median(compute_ms_), median(wait_ms_), cpu_ms_});
     average_over_ranks(values, "training.losses_and_times");
 
     TrainingResult result;
@@ -115,6 +125,7 @@ class Loop {
     result.step_ms = values[steps + 1];
     result.compute_ms = values[steps + 2];
     result.wait_ms = values[steps + 3];
+    result.cpu_ms = steps > 0 ? values[steps + 4] / static_cast<double>(steps) : 0;
     return result;
   }
 
@@ -145,6 +156,7 @@ class Loop {
   std::vector<double> step_ms_;
   std::vector<double> compute_ms_;
   std::vector<double> wait_ms_;
+  double cpu_ms_ = 0;
 };
 
 }  // namespace

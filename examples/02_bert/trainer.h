@@ -34,6 +34,7 @@ struct TrainingResult {
   double step_ms = 0;
   double compute_ms = 0;
   double wait_ms = 0;
+  double cpu_ms = 0;  // processor time of a step, all threads; mean over steps and ranks
 };
 
 using StepListener = std::function<void(const StepReport&)>;

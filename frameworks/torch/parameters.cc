@@ -11,6 +11,7 @@
 
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/operations.h"
+#include "frameworks/torch/sharded_optimizer.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
@@ -94,6 +95,12 @@ void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& nam
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, Runtime& runtime) {
   check_root(root, runtime.topology(), "broadcast_optimizer_state");
+  if (dynamic_cast<const Sharded*>(&optimizer) != nullptr) {
+    throw InvalidArgument(Status::invalid_argument(fmt::format(
+        "rank {}: broadcast_optimizer_state of a ShardedOptimizer: each rank has a part of its own. Each "
+        "rank saves and loads its part.",
+        runtime.topology().rank)));
+  }
   const bool is_root = runtime.topology().rank == root;
   std::vector<std::string> lines;
   for (const auto& group : optimizer.param_groups()) {

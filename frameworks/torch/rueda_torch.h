@@ -2,10 +2,12 @@
 // The whole of Rueda for LibTorch programs: one include.
 #pragma once
 
-#include "core/rueda.h"                              // IWYU pragma: export
-#include "frameworks/torch/distributed_optimizer.h"  // IWYU pragma: export
-#include "frameworks/torch/empty.h"                  // IWYU pragma: export
-#include "frameworks/torch/gradient_reducer.h"       // IWYU pragma: export
-#include "frameworks/torch/operations.h"             // IWYU pragma: export
-#include "frameworks/torch/parameters.h"             // IWYU pragma: export
-#include "ops/init.h"                                // IWYU pragma: export
+#include "core/rueda.h"                               // IWYU pragma: export
+#include "frameworks/torch/distributed_optimizer.h"   // IWYU pragma: export
+#include "frameworks/torch/empty.h"                   // IWYU pragma: export
+#include "frameworks/torch/gradient_reducer.h"        // IWYU pragma: export
+#include "frameworks/torch/operations.h"              // IWYU pragma: export
+#include "frameworks/torch/optimizers/fused_adamw.h"  // IWYU pragma: export
+#include "frameworks/torch/parameters.h"              // IWYU pragma: export
+#include "frameworks/torch/sharded_optimizer.h"       // IWYU pragma: export
+#include "ops/init.h"                                 // IWYU pragma: export

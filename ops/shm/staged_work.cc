@@ -32,7 +32,10 @@ StagedWork::StagedWork(std::uint64_t plan, AreaPlace place)
 
 Work::Step StagedWork::step() {
   if (stage_ == Stage::before) {
-    if (!abandoned_ && prepare()) return Step::again;
+    if (!abandoned_ && !prepared_) {
+      prepared_ = !prepare();
+      return Step::again;
+    }
     if (!area_is_free()) return Step::waiting;
     stage_ = !abandoned_ && offer(buffer(members_[place_], 0)) ? Stage::offered : Stage::staged;
     if (stage_ == Stage::offered) say(&Progress::written, kOffered);
@@ -47,7 +50,8 @@ Work::Step StagedWork::step() {
 }
 
 std::string_view StagedWork::phase() const {
-  if (stage_ == Stage::before) return "waiting until others have left the last operation";
+  if (stage_ == Stage::before)
+    return prepared_ ? "waiting until others have left the last operation" : "packing tensors";
   if (stage_ == Stage::offered) return "waiting for the tensors of others";
   if (stage_ == Stage::in_place) return took_in_place_ ? "waiting for others to reduce" : "reducing in place";
   if (unpacked_ == chunks_) return "unpacking tensors";

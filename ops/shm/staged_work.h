@@ -124,6 +124,7 @@ class StagedWork : public Work {
   std::size_t unpacked_ = 0;
   enum class Stage { before, offered, in_place, staged };
   Stage stage_ = Stage::before;
+  bool prepared_ = false;
   bool took_in_place_ = false;
   bool abandoned_ = false;
   bool said_void_ = false;

@@ -65,6 +65,27 @@ void reduces(double seconds) {
   } while (values.front() != 0);
 }
 
+// Allreduces of several tensors at a time until the process is killed, all by one way through shared memory.
+void reduce_many(std::size_t count, std::size_t elements, bool in_window, bool strided) {
+  std::vector<std::shared_ptr<std::byte>> memory;
+  std::vector<rueda::TensorView> tensors;
+  const auto side = static_cast<std::int64_t>(elements);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t bytes = elements * elements * sizeof(float);
+    memory.push_back(
+        in_window ? rueda::allocate(bytes)
+                  : std::shared_ptr<std::byte>(new std::byte[bytes](), [](std::byte* b) { delete[] b; }));
+    tensors.push_back({memory.back().get(), rueda::DataType::float32, {side, side}, {}});
+    if (strided) tensors.back().strides = {1, side};
+  }
+  for (;;) {
+    std::vector<rueda::Handle> handles;
+    for (std::size_t i = 0; i < count; ++i)
+      handles.push_back(allreduce_async("tensor" + std::to_string(i), tensors[i], tensors[i]));
+    for (const rueda::Handle& handle : handles) handle.wait();
+  }
+}
+
 void idle(double seconds) {
   rueda::barrier_async().wait();
   sleep_for(0.2);
@@ -275,22 +296,26 @@ void absent(double seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, std::function<void(double)>> modes{{"idle", idle},
-                                                                 {"late", late},
-                                                                 {"killed", killed},
-                                                                 {"killed_small", killed_small},
-                                                                 {"exits", exits},
-                                                                 {"vanishes", vanishes},
-                                                                 {"returns", returns},
-                                                                 {"shapes", shapes},
-                                                                 {"stuck", stuck},
-                                                                 {"restarts", restarts},
-                                                                 {"forks", forks},
-                                                                 {"absent", absent},
-                                                                 {"exits_inside", exits_inside},
-                                                                 {"stopped", stopped},
-                                                                 {"fails_to_allocate", fails_to_allocate},
-                                                                 {"reduces", reduces}};
+  const std::map<std::string, std::function<void(double)>> modes{
+      {"idle", idle},
+      {"late", late},
+      {"killed", killed},
+      {"killed_small", killed_small},
+      {"exits", exits},
+      {"vanishes", vanishes},
+      {"returns", returns},
+      {"shapes", shapes},
+      {"stuck", stuck},
+      {"restarts", restarts},
+      {"forks", forks},
+      {"absent", absent},
+      {"exits_inside", exits_inside},
+      {"stopped", stopped},
+      {"fails_to_allocate", fails_to_allocate},
+      {"reduces", reduces},
+      {"one_shots", [](double) { reduce_many(64, 30, false, false); }},
+      {"staged", [](double) { reduce_many(4, 1000, false, true); }},
+      {"in_place", [](double) { reduce_many(4, 2000, true, false); }}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     std::fprintf(stderr, "usage: rank MODE [SECONDS]\n");

@@ -127,7 +127,7 @@ def test_written_checkpoint_is_read_back_exactly(tmp_path, short_run):
 def test_summary_and_losses(short_run):
     output, summary = short_run
     assert list(summary) == ["task", "ranks", "steps", "loss_first", "loss_last", "f1_first", "f1", "exact_match",
-                             "samples_per_s", "step_ms", "compute_ms", "wait_ms", "parameters_hash"]
+                             "samples_per_s", "step_ms", "compute_ms", "wait_ms", "cpu_ms", "parameters_hash"]
     assert (summary["task"], summary["ranks"], summary["steps"]) == ("squad", 1, 12)
     losses = [json.loads(line) for line in (output / "losses.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in losses] == list(range(12))
@@ -196,7 +196,16 @@ def test_two_ranks_equal_one_with_twice_the_batch(tmp_path, dtype, optimizer, li
         assert math.isclose(json.loads(left)["loss"], json.loads(right)["loss"], rel_tol=1e-4)
 
 
+def test_shards_have_the_bits_of_the_whole(tmp_path):
+    if not (RUEDA_BIN / "ruedarun").exists():
+        pytest.skip("ruedarun was not built: one rank only")
+    whole = train(tmp_path / "whole", *EXACT, "--batch", 4, ranks=2)
+    shards = train(tmp_path / "shards", *EXACT, "--batch", 4, "--shard", "yes", ranks=2)
+    assert whole["parameters_hash"] == shards["parameters_hash"]
+
+
 @pytest.mark.parametrize("flags, words", [
+    (["--shard", "yes", "--sync", "never"], "exclude each other"),
     (["--nonsense"], "--nonsense"),
     (["--dtype", "int8"], "float32 or bfloat16 or float64"),
     (["--batch", "0"], "--batch is 0"),

@@ -54,10 +54,11 @@ def all_pids():
 class Job:
     """A ruedarun and what it has started, by what they are."""
 
-    def __init__(self, mode, seconds, *options, **settings):
+    def __init__(self, mode, seconds, *options, ranks=RANKS, **settings):
+        self.ranks_wanted = ranks
         self.files_before = set(Path("/dev/shm").glob("mpich_shm_*"))
         self.process = subprocess.Popen(
-            [BIN / "ruedarun", *options, "-np", str(RANKS), BIN / "rank", mode, str(seconds)], stdout=subprocess.PIPE,
+            [BIN / "ruedarun", *options, "-np", str(ranks), BIN / "rank", mode, str(seconds)], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env=dict(os.environ, **settings), start_new_session=True)
         self.seen, self.files = set(), set()
         self.pid = self.process.pid
@@ -78,9 +79,9 @@ class Job:
 
     def wait_until_running(self):
         """All ranks are in MPI; returns {rank: pid}."""
-        lines = [self.process.stdout.readline() for _ in range(RANKS)]
+        lines = [self.process.stdout.readline() for _ in range(self.ranks_wanted)]
         found = {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) is process (\d+)", "".join(lines))}
-        assert len(found) == RANKS, lines
+        assert len(found) == self.ranks_wanted, lines
         self.below()
         assert self.files, "MPICH maps a file that all ranks share"
         return found
@@ -156,6 +157,50 @@ def test_a_rank_killed_at_a_random_moment():
         job.check_nothing_is_left(1)
         fresh = {str(path) for path in Path("/dev/shm").glob("mpich_shm_*")} - set(map(str, job.files_before))
         assert not fresh - mapped_by(all_pids()), told
+
+
+# The ways of an allreduce through shared memory, and what a Work may be doing there (Work::phase).
+TIERS = {
+    "one_shots": {"waiting until others have read the last ones", "waiting for the values of other ranks"},
+    "staged": {"waiting until others have left the last operation", "packing tensors",
+               "reducing or moving data in shared memory", "unpacking tensors"},
+    "in_place": {"waiting until others have left the last operation", "waiting for the tensors of others",
+                 "reducing in place", "waiting for others to reduce"},
+}
+
+
+def test_a_rank_killed_inside_an_allreduce():
+    """Survivors name it within 2 s, and say what it did: a table of tiers and phases."""
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    hits = {(tier, phase): 0 for tier, phases in TIERS.items() for phase in phases}
+    outside, slowest = 0, 0.0
+    for number in range(max(KILLS, 6)):
+        tier, ranks = list(TIERS)[number % 3], (2, 4)[number // 3 % 2]
+        job = Job(tier, 0, ranks=ranks, RUEDA_FUSION_THRESHOLD="0", RUEDA_WORKS_IN_FLIGHT="64")
+        pids = job.wait_until_running()
+        wait, rank = chance.uniform(0.05, 0.4), chance.randrange(ranks)
+        time.sleep(wait)
+        os.kill(pids[rank], signal.SIGKILL)
+        status, err, seconds = job.end()
+        slowest = max(slowest, seconds)
+        told = f"seed {seed}, kill {number}: {tier}, rank {rank} of {ranks} after {wait:.3f} s\n{err}"
+        assert status == 128 + 9 and seconds < 2, told
+        assert named(err, rank, pids[rank], "was killed by signal 9 (Killed)"), told
+        others = {str(other) for other in range(ranks)} - {str(rank)}
+        assert set(named_by_survivors(err, rank, pids[rank])) == others, told
+        job.check_nothing_is_left(1)
+        doing = re.search(r"  the coordinator is (.*)", err)
+        assert doing, told
+        if (tier, doing[1]) in hits:
+            hits[tier, doing[1]] += 1
+        else:
+            outside += 1
+    for (tier, phase), count in sorted(hits.items()):
+        print(f"{tier:10} {phase:50} {count:4}")
+    print(f"{'':10} {'in no operation':50} {outside:4}\nthe slowest end came after {slowest:.2f} s")
+    if KILLS >= 200:
+        assert outside <= KILLS / 4 and all(hits.values()), hits
 
 
 def test_a_stopped_rank_goes_on():

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <memory>
 #include <numeric>
@@ -53,11 +54,11 @@ struct Job {
   Kind kind;
   Memory memory;
   std::vector<Simulated> ranks;
-  std::vector<std::vector<Rank>> plans;  // members of Plan i + 1
-  unsigned gives_up_in_16 = 0;           // how many of its Works a rank abandons, at some time
-  std::size_t ended_well = 0;            // Works, of Plans of which some are abandoned ...
-  std::size_t given_up = 0;              // ... and those
-  std::size_t went_in_place = 0;         // steps of Works that do
+  std::vector<std::vector<Rank>> plans;        // members of Plan i + 1
+  unsigned gives_up_in_16 = 0;                 // how many of its Works a rank abandons, at some time
+  std::atomic<std::size_t> ended_well = 0;     // Works, of Plans of which some are abandoned ...
+  std::atomic<std::size_t> given_up = 0;       // ... and those
+  std::atomic<std::size_t> went_in_place = 0;  // steps of Works that do
 
   Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) : kind(kind) {
     Welcome welcome;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Works in shared memory with few slots or areas and ranks that fall behind: nothing is overwritten too
 // early, nobody waits for ever, and who sleeps is rung.
+#include <chrono>
+#include <thread>
+
 #include "tests/support/shm_job.h"
 
 namespace rueda::shm_job {
@@ -65,6 +68,38 @@ TEST_P(ShmJob, ARankThatIsDelayedAtEveryPhase) {
       }
     }
   }
+}
+
+// The same with a thread for each rank: for ThreadSanitizer. Two slots, sets that overlap, Works that are
+// abandoned.
+TEST_P(ShmJob, RanksInThreadsOfWhichOneIsDelayed) {
+  std::atomic<int> late{0};
+  for (int delayed_at = 0; delayed_at < 24; ++delayed_at) {
+    std::mt19937 random(static_cast<unsigned>(delayed_at));
+    Job job(GetParam(), 3, 20, random);
+    job.gives_up_in_16 = delayed_at % 3 == 0 ? 2 : 0;
+    std::vector<std::thread> threads;
+    for (Simulated& rank : job.ranks) {
+      threads.emplace_back([&job, &rank, &late, delayed_at] {
+        const auto begin = std::chrono::steady_clock::now();
+        for (int turns = 0; !job.over(rank); ++turns) {
+          if (rank.rank == delayed_at % 3 && turns == delayed_at) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            ++late;
+          }
+          job.turn(rank, 1 + static_cast<std::size_t>(turns) % 4);
+          std::this_thread::yield();
+          if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(50)) continue;
+          ADD_FAILURE() << "rank " << rank.rank << " is stuck, delayed at " << delayed_at;
+          return;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_FALSE(HasFailure());
+    job.check_untouched();
+  }
+  EXPECT_GT(late, 12);  // the others were through before their turn
 }
 
 std::string name_of(const testing::TestParamInfo<Kind>& info) {

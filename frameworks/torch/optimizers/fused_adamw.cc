@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/optimizers/fused_adamw.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <memory>
+#include <utility>
+
+namespace rueda {
+
+at::Tensor FusedAdamW::step(LossClosure closure) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode gradients_on(true);
+    loss = closure();
+  }
+  const at::NoGradGuard no_grad;
+  for (torch::optim::OptimizerParamGroup& group : param_groups()) step_group(group);
+  return loss;
+}
+
+torch::optim::AdamWParamState& FusedAdamW::state_of(const at::Tensor& parameter, bool amsgrad) {
+  auto& slot = state()[parameter.unsafeGetTensorImpl()];
+  if (!slot) {
+    auto fresh = std::make_unique<torch::optim::AdamWParamState>();
+    fresh->exp_avg(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+    fresh->exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+    slot = std::move(fresh);
+  }
+  auto& state = static_cast<torch::optim::AdamWParamState&>(*slot);
+  if (amsgrad && !state.max_exp_avg_sq().defined())
+    state.max_exp_avg_sq(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+  return state;
+}
+
+void FusedAdamW::step_group(torch::optim::OptimizerParamGroup& group) {
+  const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
+  std::vector<at::Tensor> parameters, gradients, averages, square_averages, maxima, steps;
+  for (const at::Tensor& parameter : group.params()) {
+    if (!parameter.grad().defined()) continue;
+    TORCH_CHECK(!parameter.grad().is_sparse(), "AdamW does not support sparse gradients");
+    torch::optim::AdamWParamState& state = state_of(parameter, options.amsgrad());
+    state.step(state.step() + 1);
+    parameters.push_back(parameter);
+    gradients.push_back(parameter.grad());
+    averages.push_back(state.exp_avg());
+    square_averages.push_back(state.exp_avg_sq());
+    if (options.amsgrad()) maxima.push_back(state.max_exp_avg_sq());
+    steps.push_back(at::scalar_tensor(static_cast<double>(state.step()), at::TensorOptions(at::kFloat)));
+  }
+  if (parameters.empty()) return;
+  const auto [beta1, beta2] = options.betas();
+  at::_fused_adamw_(parameters, gradients, averages, square_averages, maxima, steps, options.lr(), beta1,
+                    beta2, options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false);
+}
+
+}  // namespace rueda

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// An optimizer of which each rank has a part: its state, and its work.
+#pragma once
+
+#include <c10/core/GradMode.h>
+
+#include <utility>
+#include <vector>
+
+#include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/parameter_shards.h"
+
+namespace torch::optim {
+class Adagrad;
+class Adam;
+class AdamW;
+class RMSprop;
+class SGD;
+}  // namespace torch::optim
+
+namespace rueda {
+
+class FusedAdamW;
+
+// Whether an optimizer's step of one element needs no other element, so that parts may be stepped apart. True
+// for an optimizer of your own: specialise it.
+template <class Opt>
+inline constexpr bool is_elementwise = false;
+template <>
+inline constexpr bool is_elementwise<torch::optim::Adagrad> = true;
+template <>
+inline constexpr bool is_elementwise<torch::optim::Adam> = true;
+template <>
+inline constexpr bool is_elementwise<torch::optim::AdamW> = true;
+template <>
+inline constexpr bool is_elementwise<torch::optim::RMSprop> = true;
+template <>
+inline constexpr bool is_elementwise<torch::optim::SGD> = true;
+template <>
+inline constexpr bool is_elementwise<FusedAdamW> = true;
+
+// Purpose: what a ShardedOptimizer has before its base class, and what others know it by.
+class Sharded {
+ public:
+  virtual ~Sharded() = default;
+  // Whether all ranks have one copy of the parameters (inside a host), or each its own.
+  bool shares_parameters() const { return shards_.shared(); }
+
+ protected:
+  Sharded(const ParameterShards::Groups& groups, const DistributedOptions& distributed, Runtime& runtime)
+      : shards_(groups, runtime), reducer_(shards_.parameters(), distributed, runtime) {}
+
+  ParameterShards shards_;
+  GradientReducer reducer_;
+};
+
+// Purpose: `Opt` (FusedAdamW, torch::optim::SGD, ...) of which each of n ranks steps an n-th, with the bits
+// of DistributedOptimizer<Opt>: state and time of a step are divided by n. Inside a host the parameters
+// become one copy for all ranks (ParameterShards says who may write them when); a rank that is killed inside
+// step() leaves it torn: go on from what was saved. Its param_groups() hold this rank's parts, so schedulers
+// work; torch::save and torch::load are for the part too, by every rank. Gradients are reduced as by a
+// DistributedOptimizer, whole: clip between synchronize() and step(). Used by one thread; made by all ranks
+// in one order. Not for use with join().
+template <class Opt>
+class ShardedOptimizer : public Sharded, public Opt {
+  static_assert(
+      is_elementwise<Opt>,
+      "ShardedOptimizer is for optimizers that step each element by itself; if this one does, say so: "
+      "template <> inline constexpr bool rueda::is_elementwise<Opt> = true;");
+
+ public:
+  using LossClosure = torch::optim::Optimizer::LossClosure;
+
+  template <class Options>
+  ShardedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options options,
+                   const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
+      : Sharded(groups, distributed, runtime), Opt(shards_.groups(), std::move(options)) {}
+  template <class Options>
+  ShardedOptimizer(std::vector<at::Tensor> parameters, Options options,
+                   const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
+      : ShardedOptimizer(std::vector{torch::optim::OptimizerParamGroup(std::move(parameters))},
+                         std::move(options), distributed, runtime) {}
+
+  // As of DistributedOptimizer.
+  void synchronize() { reducer_.synchronize(); }
+  [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+  double wait_seconds() const { return reducer_.wait_seconds(); }
+
+  // Runs `closure` once, with gradients on; then synchronize() unless done; then steps this rank's part. When
+  // it returns all parts have been stepped.
+  at::Tensor step(LossClosure closure = nullptr) override {
+    at::Tensor loss;
+    if (closure) {
+      at::AutoGradMode gradients_on(true);
+      loss = closure();
+    }
+    reducer_.before_step();
+    shards_.begin_step(this->param_groups());
+    try {
+      Opt::step(nullptr);
+    } catch (...) {
+      shards_.end_step();  // the others wait for it
+      throw;
+    }
+    shards_.end_step();
+    return loss;
+  }
+
+  // Of the model's parameters; hides Optimizer::zero_grad, which is not virtual.
+  void zero_grad(bool set_to_none = true) {
+    reducer_.before_zero_grad();
+    for (at::Tensor parameter : shards_.parameters()) {
+      if (!parameter.grad().defined()) continue;
+      set_to_none ? parameter.mutable_grad().reset()
+                  : static_cast<void>(parameter.mutable_grad().detach_().zero_());
+    }
+  }
+
+  void save(torch::serialize::OutputArchive& archive) const override {
+    Opt::save(archive);
+    shards_.save(archive);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    shards_.check(archive);
+    Opt::load(archive);
+  }
+};
+
+}  // namespace rueda

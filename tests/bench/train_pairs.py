@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What synchronising costs a training step: train_bert with --sync every against --sync never, in alternation.
+
+    .venv/bin/python tests/bench/train_pairs.py --data train.json --model CHECKPOINT [--pairs 7] [--steps 20] [-- FLAGS]
+
+Each pair is two runs, one right after the other, in an order that changes from pair to pair; the ratio of a pair is
+never / every of the median step. Both runs do the same, but for the reduction. FLAGS go to the runs with --sync every.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BIN = Path(__file__).resolve().parents[2] / "build" / "bin"
+
+
+def run(options, sync, flags, folder):
+    command = [BIN / "ruedarun", "-np", str(options.ranks), BIN / "train_bert", "--data", options.data, "--model", options.model,
+               "--steps", str(options.steps), "--batch", str(options.batch), "--max-length", str(options.max_length), "--stride",
+               "32", "--held-out", "1", "--eval-first", "no", "--save", "no", "--output", folder, "--sync", sync, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    if done.returncode != 0:
+        sys.exit(f"error: train_bert --sync {sync} ended with status {done.returncode}\n{done.stderr}")
+    return json.loads((Path(folder) / "summary.json").read_text())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="SQuAD v1.1 JSON")
+    parser.add_argument("--model", required=True, help="checkpoint folder")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--json", help="write all figures here")
+    parser.add_argument("flags", nargs="*", help="after --: for the runs with --sync every")
+    options = parser.parse_args()
+    pairs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.pairs):
+            order = ["never", "every"] if number % 2 == 0 else ["every", "never"]
+            found = {sync: run(options, sync, options.flags if sync == "every" else [], folder) for sync in order}
+            pairs.append(found)
+            never, every = found["never"], found["every"]
+            print(f"pair {number + 1}: never {never['step_ms']:.1f} ms ({never['cpu_ms']:.0f} ms of processor), "
+                  f"every {every['step_ms']:.1f} ms ({every['cpu_ms']:.0f}), of which {every['wait_ms']:.1f} waiting; "
+                  f"ratio {never['step_ms'] / every['step_ms']:.3f}", flush=True)
+    ratios = sorted(pair["never"]["step_ms"] / pair["every"]["step_ms"] for pair in pairs)
+    cpu = {sync: statistics.median(pair[sync]["cpu_ms"] for pair in pairs) / 1e3 for sync in ("never", "every")}
+    load = os.getloadavg()[0]
+    print(f"{options.pairs} pairs of {options.steps} steps: median ratio {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to "
+          f"{ratios[-1]:.3f}; processor seconds a step and rank: never {cpu['never']:.3f}, every {cpu['every']:.3f}; load {load:.1f}")
+    if options.json:
+        Path(options.json).write_text(json.dumps({"ratios": ratios, "median": statistics.median(ratios), "cpu_s": cpu,
+                                                  "pairs": pairs}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
