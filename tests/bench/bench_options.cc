@@ -2,12 +2,16 @@
 #include "tests/bench/bench_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <iostream>
 #include <sstream>
 #include <string_view>
+
+#include "tests/bench/alternation.h"
 
 namespace rueda::bench {
 namespace {
@@ -20,13 +24,14 @@ constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;  // of all tensors of
 constexpr auto kUsage = R"(ruedarun -np N rueda-bench MODE [options]
 
 latency     a synchronous allreduce of 4 bytes through the whole stack
-tensors     allreduces of --count tensors of --bytes each, submitted together
+tensors     allreduces of --count tensors of --bytes each, submitted together; or of the
+            gradients of a model, --from bert6|bert-base, in the order of backward
 allreduce, allgather, broadcast, alltoall, reducescatter
             one tensor, for each of --sizes: of the tensor that is reduced or broadcast,
             of what each rank gives to alltoall and reducescatter, gets from allgather
 
-Every rank writes its tensors anew before each step (data that does not move between
-caches makes the numbers lie), then all meet in a barrier. Results are checked.
+Each rank stays on a core. It writes its tensors anew before each step (data that does not
+move between caches makes the numbers lie), then all meet in a barrier. Results are checked.
 step          from a rank's first call to its last result, slowest rank: median and p99
 negotiation   from the last rank's last submission, as its coordinator took it, to
               the slowest rank's last Plan; clocks aligned; share: of the step
@@ -39,10 +44,14 @@ options)";
 struct Words {
   std::int64_t count = 160;
   std::int64_t bytes = 4096;
+  std::string from;
   std::string sizes = "4,1K,4K,64K,1M,4M,16M,64M";
   std::string dtype = "float32";
+  std::string memory = "ordinary";
   std::string level = "stack";
   std::string against;
+  int ranks = 2;
+  int alternations = 5;
 };
 
 void refuse(const std::string& why) { throw options::error(why); }
@@ -52,16 +61,6 @@ void check(const Experiment& experiment) {
       experiment.warmup > 1'000'000) {
     refuse(fmt::format("--steps {} --warmup {}: at least 1 step and 0 for warming up, at most a million",
                        experiment.steps, experiment.warmup));
-  }
-  for (const Workload& work : experiment.workloads) {
-    if (work.count < 1 || work.count > kMostTensors)
-      refuse(fmt::format("--count {}: it must be from 1 to {}", work.count, kMostTensors));
-    if (work.bytes < 4 || work.bytes % 4 != 0 || work.bytes > kMostBytes / work.count) {
-      refuse(
-          fmt::format("{} tensors of {} bytes: bytes must be a positive multiple of 4 (float32), and all "
-                      "together at most {}",
-                      work.count, work.bytes, kMostBytes));
-    }
   }
 }
 
@@ -81,6 +80,18 @@ DataType dtype_from(const std::string& text) {
   }
   refuse(fmt::format("there is no --dtype {}", text));
   return DataType::float32;
+}
+
+std::vector<MemoryKind> memories_from(const std::string& text) {
+  std::vector<MemoryKind> result;
+  std::istringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (one != "ordinary" && one != "window")
+      refuse(fmt::format("--memory {}: it is ordinary, window, or both with a comma", text));
+    result.push_back(one == "window" ? MemoryKind::window : MemoryKind::ordinary);
+  }
+  if (result.empty()) refuse("--memory is empty");
+  return result;
 }
 
 std::optional<Operation> operation_from(const std::string& mode) {
@@ -104,68 +115,147 @@ std::vector<Collective> collectives(Operation operation, const Words& given) {
   return result;
 }
 
-std::vector<Workload> workloads(const std::string& mode, const Words& given) {
-  if (mode == "latency") return {{1, 4}};
-  if (mode == "tensors") return {{given.count, given.bytes}};
-  refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
-  return {};
+Workload workload(const std::string& mode, const Words& given) {
+  if (mode == "latency") return equal_tensors(1, sizeof(float));
+  if (mode != "tensors")
+    refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
+  const std::vector<std::string> known = models();
+  if (std::ranges::find(known, given.from) != known.end()) return gradients_of(given.from);
+  if (!given.from.empty())
+    refuse(fmt::format("--from {}: it is one of {}", given.from, fmt::join(known, ", ")));
+  if (given.count < 1 || given.count > kMostTensors)
+    refuse(fmt::format("--count {}: it must be from 1 to {}", given.count, kMostTensors));
+  if (given.bytes < 4 || given.bytes % 4 != 0 || given.bytes > kMostBytes / given.count) {
+    refuse(
+        fmt::format("{} tensors of {} bytes: bytes must be a positive multiple of 4 (float32), and all "
+                    "together at most {}",
+                    given.count, given.bytes, kMostBytes));
+  }
+  return equal_tensors(given.count, given.bytes);
+}
+
+// A model's gradients are many bytes: without a wish for more, as many steps as of one large tensor.
+void few_steps(Experiment& experiment, const options::variables_map& given) {
+  const int enough = enough_steps(static_cast<std::size_t>(experiment.workload->bytes()));
+  if (given["steps"].defaulted()) experiment.steps = std::min(experiment.steps, enough);
+  if (given["warmup"].defaulted()) experiment.warmup = std::min(experiment.warmup, enough);
 }
 
 // Options that the mode would leave unread.
 void check_meaning(const std::string& mode, const options::variables_map& given) {
-  for (const char* name : {"count", "bytes"}) {
-    if (mode != "tensors" && !given[name].defaulted()) refuse(fmt::format("--{} is for tensors", name));
+  auto was_given = [&given](const char* name) { return given.contains(name) && !given[name].defaulted(); };
+  for (const char* name : {"count", "bytes", "from"}) {
+    if (mode != "tensors" && was_given(name)) refuse(fmt::format("--{} is for tensors", name));
   }
-  for (const char* name : {"sizes", "dtype", "level"}) {
-    if (!operation_from(mode) && !given[name].defaulted())
+  if (was_given("from") && (was_given("count") || was_given("bytes")))
+    refuse("--from gives the tensors: --count and --bytes cannot come with it");
+  for (const char* name : {"sizes", "dtype", "level", "plot"}) {
+    if (!operation_from(mode) && was_given(name))
       refuse(fmt::format("--{} is for allreduce and its like, not for {}", name, mode));
   }
 }
 
-}  // namespace
+void check_alternation(const Experiment& experiment, const Words& words,
+                       const options::variables_map& given) {
+  const std::vector<std::string> known = libraries();
+  if (!experiment.alternation) {
+    for (const char* name : {"ranks", "alternations"}) {
+      if (!given[name].defaulted())
+        refuse(fmt::format("--{} is for --against {}", name, fmt::join(known, ", ")));
+    }
+    return;
+  }
+  if (std::ranges::find(known, words.against) == known.end())
+    refuse(fmt::format("--against {}: it is mpi, {}", words.against, fmt::join(known, ", ")));
+  if (experiment.mode != "allreduce" && experiment.mode != "tensors")
+    refuse(
+        fmt::format("--against {} is for allreduce and tensors, not for {}", words.against, experiment.mode));
+  if (words.dtype != "float32" || experiment.memories.size() != 1 || !experiment.plot.empty())
+    refuse(fmt::format("--against {}: float32, one --memory, and no --plot", words.against));
+  if (words.ranks < 1 || words.ranks > 4096 || words.alternations < 1 || words.alternations > 1000) {
+    refuse(fmt::format("--ranks {} --alternations {}: 1 to 4096, and 1 to 1000", words.ranks,
+                       words.alternations));
+  }
+}
 
-std::optional<Experiment> read_options(int argc, char** argv) {
-  Experiment experiment;
-  Words words;
-  options::options_description shown(kUsage), all;
+options::options_description description_of(Experiment& experiment, Words& words) {
+  options::options_description shown(kUsage);
   auto value = [](auto& target) { return options::value(&target)->default_value(target); };
   auto add = shown.add_options();
   add("help,h", "this text");
   add("count", value(words.count), "tensors of a step");
   add("bytes", value(words.bytes), "of a tensor");
+  add("from", options::value(&words.from), "the gradients of this model instead");
   add("sizes", value(words.sizes), "for each of these");
   add("dtype", value(words.dtype), "of the tensor");
+  add("memory", value(words.memory),
+      "where the tensors lie: ordinary, or window, in which the ranks of a host work in place; collectives: "
+      "or both, with a comma");
   add("level", value(words.level),
       "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory, stepped by the "
-      "program's "
-      "own thread, ranks pinned to cores");
+      "program's own thread");
   add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
   add("warmup", value(experiment.warmup), "steps before them");
-  add("against", options::value(&words.against), "'mpi': in alternation, the same by MPI");
+  add("against", options::value(&words.against),
+      "mpi: in alternation the same by MPI, in the same processes; gloo, mpich, intel-mpi, oneccl, open-mpi "
+      "or best: allreduce and tensors, in alternating runs, without ruedarun (tests/bench/README.md)");
+  add("ranks", value(words.ranks), "so many, in alternating runs");
+  add("alternations", value(words.alternations), "so many of those");
   add("json", options::value(&experiment.json), "write the numbers there");
-  all.add(shown).add_options()("mode", options::value(&experiment.mode));
+  add("plot", options::value(&experiment.plot), "draw the bus bandwidths there, as SVG");
+  return shown;
+}
+
+options::variables_map parsed(int argc, char** argv, const options::options_description& shown,
+                              std::string& mode) {
+  options::options_description all;
+  all.add(shown).add_options()("mode", options::value(&mode));
   options::positional_options_description first;
   first.add("mode", 1);
   options::variables_map given;
-  options::store(options::command_line_parser(argc, argv).options(all).positional(first).run(), given);
+  // No abbreviations: alternate.py, which reads the same words, knows none.
+  using options::command_line_style::allow_guessing;
+  const int style = options::command_line_style::unix_style & ~allow_guessing;
+  options::store(options::command_line_parser(argc, argv).options(all).positional(first).style(style).run(),
+                 given);
   options::notify(given);
+  return given;
+}
+
+}  // namespace
+
+int enough_steps(std::size_t bytes) {
+  constexpr std::size_t kBytesInAll = std::size_t{256} << 20;
+  return static_cast<int>(std::max<std::size_t>(20, kBytesInAll / bytes));
+}
+
+std::optional<Experiment> read_options(int argc, char** argv) {
+  Experiment experiment;
+  Words words;
+  const options::options_description shown = description_of(experiment, words);
+  const options::variables_map given = parsed(argc, argv, shown, experiment.mode);
   if (given.contains("help")) {
     std::cout << shown;
     return std::nullopt;
   }
-  if (!words.against.empty() && words.against != "mpi")
-    refuse(fmt::format("--against {}: the only one is mpi", words.against));
   if (words.level != "stack" && words.level != "backend")
     refuse(fmt::format("--level {}: it is stack or backend", words.level));
   check_meaning(experiment.mode, given);
+  experiment.memories = memories_from(words.memory);
   experiment.against_mpi = words.against == "mpi";
+  experiment.alternation = !words.against.empty() && !experiment.against_mpi;
   experiment.level = words.level == "backend" ? Level::backend : Level::stack;
   if (const auto operation = operation_from(experiment.mode)) {
     experiment.collectives = collectives(*operation, words);
   } else {
-    experiment.workloads = workloads(experiment.mode, words);
+    if (experiment.memories.size() != 1)
+      refuse(fmt::format("--memory {}: one of them with {}", words.memory, experiment.mode));
+    experiment.workload = workload(experiment.mode, words);
+    experiment.model = words.from;
+    if (!words.from.empty()) few_steps(experiment, given);
   }
   check(experiment);
+  check_alternation(experiment, words, given);
   return experiment;
 }
 

@@ -8,28 +8,30 @@
 #include <vector>
 
 #include "tests/bench/collective.h"
+#include "tests/bench/workload.h"
 
 namespace rueda::bench {
-
-// Tensors of float32 that are submitted together.
-struct Workload {
-  std::int64_t count = 1;
-  std::int64_t bytes = 4;  // of each
-};
 
 enum class Level { stack, backend };
 
 // A plain value.
 struct Experiment {
   std::string mode;
-  std::vector<Workload> workloads;      // latency, tensors
+  std::string model;                    // whose gradients; empty: tensors of one size
+  std::optional<Workload> workload;     // latency, tensors
   std::vector<Collective> collectives;  // the other modes
+  std::vector<MemoryKind> memories;     // of tensors; one if there is a workload
   Level level = Level::stack;
   int steps = 1000;
   int warmup = 100;  // steps that are not measured
   bool against_mpi = false;
+  bool alternation = false;  // against a library whose ranks are processes of their own
   std::string json;
+  std::string plot;
 };
+
+// Of operations on so many bytes: large ones are few, as many bytes in all as small ones, 20 at least.
+int enough_steps(std::size_t bytes);
 
 // Nothing when the command line has been answered already. Throws boost::program_options::error.
 std::optional<Experiment> read_options(int argc, char** argv);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 namespace rueda::bench {
 namespace {
@@ -20,14 +21,19 @@ double percentile(std::vector<double> values, double share) {
 
 double median(const std::vector<double>& values) { return percentile(values, 0.5); }
 
+const char* level_in_words(Level level) { return level == Level::stack ? "whole stack" : "collective alone"; }
+
 double negotiation_share(const Measured& measured) {
   return median(measured.negotiation) / median(measured.step);
 }
 
+double bus_gigabytes(const Collective& what, Rank ranks, double microseconds) {
+  return static_cast<double>(what.bytes) * what.bus_factor(ranks) / microseconds * 1e-3;
+}
+
 nlohmann::json to_json(const Measured& measured) {
-  nlohmann::json result{{"count", measured.workload.count},
-                        {"bytes", measured.workload.bytes},
-                        {"median_us", median(measured.step)},
+  nlohmann::json result{{"median_us", median(measured.step)},
+                        {"min_us", std::ranges::min(measured.step)},
                         {"p99_us", percentile(measured.step, 0.99)},
                         {"negotiation_us", median(measured.negotiation)},
                         {"negotiation_p99_us", percentile(measured.negotiation, 0.99)},
@@ -42,76 +48,95 @@ nlohmann::json to_json(const Measured& measured) {
   return result;
 }
 
-void print_placement(const Experiment& experiment, const Placement& placement, const std::string& more) {
-  fmt::print("{}: ranks {} cores {} of {}, load {:.2f}; {}microseconds, slowest rank\n", experiment.mode,
+nlohmann::json to_json(const Workload& workload) {
+  nlohmann::json result{{"count", workload.tensors.size()}, {"bytes_in_all", workload.bytes()}};
+  if (workload.alike()) result["bytes"] = workload.tensors.front().elements * sizeof(float);
+  return result;
+}
+
+void print_placement(const std::string& what, const Placement& placement, const std::string& more) {
+  fmt::print("{}: ranks {} cores {} of {}, load {:.2f}; {}microseconds, slowest rank\n", what,
              placement.pinned ? "pinned to" : "on", fmt::join(placement.cores, " "), placement.cores_of_host,
              placement.load, more);
 }
 
 nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank ranks) {
-  const double seconds = median(row.ours) * 1e-6, bytes = static_cast<double>(row.what.bytes);
+  const double middle = median(row.ours), bytes = static_cast<double>(row.what.bytes);
   nlohmann::json result{{"op", to_string(row.what.operation)},
                         {"dtype", to_string(row.what.dtype)},
-                        {"memory", "ordinary"},
+                        {"memory", to_string(row.memory)},
                         {"level", experiment.level == Level::stack ? "stack" : "backend"},
                         {"ranks", ranks},
                         {"bytes", row.what.bytes},
                         {"count", row.ours.size()},
-                        {"median_us", median(row.ours)},
+                        {"warmup", row.warmup},
+                        {"median_us", middle},
                         {"min_us", std::ranges::min(row.ours)},
                         {"p99_us", percentile(row.ours, 0.99)},
-                        {"algbw_gbs", bytes / seconds * 1e-9},
-                        {"busbw_gbs", bytes * row.what.bus_factor(ranks) / seconds * 1e-9},
+                        {"algbw_gbs", bytes / middle * 1e-3},
+                        {"busbw_gbs", bus_gigabytes(row.what, ranks, middle)},
                         {"wrong", row.wrong}};
   if (!row.reference.empty()) {
     const double theirs = median(row.reference);
-    result["against"] = {{"name", "mpi"}, {"median_us", theirs}, {"ratio", theirs / median(row.ours)}};
+    result["against"] = {{"name", "mpi"}, {"median_us", theirs}, {"ratio", theirs / middle}};
   }
   return result;
 }
 
 }  // namespace
 
-nlohmann::json report(const Experiment& experiment, const std::vector<Measured>& all,
-                      const Placement& placement) {
-  print_placement(experiment, placement,
-                  fmt::format("{} steps after {}; ", experiment.steps, experiment.warmup));
-  fmt::print("{:>6}{:>10}{:>10}{:>10}{:>13}{:>10}{:>7}{:>14}{:>7}{}\n", "count", "bytes", "step", "p99",
-             "negotiation", "p99", "share", "call to Plan", "Plans",
+nlohmann::json report(const Experiment& experiment, const Measured& measured, const Placement& placement) {
+  const Workload& workload = *experiment.workload;
+  const std::string from = experiment.model.empty() ? "" : " from " + experiment.model;
+  const char* memory = to_string(experiment.memories.front());
+  print_placement(experiment.mode + from, placement,
+                  fmt::format("{} memory; {} steps after {}; ", memory, experiment.steps, experiment.warmup));
+  fmt::print("{:>6}{:>13}{:>10}{:>10}{:>13}{:>10}{:>7}{:>14}{:>7}{:>10}{}\n", "count", "bytes in all", "step",
+             "p99", "negotiation", "p99", "share", "call to Plan", "Plans", "bus GB/s",
              experiment.against_mpi ? "       MPI   ratio" : "");
-  for (const Measured& measured : all) {
-    fmt::print("{:>6}{:>10}{:>10.1f}{:>10.1f}{:>13.1f}{:>10.1f}{:>6.0f}%{:>14.1f}{:>7.1f}",
-               measured.workload.count, measured.workload.bytes, median(measured.step),
-               percentile(measured.step, 0.99), median(measured.negotiation),
-               percentile(measured.negotiation, 0.99), 100 * negotiation_share(measured),
-               median(measured.call_to_plan), measured.plans);
-    if (!measured.reference.empty()) {
-      const double mpi = median(measured.reference);
-      fmt::print("{:>10.1f}{:>8.2f}", mpi, mpi / median(measured.step));
-    }
-    fmt::print("\n");
+  const auto ranks = static_cast<Rank>(placement.cores.size());
+  const Collective all{Operation::allreduce, DataType::float32, static_cast<std::size_t>(workload.bytes())};
+  const double bus = bus_gigabytes(all, ranks, median(measured.step));
+  fmt::print("{:>6}{:>13}{:>10.1f}{:>10.1f}{:>13.1f}{:>10.1f}{:>6.0f}%{:>14.1f}{:>7.1f}{:>10.2f}",
+             workload.tensors.size(), workload.bytes(), median(measured.step),
+             percentile(measured.step, 0.99), median(measured.negotiation),
+             percentile(measured.negotiation, 0.99), 100 * negotiation_share(measured),
+             median(measured.call_to_plan), measured.plans, bus);
+  if (!measured.reference.empty()) {
+    const double mpi = median(measured.reference);
+    fmt::print("{:>10.1f}{:>8.2f}", mpi, mpi / median(measured.step));
   }
-  nlohmann::json result{{"mode", experiment.mode},         {"ranks", placement.cores.size()},
-                        {"steps", experiment.steps},       {"cores", placement.cores_of_host},
-                        {"core_of_rank", placement.cores}, {"load", placement.load}};
-  result.update(to_json(all.front()));
+  fmt::print("\n");
+  nlohmann::json result{{"mode", experiment.mode},
+                        {"memory", memory},
+                        {"ranks", ranks},
+                        {"steps", experiment.steps},
+                        {"warmup", experiment.warmup},
+                        {"cores", placement.cores_of_host},
+                        {"core_of_rank", placement.cores},
+                        {"pinned", placement.pinned},
+                        {"load", placement.load},
+                        {"busbw_gbs", bus}};
+  if (!experiment.model.empty()) result["from"] = experiment.model;
+  result.update(to_json(workload));
+  result.update(to_json(measured));
   return result;
 }
 
 nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>& rows,
                       const Placement& placement) {
   const auto ranks = static_cast<Rank>(placement.cores.size());
-  const std::string level = experiment.level == Level::stack ? "whole stack" : "collective alone";
-  print_placement(experiment, placement,
-                  fmt::format("{} of {}; ", level, to_string(rows.front().what.dtype)));
-  fmt::print("{:>11}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}\n", "bytes", "steps", "median", "min", "p99",
-             "bus GB/s", "wrong", experiment.against_mpi ? "        MPI   ratio" : "");
+  print_placement(
+      experiment.mode, placement,
+      fmt::format("{} of {}; ", level_in_words(experiment.level), to_string(rows.front().what.dtype)));
+  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}\n", "bytes", "memory", "steps", "median",
+             "min", "p99", "bus GB/s", "wrong", experiment.against_mpi ? "        MPI   ratio" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
     const nlohmann::json numbers = to_json(row, experiment, ranks);
-    fmt::print("{:>11}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes, row.ours.size(),
-               median(row.ours), std::ranges::min(row.ours), percentile(row.ours, 0.99),
-               numbers["busbw_gbs"].get<double>(), row.wrong);
+    fmt::print("{:>11}{:>10}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes,
+               to_string(row.memory), row.ours.size(), median(row.ours), std::ranges::min(row.ours),
+               percentile(row.ours, 0.99), numbers["busbw_gbs"].get<double>(), row.wrong);
     if (!row.reference.empty())
       fmt::print("{:>11.1f}{:>8.2f}", median(row.reference), median(row.reference) / median(row.ours));
     fmt::print("\n");
@@ -120,10 +145,37 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   return all;
 }
 
-void write_json(const std::string& path, const nlohmann::json& numbers) {
+LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows,
+                 const Placement& placement) {
+  const auto ranks = static_cast<Rank>(placement.cores.size());
+  auto point = [ranks](const SweepRow& row, const std::vector<double>& series) {
+    const double middle = median(series), bus = bus_gigabytes(row.what, ranks, middle);
+    return PlotPoint{static_cast<double>(row.what.bytes), bus,
+                     fmt::format("{} bytes: {:.1f} µs, {:.3g} GB/s", row.what.bytes, middle, bus)};
+  };
+  LinePlot plot{fmt::format("{}, {} ranks of one run", experiment.mode, ranks),
+                fmt::format("{}, {}; medians of the slowest rank", level_in_words(experiment.level),
+                            to_string(rows.front().what.dtype)),
+                "bus bandwidth in GB/s",
+                {}};
+  PlotLine theirs{"MPI", {}};
+  for (MemoryKind memory : experiment.memories) {
+    PlotLine& ours = plot.lines.emplace_back(fmt::format("Rueda, {} memory", to_string(memory)));
+    for (const SweepRow& row : rows) {
+      if (row.memory != memory) continue;
+      ours.points.push_back(point(row, row.ours));
+      if (!row.reference.empty() && memory == experiment.memories.front())
+        theirs.points.push_back(point(row, row.reference));
+    }
+  }
+  if (!theirs.points.empty()) plot.lines.push_back(std::move(theirs));
+  return plot;
+}
+
+void write_file(const std::string& option, const std::string& path, const std::string& text) {
   std::ofstream file(path);
-  file << numbers.dump(2) << '\n';
-  if (!file.flush()) throw std::runtime_error("--json: cannot write " + path);
+  file << text;
+  if (!file.flush()) throw std::runtime_error(fmt::format("{}: cannot write {}", option, path));
 }
 
 }  // namespace rueda::bench

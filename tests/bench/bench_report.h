@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/line_plot.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/placement.h"
 #include "tests/bench/sweep.h"
@@ -13,11 +14,12 @@
 namespace rueda::bench {
 
 // Prints a table; returns the same for programs.
-nlohmann::json report(const Experiment& experiment, const std::vector<Measured>& all,
-                      const Placement& placement);
+nlohmann::json report(const Experiment& experiment, const Measured& measured, const Placement& placement);
 nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>& rows,
                       const Placement& placement);
-// Throws std::runtime_error when the file cannot be written.
-void write_json(const std::string& path, const nlohmann::json& numbers);
+// The bus bandwidths of `rows`, those of MPI too.
+LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows, const Placement& placement);
+// Throws std::runtime_error, naming the option, when the file cannot be written.
+void write_file(const std::string& option, const std::string& path, const std::string& text);
 
 }  // namespace rueda::bench

@@ -53,14 +53,14 @@ double Collective::bus_factor(Rank ranks) const {
   return operation == Operation::broadcast ? 1 : others;
 }
 
-CollectiveBuffers::CollectiveBuffers(const Collective& what, Rank rank, Rank size)
+CollectiveBuffers::CollectiveBuffers(const Collective& what, Rank rank, Rank size, const Allocate& allocate)
     : what_(what), rank_(rank), size_(size) {
   for (int number = 0; number < kValues * size; ++number) codes_.push_back(code_of(what.dtype, number));
   const auto element = static_cast<std::int64_t>(size_of(what.dtype));
-  input_.resize(static_cast<std::size_t>(input_elements() * element));
+  input_ = allocate(static_cast<std::size_t>(input_elements() * element));
   expected_.resize(static_cast<std::size_t>(output_elements() * element));
-  if (!in_place()) output_.resize(expected_.size());
-  write_numbers(expected_, [this](std::size_t i) { return expected(i); });
+  if (!in_place()) output_ = allocate(expected_.size());
+  write_numbers(expected_.data(), output_elements(), [this](std::size_t i) { return expected(i); });
 }
 
 bool CollectiveBuffers::in_place() const {
@@ -94,24 +94,24 @@ int CollectiveBuffers::expected(std::size_t i) const {
 }
 
 template <class Word, class Number>
-void CollectiveBuffers::write(std::vector<std::byte>& to, Number number) const {
-  auto* words = reinterpret_cast<Word*>(to.data());
-  for (std::size_t i = 0; i < to.size() / sizeof(Word); ++i)
+void CollectiveBuffers::write(std::byte* to, std::int64_t elements, Number number) const {
+  auto* words = reinterpret_cast<Word*>(to);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(elements); ++i)
     words[i] = static_cast<Word>(codes_[static_cast<std::size_t>(number(i))]);
 }
 
 template <class Number>
-void CollectiveBuffers::write_numbers(std::vector<std::byte>& to, Number number) const {
+void CollectiveBuffers::write_numbers(std::byte* to, std::int64_t elements, Number number) const {
   switch (size_of(what_.dtype)) {
-    case 1: return write<std::uint8_t>(to, number);
-    case 2: return write<std::uint16_t>(to, number);
-    case 4: return write<std::uint32_t>(to, number);
-    default: return write<std::uint64_t>(to, number);
+    case 1: return write<std::uint8_t>(to, elements, number);
+    case 2: return write<std::uint16_t>(to, elements, number);
+    case 4: return write<std::uint32_t>(to, elements, number);
+    default: return write<std::uint64_t>(to, elements, number);
   }
 }
 
 void CollectiveBuffers::fill() {
-  write_numbers(input_, [this](std::size_t i) { return value(rank_, i); });
+  write_numbers(input_.get(), input_elements(), [this](std::size_t i) { return value(rank_, i); });
 }
 
 std::size_t CollectiveBuffers::wrong(const void* result) const {

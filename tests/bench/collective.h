@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/tensor_view.h"
 #include "core/base/types.h"
+#include "tests/bench/buffer_memory.h"
 
 namespace rueda::bench {
 
@@ -29,15 +31,15 @@ struct Collective {
 // writes its input anew before each step: data that did not move between caches would make the numbers lie.
 class CollectiveBuffers {
  public:
-  CollectiveBuffers(const Collective& what, Rank rank, Rank size);
+  CollectiveBuffers(const Collective& what, Rank rank, Rank size, const Allocate& allocate);
 
   const Collective& what() const { return what_; }
   Rank rank() const { return rank_; }
   Rank size() const { return size_; }
   // In place for allreduce and broadcast.
-  TensorView input() { return {input_.data(), what_.dtype, {input_elements()}, {}}; }
+  TensorView input() { return {input_.get(), what_.dtype, {input_elements()}, {}}; }
   TensorView output() {
-    return {in_place() ? input_.data() : output_.data(), what_.dtype, {output_elements()}, {}};
+    return {in_place() ? input_.get() : output_.get(), what_.dtype, {output_elements()}, {}};
   }
 
   void fill();
@@ -49,9 +51,9 @@ class CollectiveBuffers {
   std::int64_t input_elements() const;
   std::int64_t output_elements() const;
   template <class Word, class Number>
-  void write(std::vector<std::byte>& to, Number number) const;
+  void write(std::byte* to, std::int64_t elements, Number number) const;
   template <class Number>
-  void write_numbers(std::vector<std::byte>& to, Number number) const;
+  void write_numbers(std::byte* to, std::int64_t elements, Number number) const;
   // What element i of the result is.
   int expected(std::size_t i) const;
 
@@ -59,8 +61,8 @@ class CollectiveBuffers {
   Rank rank_;
   Rank size_;
   std::vector<std::uint64_t> codes_;  // of the numbers from 0 on, as the dtype stores them
-  std::vector<std::byte> input_;
-  std::vector<std::byte> output_;
+  std::shared_ptr<std::byte> input_;
+  std::shared_ptr<std::byte> output_;
   std::vector<std::byte> expected_;  // what the output has to be
 };
 

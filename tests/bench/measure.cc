@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "core/rueda.h"
 #include "tests/bench/reference.h"
@@ -39,19 +40,17 @@ void take_largest_of_all_ranks(std::vector<T>& values) {
 // Purpose: the tensors of one workload, and their operations. They stay while any operation runs.
 class Steps {
  public:
-  Steps(const Workload& workload, Times& times)
-      : times_(times), values_(static_cast<std::size_t>(workload.count * workload.bytes) / sizeof(float)) {
-    const auto count = static_cast<std::size_t>(workload.count), each = values_.size() / count;
-    for (std::size_t i = 0; i < count; ++i) {
-      // As long as names of parameters are.
-      names_.push_back(fmt::format("bench.{}.encoder.layer.{}.attention.weight", workload.bytes, i));
-      tensors_.push_back(view(std::span(values_).subspan(i * each, each)));
+  Steps(const Workload& workload, const Allocate& allocate, Times& times) : times_(times) {
+    for (const NamedTensor& each : workload.tensors) {
+      names_.push_back(each.name);
+      memory_.push_back(allocate(static_cast<std::size_t>(each.elements) * sizeof(float)));
+      tensors_.push_back({memory_.back().get(), DataType::float32, {each.elements}, {}});
     }
-    handles_.reserve(count);
+    handles_.reserve(tensors_.size());
   }
 
   void run(bool measured) {
-    std::ranges::fill(values_, 1.0f);
+    for (const TensorView& tensor : tensors_) write(tensor);
     barrier_async().wait();
     std::int64_t last_call = 0;
     const std::int64_t begin = now_ns();
@@ -68,7 +67,7 @@ class Steps {
     handles_.clear();
     throw_if_error(status);
     const MetricsSnapshot metrics = rueda::metrics();
-    check();
+    for (std::size_t i = 0; i < tensors_.size(); ++i) check(i);
     if (!measured) return;
     times_.step.push_back(end - begin);
     times_.aligned_last_call.push_back(last_call + metrics.clock_offset_ns);
@@ -77,20 +76,32 @@ class Steps {
   }
 
  private:
-  void check() const {
-    const auto wanted = static_cast<float>(size());
-    for (const TensorView& tensor : tensors_) {
-      const float* first = static_cast<const float*>(tensor.data);
-      for (float got : {*first, first[tensor.shape[0] - 1]}) {
-        if (got != wanted)
-          throw std::runtime_error(fmt::format("rank {}: the sum of {} ones is {}", rank(), size(), got));
-      }
+  // Small whole numbers, which differ by rank and element: sums are exact, and show what went astray.
+  static float value(std::int64_t element, int of_rank) {
+    return static_cast<float>(static_cast<int>(element & 7) + of_rank);
+  }
+
+  static void write(const TensorView& tensor) {
+    auto* values = static_cast<float*>(tensor.data);
+    const Rank own = rank();
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) values[i] = value(i, own);
+  }
+
+  void check(std::size_t number) const {
+    const TensorView& tensor = tensors_[number];
+    const auto* values = static_cast<const float*>(tensor.data);
+    const auto ranks = static_cast<float>(size()), of_ranks = ranks * (ranks - 1) / 2;
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) wrong += values[i] != ranks * value(i, 0) + of_ranks;
+    if (wrong != 0) {
+      throw std::runtime_error(fmt::format("rank {}: the sum of '{}' is wrong in {} of {} elements", rank(),
+                                           names_[number], wrong, tensor.elements()));
     }
   }
 
   Times& times_;
-  std::vector<float> values_;
   std::vector<std::string> names_;
+  std::vector<std::shared_ptr<std::byte>> memory_;
   std::vector<TensorView> tensors_;
   std::vector<Handle> handles_;
 };
@@ -111,14 +122,16 @@ std::vector<double> microseconds_between(const std::vector<std::int64_t>& begin,
 
 }  // namespace
 
-Measured measure(const Experiment& experiment, const Workload& workload) {
+Measured measure(const Experiment& experiment, const Allocate& allocate) {
+  const Workload& workload = *experiment.workload;
   Times times;
-  Steps steps(workload, times);
+  Steps steps(workload, allocate, times);
   std::uint64_t plans_before = 0;
   std::optional<CollectiveBuffers> reference;
   if (experiment.against_mpi) {
-    const auto bytes = static_cast<std::size_t>(workload.count * workload.bytes);
-    reference.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size());
+    const auto bytes = static_cast<std::size_t>(workload.bytes());
+    reference.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size(),
+                      ordinary_memory);
   }
   for (int step = -experiment.warmup; step < experiment.steps; ++step) {
     if (step == 0) plans_before = metrics().plans;
@@ -135,7 +148,6 @@ Measured measure(const Experiment& experiment, const Workload& workload) {
     take_largest_of_all_ranks(*series);
   }
   Measured result;
-  result.workload = workload;
   result.step = microseconds(times.step);
   result.negotiation = microseconds_between(times.aligned_submission, times.aligned_plan);
   result.call_to_plan = microseconds_between(times.aligned_last_call, times.aligned_plan);

@@ -9,9 +9,8 @@
 
 namespace rueda::bench {
 
-// Of one workload; each series has a number for each step, in microseconds, equal on all ranks.
+// Each series has a number for each step, in microseconds, equal on all ranks.
 struct Measured {
-  Workload workload;
   std::vector<double> step;          // from the first submission to the last result, slowest rank
   std::vector<double> negotiation;   // from the last rank's last submission, as its coordinator took it, to
                                      // the slowest rank's last Plan
@@ -20,7 +19,8 @@ struct Measured {
   double plans = 0;                  // of a step
 };
 
-// Called by every rank. Throws std::runtime_error for a result that is wrong.
-Measured measure(const Experiment& experiment, const Workload& workload);
+// Steps of the experiment's workload. Called by every rank. Throws std::runtime_error for a result that is
+// wrong.
+Measured measure(const Experiment& experiment, const Allocate& allocate);
 
 }  // namespace rueda::bench

@@ -20,15 +20,4 @@ Placement placement(Subject& subject, bool pinned) {
   return result;
 }
 
-void pin_to_core(Rank rank) {
-  cpu_set_t usable, one;
-  CPU_ZERO(&one);
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
-  int skip = rank % CPU_COUNT(&usable);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &usable) && skip-- == 0) CPU_SET(core, &one);
-  }
-  sched_setaffinity(0, sizeof one, &one);
-}
-
 }  // namespace rueda::bench

@@ -18,7 +18,5 @@ struct Placement {
 
 // Called by every rank.
 Placement placement(Subject& subject, bool pinned);
-// This thread stays on a core of those that it may use: rank r on the r-th, round and round.
-void pin_to_core(Rank rank);
 
 }  // namespace rueda::bench

@@ -6,30 +6,44 @@
 #include <boost/program_options.hpp>
 #include <fstream>
 
+#include "tests/bench/alternation.h"
 #include "tests/bench/bench_report.h"
+#include "tests/bench/pinning.h"
 #include "tests/bench/placement.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
 namespace {
 
+// Before hours of measuring.
+void check_writable(const char* option, const std::string& path) {
+  if (!path.empty() && !std::ofstream(path, std::ios::app))
+    throw std::runtime_error(fmt::format("{}: cannot write {}", option, path));
+}
+
 void run(const Experiment& experiment) {
-  if (!experiment.json.empty() && !std::ofstream(experiment.json, std::ios::app))
-    throw std::runtime_error("--json: cannot write " + experiment.json);
-  const bool alone = experiment.level == Level::backend;
-  const std::unique_ptr<Subject> subject = alone ? backend_subject() : stack_subject();
-  if (alone) pin_to_core(subject->rank());
+  check_writable("--json", experiment.json);
+  check_writable("--plot", experiment.plot);
+  const bool pinned = pin_to_core();
+  const std::unique_ptr<Subject> subject =
+      experiment.level == Level::backend ? backend_subject() : stack_subject();
   if (experiment.against_mpi) check_reference();
-  std::vector<Measured> all;
-  for (const Workload& workload : experiment.workloads) all.push_back(measure(experiment, workload));
+  std::optional<Measured> measured;
+  if (experiment.workload) {
+    measured = measure(
+        experiment, [&](std::size_t bytes) { return subject->allocate(experiment.memories.front(), bytes); });
+  }
   std::vector<SweepRow> rows;
   for (const Collective& what : experiment.collectives)
-    rows.push_back(measure_row(experiment, *subject, what));
-  const Placement where = placement(*subject, alone);
+    for (MemoryKind memory : experiment.memories)
+      rows.push_back(measure_row(experiment, *subject, what, memory));
+  const Placement where = placement(*subject, pinned);
   if (subject->rank() != 0) return;
   const nlohmann::json numbers =
-      rows.empty() ? report(experiment, all, where) : report(experiment, rows, where);
-  if (!experiment.json.empty()) write_json(experiment.json, numbers);
+      measured ? report(experiment, *measured, where) : report(experiment, rows, where);
+  if (!experiment.json.empty()) write_file("--json", experiment.json, numbers.dump(2) + '\n');
+  if (!experiment.plot.empty())
+    write_file("--plot", experiment.plot, to_svg(plot_of(experiment, rows, where)));
 }
 
 }  // namespace
@@ -37,7 +51,9 @@ void run(const Experiment& experiment) {
 
 int main(int argc, char** argv) {
   try {
-    if (const auto experiment = rueda::bench::read_options(argc, argv)) rueda::bench::run(*experiment);
+    const auto experiment = rueda::bench::read_options(argc, argv);
+    if (experiment && experiment->alternation) rueda::bench::become_alternation(argc, argv);
+    if (experiment) rueda::bench::run(*experiment);
     return 0;
   } catch (const boost::program_options::error& error) {
     fmt::print(stderr, "error: {}. See rueda-bench --help.\n", error.what());

@@ -24,6 +24,16 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+std::shared_ptr<std::byte> allocate_in(MemoryKind kind, TensorMemory* window, Rank rank, std::size_t bytes) {
+  if (kind == MemoryKind::ordinary) return ordinary_memory(bytes);
+  std::shared_ptr<std::byte> memory = window != nullptr ? window->allocate(bytes) : nullptr;
+  if (memory != nullptr) return memory;
+  throw std::runtime_error(fmt::format(
+      "--memory window: rank {} shares no {} bytes with its host: it must be started by ruedarun, "
+      "with RUEDA_SHM=1, and a RUEDA_WINDOW_LIMIT large enough",
+      rank, bytes));
+}
+
 class StackSubject final : public Subject {
  public:
   StackSubject() { init(); }
@@ -31,6 +41,10 @@ class StackSubject final : public Subject {
 
   Rank rank() const override { return rueda::rank(); }
   Rank size() const override { return rueda::size(); }
+
+  std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) override {
+    return allocate_in(kind, default_runtime().tensor_memory().get(), rank(), bytes);
+  }
 
   double run(CollectiveBuffers& buffers, const void*& result) override {
     barrier_async().wait();
@@ -77,7 +91,8 @@ class BackendSubject final : public Subject {
   BackendSubject() {
     Segment::Result made = Segment::make();
     throw_if_error(made.status);
-    neighbours_ = std::make_shared<Neighbours>(rank(), std::move(made.segment));
+    window_ = Window::make(rank(), Config().window_limit);
+    neighbours_ = std::make_shared<Neighbours>(rank(), std::move(made.segment), window_);
     Welcome welcome;
     for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);
     for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
@@ -100,6 +115,10 @@ class BackendSubject final : public Subject {
 
   Rank rank() const override { return ranks_.rank(); }
   Rank size() const override { return ranks_.size(); }
+
+  std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) override {
+    return allocate_in(kind, window_.get(), rank(), bytes);
+  }
 
   double run(CollectiveBuffers& buffers, const void*& result) override {
     const Collective& what = buffers.what();
@@ -166,6 +185,7 @@ class BackendSubject final : public Subject {
   }
 
   Ranks ranks_;
+  std::shared_ptr<Window> window_;
   std::shared_ptr<Neighbours> neighbours_;
   std::unique_ptr<ShmBackend> backend_;
   std::shared_ptr<const RankSet> everybody_;

@@ -15,6 +15,8 @@ class Subject {
   virtual ~Subject() = default;
   virtual Rank rank() const = 0;
   virtual Rank size() const = 0;
+  // Throws where there is none of that kind.
+  virtual std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) = 0;
   // Seconds of one operation after a barrier, and where its result is. Throws what went wrong.
   virtual double run(CollectiveBuffers& buffers, const void*& result) = 0;
   // Returns when nothing of this disturbs MPI on the same processes.

@@ -2,18 +2,12 @@
 #include "tests/bench/sweep.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
 namespace {
-
-// Large operations are few: as many bytes in all as small ones, and 20 steps at least.
-int steps_for(const Experiment& experiment, const Collective& what) {
-  constexpr std::size_t kBytesInAll = std::size_t{256} << 20;
-  const auto enough = static_cast<int>(std::max<std::size_t>(20, kBytesInAll / what.bytes));
-  return std::min(experiment.steps, enough);
-}
 
 // What is cut into equal parts gets as many bytes more as that takes.
 Collective divisible(Collective what, Rank ranks) {
@@ -25,25 +19,31 @@ Collective divisible(Collective what, Rank ranks) {
 
 }  // namespace
 
-SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted) {
+SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted,
+                     MemoryKind memory) {
   const Collective what = divisible(wanted, subject.size());
   SweepRow row;
   row.what = what;
-  CollectiveBuffers buffers(what, subject.rank(), subject.size());
-  const bool compared = experiment.against_mpi && reference_has(what);
-  const int steps = steps_for(experiment, what);
+  row.memory = memory;
+  CollectiveBuffers buffers(what, subject.rank(), subject.size(),
+                            [&](std::size_t bytes) { return subject.allocate(memory, bytes); });
+  std::optional<CollectiveBuffers> theirs;  // always in ordinary memory, as MPI's users have it
+  if (experiment.against_mpi && reference_has(what))
+    theirs.emplace(what, subject.rank(), subject.size(), ordinary_memory);
+  const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
-  for (int step = -std::min(experiment.warmup, steps); step < steps; ++step) {
+  row.warmup = std::min(experiment.warmup, steps);
+  for (int step = -row.warmup; step < steps; ++step) {
     buffers.fill();
     const void* result = nullptr;
     const double seconds = subject.run(buffers, result);
     wrong += buffers.wrong(result);
     if (step >= 0) row.ours.push_back(seconds * 1e6);
-    if (!compared) continue;
+    if (!theirs) continue;
     subject.rest();
-    buffers.fill();
-    const double theirs = reference_seconds(buffers);
-    if (step >= 0) row.reference.push_back(theirs * 1e6);
+    theirs->fill();
+    const double seconds_of_mpi = reference_seconds(*theirs);
+    if (step >= 0) row.reference.push_back(seconds_of_mpi * 1e6);
   }
   std::vector<double> sums{static_cast<double>(wrong)};
   for (std::vector<double>* series : {&row.ours, &row.reference, &sums}) {

@@ -13,6 +13,8 @@ namespace rueda::bench {
 // Of one size; each series has a number for each step, in microseconds, of the slowest rank.
 struct SweepRow {
   Collective what;
+  MemoryKind memory = MemoryKind::ordinary;
+  int warmup = 0;  // steps before
   std::vector<double> ours;
   std::vector<double> reference;  // empty: not asked for, or MPI has no such thing
   double wrong = 0;               // elements, of the rank with most, over all steps
@@ -20,6 +22,7 @@ struct SweepRow {
 
 // Called by every rank, with the same experiment. In alternation, each rank's data written anew before each
 // side.
-SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted);
+SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted,
+                     MemoryKind memory);
 
 }  // namespace rueda::bench

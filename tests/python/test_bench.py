@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def check_times(numbers, count, size):
     assert numbers["negotiation_us"] <= numbers["call_to_plan_us"]
     assert numbers["negotiation_share"] == pytest.approx(numbers["negotiation_us"] / numbers["median_us"])
     assert 1 <= numbers["plans"] <= count
+    assert numbers["bytes_in_all"] == count * size and numbers["pinned"]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -48,6 +50,17 @@ def test_tensors_against_mpi(tmp_path):
     numbers = measure(2, tmp_path, "tensors", "--count", "20", "--bytes", "400", "--against", "mpi")
     check_times(numbers, 20, 400)
     assert numbers["ratio"] == pytest.approx(numbers["mpi_median_us"] / numbers["median_us"])
+
+
+# Bert's parameters with the head that predicts masked words, as Hugging Face counts them for bert-base.
+@pytest.mark.parametrize("model, count, size", [("bert6", 106, 90978024), ("bert-base", 202, 4 * 109514298)])
+def test_gradients_of_a_model(model, count, size, tmp_path):
+    path = tmp_path / "numbers.json"
+    done = run(2, "tensors", "--from", model, "--steps", "2", "--warmup", "1", "--json", path)
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(path.read_text())
+    assert (numbers["from"], numbers["count"], numbers["bytes_in_all"]) == (model, count, size)
+    assert numbers["busbw_gbs"] == pytest.approx(size / numbers["median_us"] / 1000)
 
 
 OPERATIONS = {"allreduce": 2, "allgather": 1, "broadcast": 2, "alltoall": 1, "reducescatter": 1}  # bus factor, 2 ranks
@@ -79,8 +92,16 @@ def test_collectives_of_several_sizes_against_mpi(op, tmp_path):
 
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_every_collective_alone(op, tmp_path):
-    for row in sweep(3, tmp_path, op, "--sizes", "24,3M", "--level", "backend"):
+    rows = sweep(3, tmp_path, op, "--sizes", "24,3M", "--level", "backend", "--memory", "ordinary,window")
+    for row in rows:
         check_row(row, op, row["bytes"], 3)
+    assert [row["memory"] for row in rows] == ["ordinary", "window"] * 2
+
+
+def test_tensors_in_the_window(tmp_path):
+    numbers = measure(2, tmp_path, "tensors", "--count", "20", "--bytes", "40000", "--memory", "window")
+    check_times(numbers, 20, 40000)
+    assert numbers["memory"] == "window"
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float16", "bfloat16", "float64", "bool"])
@@ -90,6 +111,36 @@ def test_collectives_alone_of_every_kind_of_number(dtype, tmp_path):
         check_row(row, "allreduce", size, 3)
         assert (row["level"], row["dtype"]) == ("backend", dtype)
         assert "against" not in row
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def subjects_of(path):
+    """The points of each line of a plot, and its legend's words."""
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == SVG + "svg"
+    texts = [text.text for text in root.iter(SVG + "text")]
+    lines = [group for group in root.iter(SVG + "g") if group.get("class") == "subject"]
+    return [[title.text for title in line.iter(SVG + "title")] for line in lines], texts
+
+
+@pytest.mark.parametrize("sizes", ["4K", "4,1K,4K,64K,100000"])
+def test_plot(sizes, tmp_path):
+    path = tmp_path / "plot.svg"
+    rows = sweep(2, tmp_path, "allreduce", "--sizes", sizes, "--against", "mpi", "--plot", path, "--memory",
+                 "window,ordinary")
+    lines, texts = subjects_of(path)
+    assert {"Rueda, window memory", "Rueda, ordinary memory", "MPI", "bytes", "bus bandwidth in GB/s"} <= set(texts)
+    assert len(lines) == 3
+    own = [[row for row in rows if row["memory"] == memory] for memory in ("window", "ordinary")]
+    for notes in lines:
+        assert [note.split()[0] for note in notes] == [str(row["bytes"]) for row in own[0]]
+    for note, row in zip(lines[0] + lines[1], own[0] + own[1], strict=True):
+        assert float(note.split()[-2]) == pytest.approx(row["busbw_gbs"], rel=0.01)
+    points = [line.get("points").split() for line in ElementTree.parse(path).getroot().iter(SVG + "polyline")]
+    for x, y in (point.split(",") for line in points for point in line):
+        assert 78 <= float(x) <= 736 and 92 <= float(y) <= 404  # inside the axes
 
 
 @pytest.mark.parametrize("arguments, words", [
@@ -105,8 +156,14 @@ def test_collectives_alone_of_every_kind_of_number(dtype, tmp_path):
     (["tensors", "--count", "0"], "--count 0: it must be from 1 to 100000"),
     (["tensors", "--bytes", "6"], "160 tensors of 6 bytes: bytes must be a positive multiple of 4"),
     (["allreduce", "--count", "2"], "--count is for tensors"),
+    (["latency", "--from", "bert6"], "--from is for tensors"),
+    (["tensors", "--from", "gpt"], "--from gpt: it is one of bert-base, bert6"),
+    (["tensors", "--from", "bert6", "--count", "2"], "--count and --bytes cannot come with it"),
+    (["tensors", "--plot", "x.svg"], "--plot is for allreduce and its like, not for tensors"),
     (["latency", "--steps", "0"], "--steps 0"),
-    (["latency", "--against", "nccl"], "--against nccl: the only one is mpi"),
+    (["latency", "--against", "nccl"], "--against nccl: it is mpi, gloo, mpich, intel-mpi, oneccl, open-mpi, best"),
+    (["allreduce", "--memory", "window,high"], "--memory window,high: it is ordinary, window"),
+    (["tensors", "--memory", "window,ordinary"], "--memory window,ordinary: one of them with tensors"),
     (["latency", "--what"], "unrecognised option '--what'"),
 ])
 def test_bad_arguments(arguments, words):
@@ -118,7 +175,14 @@ def test_bad_arguments(arguments, words):
 def test_what_cannot_be_done_is_an_error(tmp_path):
     done = run(2, "latency", *SHORT, "--json", tmp_path / "missing" / "numbers.json")
     assert done.returncode == 1
-    assert "cannot write" in done.stderr
+    assert "--json: cannot write" in done.stderr
+    done = run(2, "allreduce", *SHORT, "--plot", tmp_path / "missing" / "plot.svg")
+    assert done.returncode == 1
+    assert "--plot: cannot write" in done.stderr
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", BIN / "rueda-bench", "latency", *SHORT, "--memory", "window"],
+                          capture_output=True, text=True, timeout=60, env={**os.environ, "RUEDA_SHM": "0"})
+    assert done.returncode == 1
+    assert "--memory window: rank" in done.stderr and "with RUEDA_SHM=1" in done.stderr
     done = subprocess.run([BIN / "rueda-bench", "latency", *SHORT, "--against", "mpi"], capture_output=True, text=True,
                           timeout=60)  # without ruedarun there is no MPI
     assert done.returncode == 1
