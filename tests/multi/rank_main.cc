@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/host_buffer.h"
 #include "core/rueda.h"
 #include "ops/init.h"
 #include "tests/support/process_watchdog.h"
@@ -72,9 +74,10 @@ void reduce_many(std::size_t count, std::size_t elements, bool in_window, bool s
   const auto side = static_cast<std::int64_t>(elements);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t bytes = elements * elements * sizeof(float);
-    memory.push_back(
-        in_window ? rueda::allocate(bytes)
-                  : std::shared_ptr<std::byte>(new std::byte[bytes](), [](std::byte* b) { delete[] b; }));
+    const auto ordinary = std::make_shared<rueda::HostBuffer>(in_window ? 0 : bytes);
+    memory.push_back(in_window ? rueda::allocate(bytes)
+                               : std::shared_ptr<std::byte>(ordinary, ordinary->data()));
+    std::memset(memory.back().get(), 0, bytes);
     tensors.push_back({memory.back().get(), rueda::DataType::float32, {side, side}, {}});
     if (strided) tensors.back().strides = {1, side};
   }
