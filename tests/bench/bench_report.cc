@@ -160,13 +160,14 @@ LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows
                 {}};
   PlotLine theirs{"MPI", {}};
   for (MemoryKind memory : experiment.memories) {
-    PlotLine& ours = plot.lines.emplace_back(fmt::format("Rueda, {} memory", to_string(memory)));
+    PlotLine ours{fmt::format("Rueda, {} memory", to_string(memory)), {}};
     for (const SweepRow& row : rows) {
       if (row.memory != memory) continue;
       ours.points.push_back(point(row, row.ours));
       if (!row.reference.empty() && memory == experiment.memories.front())
         theirs.points.push_back(point(row, row.reference));
     }
+    plot.lines.push_back(std::move(ours));
   }
   if (!theirs.points.empty()) plot.lines.push_back(std::move(theirs));
   return plot;

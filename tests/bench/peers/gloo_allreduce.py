@@ -90,13 +90,14 @@ def row(torch, dist, series, wrong, size):
             "p99_us": slowest[int(0.99 * (len(slowest) - 1))], "wrong": int(wrong)}
 
 
-def end_with_parent():
+def end_with(parent):
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended already
+        os._exit(1)
 
 
 def be_rank(rank, ranks, meeting, works):
-    end_with_parent()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
     torch, dist = start_gloo(rank, ranks, meeting)
@@ -110,8 +111,10 @@ def be_rank(rank, ranks, meeting, works):
 
 
 def fork_rank(*arguments):
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        end_with(parent)
         try:
             be_rank(*arguments)
             os._exit(0)
