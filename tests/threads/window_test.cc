@@ -2,6 +2,7 @@
 // Tensors of rueda::allocate through the whole stack: the same bits as ordinary ones, in any company.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -144,6 +145,43 @@ TEST(WindowMemory, OutlivesTheJobAndIsOrdinaryInTheNext) {
     const TensorView tensor = view(std::span(values, 25'000));
     allreduce_async("x", tensor, tensor, {ReduceOp::sum}, runtime).wait();
     EXPECT_EQ(std::vector(values, values + 25'000), std::vector<float>(25'000, 3.0F));
+  });
+}
+
+TEST(WindowMemory, ARankWithoutAWindowSendsTheOthersThroughTheAreas) {
+  MemoryNetwork network(3, 8);
+  auto body = [](Runtime& runtime) {
+    const std::shared_ptr<std::byte> memory = runtime.allocate(400'000);
+    const std::span values(reinterpret_cast<float*>(memory.get()), 100'000);
+    for (int i = 0; i < 20; ++i) {
+      std::ranges::fill(values, static_cast<float>(runtime.topology().rank + i));
+      allreduce_async("x", view(values), view(values), {ReduceOp::sum}, runtime).wait();
+      ASSERT_TRUE(
+          std::ranges::all_of(values, [i](float value) { return value == static_cast<float>(3 + 3 * i); }));
+    }
+    EXPECT_EQ(runtime.tensor_memory() == nullptr, runtime.topology().rank == 1);
+  };
+  run_ranks_on(network, 3, body, [](Rank rank) {
+    Config config;
+    if (rank == 1) config.window_limit = 0;
+    return config;
+  });
+  EXPECT_EQ(network.moved_bytes(), 0u);
+}
+
+// A rank that has joined stands in with ordinary memory.
+TEST(WindowMemory, AJoinedRankSendsTheOthersThroughTheAreas) {
+  run_on_one_host(3, [](Runtime& runtime) {
+    const std::shared_ptr<std::byte> memory = runtime.allocate(400'000);
+    const std::span values(reinterpret_cast<float*>(memory.get()), 100'000);
+    for (int i = 0; i < 10; ++i) {
+      if (runtime.topology().rank == 2 && i == 5) break;
+      std::ranges::fill(values, static_cast<float>(runtime.topology().rank + 1));
+      allreduce_async("x" + std::to_string(i), view(values), view(values), {ReduceOp::sum}, runtime).wait();
+      const float expected = i < 5 ? 6 : 3;
+      ASSERT_TRUE(std::ranges::all_of(values, [expected](float value) { return value == expected; }));
+    }
+    join(runtime);
   });
 }
 

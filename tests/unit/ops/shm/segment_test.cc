@@ -121,6 +121,21 @@ TEST(Segment, TooManyFilesAreAnErrorInWords) {
             0);
 }
 
+TEST(Segment, TooLittleRoomIsAnErrorInWordsAndNoSignal) {
+  EXPECT_EQ(in_child([] {
+              rlimit some{1 << 16, 1 << 16};
+              setrlimit(RLIMIT_FSIZE, &some);
+              const Segment::Result made = Segment::make();
+              const std::string& words = made.status.message;
+              return made.segment == nullptr && words.find("Too little memory for a segment of") == 0 &&
+                             words.find("ulimit -f") != std::string::npos &&
+                             words.find("set RUEDA_SHM=0") != std::string::npos
+                         ? 0
+                         : 1;
+            }),
+            0);
+}
+
 TEST(Card, SurvivesTheWayAndDamageIsAnError) {
   const Card card{4711, 12, 0x0123456789abcdef, 1 << 20};
   const std::string bytes = to_bytes(card);
