@@ -17,7 +17,11 @@ struct DistributedOptions {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
   ReduceOp op = ReduceOp::average;                                   // or sum
   int backward_passes_per_step =
-      1;                // gradients add up over n backward passes, are averaged over them, reduced once
+      1;  // gradients add up over n backward passes, are averaged over them, reduced once
+  // fixed: as many gradients in all, of passes times ranks, give the same bits however they are shared out: 4
+  // passes on one rank, 2 on two, one on four. Passes and ranks must be powers of two; between the passes of
+  // a step .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.
+  ReductionOrder reduction_order = ReductionOrder::any;
   bool overlap = true;  // false: reductions are submitted in synchronize() only
 };
 
