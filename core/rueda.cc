@@ -142,6 +142,7 @@ Submission submission_for(const Scope& scope, Operation operation, std::string n
   request.reduce_op = reduction.op;
   request.prescale_factor = reduction.prescale_factor;
   request.postscale_factor = reduction.postscale_factor;
+  request.reduction_order = reduction.order;
   submission.input = std::move(input);
   scope.place(submission);
   return submission;

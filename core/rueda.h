@@ -59,6 +59,7 @@ struct Reduction {
   ReduceOp op = ReduceOp::average;
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
+  ReductionOrder order = ReductionOrder::any;  // RUEDA_REDUCTION_ORDER=fixed makes it fixed everywhere
 };
 
 // Each of these returns at once; `name` pairs this rank's call with those of the other ranks of the scope and

@@ -3,11 +3,11 @@
 
 #include "ops/algorithms/adasum.h"
 #include "ops/algorithms/barrier.h"
+#include "ops/algorithms/contiguous_allreduce.h"
 #include "ops/algorithms/fused_allreduce.h"
 #include "ops/algorithms/pairwise_alltoall.h"
+#include "ops/algorithms/reducescatter.h"
 #include "ops/algorithms/ring_allgather.h"
-#include "ops/algorithms/ring_allreduce.h"
-#include "ops/algorithms/ring_reducescatter.h"
 #include "ops/algorithms/tree_broadcast.h"
 
 namespace rueda {
@@ -20,8 +20,8 @@ std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
     return fused_allreduce(route, plan, entries, buffers);
   }
-  return ring_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data,
-                        first.output.data, first.input.elements());
+  return contiguous_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data,
+                              first.output.data, first.input.elements());
 }
 
 std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::span<Entry> entries,
@@ -32,7 +32,7 @@ std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::
     case Operation::broadcast: return tree_broadcast(route, plan.root, entries.front());
     case Operation::alltoall: return pairwise_alltoall(route, entries.front());
     case Operation::reducescatter:
-      return ring_reducescatter(route, ScaledReduction::of(plan, route.group.size), entries.front());
+      return reducescatter(route, ScaledReduction::of(plan, route.group.size), entries.front());
     case Operation::barrier: return barrier(route);
     case Operation::join:
     case Operation::add_process_set:

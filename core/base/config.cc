@@ -102,6 +102,15 @@ std::vector<Setting> make_settings() {
                          "requests that are remembered though not called again, at least; a model's own are "
                          "remembered however many there are; 0: none"));
   table.push_back(
+      {"REDUCTION_ORDER", "", "any or fixed",
+       "fixed: sums do not depend on where ranks are, nor, with a power of two of them, on how many; "
+       "between hosts each rank then sends to every other",
+       [](Config& config, std::string_view text) {
+         config.reduction_order = text == "fixed" ? ReductionOrder::fixed : ReductionOrder::any;
+         return text == "any" || text == "fixed";
+       },
+       [](const Config& config) { return std::string(to_string(config.reduction_order)); }});
+  table.push_back(
       flag("FULL_JOIN", "", &Config::full_join,
            "ranks that have joined take part in every operation, not only allreduce and barrier"));
   table.push_back(number("STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", &Config::stall_check_time,

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/types.h"
+
 namespace rueda {
 
 // Purpose: the settings of one Runtime, read once at init. A plain value; defaults are the documented ones.
@@ -21,6 +23,7 @@ struct Config {
   std::int64_t works_in_flight = 4;
   std::int64_t ring_chunk = 256 << 10;  // bytes
   std::int64_t cache_capacity = 1024;   // requests
+  ReductionOrder reduction_order = ReductionOrder::any;
   bool full_join = false;
   double stall_check_time = 3.0;  // seconds
   bool stall_check_disable = false;

@@ -64,6 +64,7 @@ DataType accumulator_of(DataType dtype) { return row(dtype).accumulator; }
 std::string_view to_string(DataType dtype) { return row(dtype).name; }
 std::string_view to_string(ReduceOp op) { return kReduceOps[static_cast<std::size_t>(op)]; }
 std::string_view to_string(Operation operation) { return traits(operation).name; }
+std::string_view to_string(ReductionOrder order) { return order == ReductionOrder::fixed ? "fixed" : "any"; }
 
 std::optional<DataType> data_type_from(std::uint8_t value) {
   if (value >= kDataTypeCount) return std::nullopt;
@@ -78,6 +79,11 @@ std::optional<ReduceOp> reduce_op_from(std::uint8_t value) {
 std::optional<Operation> operation_from(std::uint8_t value) {
   if (value >= kOperationCount) return std::nullopt;
   return static_cast<Operation>(value);
+}
+
+std::optional<ReductionOrder> reduction_order_from(std::uint8_t value) {
+  if (value > static_cast<std::uint8_t>(ReductionOrder::fixed)) return std::nullopt;
+  return static_cast<ReductionOrder>(value);
 }
 
 }  // namespace rueda

@@ -45,6 +45,11 @@ inline constexpr int kDataTypeCount = 10;
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product, adasum };
 inline constexpr int kReduceOpCount = 6;
 
+// In which order values of several ranks are combined, where that changes bits: floating point.
+//   any    as is quickest; the same bits on every rank, others where ranks are more, or on more hosts
+//   fixed  by a balanced tree over the ranks, ((0+1)+(2+3))+..., whatever way data moves
+enum class ReductionOrder : std::uint8_t { any, fixed };
+
 // The last three concern who takes part; they move no data, and no backend sees them.
 enum class Operation : std::uint8_t {
   allreduce,
@@ -83,10 +88,12 @@ DataType accumulator_of(DataType dtype);
 std::string_view to_string(DataType dtype);
 std::string_view to_string(ReduceOp op);
 std::string_view to_string(Operation operation);
+std::string_view to_string(ReductionOrder order);
 
 // From a byte received or a number given by a user; nothing when it names no enumerator.
 std::optional<DataType> data_type_from(std::uint8_t value);
 std::optional<ReduceOp> reduce_op_from(std::uint8_t value);
 std::optional<Operation> operation_from(std::uint8_t value);
+std::optional<ReductionOrder> reduction_order_from(std::uint8_t value);
 
 }  // namespace rueda

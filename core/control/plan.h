@@ -41,6 +41,7 @@ struct Plan {
   ReduceOp reduce_op = ReduceOp::sum;
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
+  ReductionOrder reduction_order = ReductionOrder::any;
   Rank root = 0;
   std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many

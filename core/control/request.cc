@@ -23,7 +23,7 @@ std::string words(std::span<const std::int64_t> agreed, const Request& request) 
 }
 
 // What most requests leave at its default does not travel; a byte of flags says which parts do.
-enum Part : std::uint8_t { scales = 1, root = 2, process_set = 4, group = 8, members = 16 };
+enum Part : std::uint8_t { scales = 1, root = 2, process_set = 4, group = 8, members = 16, fixed_order = 32 };
 
 std::uint8_t parts_of(const Request& request) {
   std::uint8_t parts = 0;
@@ -32,6 +32,7 @@ std::uint8_t parts_of(const Request& request) {
   if (request.process_set != kWorld) parts |= Part::process_set;
   if (!request.group.empty() || request.group_size != 0) parts |= Part::group;
   if (!request.members.empty()) parts |= Part::members;
+  if (request.reduction_order == ReductionOrder::fixed) parts |= Part::fixed_order;
   return parts;
 }
 
@@ -57,6 +58,10 @@ Difference difference(const Request& a, const Request& b) {
   }
   if (a.postscale_factor != b.postscale_factor) {
     return {"postscale factor", fmt::format("{}", a.postscale_factor), fmt::format("{}", b.postscale_factor)};
+  }
+  if (a.reduction_order != b.reduction_order) {
+    return {"reduction order", std::string(to_string(a.reduction_order)),
+            std::string(to_string(b.reduction_order))};
   }
   if (a.group != b.group) return {"group", fmt::format("'{}'", a.group), fmt::format("'{}'", b.group)};
   if (a.group_size != b.group_size) {
@@ -120,6 +125,7 @@ Request read_request(Reader& reader) {
   }
   if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
   if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
+  if ((parts & Part::fixed_order) != 0) request.reduction_order = ReductionOrder::fixed;
   if (parts != parts_of(request) || !checked_byte_count(request.shape, request.dtype)) reader.fail();
   return request;
 }

@@ -25,6 +25,7 @@ struct Request {
   ReduceOp reduce_op = ReduceOp::sum;
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
+  ReductionOrder reduction_order = ReductionOrder::any;
   Rank root = 0;  // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
   std::string group;             // requests of one group are called together, or fail together

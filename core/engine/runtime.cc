@@ -45,6 +45,7 @@ Runtime::Runtime(Parts parts) {
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
   static_sets_ = parts.process_sets;
+  reduction_order_ = parts.config.reduction_order;
   tensor_memory_ = parts.tensor_memory;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
@@ -159,6 +160,14 @@ Handle Runtime::enqueue(Submission submission) {
 
 // The coordinator gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
+  for (Entry& entry : entries) {
+    Request& request = entry.submission.request;
+    if (!traits(request.operation).reduces) {
+      request.reduction_order = ReductionOrder::any;
+    } else if (reduction_order_ == ReductionOrder::fixed) {
+      request.reduction_order = ReductionOrder::fixed;
+    }
+  }
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
     for (Entry& entry : entries) entry.handle->complete(closed, std::move(entry.submission.owner));
   } else {

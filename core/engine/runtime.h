@@ -57,6 +57,8 @@ class Runtime {
   const Topology& topology() const { return topology_; }
   // The process sets that the job began with: ids 1, 2, ...
   const RankLists& static_sets() const { return static_sets_; }
+  // The setting; `fixed` holds for all that this rank submits.
+  ReductionOrder reduction_order() const { return reduction_order_; }
   // Why the job cannot go on; ok while it can.
   Status failure() const;
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
@@ -84,6 +86,7 @@ class Runtime {
   std::shared_ptr<TensorMemory> tensor_memory_;
   Topology topology_;
   RankLists static_sets_;
+  ReductionOrder reduction_order_ = ReductionOrder::any;
   std::string place_;  // "rank 1 of 2 (process 4711 on host)"
   mutable std::mutex mutex_;
   Status failure_;                                                       // guarded by mutex_

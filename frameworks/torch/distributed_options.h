@@ -18,7 +18,11 @@ struct DistributedOptions {
   // Or sum; or adasum, of each parameter's gradients: learning rates stay those of one rank.
   ReduceOp op = ReduceOp::average;
   int backward_passes_per_step =
-      1;                // gradients add up over n backward passes, are averaged over them, reduced once
+      1;  // gradients add up over n backward passes, are averaged over them, reduced once
+  // fixed: as many gradients in all, of passes times ranks, give the same bits however they are shared out: 4
+  // passes on one rank, 2 on two, one on four. Passes and ranks must be powers of two; between the passes of
+  // a step .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.
+  ReductionOrder reduction_order = ReductionOrder::any;
   bool overlap = true;  // false: reductions are submitted in synchronize() only
 };
 

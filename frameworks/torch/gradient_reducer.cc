@@ -13,9 +13,15 @@ GradientReducer::~GradientReducer() = default;
 
 void GradientReducer::synchronize() { sync_->synchronize(); }
 
+GradientReducer::Skip GradientReducer::skip_synchronize() {
+  sync_->show_local_gradients();
+  return Skip(*this);
+}
+
 void GradientReducer::before_step() {
   if (skips_ > 0) {
     sync_->check_not_reducing("step() under skip_synchronize()");
+    sync_->show_local_gradients();
   } else {
     sync_->synchronize();
   }

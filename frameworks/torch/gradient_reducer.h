@@ -47,8 +47,8 @@ class GradientReducer {
     GradientReducer& reducer_;
   };
   // For steps on local gradients (overlap = false), or on gradients that the caller has reduced or changed
-  // itself.
-  Skip skip_synchronize() { return Skip(*this); }
+  // itself. .grad holds those of this step.
+  Skip skip_synchronize();
 
   // What an optimizer's step() does first: synchronize() unless done or skipped; later gradients belong to a
   // new step.

@@ -8,79 +8,18 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
-#include <unordered_map>
 #include <utility>
 
 #include "core/base/log.h"
 #include "core/rueda.h"
 #include "frameworks/torch/agreement.h"
+#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
 namespace {
 
-using Identity = const void*;  // two at::Tensor that are one parameter have one
-
-Identity identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
-
 [[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
-
-const DistributedOptions& checked(const DistributedOptions& options, Rank rank) {
-  if (options.op != ReduceOp::average && options.op != ReduceOp::sum && options.op != ReduceOp::adasum) {
-    refuse(fmt::format("rank {}: gradients cannot be reduced by {}; choose average, sum or adasum", rank,
-                       to_string(options.op)));
-  }
-  if (options.backward_passes_per_step < 1) {
-    refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank,
-                       options.backward_passes_per_step));
-  }
-  return options;
-}
-
-std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& parameters) {
-  std::set<Identity> seen;
-  std::vector<at::Tensor> unique;
-  for (const at::Tensor& parameter : parameters) {
-    if (seen.insert(identity(parameter)).second) unique.push_back(parameter);
-  }
-  return unique;
-}
-
-// The name of each parameter: as given, else "parameter.<index>". Of two names for one tensor the first
-// counts.
-std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
-                                  const DistributedOptions& options, Rank rank) {
-  std::unordered_map<Identity, std::size_t> index_of;
-  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
-  std::vector<std::string> names(parameters.size());
-  std::set<std::string> used;
-  for (const auto& [name, tensor] : options.named_parameters) {
-    const auto found = index_of.find(identity(tensor));
-    if (found == index_of.end()) {
-      refuse(fmt::format(
-          "rank {}: named_parameters has '{}', which is no parameter of this optimizer; name only those "
-          "that it was given",
-          rank, name));
-    }
-    if (name.empty() || !used.insert(name).second) {
-      refuse(
-          fmt::format("rank {}: named_parameters has the name '{}' {}; give each parameter a name of its own",
-                      rank, name, name.empty() ? "of no letters" : "twice"));
-    }
-    if (names[found->second].empty()) names[found->second] = name;
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!names[i].empty()) continue;
-    names[i] = fmt::format("parameter.{}", i);
-    if (!used.insert(names[i]).second) {
-      refuse(fmt::format(
-          "rank {}: named_parameters gives the name '{}' to another parameter than that position; "
-          "choose another",
-          rank, names[i]));
-    }
-  }
-  return names;
-}
 
 Runtime* unless_default(Runtime& runtime) {
   return is_initialized() && &runtime == &default_runtime() ? nullptr : &runtime;
@@ -107,15 +46,16 @@ std::string listed(const std::vector<std::string>& names) {
 
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                            Runtime& runtime)
-    : op_(checked(options, runtime.topology().rank).op),
+    : op_(checked(options, runtime).op),
       passes_per_step_(options.backward_passes_per_step),
+      order_(order_of(options, runtime)),
       overlap_(options.overlap),
       runtime_(unless_default(runtime)),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   std::vector<std::string> names = names_of(unique, options, rank());
-  std::vector<std::string> lines{
-      fmt::format("op {} and backward_passes_per_step {}", to_string(op_), passes_per_step_)};
+  std::vector<std::string> lines{fmt::format("op {}, backward_passes_per_step {} and reduction_order {}",
+                                             to_string(op_), passes_per_step_, to_string(order_))};
   for (std::size_t i = 0; i < unique.size(); ++i) {
     const ConstTensorView view = read_view(unique[i], names[i]);
     if (!unique[i].is_leaf()) {
@@ -128,7 +68,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   }
   scope_ = runtime.next_name("gradient", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
-  window_.emplace(unique.size());
+  window_.emplace(unique.size(), in_shards());
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
 
@@ -136,6 +76,10 @@ void GradientSync::before_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
   if (reduced_) reset();
   const Parameter& parameter = parameters_[index];
+  if (in_shards()) {
+    check_alone(parameter);
+    note_pass();
+  }
   if (!parameter.complete) return;
   refuse(fmt::format(
       "rank {}: parameter '{}' receives a gradient in a backward pass after the last of its step "
@@ -147,15 +91,38 @@ void GradientSync::before_accumulation(std::size_t index) {
 
 void GradientSync::after_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
-  if (const int pass = current_backward_pass(); running_.insert(pass).second) {
-    at_end_of_backward_pass([this, pass] { count_pass(pass); });
-  }
+  note_pass();
   Parameter& parameter = parameters_[index];
   const bool last_pass = passes_ + 1 >= passes_per_step_;
-  if (!last_pass || !parameter.tensor.grad().defined()) return;
+  if (!parameter.tensor.grad().defined()) return;
+  if (in_shards()) {
+    at::NoGradGuard no_grad;
+    const int pass = std::min(passes_, passes_per_step_ - 1);
+    parameter.sum.add(pass, reducible(std::exchange(parameter.tensor.mutable_grad(), at::Tensor())));
+  }
+  if (!last_pass) return;
   parameter.complete = true;
   window_->saw(index);
   if (overlap_) submit_gradient(index, 1.0);
+}
+
+// In a hook of a running pass.
+void GradientSync::note_pass() {
+  const int pass = current_backward_pass();
+  if (running_.insert(pass).second) at_end_of_backward_pass([this, pass] { count_pass(pass); });
+}
+
+// In a hook: gradients of two passes at a time have no order.
+void GradientSync::check_alone(const Parameter& parameter) const {
+  const int pass = current_backward_pass();
+  const auto other = std::ranges::find_if(running_, [pass](int each) { return each != pass; });
+  if (other == running_.end()) return;
+  refuse(
+      fmt::format("rank {}: parameter '{}' receives a gradient while another backward pass runs, or after "
+                  "one that failed. "
+                  "With reduction_order fixed the passes of a step follow one another; after a failed one "
+                  "call zero_grad().",
+                  rank(), parameter.name));
 }
 
 void GradientSync::count_pass(int pass) {
@@ -169,6 +136,7 @@ void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
       submission_for(Operation::allreduce, fmt::format("{}.{}", scope_, parameter.name), tensors);
   submission.request.reduce_op = op_;
   submission.request.postscale_factor = 1.0 / passes_per_step_;
+  submission.request.reduction_order = order_;
   claim(parameter);
   parameter.handle = runtime().submit(std::move(submission));
   parameter.submitted = true;
@@ -185,22 +153,48 @@ void GradientSync::claim(const Parameter& parameter) {
       rank(), parameter.name));
 }
 
-// In place on the parameter's gradient, which is multiplied by `factor` before.
+// What this rank has of this step, to be reduced in place. What is in .grad beside the passes was put there
+// by hand, or by passes that went unheard.
+at::Tensor GradientSync::gradient_of(Parameter& parameter) const {
+  const at::Tensor& grad = parameter.tensor.grad();
+  if (!in_shards()) return reducible(grad);
+  at::Tensor sum = parameter.sum.take(passes_per_step_);
+  if (!grad.defined()) return sum;
+  at::Tensor other = reducible(grad).to(sum_type(grad.scalar_type()));
+  return sum.defined() ? sum.add_(other) : other;
+}
+
+// The parameter's gradient, which is multiplied by `factor` before. While it is reduced it is .grad too,
+// unless it is of another type.
 void GradientSync::submit_gradient(std::size_t index, double factor) {
   at::NoGradGuard no_grad;
   Parameter& parameter = parameters_[index];
-  at::Tensor gradient = window_->place(index, reducible(parameter.tensor.grad()), factor);
-  if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
+  at::Tensor gradient = window_->place(index, gradient_of(parameter), factor);
+  at::Tensor& grad = parameter.tensor.mutable_grad();
+  if (in_shards() && gradient.scalar_type() != parameter.tensor.scalar_type()) {
+    grad.reset();
+  } else if (!gradient.is_same(grad)) {
+    grad = gradient;
+  }
   submit(parameter, std::move(gradient));
+}
+
+void GradientSync::show_local_gradients() {
+  std::lock_guard lock(mutex_);
+  at::NoGradGuard no_grad;
+  for (Parameter& parameter : parameters_) {
+    if (parameter.submitted || parameter.sum.passes() == 0) continue;
+    parameter.tensor.mutable_grad() = gradient_of(parameter).to(parameter.tensor.scalar_type());
+  }
 }
 
 void GradientSync::submit_rest() {
   const double factor = correction();
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const Parameter& parameter = parameters_[index];
+    const bool has_one = parameter.tensor.grad().defined() || parameter.sum.passes() > 0;
     // A frozen parameter may still have a gradient, of an earlier step.
-    if (!parameter.submitted && parameter.tensor.requires_grad() && parameter.tensor.grad().defined())
-      submit_gradient(index, factor);
+    if (!parameter.submitted && parameter.tensor.requires_grad() && has_one) submit_gradient(index, factor);
   }
 }
 
@@ -232,6 +226,7 @@ void GradientSync::submit_missing(const std::vector<float>& holders) {
 
 // Waits for all. Returns the first failure, in words that name the parameter.
 Status GradientSync::finish(Status failure) {
+  at::NoGradGuard no_grad;
   for (Parameter& parameter : parameters_) {
     if (!parameter.submitted) continue;
     const Status status = parameter.handle.wait_status();
@@ -239,9 +234,11 @@ Status GradientSync::finish(Status failure) {
       if (failure.ok())
         failure = {status.code,
                    fmt::format("gradient of parameter '{}': {}", parameter.name, status.message)};
-    } else if (!parameter.tensor.grad().is_same(parameter.reducing)) {
-      parameter.tensor.mutable_grad() = parameter.reducing;
+      continue;
     }
+    at::Tensor& reduced = parameter.reducing;
+    if (in_shards()) reduced = reduced.to(parameter.tensor.scalar_type());
+    if (!parameter.tensor.grad().is_same(reduced)) parameter.tensor.mutable_grad() = reduced;
   }
   return failure;
 }
@@ -315,6 +312,7 @@ void GradientSync::reset() {
     parameter.complete = parameter.submitted = false;
     parameter.handle = {};
     parameter.reducing.reset();
+    parameter.sum.reset();
   }
   claimed_.release();
   reduced_ = false;

@@ -14,6 +14,7 @@
 #include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/gradient_window.h"
+#include "frameworks/torch/pairwise_sum.h"
 
 namespace rueda {
 
@@ -32,6 +33,8 @@ class GradientSync final : private GradientListener {
   // Waits until every gradient is reduced; nothing to do when it is already. After an error the next step
   // works.
   void synchronize();
+  // Puts what this rank has of this step into .grad, where in_shards() it is not yet.
+  void show_local_gradients();
   // The step is over: gradients that come now belong to the next.
   void begin_step();
   // Throws InvalidArgument when gradients are being reduced: `action` (say, "zero_grad()") would change them
@@ -52,11 +55,17 @@ class GradientSync final : private GradientListener {
     bool submitted = false;  // a reduction was started in this step
     Handle handle{};
     at::Tensor reducing{};  // the memory that the reduction works on
+    PairwiseSum sum{};      // of the passes of this step; empty unless in_shards()
   };
 
   void before_accumulation(std::size_t index) override;
   void after_accumulation(std::size_t index) override;
+  void note_pass();
+  void check_alone(const Parameter& parameter) const;
   void count_pass(int pass);
+  // Whether passes are added up here and not by autograd.
+  bool in_shards() const { return order_ == ReductionOrder::fixed && passes_per_step_ > 1; }
+  at::Tensor gradient_of(Parameter& parameter) const;
 
   void claim(const Parameter& parameter);
   void submit(Parameter& parameter, at::Tensor gradient);
@@ -74,6 +83,7 @@ class GradientSync final : private GradientListener {
   mutable std::mutex mutex_;  // guards all below
   const ReduceOp op_;
   const int passes_per_step_;
+  const ReductionOrder order_;
   const bool overlap_;
   Runtime* const runtime_;               // null: whichever is the default
   std::string scope_;                    // what names of operations begin with

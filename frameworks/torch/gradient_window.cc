@@ -11,13 +11,14 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "frameworks/torch/pairwise_sum.h"
 
 namespace rueda {
 namespace {
 
-std::size_t room(const at::Tensor& parameter) {
+std::size_t room(const at::Tensor& parameter, at::ScalarType type) {
   constexpr std::size_t kLine = 64;
-  return (parameter.numel() * parameter.element_size() + kLine - 1) / kLine * kLine;
+  return (parameter.numel() * c10::elementSize(type) + kLine - 1) / kLine * kLine;
 }
 
 // The parameters in the order in which they were seen, then the others.
@@ -41,12 +42,16 @@ void GradientWindow::end_step(const std::vector<at::Tensor>& parameters, Runtime
   fits_ = true;
 }
 
+at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
+  return sums_ ? sum_type(parameter.scalar_type()) : parameter.scalar_type();
+}
+
 void GradientWindow::lay_out(const std::vector<at::Tensor>& parameters, Runtime& runtime) {
   places_.clear();
   memory_ = runtime.tensor_memory();
   if (!reaches_all(runtime)) return;
   std::size_t bytes = 0;
-  for (const at::Tensor& parameter : parameters) bytes += room(parameter);
+  for (const at::Tensor& parameter : parameters) bytes += room(parameter, type_of(parameter));
   std::shared_ptr<std::byte> block;
   try {
     block = memory_->allocate(bytes);
@@ -59,12 +64,12 @@ void GradientWindow::lay_out(const std::vector<at::Tensor>& parameters, Runtime&
   std::byte* place = block.get();
   for (const std::size_t index : order_of(seen_)) {
     const at::Tensor& parameter = parameters[index];
-    const at::TensorOptions options(parameter.scalar_type());
+    const at::TensorOptions options(type_of(parameter));
     auto keep = [block](void*) {};
     places_[index] = parameter.is_non_overlapping_and_dense()
                          ? at::from_blob(place, parameter.sizes(), parameter.strides(), keep, options)
                          : at::from_blob(place, parameter.sizes(), keep, options);
-    place += room(parameter);
+    place += room(parameter, type_of(parameter));
   }
 }
 
@@ -92,8 +97,9 @@ at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, 
 }
 
 at::Tensor GradientWindow::zeros(std::size_t index, const at::Tensor& parameter) {
-  if (places_.empty() || !is_free(index) || places_[index].scalar_type() != parameter.scalar_type())
-    return at::zeros_like(parameter);
+  const at::ScalarType type = type_of(parameter);
+  if (places_.empty() || !is_free(index) || places_[index].scalar_type() != type)
+    return at::zeros_like(parameter, parameter.options().dtype(type));
   return places_[index].zero_();
 }
 

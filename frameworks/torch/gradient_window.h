@@ -22,7 +22,8 @@ namespace rueda {
 // where autograd made it, and is reduced there.
 class GradientWindow {
  public:
-  explicit GradientWindow(std::size_t parameters) : seen_(parameters) {}
+  // `sums`: the places are for sums of gradients (pairwise_sum.h), not for gradients.
+  GradientWindow(std::size_t parameters, bool sums) : sums_(sums), seen_(parameters) {}
 
   // The gradient of parameter `index` has come.
   void saw(std::size_t index) { seen_[index] = ++clock_; }
@@ -35,9 +36,11 @@ class GradientWindow {
   at::Tensor zeros(std::size_t index, const at::Tensor& parameter);
 
  private:
+  at::ScalarType type_of(const at::Tensor& parameter) const;
   bool is_free(std::size_t index) const;
   void lay_out(const std::vector<at::Tensor>& parameters, Runtime& runtime);
 
+  const bool sums_;
   std::vector<std::uint64_t> seen_;  // when each came last; 0: never
   std::uint64_t clock_ = 0;
   std::shared_ptr<TensorMemory> memory_;  // where the places are

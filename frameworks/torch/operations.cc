@@ -38,6 +38,7 @@ TensorHandle submit_reduction(const Scope& scope, Operation operation, std::stri
   submission.request.reduce_op = reduction.op;
   submission.request.prescale_factor = reduction.prescale_factor;
   submission.request.postscale_factor = reduction.postscale_factor;
+  submission.request.reduction_order = reduction.order;
   return submit(scope, std::move(submission), std::move(tensors));
 }
 

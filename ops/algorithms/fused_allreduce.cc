@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "ops/algorithms/ring_allreduce.h"
+#include "ops/algorithms/contiguous_allreduce.h"
 #include "ops/kernels/pack.h"
 
 namespace rueda {
@@ -23,9 +23,9 @@ class FusedAllreduce final : public Algorithm {
       pack_some();
       return Step::again;
     }
-    if (!ring_) start_ring();
+    if (!reducing_) start_reducing();
     if (!reduced_) {
-      const Step step = ring_->step();
+      const Step step = reducing_->step();
       if (step != Step::done) return step;
       reduced_ = true;
       return Step::again;  // so that unpacking is seen as a phase
@@ -38,7 +38,7 @@ class FusedAllreduce final : public Algorithm {
   std::string_view phase() const override {
     if (packed_ < entries_.size() && !abandoned()) return "packing tensors";
     if (reduced_) return "unpacking tensors";
-    return ring_ ? ring_->phase() : "reducing around the ring";
+    return reducing_ ? reducing_->phase() : "packing tensors";
   }
 
  private:
@@ -74,12 +74,13 @@ class FusedAllreduce final : public Algorithm {
   }
 
   // A tensor alone is as long as it is: on other ranks it may be contiguous and need no buffer.
-  void start_ring() {
+  void start_reducing() {
     const bool alone = plan_.tensors.size() == 1;
     const auto elements = alone ? plan_.tensors.front().elements()
                                 : plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
     std::byte* values = buffer_ ? buffer_->data() : nullptr;
-    ring_ = ring_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), values, values, elements);
+    reducing_ =
+        contiguous_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), values, values, elements);
   }
 
   Route route_;
@@ -90,7 +91,7 @@ class FusedAllreduce final : public Algorithm {
   std::optional<kernels::Packing> copying_;    // of the tensor that is packed or unpacked now
   std::size_t packed_ = 0;
   std::size_t unpacked_ = 0;
-  std::unique_ptr<RingPass> ring_;
+  std::unique_ptr<Algorithm> reducing_;
   bool reduced_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduce of several tensors, or of one that is not contiguous, in a fusion buffer: pack, ring, unpack.
+// Allreduce of several tensors, or of one that is not contiguous, in a fusion buffer: pack, reduce, unpack.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace rueda {
 
-// Offsets in the buffer come from the Plan. Cost: the ring's, and two copies of every tensor.
+// Offsets in the buffer come from the Plan. Cost: that of contiguous_allreduce, and two copies of every
+// tensor.
 std::unique_ptr<Algorithm> fused_allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
                                            FusionBuffer& buffers);
 

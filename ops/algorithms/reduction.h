@@ -13,12 +13,14 @@ struct ScaledReduction {
   ReduceOp op = ReduceOp::sum;
   kernels::Scale prescale;
   kernels::Scale postscale;
+  ReductionOrder order = ReductionOrder::any;
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,
             plan.reduce_op,
             {plan.prescale_factor, 1},
-            {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1}};
+            {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1},
+            plan.reduction_order};
   }
 };
 

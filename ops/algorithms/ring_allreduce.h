@@ -2,16 +2,14 @@
 // Allreduce by a ring: reduce-scatter, then all-gather, of equal segments. Cost: see ring_pass.h.
 #pragma once
 
-#include <memory>
-
 #include "ops/algorithms/reduction.h"
 #include "ops/algorithms/ring_pass.h"
 
 namespace rueda {
 
 // `input` and `output` hold `elements` contiguous elements; they may be the same.
-std::unique_ptr<RingPass> ring_allreduce(const Route& route, const ScaledReduction& reduction,
-                                         const void* input, void* output, std::int64_t elements);
+RingPass::Job ring_allreduce_job(const Route& route, const ScaledReduction& reduction, const void* input,
+                                 void* output, std::int64_t elements);
 
 // The job of a ring pass over `bounds`, reducing by `reduction`.
 RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,

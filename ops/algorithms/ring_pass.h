@@ -12,7 +12,7 @@
 
 namespace rueda {
 
-// Purpose: the engine of ring_allreduce, ring_reducescatter and ring_allgather. Part of a Work. Partial sums
+// Purpose: the engine of ring_allreduce, reducescatter and ring_allgather. Part of a Work. Partial sums
 // travel in the accumulator's type, so 16-bit floats are rounded once, at the end. Cost: 2(n-1)/n of the
 // vector sent and received for both halves; scratch of 5 * depth chunks.
 class RingPass final : public Algorithm {

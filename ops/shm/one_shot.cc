@@ -7,6 +7,7 @@
 
 #include "ops/algorithms/reduction.h"
 #include "ops/kernels/pack.h"
+#include "ops/tree_order.h"
 
 namespace rueda::one_shot {
 namespace {
@@ -112,13 +113,13 @@ class OneShot final : public Work {
   }
 
   void reduce() {
-    const kernels::Kernels& sums = kernels::kernels_for(accumulator_of(plan_.dtype));
     alignas(64) Block sum;
+    std::vector<const std::byte*> places(own_.members.size());
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission.input.elements());
-      sums.load(sum.data(), slot(own_.members.front()) + place(i), elements, {});
-      for (Rank member : std::span(own_.members).subspan(1))
-        sums.combine(reduction_.op, sum.data(), slot(member) + place(i), elements, {});
+      std::ranges::transform(own_.members, places.begin(),
+                             [&](Rank member) { return slot(member) + place(i); });
+      combine_in_tree(reduction_.op, accumulator_of(plan_.dtype), {}, sum.data(), places, elements);
       unpack(i, sum.data(), elements);
     }
   }

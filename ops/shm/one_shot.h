@@ -24,9 +24,10 @@ bool fits(const Plan& plan);
 // grows, since Works begin in the order of Plans and a slot's next Work waits for its last one. `written`
 // says that the slot holds the values of this Plan, `left` that this rank has read the slots of all. A rank
 // writes its slot only when every member of the slot's last Plan, itself included, has left that Plan: so
-// nobody still reads it, and a Plan needs nothing of ranks that are not in it. All ranks combine in the order
-// of ranks: the same bits everywhere. Who abandons a Plan before it has written says `abandoned`, which stays
-// until all members have left that Plan, and tells them that theirs is void too; after that it just leaves.
+// nobody still reads it, and a Plan needs nothing of ranks that are not in it. All ranks combine in one
+// order, a tree over the ranks: the same bits everywhere. Who abandons a Plan before it has written says
+// `abandoned`, which stays until all members have left that Plan, and tells them that theirs is void too;
+// after that it just leaves.
 //
 // Bells: `written` and `abandoned` ring all members. `left` rings only members that wait for it: these set
 // `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "ops/kernels/pack.h"
+#include "ops/tree_order.h"
 
 namespace rueda {
 namespace {
@@ -21,18 +23,17 @@ void want_to_write(const std::byte* from, std::size_t bytes) {
 template <class Deliver>
 void for_each_sum(const ScaledReduction& reduction, std::span<std::byte* const> copies, std::size_t elements,
                   Deliver deliver) {
-  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
   const std::size_t size = size_of(reduction.dtype);
   alignas(kLine) std::array<std::byte, kBlockElements * sizeof(double)> sum;
+  std::vector<const std::byte*> parts(copies.begin(), copies.end());
   for (std::byte* copy : copies) want_to_write(copy, std::min(elements, kBlockElements) * size);
   for (std::size_t begin = 0; begin < elements; begin += kBlockElements) {
     const std::size_t part = std::min(kBlockElements, elements - begin);
     const std::size_t next = begin + part, ahead = std::min(kBlockElements, elements - next);
     for (std::byte* copy : copies) want_to_write(copy + next * size, ahead * size);
-    kernels.load(sum.data(), copies.front() + begin * size, part, reduction.prescale);
-    for (std::byte* copy : copies.subspan(1))
-      kernels.combine(reduction.op, sum.data(), copy + begin * size, part, reduction.prescale);
+    combine_in_tree(reduction.op, reduction.dtype, reduction.prescale, sum.data(), parts, part);
     deliver(begin * size, sum.data(), part);
+    for (const std::byte*& each : parts) each += part * size;
   }
 }
 

@@ -9,9 +9,9 @@
 
 namespace rueda {
 
-// Combines `elements` of all `copies`, in their order, and writes the result into each of them: one pass,
-// every line read and written once. The memory may belong to other cores' caches: lines are asked for as for
-// writing.
+// Combines `elements` of all `copies`, in their order by a tree (tree_order.h), and writes the result into
+// each of them: one pass, every line read and written once. The memory may belong to other cores' caches:
+// lines are asked for as for writing.
 void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* const> copies,
                        std::size_t elements);
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/algorithms/ring_reducescatter.h"
+#include "ops/algorithms/reducescatter.h"
 #include "ops/shm/reduce_everywhere.h"
 #include "ops/staging.h"
 

@@ -72,9 +72,10 @@ void WorldAuthor::differ(Call& call) {
   if (script_.sets[call.set].count() < 2) return;
   call.odd = member_of(call.set);
   call.odd_request = call.request;
-  switch (below(3)) {
+  switch (below(4)) {
     case 0: call.odd_request.shape.push_back(2); break;
     case 1: call.odd_request.dtype = DataType::float64; break;
+    case 2: call.odd_request.reduction_order = ReductionOrder::fixed; break;
     default: call.odd_request.postscale_factor = 0.5;
   }
   if (call.request.operation == Operation::add_process_set) {

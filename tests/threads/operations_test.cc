@@ -38,6 +38,25 @@ INSTANTIATE_TEST_SUITE_P(Ranks, OperationsTest,
                                   std::to_string(std::get<1>(info.param));
                          });
 
+TEST(FixedOrder, ConformsOverLinksAndInSharedMemory) {
+  Config config;
+  config.reduction_order = ReductionOrder::fixed;
+  for (const Rank ranks : {1, 2, 3, 5}) {
+    for (const std::size_t slots : {0, 8}) {
+      config.ring_chunk = slots == 0 ? 192 : 1 << 18;
+      run_ranks(
+          ranks,
+          [](Runtime& runtime) {
+            check_allreduce(runtime);
+            check_reducescatter(runtime);
+            check_strides(runtime);
+            check_mismatches(runtime);
+          },
+          config, slots);
+    }
+  }
+}
+
 // The same with shared memory for control messages, small allreduces and barriers.
 class SharedMemoryTest : public testing::TestWithParam<std::tuple<Rank, std::size_t>> {
  protected:

@@ -221,6 +221,17 @@ TEST(Config, NamesABadValue) {
   }
 }
 
+TEST(Config, ReductionOrderIsAnyOrFixed) {
+  auto read = [](const char* value) {
+    return read_config(
+        [value](const std::string& name) { return name == "RUEDA_REDUCTION_ORDER" ? value : nullptr; });
+  };
+  EXPECT_EQ(Config().reduction_order, ReductionOrder::any);
+  EXPECT_EQ(read("fixed").config.reduction_order, ReductionOrder::fixed);
+  EXPECT_EQ(read("any").config.reduction_order, ReductionOrder::any);
+  EXPECT_THROW(read("FIXED"), InvalidArgument);
+}
+
 TEST(Config, EveryDefaultIsLegal) {
   for (const Setting& setting : settings()) {
     Config config;

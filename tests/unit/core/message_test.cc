@@ -77,6 +77,7 @@ TEST(Request, DifferencesAreNamedFieldByField) {
   EXPECT_EQ(differs([](Request& r) { r.root = 0; }), "root rank");
   EXPECT_EQ(differs([](Request& r) { r.prescale_factor = 1; }), "prescale factor");
   EXPECT_EQ(differs([](Request& r) { r.postscale_factor = 1; }), "postscale factor");
+  EXPECT_EQ(differs([](Request& r) { r.reduction_order = ReductionOrder::fixed; }), "reduction order");
 }
 
 TEST(Request, RaggedOperationsMayDifferInTheFirstDimensionOnly) {

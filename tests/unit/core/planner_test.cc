@@ -25,6 +25,18 @@ TEST(Planner, FusesWhatFitsAndKeepsTheOrder) {
   EXPECT_EQ(names_of({plans[2]}), (std::vector<std::string>{"big"}));
 }
 
+TEST(Planner, FusesWhatHasOneOrder) {
+  Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
+  Request fixed = request_for("f");
+  fixed.reduction_order = ReductionOrder::fixed;
+  const std::vector<Plan> plans =
+      planner.fuse({shared("a"), std::make_shared<const Request>(fixed), shared("b")});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].reduction_order, ReductionOrder::any);
+  EXPECT_EQ(plans[1].reduction_order, ReductionOrder::fixed);
+  EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"f"}));
+}
+
 TEST(Planner, AThresholdOfZeroFusesNothing) {
   Planner planner({0, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
   EXPECT_EQ(planner.fuse({shared("a"), shared("b")}).size(), 2u);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduce-scatter by a ring: the reducing half alone. Rank r keeps its share of the rows.
+// Reduce-scatter: the reducing half of a ring, or in a fixed order an ordered_pass. Rank r keeps its share of
+// the rows.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,7 @@
 namespace rueda {
 
 // Rows are shared out as evenly as they go, the first ranks get the remainder. Allocates the entry's output.
-std::unique_ptr<Algorithm> ring_reducescatter(const Route& route, const ScaledReduction& reduction,
-                                              Entry& entry);
+std::unique_ptr<Algorithm> reducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry);
 
 // How many of `rows` rank `rank` of `size` gets.
 std::int64_t share_of_rows(std::int64_t rows, Rank rank, Rank size);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_options.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <set>
+#include <unordered_map>
+
+#include "core/base/error.h"
+
+namespace rueda {
+namespace {
+
+using Identity = const void*;
+
+[[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
+
+// A count that a fixed order needs to be a power of two.
+void check_power_of_two(const char* what, unsigned count, Rank rank) {
+  if (std::has_single_bit(count)) return;
+  refuse(fmt::format(
+      "rank {}: reduction_order fixed needs a power of two of {}, and there are {}; make them {} or "
+      "{}, or leave reduction_order (RUEDA_REDUCTION_ORDER) at any",
+      rank, what, count, std::bit_floor(count), std::bit_ceil(count)));
+}
+
+}  // namespace
+
+const void* identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+
+ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime) {
+  const bool fixed =
+      options.reduction_order == ReductionOrder::fixed || runtime.reduction_order() == ReductionOrder::fixed;
+  return fixed ? ReductionOrder::fixed : ReductionOrder::any;
+}
+
+const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime) {
+  const Rank rank = runtime.topology().rank;
+  if (options.op != ReduceOp::average && options.op != ReduceOp::sum && options.op != ReduceOp::adasum) {
+    refuse(fmt::format("rank {}: gradients cannot be reduced by {}; choose average, sum or adasum", rank,
+                       to_string(options.op)));
+  }
+  if (options.op == ReduceOp::adasum && order_of(options, runtime) == ReductionOrder::fixed) {
+    refuse(fmt::format(
+        "rank {}: with adasum the number of ranks matters whatever the order; choose average or sum "
+        "for reduction_order fixed, or the order any",
+        rank));
+  }
+  if (options.backward_passes_per_step < 1) {
+    refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank,
+                       options.backward_passes_per_step));
+  }
+  if (order_of(options, runtime) == ReductionOrder::fixed) {
+    check_power_of_two("backward passes per step", static_cast<unsigned>(options.backward_passes_per_step),
+                       rank);
+    check_power_of_two("ranks", static_cast<unsigned>(runtime.topology().size), rank);
+  }
+  return options;
+}
+
+std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& parameters) {
+  std::set<Identity> seen;
+  std::vector<at::Tensor> unique;
+  for (const at::Tensor& parameter : parameters) {
+    if (seen.insert(identity(parameter)).second) unique.push_back(parameter);
+  }
+  return unique;
+}
+
+std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
+                                  const DistributedOptions& options, Rank rank) {
+  std::unordered_map<Identity, std::size_t> index_of;
+  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
+  std::vector<std::string> names(parameters.size());
+  std::set<std::string> used;
+  for (const auto& [name, tensor] : options.named_parameters) {
+    const auto found = index_of.find(identity(tensor));
+    if (found == index_of.end()) {
+      refuse(fmt::format(
+          "rank {}: named_parameters has '{}', which is no parameter of this optimizer; name only those "
+          "that it was given",
+          rank, name));
+    }
+    if (name.empty() || !used.insert(name).second) {
+      refuse(
+          fmt::format("rank {}: named_parameters has the name '{}' {}; give each parameter a name of its own",
+                      rank, name, name.empty() ? "of no letters" : "twice"));
+    }
+    if (names[found->second].empty()) names[found->second] = name;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].empty()) continue;
+    names[i] = fmt::format("parameter.{}", i);
+    if (!used.insert(names[i]).second) {
+      refuse(fmt::format(
+          "rank {}: named_parameters gives the name '{}' to another parameter than that position; "
+          "choose another",
+          rank, names[i]));
+    }
+  }
+  return names;
+}
+
+}  // namespace rueda

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the options and parameters that a GradientSync is made with mean.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "core/engine/runtime.h"
+#include "frameworks/torch/distributed_options.h"
+
+namespace rueda {
+
+// Throws InvalidArgument for options that cannot mean anything.
+const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime);
+// Fixed where the options or the setting say so.
+ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime);
+
+// Two tensors that are one parameter have one.
+const void* identity(const at::Tensor& tensor);
+std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& parameters);
+// The name of each parameter: as given, else "parameter.<index>". Of two names for one tensor the first
+// counts. Throws InvalidArgument for names that are not clear.
+std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
+                                  const DistributedOptions& options, Rank rank);
+
+}  // namespace rueda

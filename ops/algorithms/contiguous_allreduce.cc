@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/contiguous_allreduce.h"
+
+#include <utility>
+
+#include "ops/algorithms/ordered_pass.h"
+#include "ops/algorithms/ring_allreduce.h"
+
+namespace rueda {
+namespace {
+
+// Purpose: the two halves, one after the other: what is received in the second may lie where the first sends
+// from.
+class OrderedAllreduce final : public Algorithm {
+ public:
+  OrderedAllreduce(OrderedPass::Job reduce, RingPass::Job gather)
+      : reducing_(std::move(reduce)), gathering_(std::move(gather)) {}
+
+  Step step() override {
+    if (reduced_) return gathering_.step();
+    const Step step = reducing_.step();
+    if (step != Step::done) return step;
+    reduced_ = true;
+    return Step::again;
+  }
+  std::string_view phase() const override { return reduced_ ? gathering_.phase() : reducing_.phase(); }
+
+ private:
+  OrderedPass reducing_;
+  RingPass gathering_;
+  bool reduced_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
+                                                const void* input, void* output, std::int64_t elements) {
+  RingPass::Job ring = ring_allreduce_job(route, reduction, input, output, elements);
+  if (reduction.order == ReductionOrder::any) return std::make_unique<RingPass>(std::move(ring));
+  OrderedPass::Job ordered{route, reduction, ring.schedule.bounds, ring.input, nullptr};
+  const std::int64_t own = ordered.bounds[route.group.place];
+  ordered.output = at(ring.output, own * static_cast<std::int64_t>(size_of(reduction.dtype)));
+  ring.schedule.reduces = false;
+  return std::make_unique<OrderedAllreduce>(std::move(ordered), std::move(ring));
+}
+
+}  // namespace rueda

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allreduce of one run of elements, in the order that is asked for.
+#pragma once
+
+#include <memory>
+
+#include "ops/algorithms/algorithm.h"
+#include "ops/algorithms/reduction.h"
+
+namespace rueda {
+
+// `input` and `output` hold `elements` contiguous elements; they may be the same. In any order by a ring; in
+// a fixed one by an ordered_pass, then round a ring. Cost: see ring_pass.h and ordered_pass.h.
+std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
+                                                const void* input, void* output, std::int64_t elements);
+
+}  // namespace rueda

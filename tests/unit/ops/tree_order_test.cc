@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tree_order.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/support/tree_sum.h"
+#include "tests/support/values.h"
+
+namespace rueda {
+namespace {
+
+// Numbers of different sizes, so that sums are rounded.
+float number(std::size_t member, std::size_t i) {
+  return std::sin(static_cast<float>(member * 37 + i * 11 + 1)) *
+         std::exp2(static_cast<float>((member * 5 + i) % 9));
+}
+
+std::vector<const std::byte*> pointers(const auto& members) {
+  std::vector<const std::byte*> result;
+  for (const auto& values : members) result.push_back(reinterpret_cast<const std::byte*>(values.data()));
+  return result;
+}
+
+TEST(TreeOrder, PutsThePowerOfTwoOnTheLeft) {
+  const std::vector<std::size_t> left{1, 2, 2, 4, 4, 4, 4, 8, 8};  // of 2, 3, ...
+  for (std::size_t i = 0; i < left.size(); ++i) EXPECT_EQ(left_of_root(i + 2), left[i]);
+  EXPECT_EQ(left_of_root(256), 128u);
+}
+
+TEST(TreeOrder, CombinesAsAPlainRecursionDoes) {
+  constexpr std::size_t kElements = 100;
+  for (const std::size_t members : {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 100, 256}) {
+    std::vector<std::vector<float>> singles(members, std::vector<float>(kElements));
+    std::vector<std::vector<std::uint16_t>> halves(members, std::vector<std::uint16_t>(kElements));
+    for (std::size_t member = 0; member < members; ++member) {
+      for (std::size_t i = 0; i < kElements; ++i) {
+        singles[member][i] = number(member, i);
+        halves[member][i] = float_to_bfloat16(number(member, i));
+      }
+    }
+    std::vector<float> of_singles(kElements), of_halves(kElements);
+    combine_in_tree(ReduceOp::average, DataType::float32, {3.0, 1},
+                    reinterpret_cast<std::byte*>(of_singles.data()), pointers(singles), kElements);
+    combine_in_tree(ReduceOp::sum, DataType::bfloat16, {}, reinterpret_cast<std::byte*>(of_halves.data()),
+                    pointers(halves), kElements);
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < kElements; ++i) {
+      auto single = [&](std::size_t member) { return singles[member][i] * 3.0F; };
+      auto half = [&](std::size_t member) { return bfloat16_to_float(halves[member][i]); };
+      ASSERT_EQ(of_singles[i], tree_sum(single, 0, members)) << members << ", " << i;
+      ASSERT_EQ(of_halves[i], tree_sum(half, 0, members)) << members << ", " << i;
+      float in_turn = single(0);
+      for (std::size_t member = 1; member < members; ++member) in_turn += single(member);
+      differ += in_turn != of_singles[i] ? 1 : 0;
+    }
+    EXPECT_EQ(differ > 0, members > 3) << members;  // so another order would be seen
+  }
+}
+
+TEST(TreeOrder, ASubtreeMayBeCombinedBefore) {
+  constexpr std::size_t kElements = 64, kShards = 8;
+  std::vector<std::vector<float>> shards(kShards, std::vector<float>(kElements));
+  for (std::size_t shard = 0; shard < kShards; ++shard) {
+    for (std::size_t i = 0; i < kElements; ++i) shards[shard][i] = number(shard, i);
+  }
+  auto combined = [](const std::vector<const std::byte*>& copies) {
+    std::vector<float> sum(kElements);
+    combine_in_tree(ReduceOp::sum, DataType::float32, {}, reinterpret_cast<std::byte*>(sum.data()), copies,
+                    kElements);
+    return sum;
+  };
+  const std::vector<const std::byte*> all = pointers(shards);
+  for (const std::size_t each : {2, 4}) {
+    std::vector<std::vector<float>> parts;
+    for (std::size_t first = 0; first < kShards; first += each) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+      parts.push_back(combined({begin, begin + static_cast<std::ptrdiff_t>(each)}));
+    }
+    EXPECT_EQ(combined(pointers(parts)), combined(all)) << each;
+  }
+}
+
+TEST(TreeOrder, TakesWholeBlocksOfEveryType) {
+  const std::vector<double> values(kTreeBytes / sizeof(double), 1.5);
+  const std::vector<std::uint8_t> bytes(kTreeBytes, 3);
+  std::vector<double> sum(values.size());
+  std::vector<std::uint8_t> bytes_sum(bytes.size());
+  combine_in_tree(ReduceOp::sum, DataType::float64, {}, reinterpret_cast<std::byte*>(sum.data()),
+                  pointers(std::vector(7, values)), sum.size());
+  combine_in_tree(ReduceOp::product, DataType::uint8, {}, reinterpret_cast<std::byte*>(bytes_sum.data()),
+                  pointers(std::vector(4, bytes)), bytes_sum.size());
+  EXPECT_EQ(sum, std::vector(sum.size(), 10.5));
+  EXPECT_EQ(bytes_sum, std::vector<std::uint8_t>(bytes.size(), 81));
+}
+
+}  // namespace
+}  // namespace rueda
