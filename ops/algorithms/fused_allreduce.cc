@@ -38,7 +38,7 @@ class FusedAllreduce final : public Algorithm {
   std::string_view phase() const override {
     if (packed_ < entries_.size() && !abandoned()) return "packing tensors";
     if (reduced_) return "unpacking tensors";
-    return reducing_ ? reducing_->phase() : "packing tensors";
+    return reducing_ ? reducing_->phase() : "reducing the fused tensors";
   }
 
  private:

@@ -19,43 +19,29 @@ void want_to_write(const std::byte* from, std::size_t bytes) {
   for (std::size_t line = 0; line < bytes; line += kLine) __builtin_prefetch(from + line, 1);
 }
 
-// Calls deliver(where, sum, elements) for each block of accumulators.
-template <class Deliver>
-void for_each_sum(const ScaledReduction& reduction, std::span<std::byte* const> copies, std::size_t elements,
-                  Deliver deliver) {
-  const std::size_t size = size_of(reduction.dtype);
-  alignas(kLine) std::array<std::byte, kBlockElements * sizeof(double)> sum;
-  std::vector<const std::byte*> parts(copies.begin(), copies.end());
-  for (std::byte* copy : copies) want_to_write(copy, std::min(elements, kBlockElements) * size);
-  for (std::size_t begin = 0; begin < elements; begin += kBlockElements) {
-    const std::size_t part = std::min(kBlockElements, elements - begin);
-    const std::size_t next = begin + part, ahead = std::min(kBlockElements, elements - next);
-    for (std::byte* copy : copies) want_to_write(copy + next * size, ahead * size);
-    combine_in_tree(reduction.op, reduction.dtype, reduction.prescale, sum.data(), parts, part);
-    deliver(begin * size, sum.data(), part);
-    for (const std::byte*& each : parts) each += part * size;
-  }
-}
-
 }  // namespace
 
-void reduce_everywhere(const ScaledReduction& reduction, std::span<std::byte* const> copies,
-                       std::size_t elements) {
+void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
+                       std::span<std::byte* const> destinations, std::size_t elements) {
   const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
-  for_each_sum(reduction, copies, elements, [&](std::size_t where, const std::byte* sum, std::size_t part) {
-    std::byte* first = copies.front() + where;
-    kernels.store(first, sum, part, reduction.postscale);
-    for (std::byte* copy : copies.subspan(1))
-      kernels::copy_bytes(copy + where, first, part * size_of(reduction.dtype));
-  });
-}
-
-void reduce_into(std::byte* output, const ScaledReduction& reduction, std::span<std::byte* const> copies,
-                 std::size_t elements) {
-  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
-  for_each_sum(reduction, copies, elements, [&](std::size_t where, const std::byte* sum, std::size_t part) {
-    kernels.store(output + where, sum, part, reduction.postscale);
-  });
+  const std::size_t size = size_of(reduction.dtype);
+  alignas(kLine) std::array<std::byte, kBlockElements * sizeof(double)> sum;
+  std::vector<const std::byte*> parts(sources.begin(), sources.end());
+  auto fetch = [&](std::size_t begin, std::size_t count) {
+    for (const std::byte* source : sources) want_to_write(source + begin * size, count * size);
+    for (const std::byte* destination : destinations) want_to_write(destination + begin * size, count * size);
+  };
+  fetch(0, std::min(elements, kBlockElements));
+  for (std::size_t begin = 0; begin < elements; begin += kBlockElements) {
+    const std::size_t part = std::min(kBlockElements, elements - begin), next = begin + part;
+    fetch(next, std::min(kBlockElements, elements - next));
+    combine_in_tree(reduction.op, reduction.dtype, reduction.prescale, sum.data(), parts, part);
+    std::byte* first = destinations.front() + begin * size;
+    kernels.store(first, sum.data(), part, reduction.postscale);
+    for (std::byte* destination : destinations.subspan(1))
+      kernels::copy_bytes(destination + begin * size, first, part * size);
+    for (const std::byte*& each : parts) each += part * size;
+  }
 }
 
 void copy_out(void* to, const void* from, std::size_t bytes) {

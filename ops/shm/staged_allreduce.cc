@@ -74,27 +74,40 @@ class StagedAllreduce final : public StagedWork {
       slices_.clear();
       for (std::size_t member = 0; member < members(); ++member)
         slices_.push_back(tensors_[entry * members() + member] + from);
-      reduce_everywhere(reduction_, slices_, bytes / size_of(plan_.dtype));
+      sources_.assign(slices_.begin(), slices_.end());
+      reduce_everywhere(reduction_, sources_, slices_, bytes / size_of(plan_.dtype));
     });
     taken_to_ = end;
     return taken_to_ < slice_end_;
   }
 
   void pack(std::size_t chunk, std::byte* buffer) override {
-    for_each_piece_of(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
+    for_others(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
       kernels::copy_bytes(buffer + to, inputs_[entry].data() + from, bytes);
     });
   }
 
+  // This rank's slice of its own tensors does not pass through its buffer.
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     const auto [begin, end] = slice_of(bytes_in(chunk));
-    slices_.clear();
-    for (std::byte* buffer : buffers) slices_.push_back(buffer + begin);
-    reduce_everywhere(reduction_, slices_, (end - begin) / size_of(plan_.dtype));
+    const std::size_t start = chunk * chunk_ + begin;
+    auto reduce = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
+                                     std::size_t place_in_slice, std::size_t bytes) {
+      sources_.clear();
+      slices_.clear();
+      for (std::byte* buffer : buffers) {
+        sources_.push_back(buffer + begin + place_in_slice);
+        slices_.push_back(buffer + begin + place_in_slice);
+      }
+      sources_[place()] = inputs_[entry].data() + place_in_tensor;
+      slices_[place()] = outputs_[entry].data() + place_in_tensor;
+      reduce_everywhere(reduction_, sources_, slices_, bytes / size_of(plan_.dtype));
+    };
+    for_each_piece(start, start + end - begin, reduce);
   }
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
-    for_each_piece_of(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
+    for_others(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
       copy_out(outputs_[entry].data() + to, buffer + from, bytes);
     });
   }
@@ -149,14 +162,21 @@ class StagedAllreduce final : public StagedWork {
     begun_ = true;
   }
 
-  // Calls visit(entry, offset in its tensor, offset in the chunk, bytes) for all that lies in a chunk.
+  // Calls visit(entry, offset in its tensor, offset in the chunk, bytes) for all of a chunk that other ranks
+  // reduce.
   template <class Visit>
-  void for_each_piece_of(std::size_t chunk, Visit visit) const {
-    const std::size_t begin = chunk * chunk_;
-    for_each_piece(begin, begin + bytes_in(chunk), visit);
+  void for_others(std::size_t chunk, Visit visit) const {
+    const std::size_t start = chunk * chunk_, bytes = bytes_in(chunk);
+    const auto [begin, end] = slice_of(bytes);
+    for_each_piece(start, start + begin, visit);
+    auto visit_after = [&visit, end = end](std::size_t entry, std::size_t in_tensor, std::size_t in_part,
+                                           std::size_t size) {
+      visit(entry, in_tensor, end + in_part, size);
+    };
+    for_each_piece(start + end, start + bytes, visit_after);
   }
 
-  // The same for a part of the fused buffer, with offsets from its beginning.
+  // The same for any part of the fused buffer, with offsets from the part's beginning.
   template <class Visit>
   void for_each_piece(std::size_t begin, std::size_t end, Visit visit) const {
     auto place = [](const PlanTensor& tensor) { return static_cast<std::size_t>(tensor.offset); };
@@ -184,6 +204,7 @@ class StagedAllreduce final : public StagedWork {
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
+  std::vector<const std::byte*> sources_;
   std::vector<std::byte*> slices_;
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;

@@ -140,22 +140,24 @@ class Reducescatter final : public Exchange {
   }
   void pack(std::size_t chunk, std::byte* buffer) override {
     for (std::size_t member = 0; member < members(); ++member) {
+      if (member == place()) continue;  // taken where it is
       const Range part = piece_of(shares_[member], chunk, chunk_);
       kernels::copy_bytes(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
   }
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     const Range own = shares_[place()], part = piece_of(own, chunk, chunk_);
-    slices_.clear();
-    for (std::byte* buffer : buffers) slices_.push_back(buffer + place() * chunk_);
-    reduce_into(output_ + (part.begin - own.begin), reduction_, slices_,
-                part.bytes() / size_of(reduction_.dtype));
+    sources_.clear();
+    for (std::byte* buffer : buffers) sources_.push_back(buffer + place() * chunk_);
+    sources_[place()] = input_.data() + part.begin;
+    std::byte* output = output_ + (part.begin - own.begin);
+    reduce_everywhere(reduction_, sources_, std::span(&output, 1), part.bytes() / size_of(reduction_.dtype));
   }
 
   const ScaledReduction reduction_;
   std::vector<std::int64_t> rows_;  // of each member's share
   std::vector<Range> shares_;       // of the input
-  std::vector<std::byte*> slices_;
+  std::vector<const std::byte*> sources_;
   std::byte* output_ = nullptr;
   bool allocated_ = false;
 };
