@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "ops/kernels/pack.h"
 #include "ops/tree_order.h"
@@ -23,17 +22,16 @@ void want_to_write(const std::byte* from, std::size_t bytes) {
 template <class Deliver>
 void for_each_sum(const ScaledReduction& reduction, std::span<std::byte* const> copies, std::size_t elements,
                   Deliver deliver) {
+  const TreeOrder tree(reduction);
   const std::size_t size = size_of(reduction.dtype);
-  alignas(kLine) std::array<std::byte, kBlockElements * sizeof(double)> sum;
-  std::vector<const std::byte*> parts(copies.begin(), copies.end());
+  alignas(kLine) std::array<std::byte, TreeOrder::kBlockBytes> sum;
   for (std::byte* copy : copies) want_to_write(copy, std::min(elements, kBlockElements) * size);
   for (std::size_t begin = 0; begin < elements; begin += kBlockElements) {
     const std::size_t part = std::min(kBlockElements, elements - begin);
     const std::size_t next = begin + part, ahead = std::min(kBlockElements, elements - next);
     for (std::byte* copy : copies) want_to_write(copy + next * size, ahead * size);
-    combine_in_tree(reduction.op, reduction.dtype, reduction.prescale, sum.data(), parts, part);
+    tree.combine(sum.data(), copies, begin * size, part);
     deliver(begin * size, sum.data(), part);
-    for (const std::byte*& each : parts) each += part * size;
   }
 }
 
