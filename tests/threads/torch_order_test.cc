@@ -258,7 +258,10 @@ TEST(FixedOrder, PassesAtTheSameTimeAreRefused) {
     const at::Tensor weight = make_parameter({3}, 1), inner = make_parameter({3}, 2);
     GradientReducer reducer({weight, inner}, fixed(2), runtime);
     const at::Tensor middle = weight * 2;
-    middle.register_hook([&](const at::Tensor&) { (inner * 3).sum().backward(); });
+    middle.register_hook([&](const at::Tensor&) {
+      const at::AutoGradMode gradients_on(true);
+      (inner * 3).sum().backward();
+    });
     const at::Tensor first = middle.sum(), last = (inner * 5).sum();  // autograd goes back from the last
     const auto both = [&] { (first + last).backward(); };
     EXPECT_THAT(both, ThrowsMessage<InvalidArgument>(
