@@ -5,40 +5,31 @@
 #include <bit>
 
 namespace rueda {
-namespace {
-
-// Purpose: what is the same all over the tree.
-struct Tree {
-  const kernels::Kernels& values;
-  const kernels::Kernels& sums;
-  ReduceOp op;
-  kernels::Scale prescale;
-  std::size_t elements;
-
-  void combine(std::byte* sum, std::span<const std::byte* const> copies) const {
-    if (copies.size() == 1) return values.load(sum, copies.front(), elements, prescale);
-    const std::size_t left = left_of_root(copies.size());
-    combine(sum, copies.first(left));
-    if (left + 1 == copies.size()) return values.combine(op, sum, copies.back(), elements, prescale);
-    combine_right(sum, copies.subspan(left));
-  }
-
-  void combine_right(std::byte* sum, std::span<const std::byte* const> copies) const {
-    alignas(64) std::array<std::byte, kTreeBytes> right;
-    combine(right.data(), copies);
-    sums.combine(op, sum, right.data(), elements, {});
-  }
-};
-
-}  // namespace
 
 std::size_t left_of_root(std::size_t members) { return std::bit_floor(members - 1); }
 
-void combine_in_tree(ReduceOp op, DataType dtype, kernels::Scale prescale, std::byte* sum,
-                     std::span<const std::byte* const> copies, std::size_t elements) {
-  const Tree tree{kernels::kernels_for(dtype), kernels::kernels_for(accumulator_of(dtype)), op, prescale,
-                  elements};
-  tree.combine(sum, copies);
+TreeOrder::TreeOrder(const ScaledReduction& reduction)
+    : values_(&kernels::kernels_for(reduction.dtype)),
+      sums_(&kernels::kernels_for(accumulator_of(reduction.dtype))),
+      op_(reduction.op),
+      prescale_(reduction.prescale) {}
+
+void TreeOrder::combine(std::byte* sum, std::span<const std::byte* const> copies, std::size_t offset,
+                        std::size_t elements) const {
+  if (copies.size() == 1) return values_->load(sum, copies.front() + offset, elements, prescale_);
+  const std::size_t left = left_of_root(copies.size());
+  combine(sum, copies.first(left), offset, elements);
+  if (left + 1 < copies.size()) return combine_right(sum, copies.subspan(left), offset, elements);
+  values_->combine(op_, sum, copies.back() + offset, elements, prescale_);
+}
+
+// Not inlined: who goes left needs no room for a second sum.
+__attribute__((noinline)) void TreeOrder::combine_right(std::byte* sum,
+                                                        std::span<const std::byte* const> copies,
+                                                        std::size_t offset, std::size_t elements) const {
+  alignas(64) std::array<std::byte, kBlockBytes> right;
+  combine(right.data(), copies, offset, elements);
+  sums_->combine(op_, sum, right.data(), elements, {});
 }
 
 }  // namespace rueda

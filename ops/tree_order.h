@@ -11,18 +11,34 @@
 #include <cstddef>
 #include <span>
 
-#include "ops/kernels/kernels.h"
+#include "ops/algorithms/reduction.h"
 
 namespace rueda {
 
 // How many of `members`, at least 2, are on the left of the root.
 std::size_t left_of_root(std::size_t members);
 
-inline constexpr std::size_t kTreeBytes = 8192;
+// Purpose: combines copies of a vector, one of each member, a block at a time. A value; part of a Work.
+class TreeOrder {
+ public:
+  static constexpr std::size_t kBlockBytes = 8192;
 
-// sum = values of all `copies`, each times `prescale`, combined in their order: `elements` accumulators of
-// kTreeBytes at most. Uses as many times kTreeBytes of stack as the tree is deep: 8 for 256 copies.
-void combine_in_tree(ReduceOp op, DataType dtype, kernels::Scale prescale, std::byte* sum,
-                     std::span<const std::byte* const> copies, std::size_t elements);
+  explicit TreeOrder(const ScaledReduction& reduction);
+
+  // sum = `elements` values of all `copies`, from `offset` bytes on, combined in their order, without the
+  // postscale: accumulators of kBlockBytes at most. Uses as many times kBlockBytes of stack as the tree is
+  // deep: 8 for 256 copies.
+  void combine(std::byte* sum, std::span<const std::byte* const> copies, std::size_t offset,
+               std::size_t elements) const;
+
+ private:
+  void combine_right(std::byte* sum, std::span<const std::byte* const> copies, std::size_t offset,
+                     std::size_t elements) const;
+
+  const kernels::Kernels* values_;
+  const kernels::Kernels* sums_;
+  ReduceOp op_;
+  kernels::Scale prescale_;
+};
 
 }  // namespace rueda

@@ -60,6 +60,31 @@ Setting flag(std::string_view name, std::string_view alias, bool Config::*field,
           [=](const Config& config) { return std::string(config.*field ? "1" : "0"); }};
 }
 
+void add_log(std::vector<Setting>& table) {
+  table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
+                   "the least severe lines that are shown",
+                   [](Config& config, std::string_view text) {
+                     config.log_level = text;
+                     return log_level_from(text).has_value();
+                   },
+                   [](const Config& config) { return config.log_level; }});
+  table.push_back(flag("LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", &Config::log_hide_time,
+                       "leave the time out of log lines"));
+}
+
+Setting reduction_order() {
+  return {"REDUCTION_ORDER",
+          "",
+          "any or fixed",
+          "fixed: sums do not depend on where ranks are, nor, with a power of two of them, on how many; "
+          "between hosts each rank then sends to every other",
+          [](Config& config, std::string_view text) {
+            config.reduction_order = text == "fixed" ? ReductionOrder::fixed : ReductionOrder::any;
+            return text == "any" || text == "fixed";
+          },
+          [](const Config& config) { return std::string(to_string(config.reduction_order)); }};
+}
+
 void add_tuner(std::vector<Setting>& table) {
   table.push_back(flag("AUTOTUNE", "HOROVOD_AUTOTUNE", &Config::autotune,
                        "rank 0 looks for a better fusion threshold, cycle time, ring chunk and route"));
@@ -101,15 +126,7 @@ std::vector<Setting> make_settings() {
                          std::int64_t{1} << 31, "requests, 0 to 2147483648",
                          "requests that are remembered though not called again, at least; a model's own are "
                          "remembered however many there are; 0: none"));
-  table.push_back(
-      {"REDUCTION_ORDER", "", "any or fixed",
-       "fixed: sums do not depend on where ranks are, nor, with a power of two of them, on how many; "
-       "between hosts each rank then sends to every other",
-       [](Config& config, std::string_view text) {
-         config.reduction_order = text == "fixed" ? ReductionOrder::fixed : ReductionOrder::any;
-         return text == "any" || text == "fixed";
-       },
-       [](const Config& config) { return std::string(to_string(config.reduction_order)); }});
+  table.push_back(reduction_order());
   table.push_back(
       flag("FULL_JOIN", "", &Config::full_join,
            "ranks that have joined take part in every operation, not only allreduce and barrier"));
@@ -127,15 +144,7 @@ std::vector<Setting> make_settings() {
              "bytes, 0 to 1099511627776",
              "gradients, and tensors of rueda::empty, that a rank keeps in memory shared with its "
              "host, at most, and what the machine has; 0: none"));
-  table.push_back({"LOG_LEVEL", "HOROVOD_LOG_LEVEL", "trace, debug, info, warning, error, fatal or off",
-                   "the least severe lines that are shown",
-                   [](Config& config, std::string_view text) {
-                     config.log_level = text;
-                     return log_level_from(text).has_value();
-                   },
-                   [](const Config& config) { return config.log_level; }});
-  table.push_back(flag("LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", &Config::log_hide_time,
-                       "leave the time out of log lines"));
+  add_log(table);
   table.push_back(text("TIMELINE", "HOROVOD_TIMELINE", &Config::timeline,
                        "a file, or DYNAMIC or nothing for none",
                        "trace the job into this file, from init to shutdown; start_timeline works without"));

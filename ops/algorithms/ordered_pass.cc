@@ -102,6 +102,7 @@ bool OrderedPass::send() {
 void OrderedPass::combine(std::int64_t round) {
   const Group& group = job_.route.group;
   const ScaledReduction& reduction = job_.reduction;
+  const TreeOrder tree(reduction);
   const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
   const Piece part = piece(group.place, round);
   std::vector<const std::byte*> copies(static_cast<std::size_t>(group.size));
@@ -109,13 +110,12 @@ void OrderedPass::combine(std::int64_t round) {
   for (Rank distance = 1; distance < group.size; ++distance)
     copies[group.neighbour(-distance)] = slot(round, distance);
   std::byte* output = job_.output + (part.begin - job_.bounds[group.place]) * value_size_;
-  alignas(64) std::array<std::byte, kTreeBytes> sum;
-  constexpr std::int64_t kBlock = kTreeBytes / sizeof(double);
+  alignas(64) std::array<std::byte, TreeOrder::kBlockBytes> sum;
+  constexpr std::int64_t kBlock = TreeOrder::kBlockBytes / sizeof(double);
   for (std::int64_t done = 0; done < part.count; done += kBlock) {
     const auto count = static_cast<std::size_t>(std::min(kBlock, part.count - done));
-    combine_in_tree(reduction.op, reduction.dtype, reduction.prescale, sum.data(), copies, count);
+    tree.combine(sum.data(), copies, static_cast<std::size_t>(done * value_size_), count);
     kernels.store(output + done * value_size_, sum.data(), count, reduction.postscale);
-    for (const std::byte*& copy : copies) copy += count * static_cast<std::size_t>(value_size_);
   }
 }
 

@@ -113,13 +113,13 @@ class OneShot final : public Work {
   }
 
   void reduce() {
+    const TreeOrder tree({accumulator_of(plan_.dtype), reduction_.op});
     alignas(64) Block sum;
-    std::vector<const std::byte*> places(own_.members.size());
+    std::vector<const std::byte*> slots(own_.members.size());
+    std::ranges::transform(own_.members, slots.begin(), [this](Rank member) { return slot(member); });
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission.input.elements());
-      std::ranges::transform(own_.members, places.begin(),
-                             [&](Rank member) { return slot(member) + place(i); });
-      combine_in_tree(reduction_.op, accumulator_of(plan_.dtype), {}, sum.data(), places, elements);
+      tree.combine(sum.data(), slots, place(i), elements);
       unpack(i, sum.data(), elements);
     }
   }

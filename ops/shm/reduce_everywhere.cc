@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "ops/kernels/pack.h"
 #include "ops/tree_order.h"
@@ -12,7 +11,7 @@ namespace rueda {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kBlockElements = 1024;
+constexpr std::size_t kBlockElements = TreeOrder::kBlockBytes / sizeof(double);
 constexpr std::size_t kCopyBlock = 4096;  // bytes
 
 void want_to_write(const std::byte* from, std::size_t bytes) {
@@ -25,8 +24,8 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
                        std::span<std::byte* const> destinations, std::size_t elements) {
   const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
   const std::size_t size = size_of(reduction.dtype);
-  alignas(kLine) std::array<std::byte, kBlockElements * sizeof(double)> sum;
-  std::vector<const std::byte*> parts(sources.begin(), sources.end());
+  const TreeOrder tree(reduction);
+  alignas(kLine) std::array<std::byte, TreeOrder::kBlockBytes> sum;
   auto fetch = [&](std::size_t begin, std::size_t count) {
     for (const std::byte* source : sources) want_to_write(source + begin * size, count * size);
     for (const std::byte* destination : destinations) want_to_write(destination + begin * size, count * size);
@@ -35,12 +34,11 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
   for (std::size_t begin = 0; begin < elements; begin += kBlockElements) {
     const std::size_t part = std::min(kBlockElements, elements - begin), next = begin + part;
     fetch(next, std::min(kBlockElements, elements - next));
-    combine_in_tree(reduction.op, reduction.dtype, reduction.prescale, sum.data(), parts, part);
+    tree.combine(sum.data(), sources, begin * size, part);
     std::byte* first = destinations.front() + begin * size;
     kernels.store(first, sum.data(), part, reduction.postscale);
     for (std::byte* destination : destinations.subspan(1))
       kernels::copy_bytes(destination + begin * size, first, part * size);
-    for (const std::byte*& each : parts) each += part * size;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "tests/support/tree_sum.h"
@@ -24,6 +25,17 @@ std::vector<const std::byte*> pointers(const auto& members) {
   return result;
 }
 
+// Into all of `sum`, its first values apart from the others.
+void combine(auto& sum, const ScaledReduction& reduction, const std::vector<const std::byte*>& copies) {
+  constexpr std::size_t kFirst = 3;
+  auto* to = reinterpret_cast<std::byte*>(sum.data());
+  const TreeOrder tree(reduction);
+  tree.combine(to, copies, 0, kFirst);
+  std::vector<std::byte> rest(TreeOrder::kBlockBytes);
+  tree.combine(rest.data(), copies, kFirst * size_of(reduction.dtype), sum.size() - kFirst);
+  std::memcpy(to + kFirst * sizeof sum.front(), rest.data(), (sum.size() - kFirst) * sizeof sum.front());
+}
+
 TEST(TreeOrder, PutsThePowerOfTwoOnTheLeft) {
   const std::vector<std::size_t> left{1, 2, 2, 4, 4, 4, 4, 8, 8};  // of 2, 3, ...
   for (std::size_t i = 0; i < left.size(); ++i) EXPECT_EQ(left_of_root(i + 2), left[i]);
@@ -42,10 +54,8 @@ TEST(TreeOrder, CombinesAsAPlainRecursionDoes) {
       }
     }
     std::vector<float> of_singles(kElements), of_halves(kElements);
-    combine_in_tree(ReduceOp::average, DataType::float32, {3.0, 1},
-                    reinterpret_cast<std::byte*>(of_singles.data()), pointers(singles), kElements);
-    combine_in_tree(ReduceOp::sum, DataType::bfloat16, {}, reinterpret_cast<std::byte*>(of_halves.data()),
-                    pointers(halves), kElements);
+    combine(of_singles, {DataType::float32, ReduceOp::average, {3.0, 1}}, pointers(singles));
+    combine(of_halves, {DataType::bfloat16}, pointers(halves));
     std::size_t differ = 0;
     for (std::size_t i = 0; i < kElements; ++i) {
       auto single = [&](std::size_t member) { return singles[member][i] * 3.0F; };
@@ -68,8 +78,7 @@ TEST(TreeOrder, ASubtreeMayBeCombinedBefore) {
   }
   auto combined = [](const std::vector<const std::byte*>& copies) {
     std::vector<float> sum(kElements);
-    combine_in_tree(ReduceOp::sum, DataType::float32, {}, reinterpret_cast<std::byte*>(sum.data()), copies,
-                    kElements);
+    combine(sum, {}, copies);
     return sum;
   };
   const std::vector<const std::byte*> all = pointers(shards);
@@ -83,15 +92,13 @@ TEST(TreeOrder, ASubtreeMayBeCombinedBefore) {
   }
 }
 
-TEST(TreeOrder, TakesWholeBlocksOfEveryType) {
-  const std::vector<double> values(kTreeBytes / sizeof(double), 1.5);
-  const std::vector<std::uint8_t> bytes(kTreeBytes, 3);
+TEST(TreeOrder, TakesBlocksOfAnyType) {
+  const std::vector<double> values(TreeOrder::kBlockBytes / sizeof(double), 1.5);
+  const std::vector<std::uint8_t> bytes(TreeOrder::kBlockBytes, 3);
   std::vector<double> sum(values.size());
   std::vector<std::uint8_t> bytes_sum(bytes.size());
-  combine_in_tree(ReduceOp::sum, DataType::float64, {}, reinterpret_cast<std::byte*>(sum.data()),
-                  pointers(std::vector(7, values)), sum.size());
-  combine_in_tree(ReduceOp::product, DataType::uint8, {}, reinterpret_cast<std::byte*>(bytes_sum.data()),
-                  pointers(std::vector(4, bytes)), bytes_sum.size());
+  combine(sum, {DataType::float64}, pointers(std::vector(7, values)));
+  combine(bytes_sum, {DataType::uint8, ReduceOp::product}, pointers(std::vector(4, bytes)));
   EXPECT_EQ(sum, std::vector(sum.size(), 10.5));
   EXPECT_EQ(bytes_sum, std::vector<std::uint8_t>(bytes.size(), 81));
 }
