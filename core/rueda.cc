@@ -19,6 +19,7 @@ struct Global {
   std::unique_ptr<Runtime> runtime;  // written under the mutex
   std::atomic<Runtime*> current{};   // the same, for reading
   std::atomic<bool> forked{false};   // this process is a child of one that had a Runtime
+  std::uint64_t jobs = 0;            // that have begun; guarded by the mutex
   Status failed;                     // why a job could not go on, which is final; guarded by the mutex
 };
 
@@ -67,7 +68,9 @@ void init(Parts parts) {
   }
   register_exit_handlers();
   try {
+    parts.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(parts));
+    ++process.jobs;
   } catch (const Error& error) {
     // Where all ranks were there and heard why they do not fit together, nothing is left of this start; else
     // its messages could reach another one.

@@ -45,6 +45,7 @@ Runtime::Runtime(Parts parts) {
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
   static_sets_ = parts.process_sets;
+  job_ = parts.job;
   reduction_order_ = parts.config.reduction_order;
   tensor_memory_ = parts.tensor_memory;
   std::promise<Welcome> promise;
@@ -117,9 +118,14 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   if (tensor_memory_) {
     if (std::shared_ptr<std::byte> shared = tensor_memory_->allocate(bytes)) return shared;
   }
-  const auto buffer = std::make_shared<HostBuffer>(bytes);
-  std::memset(buffer->data(), 0, bytes);
-  return {buffer, buffer->data()};
+  try {
+    const auto buffer = std::make_shared<HostBuffer>(bytes);
+    std::memset(buffer->data(), 0, bytes);
+    return {buffer, buffer->data()};
+  } catch (const std::bad_alloc&) {
+    throw BackendError(Status::backend_error(
+        fmt::format("rank {}: there is no memory for a tensor of {} bytes", topology_.rank, bytes)));
+  }
 }
 
 Handle Runtime::submit(Submission submission) {
@@ -210,7 +216,9 @@ std::string Runtime::next_name(std::string_view prefix, ProcessSetId process_set
   std::lock_guard lock(mutex_);
   const std::uint64_t joins = joins_[process_set];
   const std::uint64_t number = named_[{process_set, std::string(prefix)}]++;
-  return joins == 0 ? fmt::format("{}.{}", prefix, number) : fmt::format("{}.{}.{}", prefix, joins, number);
+  std::string name = job_ == 0 ? std::string(prefix) : fmt::format("{}.job{}", prefix, job_);
+  if (joins != 0) name += fmt::format(".{}", joins);
+  return fmt::format("{}.{}", name, number);
 }
 
 void Runtime::restart_names(ProcessSetId process_set) {

@@ -87,6 +87,7 @@ class Runtime {
   Topology topology_;
   RankLists static_sets_;
   ReductionOrder reduction_order_ = ReductionOrder::any;
+  std::uint64_t job_ = 0;
   std::string place_;  // "rank 1 of 2 (process 4711 on host)"
   mutable std::mutex mutex_;
   Status failure_;                                                       // guarded by mutex_

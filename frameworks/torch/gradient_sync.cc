@@ -137,7 +137,6 @@ void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
   submission.request.reduce_op = op_;
   submission.request.postscale_factor = 1.0 / passes_per_step_;
   submission.request.reduction_order = order_;
-  claim(parameter);
   parameter.handle = runtime().submit(std::move(submission));
   parameter.submitted = true;
   mark_changed(gradient);
@@ -169,6 +168,7 @@ at::Tensor GradientSync::gradient_of(Parameter& parameter) const {
 void GradientSync::submit_gradient(std::size_t index, double factor) {
   at::NoGradGuard no_grad;
   Parameter& parameter = parameters_[index];
+  claim(parameter);
   at::Tensor gradient = window_->place(index, gradient_of(parameter), factor);
   at::Tensor& grad = parameter.tensor.mutable_grad();
   if (in_shards() && gradient.scalar_type() != parameter.tensor.scalar_type()) {
@@ -212,6 +212,7 @@ void GradientSync::submit_missing(const std::vector<float>& holders) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     if (parameter.submitted || holders[i] == 0.0F) continue;
+    claim(parameter);
     submit(parameter, window_->zeros(i, parameter.tensor));
     if (parameter.tensor.requires_grad() && !std::exchange(parameter.warned, true))
       missing.push_back(parameter.name);
@@ -309,6 +310,10 @@ double GradientSync::wait_seconds() const {
 
 void GradientSync::reset() {
   for (Parameter& parameter : parameters_) {
+    // It is written until it is done, whoever holds it.
+    if (parameter.submitted && !parameter.handle.done() &&
+        parameter.tensor.grad().is_same(parameter.reducing))
+      parameter.tensor.mutable_grad().reset();
     parameter.complete = parameter.submitted = false;
     parameter.handle = {};
     parameter.reducing.reset();

@@ -30,6 +30,9 @@ class GradientSync final : private GradientListener {
   GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                Runtime& runtime);
 
+  // Gradients that are still being reduced are taken from their parameters.
+  ~GradientSync() { reset(); }
+
   // Waits until every gradient is reduced; nothing to do when it is already. After an error the next step
   // works.
   void synchronize();

@@ -3,7 +3,6 @@
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -27,6 +26,11 @@ std::vector<std::size_t> order_of(const std::vector<std::uint64_t>& seen) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t index) { return seen[index] - 1; });
   return order;
+}
+
+// 16-bit values in float32: torch would round the factor to their type.
+at::Tensor times(const at::Tensor& values, double factor) {
+  return values.element_size() == 2 ? values.to(at::kFloat).mul_(factor) : at::mul(values, factor);
 }
 
 bool reaches_all(const Runtime& runtime) {
@@ -87,12 +91,10 @@ at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, 
     if (!same_kind) fits_ = false;
     const bool there = gradient.const_data_ptr() == place.const_data_ptr();
     if (same_kind && !there && !gradient.requires_grad() && is_free(index)) {
-      if (factor == 1.0) return place.copy_(gradient);
-      at::Tensor result = place;
-      return at::mul_out(result, gradient, at::scalar_tensor(factor, gradient.options()));
+      return factor == 1.0 ? place.copy_(gradient) : place.copy_(times(gradient, factor));
     }
   }
-  if (factor != 1.0) gradient.mul_(factor);
+  if (factor != 1.0) gradient.copy_(times(gradient, factor));
   return gradient;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/parameter_shards.h"
 
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
@@ -10,7 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "core/base/log.h"
@@ -30,12 +29,6 @@ TensorView bytes_at(std::byte* memory, std::int64_t bytes) { return {memory, Dat
 // The elements in the order in which they lie in memory.
 at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 
-// `gradient` with the memory order of its parameter.
-at::Tensor like(const at::Tensor& parameter, const at::Tensor& gradient) {
-  if (gradient.strides() == parameter.strides()) return gradient;
-  return at::empty_strided(parameter.sizes(), parameter.strides(), gradient.options()).copy_(gradient);
-}
-
 Runtime* unless_default(Runtime& runtime) {
   return is_initialized() && &runtime == &default_runtime() ? nullptr : &runtime;
 }
@@ -44,15 +37,21 @@ Runtime* unless_default(Runtime& runtime) {
 
 ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runtime_(unless_default(runtime)) {
   const Rank rank = runtime.topology().rank;
-  std::set<const void*> seen;
+  std::map<const void*, std::string> owner_of;  // by storage
   std::vector<std::string> lines;
   for (const auto& group : groups) {
     lines.push_back(fmt::format("group of {} parameters", group.params().size()));
     for (const at::Tensor& parameter : group.params()) {
-      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
       const std::string name = fmt::format("parameter.{}", parameters_.size());
+      const auto [owner, fresh] = owner_of.try_emplace(parameter.storage().unsafeGetStorageImpl(), name);
+      if (!fresh) {
+        refuse(fmt::format(
+            "rank {}: {} and {} have one memory; give a ShardedOptimizer each parameter once, and "
+            "tie weights by using one tensor",
+            rank, owner->second, name));
+      }
       const TensorView view = write_view(parameter, name);
-      if (!parameter.is_non_overlapping_and_dense())
+      if (!parameter.is_non_overlapping_and_dense() || parameter.storage().nbytes() != view.bytes())
         refuse(fmt::format("rank {}: {} is part of another tensor; a ShardedOptimizer takes whole ones", rank,
                            name));
       lines.push_back(fmt::format("{} {} with strides {}", to_string(view.dtype), to_string(view.shape),
@@ -153,11 +152,9 @@ void ParameterShards::make_parts(const Groups& groups) {
   const Rank rank = runtime().topology().rank;
   const Cut first = cut_of(rank), last = cut_of(rank + 1);
   std::size_t next = 0;
-  std::set<const void*> seen;
   for (const auto& group : groups) {
     std::vector<at::Tensor> leaves;
     for (const at::Tensor& parameter : group.params()) {
-      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
       const std::size_t i = next++;
       if (i < first.parameter || i > last.parameter) continue;
       const std::int64_t begin = i == first.parameter ? first.element : 0;
@@ -173,55 +170,79 @@ void ParameterShards::make_parts(const Groups& groups) {
   }
 }
 
-void ParameterShards::begin_step(const Groups& stepped) {
-  const Topology& topology = runtime().topology();
+Status ParameterShards::objection_to(const Groups& stepped) const {
+  const Rank rank = runtime().topology().rank;
   std::vector<at::Tensor> leaves;
   for (const auto& group : stepped) leaves.insert(leaves.end(), group.params().begin(), group.params().end());
   auto same = [](const at::Tensor& leaf, const Part& part) { return leaf.is_same(part.leaf); };
   if (!std::ranges::equal(leaves, parts_, same)) {
-    refuse(fmt::format(
-        "rank {}: the parameter groups of a ShardedOptimizer have changed. Make a new one for all "
-        "parameters.",
-        topology.rank));
+    return Status::invalid_argument(
+        fmt::format("rank {}: the parameter groups of a ShardedOptimizer have changed. Make a new one for "
+                    "all parameters.",
+                    rank));
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].numel() == 0 || parameters_[i].const_data_ptr() == memory_of(i)) continue;
-    refuse(fmt::format(
-        "rank {}: parameter.{} has moved to other memory since the ShardedOptimizer was made (by to(), "
-        "set_data() or another ShardedOptimizer). Prepare the model before making it.",
-        topology.rank, i));
+    return Status::invalid_argument(
+        fmt::format("rank {}: parameter.{} has moved to other memory since the ShardedOptimizer was made (by "
+                    "torch::load, to(), "
+                    "set_data() or another ShardedOptimizer). Load and prepare the model before making it, "
+                    "or copy values into "
+                    "the parameters (copy_).",
+                    rank, i));
   }
+  return {};
+}
+
+void ParameterShards::begin_step(const Groups& stepped) {
+  const Topology& topology = runtime().topology();
+  const Status own = objection_to(stepped);
   // An operation that a rank which has joined cannot take part in.
-  std::vector<std::uint8_t> here(1);
-  Handle there = allgather_async(scope_ + ".step", view(here), runtime());
-  there.wait();
-  if (there.output().elements() != topology.size) {
+  std::vector<std::uint8_t> verdict{static_cast<std::uint8_t>(own.ok() ? 1 : 0)};
+  Handle verdicts = allgather_async(scope_ + ".step", view(verdict), runtime());
+  const Status met = verdicts.wait_status();
+  throw_if_error(own);
+  throw_if_error(met);
+  const TensorView& all = verdicts.output();
+  if (all.elements() != topology.size) {
     refuse(fmt::format("rank {}: only {} of {} ranks step a ShardedOptimizer; it cannot be used with join()",
-                       topology.rank, there.output().elements(), topology.size));
+                       topology.rank, all.elements(), topology.size));
   }
+  const auto* bytes = static_cast<const std::uint8_t*>(all.data);
+  if (const auto* bad = std::find(bytes, bytes + topology.size, 0); bad != bytes + topology.size)
+    refuse(fmt::format("rank {}: no step, for rank {} refuses it; see there", topology.rank, bad - bytes));
+}
+
+void ParameterShards::give_gradients() {
   const at::NoGradGuard no_grad;
   for (Part& part : parts_) {
     const at::Tensor& parameter = parameters_[part.parameter];
     const at::Tensor& gradient = parameter.grad();
+    if (gradient.defined() && gradient.layout() != at::kStrided)
+      refuse(fmt::format("rank {}: the gradient of parameter.{} is sparse; synchronize() makes it dense",
+                         runtime().topology().rank, part.parameter));
     part.leaf.mutable_grad() =
-        gradient.defined() ? flat(like(parameter, gradient)).narrow(0, part.begin, part.end - part.begin)
-                           : at::Tensor();
+        gradient.defined()
+            ? flat(in_memory_order_of(parameter, gradient)).narrow(0, part.begin, part.end - part.begin)
+            : at::Tensor();
   }
 }
 
-void ParameterShards::end_step() {
+void ParameterShards::end_step(bool well) {
+  const Topology& topology = runtime().topology();
   for (Part& part : parts_) part.leaf.mutable_grad().reset();
   for (const at::Tensor& parameter : parameters_) mark_changed(parameter);
-  if (shared_) {
-    barrier_async(runtime()).wait();
-  } else {
-    gather();
-  }
+  if (!shared_ && topology.size > 1) gather();
+  std::vector<std::int32_t> failed{well ? topology.size : topology.rank};
+  allreduce_async(scope_ + ".stepped", view(failed), view(failed), {ReduceOp::min}, runtime()).wait();
+  if (!well || failed.front() == topology.size) return;
+  throw BackendError(Status::backend_error(
+      fmt::format("rank {}: step() failed on rank {}, whose part of the parameters is not stepped; see there",
+                  topology.rank, failed.front())));
 }
 
 void ParameterShards::gather() {
   const Topology& topology = runtime().topology();
-  if (topology.size == 1) return;
   const std::int64_t begin = place_of(cut_of(topology.rank)), end = place_of(cut_of(topology.rank + 1));
   Handle gathered =
       allgather_async(scope_ + ".parts", bytes_at(block_.get() + begin, end - begin), runtime());

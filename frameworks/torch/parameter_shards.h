@@ -28,7 +28,7 @@ class ParameterShards {
   static constexpr std::int64_t kGrain = 1024;
 
   // Collective. All parameters get the values of rank 0. Throws Mismatch when ranks differ in them and
-  // InvalidArgument for a parameter that is not dense.
+  // InvalidArgument for a parameter that is part of another tensor, or given twice.
   ParameterShards(const Groups& groups, Runtime& runtime);
   // Each rank gets a copy of its own.
   ~ParameterShards();
@@ -40,11 +40,14 @@ class ParameterShards {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   bool shared() const { return shared_; }
 
-  // When gradients are reduced: gives them to the parts. Returns when all ranks have come here; throws when
-  // one has joined or left, and when the parameters are not those of the block any more.
+  // When gradients are reduced. Returns when all ranks have come here; throws on all when one has joined or
+  // left, or its parameters are not those of the block any more.
   void begin_step(const Groups& stepped);
-  // Returns when all ranks have stepped and all parameters are new.
-  void end_step();
+  // Gives the parts their gradients.
+  void give_gradients();
+  // Returns when all ranks have stepped and all parameters are new. Throws on those that are `well` when
+  // another is not.
+  void end_step(bool well);
 
   // What the archive of a part has in addition, and whether one fits.
   void save(torch::serialize::OutputArchive& archive) const;
@@ -70,6 +73,7 @@ class ParameterShards {
   std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
   void make_parts(const Groups& groups);
+  Status objection_to(const Groups& stepped) const;
   void gather();
 
   Runtime* const runtime_;              // null: whichever is the default

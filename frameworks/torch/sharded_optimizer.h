@@ -4,6 +4,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -96,13 +97,15 @@ class ShardedOptimizer : public Sharded, public Opt {
     }
     reducer_.before_step();
     shards_.begin_step(this->param_groups());
+    std::exception_ptr failure;
     try {
+      shards_.give_gradients();
       Opt::step(nullptr);
     } catch (...) {
-      shards_.end_step();  // the others wait for it
-      throw;
+      failure = std::current_exception();
     }
-    shards_.end_step();
+    shards_.end_step(!failure);  // the others wait for it
+    if (failure) std::rethrow_exception(failure);
     return loss;
   }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -110,6 +111,11 @@ Submission submission_for(Operation operation, std::string name,
     };
   }
   return submission;
+}
+
+at::Tensor in_memory_order_of(const at::Tensor& tensor, const at::Tensor& values) {
+  if (values.strides() == tensor.strides()) return values;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), values.options()).copy_(values);
 }
 
 void mark_changed(const at::Tensor& tensor) {

@@ -36,6 +36,9 @@ struct OperationTensors {
 Submission submission_for(Operation operation, std::string name,
                           const std::shared_ptr<OperationTensors>& tensors);
 
+// `values` with the memory order of `tensor`, which has its shape: itself, or a copy.
+at::Tensor in_memory_order_of(const at::Tensor& tensor, const at::Tensor& values);
+
 // Tells autograd that memory of `tensor` is about to change, so that a backward which saved it refuses to
 // run.
 void mark_changed(const at::Tensor& tensor);

@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -24,9 +26,10 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The mappings of this process by nonce. Guarded by the mutex.
+// The mappings of this process by nonce. Guarded by the mutex, which a fork() waits for.
 class Registry {
  public:
+  Registry();
   std::shared_ptr<SharedFile> find(const Card& card) {
     std::lock_guard lock(mutex_);
     const auto known = files_.find(card.nonce);
@@ -38,6 +41,17 @@ class Registry {
     files_[file->card().nonce] = file;
   }
 
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+  // In a forked child: what it writes from now on is its own, as of all other memory.
+  void leave_to_parent() {
+    for (const auto& [nonce, known] : files_) {
+      if (const std::shared_ptr<SharedFile> file = known.lock()) file->make_private();
+    }
+    files_.clear();
+    unlock();
+  }
+
  private:
   std::mutex mutex_;
   std::map<std::uint64_t, std::weak_ptr<SharedFile>> files_;
@@ -46,6 +60,11 @@ class Registry {
 Registry& registry() {
   static Registry instance;
   return instance;
+}
+
+Registry::Registry() {
+  pthread_atfork([] { registry().lock(); }, [] { registry().unlock(); },
+                 [] { registry().leave_to_parent(); });
 }
 
 // Under which /proc shows it.
@@ -69,6 +88,18 @@ Status check_free(std::string_view purpose, std::size_t bytes) {
   if (!free || *free - *free / 8 >= static_cast<std::int64_t>(bytes)) return {};
   return too_little_memory(purpose, bytes,
                            fmt::format("{} KiB are free, of which an eighth stays so", *free >> 10));
+}
+
+// Zeroed pages; 0 or an error. In pieces: a signal may interrupt a call, which is then made again.
+int claim_pages(int file, std::size_t offset, std::size_t bytes) {
+  constexpr std::size_t kPiece = std::size_t{32} << 20;
+  for (const std::size_t end = offset + bytes; offset < end;) {
+    const std::size_t part = std::min(kPiece, end - offset);
+    const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(part));
+    if (error != 0 && error != EINTR) return error;
+    if (error == 0) offset += part;
+  }
+  return 0;
 }
 
 void* map(int file, std::size_t size, SharedFile::Pages pages) {
@@ -103,8 +134,11 @@ Status look_at(const Card& card, int file) {
 
 }  // namespace
 
-SharedFile::SharedFile(Key, const Card& card, Descriptor file, void* memory)
-    : card_(card), file_(std::move(file)), memory_(static_cast<std::byte*>(memory)) {}
+SharedFile::SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory)
+    : card_(card),
+      made_here_(made_here),
+      file_(std::move(file)),
+      memory_(static_cast<std::byte*>(memory)) {}
 
 SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, Pages pages) {
   auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
@@ -124,7 +158,7 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   Descriptor file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.number() < 0) return failed(system_error("memfd_create", errno));
   // Not by ftruncate alone: pages that turn out not to be there would be a SIGBUS later.
-  const int error = pages == Pages::all ? posix_fallocate(file.number(), 0, static_cast<off_t>(size))
+  const int error = pages == Pages::all ? claim_pages(file.number(), 0, size)
                     : ftruncate(file.number(), static_cast<off_t>(size)) == 0 ? 0
                                                                               : errno;
   if (error != 0) return failed(too_little_memory(purpose, size, std::strerror(error)));
@@ -134,7 +168,7 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   if (memory == MAP_FAILED) return failed(too_little_memory(purpose, size, std::strerror(errno)));
   card.process_id = getpid();
   card.file = file.number();
-  auto made = std::make_shared<SharedFile>(Key{}, card, std::move(file), memory);
+  auto made = std::make_shared<SharedFile>(Key{}, card, true, std::move(file), memory);
   registry().add(made);
   return {std::move(made), {}};
 }
@@ -150,7 +184,7 @@ SharedFile::Result SharedFile::open(const Card& card, Pages pages) {
 }
 
 SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages pages) {
-  const Descriptor file(descriptor);
+  Descriptor file(descriptor);
   auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
   Status status = check_name(card, fmt::format("/proc/self/fd/{}", descriptor));
   if (status.ok()) status = look_at(card, descriptor);
@@ -158,7 +192,7 @@ SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages page
   void* memory = map(descriptor, card.size, pages);
   if (memory == MAP_FAILED)
     return failed(system_error(fmt::format("mapping the memory of process {}", card.process_id), errno));
-  auto opened = std::make_shared<SharedFile>(Key{}, card, Descriptor(), memory);
+  auto opened = std::make_shared<SharedFile>(Key{}, card, false, std::move(file), memory);
   registry().add(opened);
   return {std::move(opened), {}};
 }
@@ -167,7 +201,7 @@ SharedFile::~SharedFile() { munmap(memory_, card_.size); }
 
 Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes) {
   if (Status status = check_free(purpose, bytes); !status.ok()) return status;
-  const int error = posix_fallocate(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  const int error = claim_pages(file_.number(), offset, bytes);
   if (error == 0) {
     // Maps them for this process at once; where the system cannot, each page is mapped when it is touched.
     madvise(data() + offset, bytes, MADV_POPULATE_WRITE);
@@ -175,6 +209,11 @@ Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size
   }
   give_back(offset, bytes);
   return too_little_memory(purpose, bytes, std::strerror(error));
+}
+
+void SharedFile::make_private() {
+  mmap(memory_, card_.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file_.number(),
+       0);
 }
 
 void SharedFile::give_back(std::size_t offset, std::size_t bytes) {

@@ -14,8 +14,9 @@ namespace rueda {
 
 // Purpose: one mapping of a memfd. The maker keeps the descriptor, through which others open it, until this
 // is destroyed; nothing is left behind then, however the process ends, and who has mapped it keeps the
-// memory. Ranks that are threads of one process share one mapping. "This host" means that it can be opened
-// through /proc and that its name there holds the nonce. Any thread may use it.
+// memory. A forked child has a private copy, as of all memory. Ranks that are threads of one process share
+// one mapping. "This host" means that it can be opened through /proc and that its name there holds the nonce.
+// Any thread may use it.
 class SharedFile {
   struct Key {};  // only make() and open() construct one
 
@@ -33,7 +34,7 @@ class SharedFile {
   // The same by a descriptor that came another way, which it closes.
   static Result open(const Card& card, int descriptor, Pages pages);
 
-  SharedFile(Key, const Card& card, Descriptor file, void* memory);
+  SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
@@ -41,10 +42,12 @@ class SharedFile {
   std::byte* data() const { return memory_; }
   std::size_t size() const { return card_.size; }
   const Card& card() const { return card_; }
-  bool made_here() const { return file_.number() >= 0; }
+  bool made_here() const { return made_here_; }
 
   // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy.
   Status claim(std::string_view purpose, std::size_t offset, std::size_t bytes);
+  // In a forked child: what it writes is not seen by others any more.
+  void make_private();
   // By the maker: the memory goes back to the system; who still reads it reads zeroes.
   void give_back(std::size_t offset, std::size_t bytes);
 
@@ -53,7 +56,8 @@ class SharedFile {
 
  private:
   Card card_;
-  const Descriptor file_;  // none: another's
+  const bool made_here_;
+  const Descriptor file_;
   std::byte* memory_;
 };
 

@@ -106,6 +106,45 @@ TEST(GradientWindow, LeavesAGradientThatSomebodyKeeps) {
   });
 }
 
+// What is still being reduced is nobody's .grad when its optimizer is gone.
+TEST(GradientWindow, AnOptimizerThatGoesTakesItsReductionsAlong) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({100'000}, 1, at::kFloat);
+    for (int round = 0; round < 20; ++round) {
+      {
+        Sgd optimizer({weight}, sgd_options(), {}, runtime);
+        for (int step = 0; step < 2; ++step) {
+          optimizer.zero_grad();
+          (weight * (1 + runtime.topology().rank)).sum().backward();
+          optimizer.step();
+        }
+        optimizer.zero_grad();
+        (weight * (1 + runtime.topology().rank)).sum().backward();
+      }
+      if (weight.grad().defined()) weight.mutable_grad().zero_();  // it was done
+      (weight * 3).sum().backward();
+      for (int look = 0; look < 20; ++look)
+        ASSERT_TRUE(at::equal(weight.grad(), at::full({100'000}, 3, at::kFloat))) << round;
+      weight.mutable_grad().reset();
+    }
+  });
+}
+
+TEST(GradientWindow, FewerPassesAreScaledInFullPrecision) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({64}, 1, at::kBFloat16);
+    DistributedOptions options;
+    options.backward_passes_per_step = 4;
+    Sgd optimizer({weight}, torch::optim::SGDOptions(0.0), options, runtime);
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      for (int pass = 0; pass < 3; ++pass) (weight * 96).sum().backward();
+      optimizer.step();
+      EXPECT_TRUE(at::equal(weight.grad(), at::full({64}, 96, at::kBFloat16))) << weight.grad()[0];
+    }
+  });
+}
+
 TEST(GradientWindow, FollowsAChangedType) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model, same(1, at::kFloat);

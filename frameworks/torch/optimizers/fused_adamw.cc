@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "frameworks/torch/tensor_adapter.h"
+
 namespace rueda {
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
@@ -41,13 +43,23 @@ void FusedAdamW::step_group(torch::optim::OptimizerParamGroup& group) {
   for (const at::Tensor& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "AdamW does not support sparse gradients");
+    TORCH_CHECK(parameter.is_non_overlapping_and_dense(), "FusedAdamW: a parameter of shape ",
+                parameter.sizes(), " and strides ", parameter.strides(),
+                " is part of another tensor, whose other elements the fused kernel would change; use "
+                "torch::optim::AdamW, or a parameter of its own");
     torch::optim::AdamWParamState& state = state_of(parameter, options.amsgrad());
     state.step(state.step() + 1);
     parameters.push_back(parameter);
-    gradients.push_back(parameter.grad());
+    // The kernel walks through memory: all must lie as the parameter does, also what was loaded.
+    gradients.push_back(in_memory_order_of(parameter, parameter.grad()));
+    state.exp_avg(in_memory_order_of(parameter, state.exp_avg()));
+    state.exp_avg_sq(in_memory_order_of(parameter, state.exp_avg_sq()));
     averages.push_back(state.exp_avg());
     square_averages.push_back(state.exp_avg_sq());
-    if (options.amsgrad()) maxima.push_back(state.max_exp_avg_sq());
+    if (options.amsgrad()) {
+      state.max_exp_avg_sq(in_memory_order_of(parameter, state.max_exp_avg_sq()));
+      maxima.push_back(state.max_exp_avg_sq());
+    }
     steps.push_back(at::scalar_tensor(static_cast<double>(state.step()), at::TensorOptions(at::kFloat)));
   }
   if (parameters.empty()) return;

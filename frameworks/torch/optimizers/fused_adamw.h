@@ -14,7 +14,8 @@ namespace rueda {
 class FusedAdamW : public torch::optim::AdamW {
  public:
   using AdamW::AdamW;
-  // Runs `closure` once, with gradients on, then steps. Throws c10::Error for sparse gradients.
+  // Runs `closure` once, with gradients on, then steps. Throws c10::Error for sparse gradients, and for a
+  // parameter that is part of another tensor.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:

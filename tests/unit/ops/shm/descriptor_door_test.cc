@@ -71,7 +71,8 @@ TEST(DescriptorDoor, LetsNeighboursReachEachOtherAndWatch) {
     Neighbours own(rank, Segment::make().segment, Window::make(rank, 1 << 20));
     const std::string mine = hidden(own);
     std::string theirs(mine.size(), '\0');
-    if (::write(out, mine.data(), mine.size()) < 0 || ::read(in, theirs.data(), theirs.size()) < 0) return false;
+    if (::write(out, mine.data(), mine.size()) < 0 || ::read(in, theirs.data(), theirs.size()) < 0)
+      return false;
     Welcome welcome{{}, {"here", "here"}, {1, 2}, {mine, theirs}};
     if (rank == 1) std::swap(welcome.cards[0], welcome.cards[1]);
     own.meet(welcome);

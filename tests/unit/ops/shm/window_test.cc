@@ -128,6 +128,22 @@ TEST(Window, OutlivesItsMakersPointerAndAForkedChildFreesNothing) {
   EXPECT_EQ(memory.get()[5], std::byte{9});
 }
 
+TEST(Window, WhatAForkedChildWritesIsItsOwn) {
+  const std::shared_ptr<Window> window = Window::make(0, kLimit);
+  const std::shared_ptr<std::byte> memory = window->allocate(10'000);
+  const TensorMemory::Block block = window->share(10'000);
+  memory.get()[5] = block.memory.get()[5] = std::byte{9};
+  EXPECT_EQ(in_child([&] {
+              const bool there = memory.get()[5] == std::byte{9} && block.memory.get()[5] == std::byte{9};
+              std::memset(memory.get(), 1, 10'000);
+              std::memset(block.memory.get(), 1, 10'000);
+              return there && memory.get()[5] == std::byte{1};
+            }),
+            0);
+  EXPECT_EQ(memory.get()[5], std::byte{9});
+  EXPECT_EQ(block.memory.get()[9'999], std::byte{0});
+}
+
 TEST(Window, ABlockIsSharedWithWhoHasItsCard) {
   const std::shared_ptr<Window> window = Window::make(0, kLimit);
   TensorMemory::Block block = window->share(100'000);
