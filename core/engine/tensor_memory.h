@@ -15,11 +15,12 @@ class TensorMemory {
  public:
   virtual ~TensorMemory() = default;
 
-  // For this rank's own tensors: operations on them need no copy. Null where this rank shares no memory, or
-  // as much as it may (RUEDA_WINDOW_LIMIT).
+  // For this rank's own tensors: an allreduce of them needs no copy. Null where this rank shares no memory, or
+  // as much as it may (RUEDA_WINDOW_LIMIT). A forked child has a private copy.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 
-  // One block for all ranks of the host that open its card. Null where this rank shares no memory.
+  // One block for all ranks of the host that open its card, beside that limit. Null where this rank shares no
+  // memory.
   struct Block {
     std::shared_ptr<std::byte> memory;
     std::string card;

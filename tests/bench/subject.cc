@@ -174,7 +174,7 @@ class BackendSubject final : public Subject {
   }
 
   void carry_out(const Plan& plan, std::vector<Entry>& entries) {
-    constexpr int kPolls = 200;
+    constexpr int kPolls = 20;
     const std::unique_ptr<Work> work = backend_->start(plan, entries);
     for (int in_vain = 0;;) {
       const Work::Step step = work->step();

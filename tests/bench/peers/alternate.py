@@ -34,7 +34,7 @@ def arguments_of(words):
 
 
 def run(name, command, environment):
-    """What it prints. It ends with this program, whatever happens."""
+    """What it prints. It ends with this program, unless that is killed by SIGKILL: then at the end of its run."""
     job = subprocess.Popen([str(word) for word in command], env={**os.environ, **environment}, text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
