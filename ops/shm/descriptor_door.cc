@@ -38,6 +38,12 @@ ucred peer_of(int connection) {
   return peer;
 }
 
+// Another process of this user; not one of a user that is not known here, whose number stands for many.
+bool is_ours(const ucred& peer) {
+  constexpr uid_t kUnknown = 65534;
+  return peer.uid == geteuid() && peer.uid != kUnknown;
+}
+
 // The message that carries one descriptor, and its memory.
 struct Envelope {
   char byte = 0;
@@ -86,11 +92,11 @@ DescriptorDoor::DescriptorDoor(std::shared_ptr<SharedFile> file)
 }
 
 void DescriptorDoor::serve() {
-  while (socket_.number() >= 0) {
+  constexpr int kAtOnce = 64;  // whoever asks without end does not keep the coordinator
+  for (int asked = 0; socket_.number() >= 0 && asked < kAtOnce; ++asked) {
     const Descriptor connection(accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.number() < 0) return;
-    if (peer_of(connection.number()).uid == geteuid())
-      send_descriptor(connection.number(), file_->card().file);
+    if (is_ours(peer_of(connection.number()))) send_descriptor(connection.number(), file_->card().file);
   }
 }
 
@@ -100,7 +106,7 @@ DescriptorDoor::Given DescriptorDoor::ask(std::uint64_t nonce, std::chrono::mill
   const Descriptor connection = open_socket();
   if (connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
   const ucred peer = peer_of(connection.number());
-  if (peer.uid != geteuid()) return {};
+  if (!is_ours(peer)) return {};
   pollfd look{connection.number(), POLLIN, 0};
   for (const auto end = Clock::now() + patience; Clock::now() < end;) {
     meanwhile();
