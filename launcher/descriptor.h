@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// File descriptors that close themselves, and writing all of something.
+// Pipes, and reading and writing through descriptors.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "core/base/descriptor.h"
 
 namespace rueda {
-
-// Purpose: owns one file descriptor, or none (-1). A movable value; used by the main thread only.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor() { close(); }
-
-  int number() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-  void close();
-
- private:
-  int number_ = -1;
-};
 
 struct Pipe {
   Descriptor read_end;

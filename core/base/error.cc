@@ -19,6 +19,8 @@ void throw_if_error(const Status& status) {
   }
 }
 
+void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
+
 void assertion_failed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "rueda: internal error: %s does not hold at %s:%d. Please report it.\n", condition,
                file, line);

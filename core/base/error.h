@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 
 #include "core/base/status.h"
 
@@ -43,6 +44,9 @@ class BackendError : public Error {
 
 // Throws the class that belongs to `status.code`; returns when it is ok.
 void throw_if_error(const Status& status);
+
+// Throws InvalidArgument.
+[[noreturn]] void refuse(const std::string& words);
 
 // For our own bugs, never for a user's mistake: prints the place and ends the process.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);

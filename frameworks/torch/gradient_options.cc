@@ -14,8 +14,6 @@ namespace {
 
 using Identity = const void*;
 
-[[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
-
 // A count that a fixed order needs to be a power of two.
 void check_power_of_two(const char* what, unsigned count, Rank rank) {
   if (std::has_single_bit(count)) return;

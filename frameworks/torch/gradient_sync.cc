@@ -19,12 +19,6 @@
 namespace rueda {
 namespace {
 
-[[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
-
-Runtime* unless_default(Runtime& runtime) {
-  return is_initialized() && &runtime == &default_runtime() ? nullptr : &runtime;
-}
-
 // A gradient as memory that can be reduced in place: dense, every element for itself.
 at::Tensor reducible(const at::Tensor& gradient) {
   if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
@@ -50,7 +44,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       passes_per_step_(options.backward_passes_per_step),
       order_(order_of(options, runtime)),
       overlap_(options.overlap),
-      runtime_(unless_default(runtime)),
+      runtime_(runtime),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   std::vector<std::string> names = names_of(unique, options, rank());
@@ -68,7 +62,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   }
   scope_ = runtime.next_name("gradient", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
-  window_.emplace(unique.size(), in_shards());
+  window_.emplace(unique, in_shards());
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
 
@@ -213,7 +207,7 @@ void GradientSync::submit_missing(const std::vector<float>& holders) {
     Parameter& parameter = parameters_[i];
     if (parameter.submitted || holders[i] == 0.0F) continue;
     claim(parameter);
-    submit(parameter, window_->zeros(i, parameter.tensor));
+    submit(parameter, window_->zeros(i));
     if (parameter.tensor.requires_grad() && !std::exchange(parameter.warned, true))
       missing.push_back(parameter.name);
   }
@@ -263,15 +257,9 @@ void GradientSync::synchronize() {
   }
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
-  if (failure.ok()) end_step();
+  if (failure.ok()) window_->end_step(runtime());
+  reduced_ = failure.ok();
   throw_if_error(failure);
-}
-
-void GradientSync::end_step() {
-  std::vector<at::Tensor> tensors;
-  for (const Parameter& parameter : parameters_) tensors.push_back(parameter.tensor);
-  window_->end_step(tensors, runtime());
-  reduced_ = true;
 }
 
 void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {
@@ -349,7 +337,5 @@ void GradientSync::warn_if_early() {
         rank(), passes_, passes_per_step_, passes_);
   }
 }
-
-Runtime& GradientSync::runtime() const { return runtime_ != nullptr ? *runtime_ : default_runtime(); }
 
 }  // namespace rueda

@@ -15,6 +15,7 @@
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/gradient_window.h"
 #include "frameworks/torch/pairwise_sum.h"
+#include "frameworks/torch/runtime_reference.h"
 
 namespace rueda {
 
@@ -78,17 +79,16 @@ class GradientSync final : private GradientListener {
   void submit_missing(const std::vector<float>& holders);
   Status finish(Status failure);
   void reset();
-  void end_step();
   double correction() const;
   void warn_if_early();
-  Runtime& runtime() const;
+  Runtime& runtime() const { return runtime_.get(); }
 
   mutable std::mutex mutex_;  // guards all below
   const ReduceOp op_;
   const int passes_per_step_;
   const ReductionOrder order_;
   const bool overlap_;
-  Runtime* const runtime_;               // null: whichever is the default
+  const RuntimeReference runtime_;
   std::string scope_;                    // what names of operations begin with
   const std::vector<at::Tensor> given_;  // repetitions included
   std::vector<Parameter> parameters_;

@@ -40,9 +40,9 @@ bool reaches_all(const Runtime& runtime) {
 
 }  // namespace
 
-void GradientWindow::end_step(const std::vector<at::Tensor>& parameters, Runtime& runtime) {
+void GradientWindow::end_step(Runtime& runtime) {
   if (memory_ != runtime.tensor_memory()) fits_ = false;
-  if (!fits_) lay_out(parameters, runtime);
+  if (!fits_) lay_out(runtime);
   fits_ = true;
 }
 
@@ -50,12 +50,12 @@ at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
   return sums_ ? sum_type(parameter.scalar_type()) : parameter.scalar_type();
 }
 
-void GradientWindow::lay_out(const std::vector<at::Tensor>& parameters, Runtime& runtime) {
+void GradientWindow::lay_out(Runtime& runtime) {
   places_.clear();
   memory_ = runtime.tensor_memory();
   if (!reaches_all(runtime)) return;
   std::size_t bytes = 0;
-  for (const at::Tensor& parameter : parameters) bytes += room(parameter, type_of(parameter));
+  for (const at::Tensor& parameter : parameters_) bytes += room(parameter, type_of(parameter));
   std::shared_ptr<std::byte> block;
   try {
     block = memory_->allocate(bytes);
@@ -64,10 +64,10 @@ void GradientWindow::lay_out(const std::vector<at::Tensor>& parameters, Runtime&
         error.what());
   }
   if (!block) return;
-  places_.resize(parameters.size());
+  places_.resize(parameters_.size());
   std::byte* place = block.get();
   for (const std::size_t index : order_of(seen_)) {
-    const at::Tensor& parameter = parameters[index];
+    const at::Tensor& parameter = parameters_[index];
     const at::TensorOptions options(type_of(parameter));
     auto keep = [block](void*) {};
     places_[index] = parameter.is_non_overlapping_and_dense()
@@ -98,7 +98,8 @@ at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, 
   return gradient;
 }
 
-at::Tensor GradientWindow::zeros(std::size_t index, const at::Tensor& parameter) {
+at::Tensor GradientWindow::zeros(std::size_t index) {
+  const at::Tensor& parameter = parameters_[index];
   const at::ScalarType type = type_of(parameter);
   if (places_.empty() || !is_free(index) || places_[index].scalar_type() != type)
     return at::zeros_like(parameter, parameter.options().dtype(type));

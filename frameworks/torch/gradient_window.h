@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/engine/runtime.h"
@@ -23,23 +24,25 @@ namespace rueda {
 class GradientWindow {
  public:
   // `sums`: the places are for sums of gradients (pairwise_sum.h), not for gradients.
-  GradientWindow(std::size_t parameters, bool sums) : sums_(sums), seen_(parameters) {}
+  GradientWindow(std::vector<at::Tensor> parameters, bool sums)
+      : parameters_(std::move(parameters)), sums_(sums), seen_(parameters_.size()) {}
 
   // The gradient of parameter `index` has come.
   void saw(std::size_t index) { seen_[index] = ++clock_; }
   // The step is over, no gradient is on its way: gives places where there are none that fit.
-  void end_step(const std::vector<at::Tensor>& parameters, Runtime& runtime);
+  void end_step(Runtime& runtime);
 
   // `gradient` times `factor` in the place of its parameter; the same tensor if it lies there, or cannot.
   at::Tensor place(std::size_t index, const at::Tensor& gradient, double factor);
   // Zeroes in the place of the parameter, or of their own.
-  at::Tensor zeros(std::size_t index, const at::Tensor& parameter);
+  at::Tensor zeros(std::size_t index);
 
  private:
   at::ScalarType type_of(const at::Tensor& parameter) const;
   bool is_free(std::size_t index) const;
-  void lay_out(const std::vector<at::Tensor>& parameters, Runtime& runtime);
+  void lay_out(Runtime& runtime);
 
+  const std::vector<at::Tensor> parameters_;
   const bool sums_;
   std::vector<std::uint64_t> seen_;  // when each came last; 0: never
   std::uint64_t clock_ = 0;

@@ -22,20 +22,14 @@ namespace {
 constexpr std::int64_t kLine = 64;
 constexpr const char* kArchived = "rueda_part";
 
-[[noreturn]] void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
-
 TensorView bytes_at(std::byte* memory, std::int64_t bytes) { return {memory, DataType::uint8, {bytes}, {}}; }
 
 // The elements in the order in which they lie in memory.
 at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 
-Runtime* unless_default(Runtime& runtime) {
-  return is_initialized() && &runtime == &default_runtime() ? nullptr : &runtime;
-}
-
 }  // namespace
 
-ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runtime_(unless_default(runtime)) {
+ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runtime_(runtime) {
   const Rank rank = runtime.topology().rank;
   std::map<const void*, std::string> owner_of;  // by storage
   std::vector<std::string> lines;
@@ -271,7 +265,5 @@ void ParameterShards::check(torch::serialize::InputArchive& archive) const {
       "{}. Start as many ranks as saved it, and give each its own.",
       topology.rank, found[0], found[1], found[2], topology.rank, topology.size, elements_));
 }
-
-Runtime& ParameterShards::runtime() const { return runtime_ != nullptr ? *runtime_ : default_runtime(); }
 
 }  // namespace rueda

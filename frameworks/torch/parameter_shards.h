@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/rueda.h"
+#include "frameworks/torch/runtime_reference.h"
 
 namespace rueda {
 
@@ -66,7 +67,7 @@ class ParameterShards {
     std::int64_t element;
   };
 
-  Runtime& runtime() const;
+  Runtime& runtime() const { return runtime_.get(); }
   void make_block();
   void share_block();
   Cut cut_of(Rank rank) const;
@@ -76,7 +77,7 @@ class ParameterShards {
   Status objection_to(const Groups& stepped) const;
   void gather();
 
-  Runtime* const runtime_;              // null: whichever is the default
+  const RuntimeReference runtime_;
   std::vector<at::Tensor> parameters_;  // in order, each once
   std::vector<std::int64_t> offsets_;   // bytes of the block
   std::int64_t bytes_ = 0;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "ops/shm/descriptor.h"
+#include "core/base/descriptor.h"
 #include "ops/shm/shared_file.h"
 
 namespace rueda {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/descriptor.h"
 #include "core/base/types.h"
-#include "ops/shm/descriptor.h"
 #include "ops/shm/descriptor_door.h"
 #include "ops/shm/segment.h"
 #include "ops/shm/window.h"

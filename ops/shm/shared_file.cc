@@ -135,10 +135,7 @@ Status look_at(const Card& card, int file) {
 }  // namespace
 
 SharedFile::SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory)
-    : card_(card),
-      made_here_(made_here),
-      file_(std::move(file)),
-      memory_(static_cast<std::byte*>(memory)) {}
+    : card_(card), made_here_(made_here), file_(std::move(file)), memory_(static_cast<std::byte*>(memory)) {}
 
 SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, Pages pages) {
   auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string_view>
 
+#include "core/base/descriptor.h"
 #include "core/base/status.h"
 #include "ops/shm/card.h"
-#include "ops/shm/descriptor.h"
 
 namespace rueda {
 

@@ -26,7 +26,6 @@ class StagedAllreduce final : public StagedWork {
   StagedAllreduce(const Plan& plan, std::span<Entry> entries, AreaPlace place, const Memory& memory)
       : StagedWork(plan.number, place),
         plan_(plan),
-        place_(std::move(place)),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)) {
@@ -35,7 +34,7 @@ class StagedAllreduce final : public StagedWork {
       inputs_.emplace_back(entry.submission.input, memory);
       outputs_.emplace_back(entry.submission.output, memory);
     }
-    find_in_window(entries);
+    find_in_window(entries, place);
   }
 
  private:
@@ -68,7 +67,7 @@ class StagedAllreduce final : public StagedWork {
   }
 
   bool take_in_place(std::span<std::byte* const> offers) override {
-    if (!begun_) begin_in_place(offers);
+    if (tensors_.empty()) begin_in_place(offers);
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
     for_each_piece(taken_to_, end, [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
       slices_.clear();
@@ -130,11 +129,13 @@ class StagedAllreduce final : public StagedWork {
   }
 
   // Finds out whether this rank's tensors lie in its window, and it reaches the windows of all.
-  void find_in_window(std::span<Entry> entries) {
-    const Window* window = place_.neighbours.own_window();
-    auto reached = [&](Rank member) { return place_.neighbours.window(member) != nullptr; };
-    if (window == nullptr || entries.size() > kMostInPlace || !std::ranges::all_of(place_.members, reached))
-      return;
+  void find_in_window(std::span<Entry> entries, const AreaPlace& place) {
+    const Window* window = place.neighbours.own_window();
+    if (window == nullptr || entries.size() > kMostInPlace) return;
+    for (const Rank member : place.members) {
+      windows_.push_back({member, place.neighbours.window(member)});
+      if (windows_.back().file == nullptr) return;
+    }
     for (const Entry& entry : entries) {
       const TensorView& output = entry.submission.output;
       const auto offset = window->offset_of(output.data, output.bytes());
@@ -150,16 +151,15 @@ class StagedAllreduce final : public StagedWork {
       for (std::size_t member = 0; member < members(); ++member) {
         std::uint64_t offset = 0;
         std::memcpy(&offset, offers[member] + entry * sizeof offset, sizeof offset);
-        const SharedFile& window = *place_.neighbours.window(place_.members[member]);
+        const SharedFile& window = *windows_[member].file;
         if (offset > window.size() || bytes > window.size() - offset)
           throw WorkFailure{
               fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",
-                          place_.members[member], bytes, offset, window.size())};
+                          windows_[member].rank, bytes, offset, window.size())};
         tensors_.push_back(window.data() + offset);
       }
     }
     std::tie(taken_to_, slice_end_) = slice_of(total_);
-    begun_ = true;
   }
 
   // Calls visit(entry, offset in its tensor, offset in the chunk, bytes) for all of a chunk that other ranks
@@ -195,10 +195,14 @@ class StagedAllreduce final : public StagedWork {
     }
   }
 
+  struct MemberWindow {
+    Rank rank;
+    const SharedFile* file;
+  };
+
   static constexpr std::size_t kMostInPlace = SegmentContents::kBufferBytes / sizeof(std::uint64_t);
 
   const Plan& plan_;
-  const AreaPlace place_;
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
@@ -209,11 +213,11 @@ class StagedAllreduce final : public StagedWork {
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
   std::size_t copied_ = 0;              // bytes of inputs_[prepared_]
+  std::vector<MemberWindow> windows_;   // of all members; the last one null: not all are reached
   std::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
   std::vector<std::byte*> tensors_;     // of all members, entry by entry
   std::size_t taken_to_ = 0;            // bytes of the fused buffer, in place
   std::size_t slice_end_ = 0;
-  bool begun_ = false;
 };
 
 }  // namespace

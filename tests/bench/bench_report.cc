@@ -10,16 +10,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/bench/percentile.h"
+
 namespace rueda::bench {
 namespace {
-
-double percentile(std::vector<double> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::ranges::nth_element(values, values.begin() + place);
-  return values[static_cast<std::size_t>(place)];
-}
-
-double median(const std::vector<double>& values) { return percentile(values, 0.5); }
 
 const char* level_in_words(Level level) { return level == Level::stack ? "whole stack" : "collective alone"; }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "frameworks/torch/rueda_torch.h"
+#include "tests/bench/percentile.h"
 #include "tests/bench/pinning.h"
 #include "tests/bench/workload.h"
 
@@ -56,11 +57,6 @@ double timed(Step step) {
   step();
   const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
   return slowest(time.count());
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
 }
 
 std::int64_t state_bytes(Adam& optimizer) {

@@ -26,6 +26,8 @@ def run(program, *arguments, text=None, ranks=None):
 
 
 def train(output, *flags, ranks=None):
+    if ranks is not None and not (RUEDA_BIN / "ruedarun").exists():
+        pytest.skip("ruedarun was not built: one rank only")
     done = run("train_bert", "--output", output, *flags, ranks=ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((output / "summary.json").read_text())
@@ -184,8 +186,6 @@ def test_four_accumulated_batches_equal_one_large_batch(tmp_path, dtype, optimiz
 
 @pytest.mark.parametrize("dtype, optimizer, limit", [("float64", "adamw", 1e-9), ("float32", "sgd", 1e-5)])
 def test_two_ranks_equal_one_with_twice_the_batch(tmp_path, dtype, optimizer, limit):
-    if not (RUEDA_BIN / "ruedarun").exists():
-        pytest.skip("ruedarun was not built: one rank only")
     flags = (*EXACT, "--dtype", dtype, "--optimizer", optimizer)
     one = train(tmp_path / "one", *flags, "--batch", 8, "--log-losses", tmp_path / "one.jsonl")
     two = train(tmp_path / "two", *flags, "--batch", 4, "--log-losses", tmp_path / "two.jsonl", ranks=2)
@@ -197,8 +197,6 @@ def test_two_ranks_equal_one_with_twice_the_batch(tmp_path, dtype, optimizer, li
 
 
 def test_shards_have_the_bits_of_the_whole(tmp_path):
-    if not (RUEDA_BIN / "ruedarun").exists():
-        pytest.skip("ruedarun was not built: one rank only")
     whole = train(tmp_path / "whole", *EXACT, "--batch", 4, ranks=2)
     shards = train(tmp_path / "shards", *EXACT, "--batch", 4, "--shard", "yes", ranks=2)
     assert whole["parameters_hash"] == shards["parameters_hash"]

@@ -5,29 +5,20 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <vector>
 
 #include "core/base/error.h"
+#include "tests/support/in_child.h"
 
 namespace rueda {
 namespace {
 
 constexpr std::int64_t kLimit = 1 << 20;
-
-int in_child(const std::function<bool()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body() ? 0 : 1);
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
 
 // What the window takes of the machine's memory.
 std::int64_t bytes_there(const Window& window) {
@@ -107,12 +98,11 @@ TEST(Window, MoreThanTheMachineHasIsAnErrorInWords) {
 }
 
 TEST(Window, ALimitOfFileSizesIsNoSignal) {
-  EXPECT_EQ(in_child([] {
-              rlimit some{1 << 16, 1 << 16};
-              setrlimit(RLIMIT_FSIZE, &some);
-              return Window::make(0, kLimit) == nullptr && Window::make(0, 1 << 16) != nullptr;
-            }),
-            0);
+  EXPECT_TRUE(in_child([] {
+    rlimit some{1 << 16, 1 << 16};
+    setrlimit(RLIMIT_FSIZE, &some);
+    return Window::make(0, kLimit) == nullptr && Window::make(0, 1 << 16) != nullptr;
+  }));
 }
 
 TEST(Window, OutlivesItsMakersPointerAndAForkedChildFreesNothing) {
@@ -120,11 +110,10 @@ TEST(Window, OutlivesItsMakersPointerAndAForkedChildFreesNothing) {
   std::shared_ptr<std::byte> memory = window->allocate(64);
   window.reset();
   memory.get()[5] = std::byte{9};
-  EXPECT_EQ(in_child([&] {
-              memory.reset();
-              return true;
-            }),
-            0);
+  EXPECT_TRUE(in_child([&] {
+    memory.reset();
+    return true;
+  }));
   EXPECT_EQ(memory.get()[5], std::byte{9});
 }
 
@@ -133,13 +122,12 @@ TEST(Window, WhatAForkedChildWritesIsItsOwn) {
   const std::shared_ptr<std::byte> memory = window->allocate(10'000);
   const TensorMemory::Block block = window->share(10'000);
   memory.get()[5] = block.memory.get()[5] = std::byte{9};
-  EXPECT_EQ(in_child([&] {
-              const bool there = memory.get()[5] == std::byte{9} && block.memory.get()[5] == std::byte{9};
-              std::memset(memory.get(), 1, 10'000);
-              std::memset(block.memory.get(), 1, 10'000);
-              return there && memory.get()[5] == std::byte{1};
-            }),
-            0);
+  EXPECT_TRUE(in_child([&] {
+    const bool there = memory.get()[5] == std::byte{9} && block.memory.get()[5] == std::byte{9};
+    std::memset(memory.get(), 1, 10'000);
+    std::memset(block.memory.get(), 1, 10'000);
+    return there && memory.get()[5] == std::byte{1};
+  }));
   EXPECT_EQ(memory.get()[5], std::byte{9});
   EXPECT_EQ(block.memory.get()[9'999], std::byte{0});
 }
@@ -148,13 +136,12 @@ TEST(Window, ABlockIsSharedWithWhoHasItsCard) {
   const std::shared_ptr<Window> window = Window::make(0, kLimit);
   TensorMemory::Block block = window->share(100'000);
   EXPECT_EQ(window->open("not a card"), nullptr);
-  EXPECT_EQ(in_child([&] {  // one process has one mapping: so it is dropped first
-              const std::string card = block.card;
-              const std::shared_ptr<std::byte> mapped = window->open(card);
-              mapped.get()[99'999] = std::byte{3};
-              return true;
-            }),
-            0);
+  EXPECT_TRUE(in_child([&] {  // one process has one mapping: so it is dropped first
+    const std::string card = block.card;
+    const std::shared_ptr<std::byte> mapped = window->open(card);
+    mapped.get()[99'999] = std::byte{3};
+    return true;
+  }));
   EXPECT_EQ(block.memory.get()[99'999], std::byte{3});
   const std::shared_ptr<std::byte> same = window->open(block.card);
   EXPECT_EQ(same.get(), block.memory.get());

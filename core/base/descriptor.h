@@ -8,23 +8,23 @@
 
 namespace rueda {
 
-// Purpose: owns a descriptor, or none (-1). Move-only value.
+// Purpose: owns one file descriptor, or none (-1). A movable value; used by one thread at a time.
 class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(other.take()) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
-    close();
-    number_ = other.take();
+    std::swap(number_, other.number_);
     return *this;
   }
   ~Descriptor() { close(); }
 
   int number() const { return number_; }
-  int take() { return std::exchange(number_, -1); }
+  explicit operator bool() const { return number_ >= 0; }
   void close() {
-    if (number_ >= 0) ::close(take());
+    if (number_ >= 0) ::close(number_);
+    number_ = -1;
   }
 
  private:
