@@ -126,6 +126,7 @@ template <class T>
 struct Same {
   using Stored = T;
   RUEDA_INLINE T widen(T value) { return value; }
+  RUEDA_INLINE T narrow(T value) { return value; }
 };
 
 template <class T, class Format, class Operator, class Scaling>

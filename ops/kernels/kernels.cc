@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "ops/kernels/arithmetic.h"
+#include "ops/kernels/everywhere.h"
 #include "ops/kernels/half.h"
 
 namespace rueda::kernels {
@@ -14,7 +15,8 @@ namespace {
 
 template <class Level, class T>
 constexpr Kernels full_width() {
-  return {copy_scaled<Level, T>, combine_scaled<Level, T, Same<T>>, copy_scaled<Level, T>};
+  return {copy_scaled<Level, T>, combine_scaled<Level, T, Same<T>>, copy_scaled<Level, T>,
+          sum_everywhere<Level, T, Same<T>, 2>, sum_everywhere<Level, T, Same<T>, 4>};
 }
 
 // 16-bit floats are converted and combined in one pass, save where the conversion is a loop of its own: then
@@ -69,7 +71,14 @@ struct SixteenBit {
       narrow(static_cast<std::uint16_t*>(values) + i, sums, part);
     }
   }
-  static constexpr Kernels table() { return {load, combine, store}; }
+  static constexpr Kernels table() {
+    if constexpr (std::is_same_v<Format, Float16>) {
+      return {load, combine, store, nullptr, nullptr};
+    } else {
+      return {load, combine, store, sum_everywhere<Level, float, Format, 2>,
+              sum_everywhere<Level, float, Format, 4>};
+    }
+  }
 };
 
 // In the order of DataType.

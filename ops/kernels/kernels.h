@@ -33,6 +33,13 @@ struct Kernels {
   void (*combine)(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale);
   // values = acc * scale
   void (*store)(void* values, const void* acc, std::size_t count, Scale scale);
+  // Each of `places` = the sum of all `copies` * scale, in one pass, for vectors that other cores hold: the
+  // same bits as load, combine and store in the order of TreeOrder. Places may be the copies themselves. Null
+  // for float16, whose conversions are loops of their own.
+  using SumEverywhere = void (*)(const void* const* copies, void* const* places, std::size_t count,
+                                 Scale scale);
+  SumEverywhere sum_of_two;   // of 2 copies, into 2 places
+  SumEverywhere sum_of_four;  // of 4, into 4
 };
 
 // Chosen once by what the processor has: "avx512", "avx2" or "base". Every level gives the same bits, those

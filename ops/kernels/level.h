@@ -47,6 +47,7 @@ struct Avx2 {
 
 struct Avx512 {
   static constexpr const char* kName = "avx512";
+  static constexpr std::size_t kVectorBytes = 64;
   static constexpr bool kHasF16c = true;
   static bool available() {
     return Avx2::available() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

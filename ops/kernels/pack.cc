@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ops/kernels/level.h"
+#include "ops/kernels/line.h"
 
 namespace rueda::kernels {
 namespace {
@@ -30,6 +31,22 @@ struct CopyBody {
   }
 };
 
+// A line at a time, each asked for some lines before.
+template <class Level>
+struct CopyOutBody {
+  static constexpr std::size_t kAheadBytes = 512;
+
+  RUEDA_INLINE void run(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::size_t done = 0;
+    for (; done + kLineBytes <= bytes; done += kLineBytes) {
+      fetch_to_write(from + done + kAheadBytes);
+      for (std::size_t at = 0; at < kLineBytes; at += Level::kVectorBytes)
+        CopyBody<Level>::copy_vector(to + done + at, from + done + at);
+    }
+    std::memcpy(to + done, from + done, bytes - done);
+  }
+};
+
 template <class Word>
 void copy_row(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
               std::int64_t count) {
@@ -50,7 +67,7 @@ void copy_strided(std::byte* to, std::int64_t to_stride, const std::byte* from, 
   }
 }
 
-constexpr std::int64_t kLine = 64;  // bytes of a cache line
+constexpr std::int64_t kLine = kLineBytes;
 
 }  // namespace
 
@@ -169,6 +186,14 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   static const auto copy = Avx2::available()
                                ? Avx2::run<CopyBody<Avx2>, std::byte*, const std::byte*, std::size_t>
                                : Base::run<CopyBody<Base>, std::byte*, const std::byte*, std::size_t>;
+  copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+}
+
+void copy_out(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  static const auto copy = Avx2::available()
+                               ? Avx2::run<CopyOutBody<Avx2>, std::byte*, const std::byte*, std::size_t>
+                               : Base::run<CopyOutBody<Base>, std::byte*, const std::byte*, std::size_t>;
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 

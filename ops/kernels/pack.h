@@ -55,5 +55,8 @@ class Packing {
 // Contiguous copy by vector loops, without overlap: memcpy of more than some KiB becomes `rep movsb`, which
 // is slow on lines another core holds.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
+// The same out of memory that another core wrote and that this one, or another, will write next: its lines
+// are got as for writing.
+void copy_out(void* to, const void* from, std::size_t bytes);
 
 }  // namespace rueda::kernels

@@ -4,36 +4,42 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
 #include "ops/tree_order.h"
 
 namespace rueda {
 namespace {
 
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kBlockElements = TreeOrder::kBlockBytes / sizeof(double);
-constexpr std::size_t kCopyBlock = 4096;  // bytes
+// So much of all is asked for at once: more lines than a core can wait for make each other late.
+constexpr std::size_t kBlockBytes = 2048;
+static_assert(kBlockBytes / 2 * sizeof(float) <= TreeOrder::kBlockBytes);
 
-void want_to_write(const std::byte* from, std::size_t bytes) {
-  for (std::size_t line = 0; line < bytes; line += kLine) __builtin_prefetch(from + line, 1);
+void fetch_all(std::span<const std::byte* const> copies, std::size_t begin, std::size_t bytes) {
+  for (const std::byte* copy : copies) {
+    for (std::size_t line = 0; line < bytes; line += kernels::kLineBytes)
+      kernels::fetch_to_write(copy + begin + line);
+  }
 }
 
-}  // namespace
-
-void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
-                       std::span<std::byte* const> destinations, std::size_t elements) {
+// The loop that does it in one pass, where there is one.
+kernels::Kernels::SumEverywhere one_pass(const ScaledReduction& reduction, std::size_t copies) {
+  const bool sums = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
+  if (!sums || !reduction.prescale.identity()) return nullptr;
   const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
-  const std::size_t size = size_of(reduction.dtype);
+  return copies == 2 ? kernels.sum_of_two : copies == 4 ? kernels.sum_of_four : nullptr;
+}
+
+void reduce_in_blocks(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
+                      std::span<std::byte* const> destinations, std::size_t elements) {
+  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
+  const std::size_t size = size_of(reduction.dtype), block = kBlockBytes / size;
   const TreeOrder tree(reduction);
-  alignas(kLine) std::array<std::byte, TreeOrder::kBlockBytes> sum;
-  auto fetch = [&](std::size_t begin, std::size_t count) {
-    for (const std::byte* source : sources) want_to_write(source + begin * size, count * size);
-    for (const std::byte* destination : destinations) want_to_write(destination + begin * size, count * size);
-  };
-  fetch(0, std::min(elements, kBlockElements));
-  for (std::size_t begin = 0; begin < elements; begin += kBlockElements) {
-    const std::size_t part = std::min(kBlockElements, elements - begin), next = begin + part;
-    fetch(next, std::min(kBlockElements, elements - next));
+  alignas(kernels::kLineBytes) std::array<std::byte, TreeOrder::kBlockBytes> sum;
+  for (std::size_t begin = 0; begin < elements; begin += block) {
+    const std::size_t part = std::min(block, elements - begin), next = begin + part;
+    if (begin == 0) fetch_all(sources, 0, part * size);
+    fetch_all(sources, next * size, std::min(block, elements - next) * size);
     tree.combine(sum.data(), sources, begin * size, part);
     std::byte* first = destinations.front() + begin * size;
     kernels.store(first, sum.data(), part, reduction.postscale);
@@ -42,16 +48,17 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
   }
 }
 
-void copy_out(void* to, const void* from, std::size_t bytes) {
-  const auto* source = static_cast<const std::byte*>(from);
-  auto* target = static_cast<std::byte*>(to);
-  want_to_write(source, std::min(bytes, kCopyBlock));
-  for (std::size_t begin = 0; begin < bytes; begin += kCopyBlock) {
-    const std::size_t part = std::min(kCopyBlock, bytes - begin);
-    const std::size_t next = begin + part;
-    want_to_write(source + next, std::min(kCopyBlock, bytes - next));
-    kernels::copy_bytes(target + begin, source + begin, part);
-  }
+}  // namespace
+
+void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
+                       std::span<std::byte* const> destinations, std::size_t elements) {
+  const auto sum = destinations.size() == sources.size() ? one_pass(reduction, sources.size()) : nullptr;
+  if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements);
+  std::array<const void*, 4> copies{};
+  std::array<void*, 4> places{};
+  std::ranges::copy(sources, copies.begin());
+  std::ranges::copy(destinations, places.begin());
+  sum(copies.data(), places.data(), elements, reduction.postscale);
 }
 
 }  // namespace rueda

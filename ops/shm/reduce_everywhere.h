@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of operations in shared memory.
+// The inner loop of reductions in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,8 @@ namespace rueda {
 
 // Combines `elements` of all `sources`, in their order by a tree (tree_order.h), and writes the result to all
 // `destinations`, which may be the sources: one pass, every line read and written once. The memory may belong
-// to other cores' caches: lines are asked for as for writing.
+// to other cores' caches: lines of the sources are got as for writing.
 void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
                        std::span<std::byte* const> destinations, std::size_t elements);
-
-// Copies out of memory that other cores wrote and will write again.
-void copy_out(void* to, const void* from, std::size_t bytes);
 
 }  // namespace rueda

@@ -107,7 +107,7 @@ class StagedAllreduce final : public StagedWork {
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
-      copy_out(outputs_[entry].data() + to, buffer + from, bytes);
+      kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
     });
   }
 

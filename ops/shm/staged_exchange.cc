@@ -64,7 +64,7 @@ class Exchange : public StagedWork {
   }
   // Out of a buffer that all others read: lines that one rank alone reads may move to it.
   void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    members() == 2 ? copy_out(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+    members() == 2 ? kernels::copy_out(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
   }
   std::byte* allocate(std::int64_t rows) {
     Shape shape = entry_.request().shape;
@@ -283,7 +283,7 @@ class Alltoall final : public Ragged {
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(got_[member], chunk, chunk_);
-      copy_out(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
+      kernels::copy_out(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
     }
   }
 

@@ -68,15 +68,16 @@ std::optional<std::uint64_t> Window::offset_of(const void* memory, std::size_t b
 }
 
 // Next fit, round and round: what was freed last is used again last, so that a rank that is late in a job
-// that has failed does not write into somebody's new tensor.
+// that has failed does not write into somebody's new tensor. What fills a huge page begins with one.
 std::optional<std::size_t> Window::take(std::size_t bytes) {
+  const std::size_t step = bytes < SharedFile::kHugePage ? SharedFile::kPage : SharedFile::kHugePage;
   std::lock_guard lock(mutex_);
   for (const std::size_t from : {next_, std::size_t{0}}) {
     auto range = free_.upper_bound(from);
     if (range != free_.begin()) --range;
     for (; range != free_.end(); ++range) {
       const auto [offset, room] = *range;
-      const std::size_t begin = std::max(offset, from), end = offset + room;
+      const std::size_t begin = (std::max(offset, from) + step - 1) / step * step, end = offset + room;
       if (begin + bytes > end) continue;
       free_.erase(range);
       if (begin > offset) free_.emplace(offset, begin - offset);

@@ -146,6 +146,54 @@ TEST_P(KernelsTest, EveryLevelGivesTheSameBitsAtEveryAlignment) {
   }
 }
 
+// The sums of copies one after the other, as TreeOrder combines them: ((0+1)+(2+3)).
+TEST_P(KernelsTest, SumsIntoAllPlacesAsInSeveralPasses) {
+  if (kernels_.sum_of_two == nullptr) {
+    EXPECT_EQ(dtype_, DataType::float16);
+    return;
+  }
+  const std::size_t size = size_of(dtype_), wide = size_of(acc_);
+  const Kernels& sums = kernels_at(level_, acc_);
+  for (const std::size_t copies : {2, 4}) {
+    for (const std::size_t count : {0, 1, 15, 16, 64, 129, 3001}) {
+      for (const Scale& scale : {Scale{}, Scale{0.3, 1}, Scale{1.0, 4}}) {
+        if (dtype_ == DataType::boolean && !scale.identity()) continue;
+        std::vector<std::vector<std::byte>> values, acc;
+        for (std::size_t k = 0; k < copies; ++k) {
+          values.push_back(random_values(dtype_, count + 5, static_cast<std::uint32_t>(k)));
+          acc.emplace_back(count * wide);
+          kernels_.load(acc[k].data(), values[k].data() + k * size, count, {});
+        }
+        for (std::size_t k = 0; k < copies; k += 2)
+          sums.combine(ReduceOp::sum, acc[k].data(), acc[k + 1].data(), count, {});
+        if (copies == 4) sums.combine(ReduceOp::sum, acc[0].data(), acc[2].data(), count, {});
+        std::vector<std::byte> expected(count * size);
+        kernels_.store(expected.data(), acc[0].data(), count, scale);
+        std::vector<const void*> from;
+        std::vector<void*> to;
+        std::vector<std::byte> apart(count * size + size);
+        for (std::size_t k = 0; k < copies; ++k) {
+          from.push_back(values[k].data() + k * size);
+          to.push_back(k == 1 ? apart.data() + size : values[k].data() + k * size);  // in place, but for one
+        }
+        (copies == 2 ? kernels_.sum_of_two : kernels_.sum_of_four)(from.data(), to.data(), count, scale);
+        for (std::size_t k = 0; k < copies; ++k)
+          ASSERT_EQ(std::memcmp(to[k], expected.data(), expected.size()), 0)
+              << copies << " " << count << " " << k;
+        ASSERT_EQ(values[1], random_values(dtype_, count + 5, 1));
+        for (std::size_t k : {std::size_t{0}, copies - 1}) {
+          if (k == 1) continue;
+          const std::vector<std::byte> before =
+              random_values(dtype_, count + 5, static_cast<std::uint32_t>(k));
+          const std::size_t end = (k + count) * size;
+          ASSERT_TRUE(std::equal(before.begin() + end, before.end(), values[k].begin() + end))
+              << "past the end";
+        }
+      }
+    }
+  }
+}
+
 TEST_P(FullWidthKernelsTest, ScalesInPlace) {
   constexpr std::size_t kCount = 1003;
   for (const Scale& scale : {Scale{0.3, 1}, Scale{1.0, 7}}) {

@@ -117,6 +117,9 @@ TEST(CopyBytes, CopiesAnyLengthAndAlignment) {
       std::copy_n(from.data() + 2 * shift, length, expected.data() + shift);
       copy_bytes(to.data() + shift, from.data() + 2 * shift, length);
       ASSERT_EQ(to, expected) << length << " bytes at " << shift;
+      std::ranges::fill(to, std::byte{1});
+      copy_out(to.data() + shift, from.data() + 2 * shift, length);
+      ASSERT_EQ(to, expected) << length << " bytes at " << shift;
     }
   }
 }

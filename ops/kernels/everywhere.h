@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sum of several copies of a vector, stored in the place of each, in one pass.
+//
+// The copies lie in other cores' caches: what takes the time is to get their lines. So each line is asked for
+// once, to be written, a little ahead of its use (everything in one loop: asked for in bursts, lines wait for
+// each other), and nothing is kept in between.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "ops/kernels/arithmetic.h"
+#include "ops/kernels/line.h"
+
+namespace rueda::kernels {
+
+template <class Level, class T, class Format, class Scaling, std::size_t kCopies>
+struct SumEverywhereBody {
+  using Stored = typename Format::Stored;
+  static constexpr std::size_t kAheadBytes = 256;
+  static constexpr std::size_t kLine = kLineBytes / sizeof(Stored);
+
+  RUEDA_INLINE void run(const void* const* copies, void* const* places, std::size_t count, Scale scale) {
+    std::array<const Stored*, kCopies> from;
+    std::array<Stored*, kCopies> to;
+    for (std::size_t k = 0; k < kCopies; ++k) {
+      from[k] = static_cast<const Stored*>(copies[k]);
+      to[k] = static_cast<Stored*>(places[k]);
+    }
+    std::size_t i = 0;
+    for (; i + kLine <= count; i += kLine) {
+      for (std::size_t k = 0; k < kCopies; ++k)
+        fetch_to_write(reinterpret_cast<const std::byte*>(to[k] + i) + kAheadBytes);
+      some<kLine>(from, to, i, scale);
+    }
+    for (; i < count; ++i) some<1>(from, to, i, scale);
+  }
+
+ private:
+  template <std::size_t kSome>
+  RUEDA_INLINE void some(const std::array<const Stored*, kCopies>& from,
+                         const std::array<Stored*, kCopies>& to, std::size_t begin, Scale scale) {
+    std::array<Stored, kSome> sums;
+#pragma GCC unroll 1  // or it is unrolled before it can be vectorised
+    for (std::size_t i = 0; i < kSome; ++i)
+      sums[i] = Format::narrow(Scaling::of(tree<0, kCopies>(from, begin + i), scale));
+    for (std::size_t k = 0; k < kCopies; ++k) put(to[k] + begin, sums);
+  }
+
+  // In whole vectors, so that what the loop above has computed stays in registers.
+  template <std::size_t kSome>
+  RUEDA_INLINE void put(Stored* to, const std::array<Stored, kSome>& sums) {
+    constexpr std::size_t kPart = std::min(sizeof sums, Level::kVectorBytes);
+    using Part __attribute__((vector_size(kPart))) = char;
+    for (std::size_t at = 0; at < sizeof sums; at += kPart) {
+      Part part;
+      __builtin_memcpy(&part, reinterpret_cast<const char*>(sums.data()) + at, kPart);
+      __builtin_memcpy(reinterpret_cast<char*>(to) + at, &part, kPart);
+    }
+  }
+
+  // As TreeOrder combines them.
+  template <std::size_t kFirst, std::size_t kCount>
+  RUEDA_INLINE T tree(const std::array<const Stored*, kCopies>& from, std::size_t i) {
+    if constexpr (kCount == 1) {
+      return Format::widen(from[kFirst][i]);
+    } else {
+      return Sum::of(tree<kFirst, kCount / 2>(from, i), tree<kFirst + kCount / 2, kCount / 2>(from, i));
+    }
+  }
+};
+
+template <class Level, class T, class Format, std::size_t kCopies>
+void sum_everywhere(const void* const* copies, void* const* places, std::size_t count, Scale scale) {
+  choose_scaling<T>(scale, [&]<class Scaling>() {
+    Level::template run<SumEverywhereBody<Level, T, Format, Scaling, kCopies>>(copies, places, count, scale);
+  });
+}
+
+}  // namespace rueda::kernels
