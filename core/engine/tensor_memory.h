@@ -18,6 +18,8 @@ class TensorMemory {
   // For this rank's own tensors: an allreduce of them needs no copy. Null where this rank shares no memory, or
   // as much as it may (RUEDA_WINDOW_LIMIT). A forked child has a private copy.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
+  // Whether all of it lies in what allocate() gave.
+  virtual bool contains(const void* memory, std::size_t bytes) const = 0;
 
   // One block for all ranks of the host that open its card, beside that limit. Null where this rank shares no
   // memory.

@@ -59,8 +59,8 @@ po::options_description description() {
       ("backward-passes-per-step", whole()->value_name("N"), "batches accumulated before one reduction [1]")
       ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
-      ("sync", text()->value_name("WHEN"), "every (the default) step, or never: each rank trains by itself")
-      ("overlap", text()->value_name("on|off"), "reduce gradients while backward runs [on]")
+      ("sync", text()->value_name("WHEN"), "every (the default) step; never: each rank trains by itself; meet: so, but they wait for each other in every step")
+      ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
       ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
       ("output", text()->value_name("DIR"), "checkpoint and reports [runs/TASK]")
       ("summary", text()->value_name("FILE"), "results as JSON [OUTPUT/summary.json]")
@@ -168,7 +168,6 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
 
   TrainOptions options = given.count("model") != 0 ? TrainOptions{} : small_defaults();
   const Reader reader(given);
-  const std::array<std::pair<const char*, bool>, 2> on_off = {{{"on", true}, {"off", false}}};
   const std::array<std::pair<const char*, bool>, 2> yes_no = {{{"yes", true}, {"no", false}}};
   reader.choice<std::string, 1>("task", options.task, {{{"squad", "squad"}}});
   reader.path("data", options.data);
@@ -191,11 +190,13 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
                                   {{{"float32", ParameterType::float32},
                                     {"bfloat16", ParameterType::bfloat16},
                                     {"float64", ParameterType::float64}}});
-  reader.choice<bool, 2>("sync", options.synchronize, {{{"every", true}, {"never", false}}});
-  reader.choice("overlap", options.overlap, on_off);
+  using Sync = TrainOptions::Sync;
+  reader.choice<Sync, 3>("sync", options.sync,
+                         {{{"every", Sync::every}, {"never", Sync::never}, {"meet", Sync::meet}}});
+  reader.choice<std::optional<bool>, 3>("overlap", options.overlap,
+                                        {{{"auto", std::nullopt}, {"on", true}, {"off", false}}});
   reader.choice("shard", options.shard, yes_no);
-  if (options.shard && !options.synchronize)
-    throw UsageError("--shard yes and --sync never exclude each other");
+  if (options.shard && !options.synchronize()) throw UsageError("--shard yes needs --sync every");
   options.output = std::filesystem::path("runs") / options.task;
   reader.path("output", options.output);
   options.summary = options.output / "summary.json";
@@ -222,7 +223,9 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--optimizer {}", options.optimizer == OptimizerKind::sgd ? "sgd" : "adamw"),
           fmt::format("--backward-passes-per-step {}", options.backward_passes_per_step),
           fmt::format("--seed {}", options.seed),
-          fmt::format("--sync {}", options.synchronize ? "every" : "never"),
+          fmt::format("--sync {}", options.sync == TrainOptions::Sync::meet ? "meet"
+                                   : options.synchronize()                  ? "every"
+                                                                            : "never"),
           fmt::format("--shard {}", options.shard ? "yes" : "no"),
           fmt::format("--eval-first {}", options.evaluate_first ? "yes" : "no")};
 }

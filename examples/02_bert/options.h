@@ -39,8 +39,12 @@ struct TrainOptions {
   std::int64_t backward_passes_per_step = 1;
   std::uint64_t seed = 1;
   ParameterType dtype = ParameterType::float32;
-  bool synchronize = true;  // --sync every
-  bool overlap = true;
+  // What ranks do together: reduce gradients; nothing; or only meet in every step, which is what any training
+  // that synchronises costs at least.
+  enum class Sync { every, never, meet };
+  Sync sync = Sync::every;
+  bool synchronize() const { return sync == Sync::every; }
+  std::optional<bool> overlap;  // unset: as DistributedOptions does
   bool shard = false;  // each rank steps a part of the parameters
   std::filesystem::path output;
   std::filesystem::path summary;

@@ -77,7 +77,7 @@ template <class Algorithm>
 std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptions& options) {
   auto groups = parameter_groups<Algorithm>(parameters, options);
   auto algorithm = algorithm_options(options, options.weight_decay, static_cast<const Algorithm*>(nullptr));
-  if (!options.synchronize) return std::make_unique<OptimizerOf<Algorithm>>(std::move(groups), algorithm);
+  if (!options.synchronize()) return std::make_unique<OptimizerOf<Algorithm>>(std::move(groups), algorithm);
   DistributedOptions distributed;
   distributed.named_parameters = std::move(parameters);
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);

@@ -116,7 +116,7 @@ void run(const TrainOptions& options, const SquadTask& task, BertForQuestionAnsw
   settings.push_back(fmt::format("{} training windows and {} held-out questions",
                                  task.training_windows.size(), task.held_out.questions.size()));
   check_agreement("train_bert.settings", "settings of train_bert", settings, default_runtime());
-  if (options.synchronize) broadcast_parameters(model.named_parameters(), 0);
+  if (options.synchronize()) broadcast_parameters(model.named_parameters(), 0);
   RunSummary summary{.task = options.task, .ranks = size(), .steps = options.steps};
   Reporter reporter(options);
   if (options.evaluate_first) {
@@ -143,7 +143,7 @@ void run(const TrainOptions& options, const SquadTask& task, BertForQuestionAnsw
   summary.exact_match = after.exact;
   const std::uint64_t hash = parameters_hash(model);
   summary.parameters_hash = fmt::format("{:016x}", hash);
-  if (options.synchronize) check_equal_on_all_ranks(hash);
+  if (options.synchronize()) check_equal_on_all_ranks(hash);
   write_results(options, task, model, summary, result.losses);
   if (options.steps > 0) {
     Reporter::say(fmt::format(

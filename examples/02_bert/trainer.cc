@@ -95,6 +95,7 @@ class Loop {
       report.loss += backward(static_cast<std::size_t>(index), pass) / static_cast<double>(passes_);
     }
     optimizer_->synchronize();
+    if (options_.sync == TrainOptions::Sync::meet) barrier();
     if (options_.clip > 0) {
       const at::NoGradGuard no_grad;
       report.gradient_norm = clip_gradients(parameters_, options_.clip);
@@ -140,7 +141,7 @@ class Loop {
     at::Tensor loss = answer_loss(model_.forward(to_input(batch)), batch);
     const double value = loss.item<double>();
     // The distributed optimizer takes the mean over passes; a plain one adds them up.
-    if (!options_.synchronize && passes_ > 1) loss = loss / static_cast<double>(passes_);
+    if (!options_.synchronize() && passes_ > 1) loss = loss / static_cast<double>(passes_);
     loss.backward();
     return value;
   }

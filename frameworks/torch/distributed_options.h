@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,10 @@ struct DistributedOptions {
   // passes on one rank, 2 on two, one on four. Passes and ranks must be powers of two; between the passes of
   // a step .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.
   ReductionOrder reduction_order = ReductionOrder::any;
-  bool overlap = true;  // false: reductions are submitted in synchronize() only
+  // true: each gradient is reduced as soon as it is there, while the backward pass runs on; false: all in
+  // synchronize(). Unset: as with true where something else than this rank's busy cores does the work (a
+  // network, more cores than torch threads), else all when the backward pass ends.
+  std::optional<bool> overlap = std::nullopt;
 };
 
 }  // namespace rueda

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_options.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <bit>
 #include <set>
@@ -13,6 +16,16 @@ namespace rueda {
 namespace {
 
 using Identity = const void*;
+
+// Of the cores that this process may run on, those that are not for the other ranks of the host.
+int cores_of_a_rank(Rank local_size) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  const int count = CPU_COUNT(&cores);
+  const bool shared = count * std::int64_t{local_size} > sysconf(_SC_NPROCESSORS_ONLN);
+  return shared ? count / local_size : count;
+}
 
 // A count that a fixed order needs to be a power of two.
 void check_power_of_two(const char* what, unsigned count, Rank rank) {
@@ -55,6 +68,16 @@ const DistributedOptions& checked(const DistributedOptions& options, const Runti
     check_power_of_two("ranks", static_cast<unsigned>(runtime.topology().size), rank);
   }
   return options;
+}
+
+// Inside a host a reduction is work for the very cores that run the backward pass, and puts its data out of
+// their caches.
+Begin begin_of_reductions(const DistributedOptions& options, const Runtime& runtime) {
+  if (options.overlap) return *options.overlap ? Begin::as_they_come : Begin::in_synchronize;
+  const Topology& topology = runtime.topology();
+  const bool on_one_host = topology.local_size == topology.size && runtime.tensor_memory() != nullptr;
+  const bool idle_cores = cores_of_a_rank(topology.local_size) > at::get_num_threads();
+  return on_one_host && !idle_cores ? Begin::after_the_pass : Begin::as_they_come;
 }
 
 std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& parameters) {

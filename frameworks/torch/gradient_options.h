@@ -16,6 +16,9 @@ namespace rueda {
 const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime);
 // Fixed where the options or the setting say so.
 ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime);
+// When the reductions of a step begin: as each gradient comes, when the last backward pass ends, or then.
+enum class Begin { as_they_come, after_the_pass, in_synchronize };
+Begin begin_of_reductions(const DistributedOptions& options, const Runtime& runtime);
 
 // Two tensors that are one parameter have one.
 const void* identity(const at::Tensor& tensor);

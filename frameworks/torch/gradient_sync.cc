@@ -13,7 +13,6 @@
 #include "core/base/log.h"
 #include "core/rueda.h"
 #include "frameworks/torch/agreement.h"
-#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
@@ -43,7 +42,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     : op_(checked(options, runtime).op),
       passes_per_step_(options.backward_passes_per_step),
       order_(order_of(options, runtime)),
-      overlap_(options.overlap),
+      begin_(begin_of_reductions(options, runtime)),
       runtime_(runtime),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
@@ -86,6 +85,7 @@ void GradientSync::before_accumulation(std::size_t index) {
 void GradientSync::after_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
   note_pass();
+  window_->begin_pass();
   Parameter& parameter = parameters_[index];
   const bool last_pass = passes_ + 1 >= passes_per_step_;
   if (!parameter.tensor.grad().defined()) return;
@@ -96,8 +96,7 @@ void GradientSync::after_accumulation(std::size_t index) {
   }
   if (!last_pass) return;
   parameter.complete = true;
-  window_->saw(index);
-  if (overlap_) submit_gradient(index, 1.0);
+  if (begin_ == Begin::as_they_come) submit_gradient(index, 1.0);
 }
 
 // In a hook of a running pass.
@@ -122,6 +121,10 @@ void GradientSync::check_alone(const Parameter& parameter) const {
 void GradientSync::count_pass(int pass) {
   std::lock_guard lock(mutex_);
   if (running_.erase(pass) != 0) ++passes_;
+  if (begin_ != Begin::after_the_pass) return;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (parameters_[index].complete && !parameters_[index].submitted) submit_gradient(index, 1.0);
+  }
 }
 
 void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {

@@ -13,6 +13,7 @@
 #include "frameworks/torch/distributed_options.h"
 #include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_window.h"
 #include "frameworks/torch/pairwise_sum.h"
 #include "frameworks/torch/runtime_reference.h"
@@ -87,7 +88,7 @@ class GradientSync final : private GradientListener {
   const ReduceOp op_;
   const int passes_per_step_;
   const ReductionOrder order_;
-  const bool overlap_;
+  const Begin begin_;
   const RuntimeReference runtime_;
   std::string scope_;                    // what names of operations begin with
   const std::vector<at::Tensor> given_;  // repetitions included

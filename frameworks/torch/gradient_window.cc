@@ -5,8 +5,8 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -14,19 +14,6 @@
 
 namespace rueda {
 namespace {
-
-std::size_t room(const at::Tensor& parameter, at::ScalarType type) {
-  constexpr std::size_t kLine = 64;
-  return (parameter.numel() * c10::elementSize(type) + kLine - 1) / kLine * kLine;
-}
-
-// The parameters in the order in which they were seen, then the others.
-std::vector<std::size_t> order_of(const std::vector<std::uint64_t>& seen) {
-  std::vector<std::size_t> order(seen.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t index) { return seen[index] - 1; });
-  return order;
-}
 
 // 16-bit values in float32: torch would round the factor to their type.
 at::Tensor times(const at::Tensor& values, double factor) {
@@ -41,58 +28,66 @@ bool reaches_all(const Runtime& runtime) {
 }  // namespace
 
 void GradientWindow::end_step(Runtime& runtime) {
-  if (memory_ != runtime.tensor_memory()) fits_ = false;
-  if (!fits_) lay_out(runtime);
-  fits_ = true;
+  const std::vector<std::size_t> lacking = std::exchange(lacking_, {});
+  if (memory_ != runtime.tensor_memory() || sizes_ != sizes()) return get_blocks(runtime);
+  if (!blocks_ || lacking.empty()) return;
+  const std::size_t more = std::accumulate(lacking.begin(), lacking.end(), std::size_t{0});
+  if (blocks_->bytes() + more <= most_) add(lacking, runtime.topology().rank);
 }
 
 at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
   return sums_ ? sum_type(parameter.scalar_type()) : parameter.scalar_type();
 }
 
-void GradientWindow::lay_out(Runtime& runtime) {
-  places_.clear();
+// Bytes of each gradient.
+std::vector<std::size_t> GradientWindow::sizes() const {
+  std::vector<std::size_t> sizes;
+  for (const at::Tensor& parameter : parameters_)
+    sizes.push_back(static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type_of(parameter)));
+  return sizes;
+}
+
+void GradientWindow::get_blocks(Runtime& runtime) {
   memory_ = runtime.tensor_memory();
+  sizes_ = sizes();
+  blocks_ = nullptr;
   if (!reaches_all(runtime)) return;
-  std::size_t bytes = 0;
-  for (const at::Tensor& parameter : parameters_) bytes += room(parameter, type_of(parameter));
-  std::shared_ptr<std::byte> block;
+  blocks_ = std::make_shared<GradientMemory>(memory_);
+  if (!add(sizes_, runtime.topology().rank)) blocks_ = nullptr;
+  most_ = blocks_ ? 2 * blocks_->bytes() : 0;
+  begin_pass();  // who steps mostly runs the passes, too
+}
+
+bool GradientWindow::add(const std::vector<std::size_t>& sizes, Rank rank) {
   try {
-    block = memory_->allocate(bytes);
+    return blocks_->add(sizes);
   } catch (const Error& error) {
-    log(LogLevel::warning, "rank {}: gradients are not reduced in place. {}", runtime.topology().rank,
-        error.what());
-  }
-  if (!block) return;
-  places_.resize(parameters_.size());
-  std::byte* place = block.get();
-  for (const std::size_t index : order_of(seen_)) {
-    const at::Tensor& parameter = parameters_[index];
-    const at::TensorOptions options(type_of(parameter));
-    auto keep = [block](void*) {};
-    places_[index] = parameter.is_non_overlapping_and_dense()
-                         ? at::from_blob(place, parameter.sizes(), parameter.strides(), keep, options)
-                         : at::from_blob(place, parameter.sizes(), keep, options);
-    place += room(parameter, type_of(parameter));
+    log(LogLevel::warning, "rank {}: gradients are not reduced in place. {}", rank, error.what());
+    return false;
   }
 }
 
-// Its storage is this place's alone.
-bool GradientWindow::is_free(std::size_t index) const {
-  const at::Tensor& place = places_[index];
-  return place.use_count() == 1 && place.storage().use_count() == 1;
+// Uninitialised; undefined where no block is free.
+at::Tensor GradientWindow::in_a_block(std::size_t index, at::ScalarType type) {
+  const at::Tensor& parameter = parameters_[index];
+  const std::size_t bytes = static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type);
+  if (!blocks_ || bytes == 0) return {};
+  void* const block = blocks_->take(bytes);
+  if (block == nullptr) {
+    lacking_.push_back(bytes);
+    return {};
+  }
+  const at::TensorOptions options(type);
+  return parameter.is_non_overlapping_and_dense()
+             ? at::from_blob(block, parameter.sizes(), parameter.strides(), free_gradient_block, options)
+             : at::from_blob(block, parameter.sizes(), free_gradient_block, options);
 }
 
 at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, double factor) {
-  const bool has_place = !places_.empty();
-  if (has_place) {
-    const at::Tensor& place = places_[index];
-    const bool same_kind = place.scalar_type() == gradient.scalar_type() && place.sizes() == gradient.sizes();
-    if (!same_kind) fits_ = false;
-    const bool there = gradient.const_data_ptr() == place.const_data_ptr();
-    if (same_kind && !there && !gradient.requires_grad() && is_free(index)) {
-      return factor == 1.0 ? place.copy_(gradient) : place.copy_(times(gradient, factor));
-    }
+  const bool there = blocks_ && memory_->contains(gradient.const_data_ptr(), gradient.nbytes());
+  if (!there && !gradient.requires_grad()) {
+    at::Tensor place = in_a_block(index, gradient.scalar_type());
+    if (place.defined()) return place.copy_(factor == 1.0 ? gradient : times(gradient, factor));
   }
   if (factor != 1.0) gradient.copy_(times(gradient, factor));
   return gradient;
@@ -101,9 +96,8 @@ at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, 
 at::Tensor GradientWindow::zeros(std::size_t index) {
   const at::Tensor& parameter = parameters_[index];
   const at::ScalarType type = type_of(parameter);
-  if (places_.empty() || !is_free(index) || places_[index].scalar_type() != type)
-    return at::zeros_like(parameter, parameter.options().dtype(type));
-  return places_[index].zero_();
+  at::Tensor place = in_a_block(index, type);
+  return place.defined() ? place.zero_() : at::zeros_like(parameter, parameter.options().dtype(type));
 }
 
 }  // namespace rueda

@@ -1,54 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places in shared memory at which gradients are reduced.
+// Where gradients are reduced in shared memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/engine/runtime.h"
+#include "frameworks/torch/gradient_memory.h"
 
 namespace rueda {
 
-// Purpose: one block of memory that all ranks of the host reach, with a place for the gradient of each
-// parameter, in the order in which backward brought them in the step before. A gradient is copied to its
-// place when it comes, still hot in the cache, and .grad is that place from then on: it is reduced there and
-// nobody unpacks. Belongs to a GradientSync, which guards it.
+// Purpose: sees to it that gradients lie where all ranks of the host can reduce them in place. From the
+// second step on there is a block of shared memory for each (GradientMemory), in which autograd makes it:
+// then nothing is copied. A gradient that came to lie elsewhere (a sum that autograd made of several, one of
+// another memory order, one whose block something else of its size has) is copied into a free block when it
+// comes, still hot in the cache, and .grad is that block from then on. Belongs to a GradientSync, which
+// guards it.
 //
-// Autograd makes the gradient of each backward pass anew unless .grad is defined; then it adds to the place.
-// A place that somebody else still holds (a .grad that was kept) is left alone: that step's gradient stays
-// where autograd made it, and is reduced there.
+// A block that somebody still holds (a .grad that was kept) is left alone. What was lacking is added at the
+// end of the step, up to as much again as the gradients need; a gradient without a block is reduced where it
+// lies.
 class GradientWindow {
  public:
-  // `sums`: the places are for sums of gradients (pairwise_sum.h), not for gradients.
+  // `sums`: the blocks are for sums of gradients (pairwise_sum.h), not for gradients.
   GradientWindow(std::vector<at::Tensor> parameters, bool sums)
-      : parameters_(std::move(parameters)), sums_(sums), seen_(parameters_.size()) {}
+      : parameters_(std::move(parameters)), sums_(sums) {}
 
-  // The gradient of parameter `index` has come.
-  void saw(std::size_t index) { seen_[index] = ++clock_; }
-  // The step is over, no gradient is on its way: gives places where there are none that fit.
+  // In a hook of a backward pass: the next ones are expected on this thread.
+  void begin_pass() const {
+    if (blocks_) blocks_->serve_this_thread();
+  }
+  // The step is over, no gradient is on its way: gets blocks where there are none that fit.
   void end_step(Runtime& runtime);
 
-  // `gradient` times `factor` in the place of its parameter; the same tensor if it lies there, or cannot.
+  // `gradient` times `factor` in shared memory; the same tensor if it lies there, or cannot.
   at::Tensor place(std::size_t index, const at::Tensor& gradient, double factor);
-  // Zeroes in the place of the parameter, or of their own.
+  // Zeroes of the parameter's kind, in shared memory or elsewhere.
   at::Tensor zeros(std::size_t index);
 
  private:
   at::ScalarType type_of(const at::Tensor& parameter) const;
-  bool is_free(std::size_t index) const;
-  void lay_out(Runtime& runtime);
+  std::vector<std::size_t> sizes() const;
+  void get_blocks(Runtime& runtime);
+  bool add(const std::vector<std::size_t>& sizes, Rank rank);
+  at::Tensor in_a_block(std::size_t index, at::ScalarType type);
 
   const std::vector<at::Tensor> parameters_;
   const bool sums_;
-  std::vector<std::uint64_t> seen_;  // when each came last; 0: never
-  std::uint64_t clock_ = 0;
-  std::shared_ptr<TensorMemory> memory_;  // where the places are
-  std::vector<at::Tensor> places_;        // by parameter; empty: none yet
-  bool fits_ = false;                     // places_ are of the parameters' types and of the present job
+  std::shared_ptr<TensorMemory> memory_;    // of the job for which there are blocks
+  std::shared_ptr<GradientMemory> blocks_;  // null: none yet, or none to be had
+  std::vector<std::size_t> sizes_;          // for which there are blocks; empty: none yet
+  std::size_t most_ = 0;                    // bytes that blocks_ may have
+  std::vector<std::size_t> lacking_;        // bytes, in this step
 };
 
 }  // namespace rueda

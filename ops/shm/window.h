@@ -25,6 +25,9 @@ class Window final : public TensorMemory, public std::enable_shared_from_this<Wi
   explicit Window(std::shared_ptr<SharedFile> file);
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
+  bool contains(const void* memory, std::size_t bytes) const override {
+    return offset_of(memory, bytes).has_value();
+  }
   Block share(std::size_t bytes) override;
   std::shared_ptr<std::byte> open(const std::string& card) override;
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What synchronising costs a training step: train_bert with --sync every against --sync never, in alternation.
+"""What synchronising costs a training step: train_bert with --sync every against --sync never and --sync meet.
 
     .venv/bin/python tests/bench/train_pairs.py --data train.json --model CHECKPOINT [--pairs 7] [--steps 20] [-- FLAGS]
 
-Each pair is two runs, one right after the other, in an order that changes from pair to pair; the ratio of a pair is
-never / every of the median step. Both runs do the same, but for the reduction. FLAGS go to the runs with --sync every.
+Each pair is three runs, one right after the other, in an order that turns from pair to pair: never and meet train each
+rank by itself, with meet they wait for each other in a barrier before each update. So never / meet of the median step is
+the best that any synchronous training could reach here, and meet / every what the reduction costs beyond that. FLAGS go
+to the runs with --sync every.
 """
 import argparse
 import json
@@ -16,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+SYNCS = ["never", "every", "meet"]
 BIN = Path(__file__).resolve().parents[2] / "build" / "bin"
 
 
@@ -44,21 +47,22 @@ def main():
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.pairs):
-            order = ["never", "every"] if number % 2 == 0 else ["every", "never"]
+            order = SYNCS[number % 3:] + SYNCS[:number % 3]
             found = {sync: run(options, sync, options.flags if sync == "every" else [], folder) for sync in order}
             pairs.append(found)
-            never, every = found["never"], found["every"]
-            print(f"pair {number + 1}: never {never['step_ms']:.1f} ms ({never['cpu_ms']:.0f} ms of processor), "
-                  f"every {every['step_ms']:.1f} ms ({every['cpu_ms']:.0f}), of which {every['wait_ms']:.1f} waiting; "
-                  f"ratio {never['step_ms'] / every['step_ms']:.3f}", flush=True)
-    ratios = sorted(pair["never"]["step_ms"] / pair["every"]["step_ms"] for pair in pairs)
-    cpu = {sync: statistics.median(pair[sync]["cpu_ms"] for pair in pairs) / 1e3 for sync in ("never", "every")}
-    load = os.getloadavg()[0]
-    print(f"{options.pairs} pairs of {options.steps} steps: median ratio {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to "
-          f"{ratios[-1]:.3f}; processor seconds a step and rank: never {cpu['never']:.3f}, every {cpu['every']:.3f}; load {load:.1f}")
+            print(f"pair {number + 1}: " + ", ".join(
+                f"{sync} {found[sync]['step_ms']:.1f} ms ({found[sync]['cpu_ms']:.0f} of processor)" for sync in SYNCS)
+                + f"; waited {found['every']['wait_ms']:.1f} for reductions", flush=True)
+    medians = {}
+    for slower, faster in (("every", "never"), ("meet", "never"), ("every", "meet")):
+        ratios = sorted(pair[faster]["step_ms"] / pair[slower]["step_ms"] for pair in pairs)
+        medians[f"{faster}/{slower}"] = statistics.median(ratios)
+        print(f"{faster} / {slower}: median ratio {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")
+    cpu = {sync: statistics.median(pair[sync]["cpu_ms"] for pair in pairs) / 1e3 for sync in SYNCS}
+    print(f"{options.pairs} pairs of {options.steps} steps; processor seconds a step and rank: "
+          + ", ".join(f"{sync} {cpu[sync]:.3f}" for sync in SYNCS) + f"; load {os.getloadavg()[0]:.1f}")
     if options.json:
-        Path(options.json).write_text(json.dumps({"ratios": ratios, "median": statistics.median(ratios), "cpu_s": cpu,
-                                                  "pairs": pairs}, indent=2) + "\n")
+        Path(options.json).write_text(json.dumps({"medians": medians, "cpu_s": cpu, "pairs": pairs}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

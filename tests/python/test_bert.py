@@ -203,7 +203,7 @@ def test_shards_have_the_bits_of_the_whole(tmp_path):
 
 
 @pytest.mark.parametrize("flags, words", [
-    (["--shard", "yes", "--sync", "never"], "exclude each other"),
+    (["--shard", "yes", "--sync", "never"], "--shard yes needs --sync every"),
     (["--nonsense"], "--nonsense"),
     (["--dtype", "int8"], "float32 or bfloat16 or float64"),
     (["--batch", "0"], "--batch is 0"),

@@ -136,7 +136,6 @@ TEST(FixedOrder, GradientsHavePlacesInTheWindow) {
     run_on_one_host(2, [&](Runtime& runtime) {
       const Regression model(1, type);
       Sgd optimizer(model.tensors(), sgd_options(), fixed(2), runtime);
-      std::vector<std::vector<const void*>> places;
       for (int step = 0; step < 4; ++step) {
         optimizer.zero_grad();
         for (int pass = 0; pass < 2; ++pass) {
@@ -144,16 +143,14 @@ TEST(FixedOrder, GradientsHavePlacesInTheWindow) {
           model.loss(make_batch(4 * pass, 4, type)).backward();
         }
         optimizer.step();
-        places.emplace_back();
         for (const at::Tensor& parameter : model.tensors()) {
           EXPECT_EQ(parameter.grad().scalar_type(), type);
-          places.back().push_back(parameter.grad().const_data_ptr());
+          const bool there =
+              runtime.tensor_memory()->contains(parameter.grad().const_data_ptr(), parameter.grad().nbytes());
+          if (step > 1) {  // 16-bit ones are sums in float32
+            EXPECT_EQ(there, type == at::kFloat);
+          }
         }
-      }
-      if (type == at::kFloat) {
-        EXPECT_EQ(places[2], places[1]);
-        EXPECT_EQ(places[3], places[1]);
-        EXPECT_LT(std::max(places[1][2], places[1][3]), std::min(places[1][0], places[1][1]));
       }
     });
   }

@@ -107,8 +107,8 @@ TEST(Options, FlagsAreRead) {
   EXPECT_EQ(options.steps, 0);
   EXPECT_EQ(options.batch, 3);
   EXPECT_EQ(options.dtype, ParameterType::float64);
-  EXPECT_FALSE(options.synchronize);
-  EXPECT_FALSE(options.overlap);
+  EXPECT_FALSE(options.synchronize());
+  EXPECT_EQ(options.overlap, false);
   EXPECT_EQ(options.dropout, 0.0);
   EXPECT_EQ(options.optimizer, OptimizerKind::sgd);
   EXPECT_EQ(options.tensorboard, "out/tensorboard");

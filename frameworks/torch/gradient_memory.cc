@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_memory.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kLine = 64;
+
+// The memories that serve a thread, in the order in which they came.
+thread_local std::vector<std::weak_ptr<GradientMemory>> serving;
+
+// Purpose: the blocks that tensors have, of all GradientMemories. One for the process, never destroyed:
+// tensors may go after everything else. Guarded by its mutex.
+class Taken {
+ public:
+  struct Owner {
+    std::shared_ptr<std::byte> block;
+    std::weak_ptr<GradientMemory> memory;
+    std::size_t bytes;
+  };
+  static Taken& instance() {
+    static auto& taken = *new Taken;
+    return taken;
+  }
+  void add(Owner owner) {
+    std::lock_guard lock(mutex_);
+    void* const place = owner.block.get();
+    owners_.emplace(place, std::move(owner));
+  }
+  // Empty when it is not one of them.
+  std::optional<Owner> remove(void* block) {
+    std::lock_guard lock(mutex_);
+    const auto found = owners_.extract(block);
+    return found.empty() ? std::nullopt : std::optional(std::move(found.mapped()));
+  }
+  bool has(const void* block) {
+    std::lock_guard lock(mutex_);
+    return owners_.contains(block);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const void*, Owner> owners_;
+};
+
+// Purpose: torch's allocator of CPU memory with gradients in front of it. Installed once, never destroyed.
+class GradientAllocator final : public c10::Allocator {
+ public:
+  static void install() {
+    static auto& instance = *new GradientAllocator(*c10::GetCPUAllocator());
+    c10::SetCPUAllocator(&instance);
+  }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (!serving.empty() && torch::autograd::get_current_graph_task_id() >= 0) {
+      for (const std::weak_ptr<GradientMemory>& each : serving) {
+        const std::shared_ptr<GradientMemory> memory = each.lock();
+        void* const block = memory ? memory->take(bytes) : nullptr;
+        if (block != nullptr) return {block, block, &free_any, c10::Device(c10::kCPU)};
+      }
+    }
+    return next().allocate(bytes);
+  }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override {
+    return data.get_deleter() == &free_any ? data.get() == data.get_context()
+                                           : next().is_simple_data_ptr(data);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return next().raw_deleter() ? &free_any : nullptr; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    next().copy_data(to, from, bytes);
+  }
+
+ private:
+  explicit GradientAllocator(c10::Allocator& next) { next_ = &next; }
+  static c10::Allocator& next() { return *next_; }
+  static void free_any(void* memory) {
+    Taken::instance().has(memory) ? free_gradient_block(memory) : next().raw_deallocate(memory);
+  }
+
+  static inline c10::Allocator* next_ = nullptr;
+};
+
+}  // namespace
+
+GradientMemory::GradientMemory(std::shared_ptr<TensorMemory> memory) : memory_(std::move(memory)) {
+  static const bool installed = [] {
+    GradientAllocator::install();
+    return true;
+  }();
+  static_cast<void>(installed);
+}
+
+bool GradientMemory::add(const std::vector<std::size_t>& sizes) {
+  auto room = [](std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
+  std::size_t total = 0;
+  for (const std::size_t bytes : sizes) total += room(bytes);
+  const std::shared_ptr<std::byte> all = memory_->allocate(total);
+  if (!all) return false;
+  bytes_ += total;
+  std::lock_guard lock(mutex_);
+  std::byte* place = all.get();
+  for (const std::size_t bytes : sizes) {
+    if (bytes > 0) free_[bytes].push_back(Block(all, place));
+    place += room(bytes);
+  }
+  return true;
+}
+
+void GradientMemory::serve_this_thread() {
+  const std::weak_ptr<GradientMemory> self = weak_from_this();
+  auto is_self = [&](const auto& each) { return !each.owner_before(self) && !self.owner_before(each); };
+  if (std::ranges::any_of(serving, is_self)) return;
+  std::erase_if(serving, [](const auto& each) { return each.expired(); });
+  serving.push_back(self);
+}
+
+void* GradientMemory::take(std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = free_.find(bytes);
+  if (found == free_.end() || found->second.empty()) return nullptr;
+  Block block = std::move(found->second.back());
+  found->second.pop_back();
+  void* const place = block.get();
+  Taken::instance().add({std::move(block), weak_from_this(), bytes});
+  return place;
+}
+
+void GradientMemory::free_block(void* memory) {
+  std::optional<Taken::Owner> owner = Taken::instance().remove(memory);
+  if (!owner) return;
+  const std::shared_ptr<GradientMemory> home = owner->memory.lock();
+  if (!home) return;
+  std::lock_guard lock(home->mutex_);
+  home->free_[owner->bytes].push_back(std::move(owner->block));
+}
+
+void free_gradient_block(void* memory) { GradientMemory::free_block(memory); }
+
+}  // namespace rueda
