@@ -74,6 +74,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
     const double theirs = median(row.reference);
     result["against"] = {{"name", "mpi"}, {"median_us", theirs}, {"ratio", theirs / middle}};
   }
+  if (!row.limit.empty()) result["limit_us"] = median(row.limit);
   return result;
 }
 
@@ -123,14 +124,17 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   print_placement(
       experiment.mode, placement,
       fmt::format("{} of {}; ", level_in_words(experiment.level), to_string(rows.front().what.dtype)));
-  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}\n", "bytes", "memory", "steps", "median",
-             "min", "p99", "bus GB/s", "wrong", experiment.against_mpi ? "        MPI   ratio" : "");
+  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}\n", "bytes", "memory", "steps", "median",
+             "min", "p99", "bus GB/s", "wrong", experiment.limit ? "      limit  share" : "",
+             experiment.against_mpi ? "        MPI   ratio" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
     const nlohmann::json numbers = to_json(row, experiment, ranks);
     fmt::print("{:>11}{:>10}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes,
                to_string(row.memory), row.ours.size(), median(row.ours), std::ranges::min(row.ours),
                percentile(row.ours, 0.99), numbers["busbw_gbs"].get<double>(), row.wrong);
+    if (!row.limit.empty())
+      fmt::print("{:>11.1f}{:>6.0f}%", median(row.limit), 100 * median(row.limit) / median(row.ours));
     if (!row.reference.empty())
       fmt::print("{:>11.1f}{:>8.2f}", median(row.reference), median(row.reference) / median(row.ours));
     fmt::print("\n");

@@ -58,7 +58,9 @@ double reference_seconds(CollectiveBuffers& buffers) {
   MPI_Barrier(MPI_COMM_WORLD);
   const auto begin = std::chrono::steady_clock::now();
   run(buffers);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  MPI_Barrier(MPI_COMM_WORLD);
+  return seconds;
 }
 
 Ranks::Ranks() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/bench/collective.h"
+#include "tests/bench/zero_copy.h"
 
 namespace rueda::bench {
 
@@ -17,8 +18,12 @@ class Subject {
   virtual Rank size() const = 0;
   // Throws where there is none of that kind.
   virtual std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) = 0;
-  // Seconds of one operation after a barrier, and where its result is. Throws what went wrong.
+  // Seconds of one operation after a barrier, and where its result is. Returns when all are through: where
+  // ranks share a core, one could otherwise write its next data while another is to find out. Throws what
+  // went wrong.
   virtual double run(CollectiveBuffers& buffers, const void*& result) = 0;
+  // The least that an allreduce of so many float32 takes these ranks; null where this cannot tell.
+  virtual std::unique_ptr<ZeroCopy> zero_copy(std::size_t elements) = 0;
   // Returns when nothing of this disturbs MPI on the same processes.
   virtual void rest() = 0;
   // The largest of all ranks, one by one.

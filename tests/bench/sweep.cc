@@ -30,6 +30,9 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   std::optional<CollectiveBuffers> theirs;  // always in ordinary memory, as MPI's users have it
   if (experiment.against_mpi && reference_has(what))
     theirs.emplace(what, subject.rank(), subject.size(), ordinary_memory);
+  std::unique_ptr<ZeroCopy> least;
+  if (experiment.limit) least = subject.zero_copy(static_cast<std::size_t>(what.elements()));
+  if (experiment.limit && !least) throw std::runtime_error("--limit: of 2 or 4 ranks");
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
   row.warmup = std::min(experiment.warmup, steps);
@@ -39,6 +42,10 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
     const double seconds = subject.run(buffers, result);
     wrong += buffers.wrong(result);
     if (step >= 0) row.ours.push_back(seconds * 1e6);
+    if (least) {
+      const double seconds_at_least = least->seconds();
+      if (step >= 0) row.limit.push_back(seconds_at_least * 1e6);
+    }
     if (!theirs) continue;
     subject.rest();
     theirs->fill();
@@ -46,7 +53,7 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
     if (step >= 0) row.reference.push_back(seconds_of_mpi * 1e6);
   }
   std::vector<double> sums{static_cast<double>(wrong)};
-  for (std::vector<double>* series : {&row.ours, &row.reference, &sums}) {
+  for (std::vector<double>* series : {&row.ours, &row.reference, &row.limit, &sums}) {
     if (!series->empty()) subject.take_largest(*series);
   }
   row.wrong = sums.front();

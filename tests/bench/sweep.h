@@ -17,6 +17,7 @@ struct SweepRow {
   int warmup = 0;  // steps before
   std::vector<double> ours;
   std::vector<double> reference;  // empty: not asked for, or MPI has no such thing
+  std::vector<double> limit;      // empty: not asked for
   double wrong = 0;               // elements, of the rank with most, over all steps
 };
 
