@@ -354,8 +354,7 @@ void Coordinator::turn_or_rest() {
     polled_ = true;
     sched_yield();
   } else {
-    // For the next submission it is worth a try every time: nothing is known of when it comes.
-    if (!busy()) polled_ = false;
+    if (!busy()) polled_ = false;  // for the next submission: worth a try every time
     end_polling(false);
     remind_of_departure(begin);
     shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");

@@ -75,6 +75,7 @@ def measure(torch, dist, meeting, rank, ranks, work):
         begin = time.perf_counter_ns()
         dist.all_reduce(values)
         end = time.perf_counter_ns()
+        meeting.wait(rank)
         if step >= 0:
             series.append((end - begin) / 1000)
         wrong += int((values != wanted).sum())
