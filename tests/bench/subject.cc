@@ -192,13 +192,12 @@ class BackendSubject final : public Subject {
   }
 
   void carry_out(const Plan& plan, std::vector<Entry>& entries) {
-    constexpr int kPolls = 20;
     const std::unique_ptr<Work> work = backend_->start(plan, entries);
     for (int in_vain = 0;;) {
       const Work::Step step = work->step();
       if (step == Work::Step::done) return;
       in_vain = step == Work::Step::waiting ? in_vain + 1 : 0;
-      if (in_vain > kPolls) sched_yield();
+      if (in_vain > polls_) sched_yield();
     }
   }
 
@@ -208,6 +207,9 @@ class BackendSubject final : public Subject {
   std::unique_ptr<ShmBackend> backend_;
   std::shared_ptr<const RankSet> everybody_;
   std::uint64_t plans_ = 0;
+  // Who has a core of its own need not give it away at once: a yield in vain takes as long as a small
+  // operation.
+  const int polls_ = size() > sysconf(_SC_NPROCESSORS_ONLN) ? 20 : 200;
 };
 
 }  // namespace
