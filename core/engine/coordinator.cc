@@ -38,7 +38,8 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
       works_(parts_.backends, static_cast<std::size_t>(parts_.config.works_in_flight), shared.observer,
              {[this](Entry& entry, const Status& status) { complete(entry, status); },
               [this](const Plan& plan, const std::string& what) { give_up(plan, what); }}),
-      patience_(from_seconds(parts_.config.poll_time * 1e-6)) {
+      patience_(from_seconds(parts_.config.poll_time * 1e-6)),
+      idle_patience_(patience_) {
   owner_.check();
   if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
 }
@@ -338,8 +339,7 @@ StallInspector::OwnState Coordinator::own_state(const Key& key) const {
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
-// Shortly after a move that is likely also when nothing is pending: the next submission often follows at
-// once.
+// Shortly after a move that is likely also when nothing is pending: the next submission often follows.
 void Coordinator::turn_or_rest() {
   const Time begin = clock_now();
   const bool expecting = begin - last_move_ < poll_for_;
@@ -347,14 +347,14 @@ void Coordinator::turn_or_rest() {
   if (turn()) {
     last_move_ = begin;
     end_polling(true);
-    poll_for_ = patience_.next();
+    polling_ = busy() ? &patience_ : &idle_patience_;
+    poll_for_ = polling_->next();
     shared_.observer.turned();
     if (!expecting) shared_.bell->stay_awake();
   } else if (expecting) {
     polled_ = true;
     sched_yield();
   } else {
-    if (!busy()) polled_ = false;  // for the next submission: worth a try every time
     end_polling(false);
     remind_of_departure(begin);
     shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
@@ -363,7 +363,7 @@ void Coordinator::turn_or_rest() {
 }
 
 void Coordinator::end_polling(bool helped) {
-  if (std::exchange(polled_, false)) patience_.ended(helped);
+  if (std::exchange(polled_, false)) polling_->ended(helped);
 }
 
 bool Coordinator::busy() const {

@@ -78,9 +78,11 @@ class Coordinator {
   bool reminded_ = false;
   Time departed_at_{};
   Time last_move_{};
-  Patience patience_;
-  Duration poll_for_{};  // after the last move
-  bool polled_ = false;  // since the last move
+  Patience patience_;               // while others are waited for
+  Patience idle_patience_;          // for the next submission
+  Patience* polling_ = &patience_;  // of the polling that goes on
+  Duration poll_for_{};             // after the last move
+  bool polled_ = false;             // since the last move
 };
 
 }  // namespace rueda

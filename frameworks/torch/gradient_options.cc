@@ -17,13 +17,15 @@ namespace {
 
 using Identity = const void*;
 
-// Of the cores that this process may run on, those that are not for the other ranks of the host.
+// Of the cores that this process may run on, those that are not for the other ranks of the host. Taken for
+// its own only where they are too few to be for all.
 int cores_of_a_rank(Rank local_size) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
   const int count = CPU_COUNT(&cores);
-  const bool shared = count * std::int64_t{local_size} > sysconf(_SC_NPROCESSORS_ONLN);
+  const bool shared = count >= std::int64_t{local_size} * at::get_num_threads() ||
+                      count * std::int64_t{local_size} > sysconf(_SC_NPROCESSORS_ONLN);
   return shared ? count / local_size : count;
 }
 

@@ -18,6 +18,10 @@
 namespace rueda {
 namespace {
 
+// Of the memory of a gradient that is nobody else's, while autograd calls hooks: .grad and what was given to
+// the accumulation.
+constexpr std::size_t kHoldersInAHook = 2;
+
 // A gradient as memory that can be reduced in place: dense, every element for itself.
 at::Tensor reducible(const at::Tensor& gradient) {
   if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
@@ -92,11 +96,13 @@ void GradientSync::after_accumulation(std::size_t index) {
   if (in_shards()) {
     at::NoGradGuard no_grad;
     const int pass = std::min(passes_, passes_per_step_ - 1);
-    parameter.sum.add(pass, reducible(std::exchange(parameter.tensor.mutable_grad(), at::Tensor())));
+    at::Tensor gradient = reducible(std::exchange(parameter.tensor.mutable_grad(), at::Tensor()));
+    const bool alone = gradient.storage().use_count() <= kHoldersInAHook;  // the sum is made in its memory
+    parameter.sum.add(pass, alone ? std::move(gradient) : gradient.clone());
   }
   if (!last_pass) return;
   parameter.complete = true;
-  if (begin_ == Begin::as_they_come) submit_gradient(index, 1.0);
+  if (begin_ == Begin::as_they_come) submit_gradient(index, 1.0, kHoldersInAHook);
 }
 
 // In a hook of a running pass.
@@ -123,7 +129,7 @@ void GradientSync::count_pass(int pass) {
   if (running_.erase(pass) != 0) ++passes_;
   if (begin_ != Begin::after_the_pass) return;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (parameters_[index].complete && !parameters_[index].submitted) submit_gradient(index, 1.0);
+    if (parameters_[index].complete && waits(parameters_[index])) submit_gradient(index, 1.0);
   }
 }
 
@@ -160,13 +166,18 @@ at::Tensor GradientSync::gradient_of(Parameter& parameter) const {
   return sum.defined() ? sum.add_(other) : other;
 }
 
+// Whether there is a gradient that is to be submitted.
+bool GradientSync::waits(const Parameter& parameter) {
+  return !parameter.submitted && (parameter.tensor.grad().defined() || parameter.sum.passes() > 0);
+}
+
 // The parameter's gradient, which is multiplied by `factor` before. While it is reduced it is .grad too,
 // unless it is of another type.
-void GradientSync::submit_gradient(std::size_t index, double factor) {
+void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t holders) {
   at::NoGradGuard no_grad;
   Parameter& parameter = parameters_[index];
   claim(parameter);
-  at::Tensor gradient = window_->place(index, gradient_of(parameter), factor);
+  at::Tensor gradient = window_->place(index, gradient_of(parameter), factor, holders);
   at::Tensor& grad = parameter.tensor.mutable_grad();
   if (in_shards() && gradient.scalar_type() != parameter.tensor.scalar_type()) {
     grad.reset();
@@ -189,9 +200,8 @@ void GradientSync::submit_rest() {
   const double factor = correction();
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const Parameter& parameter = parameters_[index];
-    const bool has_one = parameter.tensor.grad().defined() || parameter.sum.passes() > 0;
     // A frozen parameter may still have a gradient, of an earlier step.
-    if (!parameter.submitted && parameter.tensor.requires_grad() && has_one) submit_gradient(index, factor);
+    if (parameter.tensor.requires_grad() && waits(parameter)) submit_gradient(index, factor);
   }
 }
 
@@ -256,11 +266,12 @@ void GradientSync::synchronize() {
     failure = finish(std::move(failure));
   } catch (...) {
     reset();
+    window_->abandon_blocks();
     throw;
   }
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
-  if (failure.ok()) window_->end_step(runtime());
+  failure.ok() ? window_->end_step(runtime()) : window_->abandon_blocks();
   reduced_ = failure.ok();
   throw_if_error(failure);
 }

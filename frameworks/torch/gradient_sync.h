@@ -74,7 +74,8 @@ class GradientSync final : private GradientListener {
 
   void claim(const Parameter& parameter);
   void submit(Parameter& parameter, at::Tensor gradient);
-  void submit_gradient(std::size_t index, double factor);
+  static bool waits(const Parameter& parameter);
+  void submit_gradient(std::size_t index, double factor, std::size_t holders = 1);
   void submit_rest();
   Status reduce_presence(std::vector<float>& holders);
   void submit_missing(const std::vector<float>& holders);

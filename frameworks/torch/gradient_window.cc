@@ -30,9 +30,15 @@ bool reaches_all(const Runtime& runtime) {
 void GradientWindow::end_step(Runtime& runtime) {
   const std::vector<std::size_t> lacking = std::exchange(lacking_, {});
   if (memory_ != runtime.tensor_memory() || sizes_ != sizes()) return get_blocks(runtime);
-  if (!blocks_ || lacking.empty()) return;
-  const std::size_t more = std::accumulate(lacking.begin(), lacking.end(), std::size_t{0});
-  if (blocks_->bytes() + more <= most_) add(lacking, runtime.topology().rank);
+  if (!blocks_) return;
+  std::size_t bytes = blocks_->bytes();
+  std::vector<std::size_t> sizes;  // of those that may be added
+  for (const std::size_t each : lacking) {
+    if (bytes + each > most_) continue;
+    sizes.push_back(each);
+    bytes += each;
+  }
+  if (!sizes.empty() && !add(sizes, runtime.topology().rank)) most_ = blocks_->bytes();
 }
 
 at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
@@ -62,7 +68,7 @@ bool GradientWindow::add(const std::vector<std::size_t>& sizes, Rank rank) {
   try {
     return blocks_->add(sizes);
   } catch (const Error& error) {
-    log(LogLevel::warning, "rank {}: gradients are not reduced in place. {}", rank, error.what());
+    log(LogLevel::warning, "rank {}: not all gradients are reduced in place. {}", rank, error.what());
     return false;
   }
 }
@@ -83,14 +89,24 @@ at::Tensor GradientWindow::in_a_block(std::size_t index, at::ScalarType type) {
              : at::from_blob(block, parameter.sizes(), free_gradient_block, options);
 }
 
-at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, double factor) {
+at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, double factor,
+                                 std::size_t holders) {
   const bool there = blocks_ && memory_->contains(gradient.const_data_ptr(), gradient.nbytes());
-  if (!there && !gradient.requires_grad()) {
+  const bool alone = gradient.storage().use_count() <= holders;
+  if (!(there && alone) && !gradient.requires_grad() && gradient.sizes() == parameters_[index].sizes()) {
     at::Tensor place = in_a_block(index, gradient.scalar_type());
     if (place.defined()) return place.copy_(factor == 1.0 ? gradient : times(gradient, factor));
   }
+  if (!alone && !gradient.requires_grad())
+    return factor == 1.0 ? gradient.clone() : place(index, gradient.clone(), factor, 1);
   if (factor != 1.0) gradient.copy_(times(gradient, factor));
   return gradient;
+}
+
+void GradientWindow::abandon_blocks() {
+  blocks_ = nullptr;
+  memory_ = nullptr;
+  lacking_.clear();
 }
 
 at::Tensor GradientWindow::zeros(std::size_t index) {

@@ -18,8 +18,8 @@ namespace rueda {
 // second step on there is a block of shared memory for each (GradientMemory), in which autograd makes it:
 // then nothing is copied. A gradient that came to lie elsewhere (a sum that autograd made of several, one of
 // another memory order, one whose block something else of its size has) is copied into a free block when it
-// comes, still hot in the cache, and .grad is that block from then on. Belongs to a GradientSync, which
-// guards it.
+// comes, still hot in the cache or when the pass ends, and .grad is that block from then on. Belongs to a
+// GradientSync, which guards it.
 //
 // A block that somebody still holds (a .grad that was kept) is left alone. What was lacking is added at the
 // end of the step, up to as much again as the gradients need; a gradient without a block is reduced where it
@@ -37,8 +37,12 @@ class GradientWindow {
   // The step is over, no gradient is on its way: gets blocks where there are none that fit.
   void end_step(Runtime& runtime);
 
-  // `gradient` times `factor` in shared memory; the same tensor if it lies there, or cannot.
-  at::Tensor place(std::size_t index, const at::Tensor& gradient, double factor);
+  // `gradient` times `factor`, as memory of its own: in shared memory, the same tensor if it lies there or
+  // cannot. It has an owner besides (a gradient that autograd gave to two parameters by views has) if more
+  // than `holders` hold its memory: then it is copied.
+  at::Tensor place(std::size_t index, const at::Tensor& gradient, double factor, std::size_t holders);
+  // After a failure: others may still write what they reduce, so these blocks serve no more.
+  void abandon_blocks();
   // Zeroes of the parameter's kind, in shared memory or elsewhere.
   at::Tensor zeros(std::size_t index);
 

@@ -68,10 +68,17 @@ std::optional<std::uint64_t> Window::offset_of(const void* memory, std::size_t b
 }
 
 // Next fit, round and round: what was freed last is used again last, so that a rank that is late in a job
-// that has failed does not write into somebody's new tensor. What fills a huge page begins with one.
+// that has failed does not write into somebody's new tensor. What fills a huge page begins with one, if
+// there is room.
 std::optional<std::size_t> Window::take(std::size_t bytes) {
-  const std::size_t step = bytes < SharedFile::kHugePage ? SharedFile::kPage : SharedFile::kHugePage;
   std::lock_guard lock(mutex_);
+  std::optional<std::size_t> found;
+  if (bytes >= SharedFile::kHugePage) found = take_at(bytes, SharedFile::kHugePage);
+  return found ? found : take_at(bytes, SharedFile::kPage);
+}
+
+// At a multiple of `step`. Under the mutex.
+std::optional<std::size_t> Window::take_at(std::size_t bytes, std::size_t step) {
   for (const std::size_t from : {next_, std::size_t{0}}) {
     auto range = free_.upper_bound(from);
     if (range != free_.begin()) --range;

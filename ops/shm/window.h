@@ -37,6 +37,7 @@ class Window final : public TensorMemory, public std::enable_shared_from_this<Wi
 
  private:
   std::optional<std::size_t> take(std::size_t bytes);
+  std::optional<std::size_t> take_at(std::size_t bytes, std::size_t step);
   void put_back(std::size_t offset, std::size_t bytes);
 
   const std::shared_ptr<SharedFile> file_;

@@ -56,6 +56,7 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   for (std::vector<double>* series : {&row.ours, &row.reference, &row.limit, &sums}) {
     if (!series->empty()) subject.take_largest(*series);
   }
+  if (least) least->meet();
   row.wrong = sums.front();
   return row;
 }

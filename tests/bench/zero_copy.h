@@ -26,14 +26,12 @@ class ZeroCopy {
   // `own` keeps this rank's memory.
   ZeroCopy(std::shared_ptr<std::byte> own, Rank rank, std::vector<ZeroCopyTensor> tensors,
            std::size_t elements);
-  ~ZeroCopy() { meet(); }
-
   // Seconds of one pass, after this rank has written its tensor anew.
   double seconds();
-
- private:
+  // Waits until nobody needs this rank's memory any more.
   void meet();
 
+ private:
   const std::shared_ptr<std::byte> own_;
   const std::size_t rank_;
   const std::vector<ZeroCopyTensor> tensors_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 
+#include <optional>
 #include <set>
 
 #include "core/base/error.h"
@@ -89,6 +90,67 @@ TEST(GradientWindow, GetsBlocksThatWereLacking) {
       EXPECT_EQ(kept.defined() && in_shared_memory(kept, runtime), step > 0) << step;
     }
     EXPECT_TRUE(at::equal(kept, at::ones({1000}, at::kFloat)));
+  });
+}
+
+// Autograd gives both parameters views of one gradient.
+TEST(GradientWindow, TwoGradientsThatShareMemoryAreReducedEachForItself) {
+  for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
+    for (const std::optional<bool> overlap :
+         {std::optional<bool>{}, std::optional(true), std::optional(false)}) {
+      for (const ReductionOrder order : {ReductionOrder::any, ReductionOrder::fixed}) {
+        for (const std::int64_t limit : {std::int64_t{0}, Config().window_limit}) {
+          Config config;
+          config.window_limit = limit;
+          run_on_one_host(
+              2,
+              [&](Runtime& runtime) {
+                const at::Tensor a = make_parameter({300, 200}, 1, at::kFloat);
+                const at::Tensor b = make_parameter({200, 300}, 2, at::kFloat);
+                DistributedOptions options;
+                options.op = op;
+                options.overlap = overlap;
+                options.reduction_order = order;
+                Sgd optimizer({a, b}, torch::optim::SGDOptions(0.0), options, runtime);
+                for (int step = 0; step < 5; ++step) {
+                  optimizer.zero_grad();
+                  ((a.view({-1}) + b.view({-1})) * (1.0 + runtime.topology().rank)).sum().backward();
+                  optimizer.step();
+                  for (const at::Tensor& each : {a, b})
+                    EXPECT_TRUE(at::equal(each.grad(), at::full_like(each, op == ReduceOp::sum ? 3 : 1.5)));
+                }
+              },
+              config);
+        }
+      }
+    }
+  }
+}
+
+// A program may consume gradients while the pass runs: here those of `second`, which come first.
+TEST(GradientWindow, AGradientThatIsTakenAwayWhileThePassRunsIsZeros) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor first = make_parameter({10}, 1), second = make_parameter({10}, 2);
+    DistributedOptions options;
+    options.overlap = std::nullopt;
+    Sgd optimizer({second, first}, torch::optim::SGDOptions(0.0), options, runtime);
+    int taken = 0;
+    first.register_hook([&](const at::Tensor&) {
+      if (runtime.topology().rank != 0 || !second.grad().defined()) return;
+      second.mutable_grad().reset();
+      ++taken;
+    });
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor early = first * 1, late = second * 1;
+      (early + late).sum().backward();
+      optimizer.step();
+      EXPECT_TRUE(at::equal(first.grad(), at::ones({10}, at::kDouble)));
+      EXPECT_TRUE(at::equal(second.grad(), at::full({10}, 0.5, at::kDouble)));
+    }
+    if (runtime.topology().rank == 0) {
+      EXPECT_EQ(taken, 3);
+    }
   });
 }
 

@@ -112,6 +112,14 @@ TEST(Window, WhatFillsAHugePageBeginsWithOne) {
       std::all_of(large.get(), large.get() + (3 << 20), [](std::byte each) { return each == std::byte{0}; }));
 }
 
+TEST(Window, IsUsedToItsEndAllTheSame) {
+  const std::shared_ptr<Window> window = Window::make(0, 8 << 20);
+  std::vector<std::shared_ptr<std::byte>> blocks{window->allocate(5000)};
+  for (int i = 0; i < 3; ++i) blocks.push_back(window->allocate((2 << 20) + 5000));
+  EXPECT_TRUE(std::ranges::all_of(blocks, [](const auto& block) { return block != nullptr; }));
+  EXPECT_EQ(window->allocate((2 << 20) + 5000), nullptr);
+}
+
 TEST(Window, ALimitOfFileSizesIsNoSignal) {
   EXPECT_TRUE(in_child([] {
     rlimit some{1 << 16, 1 << 16};
