@@ -200,9 +200,8 @@ options::options_description description_of(Experiment& experiment, Words& words
       "mpi: in alternation the same by MPI, in the same processes; gloo, mpich, intel-mpi, oneccl, open-mpi "
       "or best: allreduce and tensors, in alternating runs, without ruedarun (tests/bench/README.md)");
   add("limit", options::bool_switch(&experiment.limit),
-      "allreduce of float32, --level backend, 2 or 4 ranks: beside it the time that the cores need to read "
-      "and "
-      "write each byte once, and which share of our time that is");
+      "allreduce of float32, --level backend, 2 or 4 ranks: beside it the time of the loops alone, and which "
+      "share of our time that is");
   add("ranks", value(words.ranks), "so many, in alternating runs");
   add("alternations", value(words.alternations), "so many of those");
   add("json", options::value(&experiment.json), "write the numbers there");

@@ -63,7 +63,7 @@ class StackSubject final : public Subject {
     return seconds;
   }
 
-  std::unique_ptr<ZeroCopy> zero_copy(std::size_t) override { return nullptr; }
+  std::unique_ptr<BareLoop> bare_loop(MemoryKind, std::size_t) override { return nullptr; }
 
   void rest() override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
@@ -143,17 +143,19 @@ class BackendSubject final : public Subject {
     return seconds;
   }
 
-  std::unique_ptr<ZeroCopy> zero_copy(std::size_t elements) override {
+  std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) override {
     if (size() != 2 && size() != 4) return nullptr;
     constexpr std::size_t kBefore = SharedFile::kPage;  // for the word
-    std::shared_ptr<std::byte> own = allocate(MemoryKind::window, kBefore + elements * sizeof(float));
-    std::vector<ZeroCopyTensor> tensors;
+    std::shared_ptr<std::byte> own =
+        allocate(MemoryKind::window, kBefore + BareLoop::shared_floats(kind, elements) * sizeof(float));
+    std::vector<SharedFloats> all;
     for (const std::string& offset : ranks_.gather(fmt::format("{}", own.get() - window_->file()->data()))) {
-      std::byte* memory = neighbours_->window(static_cast<Rank>(tensors.size()))->data() + std::stoll(offset);
-      tensors.push_back({reinterpret_cast<float*>(memory + kBefore),
-                         reinterpret_cast<std::atomic<std::uint64_t>*>(memory)});
+      std::byte* memory = neighbours_->window(static_cast<Rank>(all.size()))->data() + std::stoll(offset);
+      all.push_back({reinterpret_cast<float*>(memory + kBefore),
+                     reinterpret_cast<std::atomic<std::uint64_t>*>(memory)});
     }
-    return std::make_unique<ZeroCopy>(std::move(own), rank(), std::move(tensors), elements);
+    return std::make_unique<BareLoop>(kind, std::move(own), static_cast<std::size_t>(rank()), std::move(all),
+                                      elements);
   }
 
   void rest() override {}

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/bench/bare_loop.h"
 #include "tests/bench/collective.h"
-#include "tests/bench/zero_copy.h"
 
 namespace rueda::bench {
 
@@ -23,7 +23,7 @@ class Subject {
   // went wrong.
   virtual double run(CollectiveBuffers& buffers, const void*& result) = 0;
   // The least that an allreduce of so many float32 takes these ranks; null where this cannot tell.
-  virtual std::unique_ptr<ZeroCopy> zero_copy(std::size_t elements) = 0;
+  virtual std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) = 0;
   // Returns when nothing of this disturbs MPI on the same processes.
   virtual void rest() = 0;
   // The largest of all ranks, one by one.

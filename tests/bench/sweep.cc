@@ -30,8 +30,8 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   std::optional<CollectiveBuffers> theirs;  // always in ordinary memory, as MPI's users have it
   if (experiment.against_mpi && reference_has(what))
     theirs.emplace(what, subject.rank(), subject.size(), ordinary_memory);
-  std::unique_ptr<ZeroCopy> least;
-  if (experiment.limit) least = subject.zero_copy(static_cast<std::size_t>(what.elements()));
+  std::unique_ptr<BareLoop> least;
+  if (experiment.limit) least = subject.bare_loop(memory, static_cast<std::size_t>(what.elements()));
   if (experiment.limit && !least) throw std::runtime_error("--limit: of 2 or 4 ranks");
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
@@ -52,11 +52,11 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
     const double seconds_of_mpi = reference_seconds(*theirs);
     if (step >= 0) row.reference.push_back(seconds_of_mpi * 1e6);
   }
+  // Also what lets nobody take `least` away while another looks at it.
   std::vector<double> sums{static_cast<double>(wrong)};
   for (std::vector<double>* series : {&row.ours, &row.reference, &row.limit, &sums}) {
     if (!series->empty()) subject.take_largest(*series);
   }
-  if (least) least->meet();
   row.wrong = sums.front();
   return row;
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The least that an allreduce inside a host has to do.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ops/kernels/kernels.h"
+#include "tests/bench/buffer_memory.h"
+
+namespace rueda::bench {
+
+// What a rank shows the others: floats, and its word for barriers.
+struct SharedFloats {
+  float* values;
+  std::atomic<std::uint64_t>* arrived;
+};
+
+// Purpose: an allreduce of float32 by 2 or 4 ranks with nothing around its loops: no Plan, no Work. In the
+// window (the zero-copy limit) each rank reads its slice of all tensors and writes the sum into all, once,
+// between two barriers. Of ordinary tensors each copies to shared memory what others add, adds its slice so,
+// and copies the rest out again, chunk by chunk. On one rank, the main thread's; the same calls come on every
+// rank, which meet before it is destroyed.
+class BareLoop {
+ public:
+  // How many floats a rank shows.
+  static std::size_t shared_floats(MemoryKind memory, std::size_t elements);
+
+  // `own` keeps this rank's shared memory; `all` are of all ranks.
+  BareLoop(MemoryKind memory, std::shared_ptr<std::byte> own, std::size_t rank, std::vector<SharedFloats> all,
+           std::size_t elements);
+  // Seconds of one allreduce, after this rank has written its tensor anew.
+  double seconds();
+
+ private:
+  static constexpr std::size_t kChunk = 64 << 10;  // floats
+
+  void meet();
+  void reduce_in_place();
+  void reduce_chunk(std::size_t begin, std::size_t buffer);
+  void sum(std::span<float* const> places, std::size_t elements) const;
+
+  const bool in_place_;
+  const std::shared_ptr<std::byte> own_;
+  const std::size_t rank_;
+  const std::vector<SharedFloats> all_;
+  const std::size_t elements_;
+  const kernels::Kernels::SumEverywhere sum_;
+  std::vector<float> ordinary_;  // this rank's tensor, unless it lies in the window
+  std::uint64_t met_ = 0;
+};
+
+}  // namespace rueda::bench
