@@ -41,10 +41,6 @@ class Taken {
     const auto found = owners_.extract(block);
     return found.empty() ? std::nullopt : std::optional(std::move(found.mapped()));
   }
-  bool has(const void* block) {
-    std::lock_guard lock(mutex_);
-    return owners_.contains(block);
-  }
 
  private:
   std::mutex mutex_;
@@ -55,8 +51,11 @@ class Taken {
 class GradientAllocator final : public c10::Allocator {
  public:
   static void install() {
-    static auto& instance = *new GradientAllocator(*c10::GetCPUAllocator());
-    c10::SetCPUAllocator(&instance);
+    static std::once_flag installed;
+    std::call_once(installed, [] {
+      next_ = c10::GetCPUAllocator();
+      c10::SetCPUAllocator(new GradientAllocator);
+    });
   }
 
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -79,10 +78,9 @@ class GradientAllocator final : public c10::Allocator {
   }
 
  private:
-  explicit GradientAllocator(c10::Allocator& next) { next_ = &next; }
   static c10::Allocator& next() { return *next_; }
   static void free_any(void* memory) {
-    Taken::instance().has(memory) ? free_gradient_block(memory) : next().raw_deallocate(memory);
+    if (!GradientMemory::give_back(memory)) next().raw_deallocate(memory);
   }
 
   static inline c10::Allocator* next_ = nullptr;
@@ -91,11 +89,7 @@ class GradientAllocator final : public c10::Allocator {
 }  // namespace
 
 GradientMemory::GradientMemory(std::shared_ptr<TensorMemory> memory) : memory_(std::move(memory)) {
-  static const bool installed = [] {
-    GradientAllocator::install();
-    return true;
-  }();
-  static_cast<void>(installed);
+  GradientAllocator::install();
 }
 
 bool GradientMemory::add(const std::vector<std::size_t>& sizes) {
@@ -133,15 +127,14 @@ void* GradientMemory::take(std::size_t bytes) {
   return place;
 }
 
-void GradientMemory::free_block(void* memory) {
-  std::optional<Taken::Owner> owner = Taken::instance().remove(memory);
-  if (!owner) return;
-  const std::shared_ptr<GradientMemory> home = owner->memory.lock();
-  if (!home) return;
-  std::lock_guard lock(home->mutex_);
-  home->free_[owner->bytes].push_back(std::move(owner->block));
+bool GradientMemory::give_back(void* block) {
+  std::optional<Taken::Owner> owner = Taken::instance().remove(block);
+  if (!owner) return false;
+  if (const std::shared_ptr<GradientMemory> home = owner->memory.lock()) {
+    std::lock_guard lock(home->mutex_);
+    home->free_[owner->bytes].push_back(std::move(owner->block));
+  }
+  return true;
 }
-
-void free_gradient_block(void* memory) { GradientMemory::free_block(memory); }
 
 }  // namespace rueda

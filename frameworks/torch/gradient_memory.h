@@ -30,21 +30,18 @@ class GradientMemory : public std::enable_shared_from_this<GradientMemory> {
   // From now on for backward passes that run on the calling thread.
   void serve_this_thread();
 
-  // A free block of that size, for free_block(); null when there is none.
+  // A free block of that size, for give_back(); null when there is none.
   void* take(std::size_t bytes);
+  // From any thread; false when it is no block that anybody took.
+  static bool give_back(void* block);
 
  private:
   using Block = std::shared_ptr<std::byte>;
-  static void free_block(void* memory);
-  friend void free_gradient_block(void* memory);
 
   const std::shared_ptr<TensorMemory> memory_;
   std::size_t bytes_ = 0;  // used by the thread that adds
   std::mutex mutex_;
   std::map<std::size_t, std::vector<Block>> free_;  // by size; guarded by the mutex
 };
-
-// Gives back what take() gave, from any thread.
-void free_gradient_block(void* memory);
 
 }  // namespace rueda

@@ -85,8 +85,9 @@ at::Tensor GradientWindow::in_a_block(std::size_t index, at::ScalarType type) {
   }
   const at::TensorOptions options(type);
   return parameter.is_non_overlapping_and_dense()
-             ? at::from_blob(block, parameter.sizes(), parameter.strides(), free_gradient_block, options)
-             : at::from_blob(block, parameter.sizes(), free_gradient_block, options);
+             ? at::from_blob(block, parameter.sizes(), parameter.strides(), GradientMemory::give_back,
+                             options)
+             : at::from_blob(block, parameter.sizes(), GradientMemory::give_back, options);
 }
 
 at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, double factor,
@@ -97,10 +98,9 @@ at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, 
     at::Tensor place = in_a_block(index, gradient.scalar_type());
     if (place.defined()) return place.copy_(factor == 1.0 ? gradient : times(gradient, factor));
   }
-  if (!alone && !gradient.requires_grad())
-    return factor == 1.0 ? gradient.clone() : place(index, gradient.clone(), factor, 1);
-  if (factor != 1.0) gradient.copy_(times(gradient, factor));
-  return gradient;
+  at::Tensor own = alone || gradient.requires_grad() ? gradient : gradient.clone();
+  if (factor != 1.0) own.copy_(times(own, factor));
+  return own;
 }
 
 void GradientWindow::abandon_blocks() {

@@ -52,8 +52,8 @@ class SharedFile {
   void give_back(std::size_t offset, std::size_t bytes);
 
   static constexpr std::size_t kPage = 4096;
-  static constexpr std::size_t kHugePage = std::size_t{2}
-                                           << 20;  // what lies at a multiple of it may get them
+  // What lies at a multiple of it may get such pages.
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
   static constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
  private:

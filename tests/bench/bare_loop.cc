@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ops/kernels/pack.h"
+#include "ops/shm/reduce_everywhere.h"
 
 namespace rueda::bench {
 namespace {
@@ -27,6 +28,8 @@ Slice slice_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
   return {std::min(elements, rank * share), std::min(elements, (rank + 1) * share)};
 }
 
+std::byte* bytes_at(float* values) { return reinterpret_cast<std::byte*>(values); }
+
 }  // namespace
 
 std::size_t BareLoop::shared_floats(MemoryKind memory, std::size_t elements) {
@@ -40,8 +43,6 @@ BareLoop::BareLoop(MemoryKind memory, std::shared_ptr<std::byte> own, std::size_
       rank_(rank),
       all_(std::move(all)),
       elements_(elements),
-      sum_(all_.size() == 2 ? kernels::kernels_for(DataType::float32).sum_of_two
-                            : kernels::kernels_for(DataType::float32).sum_of_four),
       ordinary_(in_place_ ? 0 : elements) {
   meet();
 }
@@ -62,8 +63,8 @@ double BareLoop::seconds() {
 
 void BareLoop::reduce_in_place() {
   const auto [begin, end] = slice_of(elements_, rank_, all_.size());
-  std::array<float*, 4> places{};
-  for (std::size_t i = 0; i < all_.size(); ++i) places[i] = all_[i].values + begin;
+  std::array<std::byte*, 4> places{};
+  for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + begin);
   sum(std::span(places).first(all_.size()), end - begin);
   meet();
 }
@@ -77,21 +78,20 @@ void BareLoop::reduce_chunk(std::size_t begin, std::size_t buffer) {
   kernels::copy_bytes(shown, tensor, from * sizeof(float));
   kernels::copy_bytes(shown + to, tensor + to, (elements - to) * sizeof(float));
   meet();
-  std::array<float*, 4> places{};
-  for (std::size_t i = 0; i < all_.size(); ++i) places[i] = all_[i].values + buffer * kChunk + from;
-  places[rank_] = tensor + from;
+  std::array<std::byte*, 4> places{};
+  for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + buffer * kChunk + from);
+  places[rank_] = bytes_at(tensor + from);
   sum(std::span(places).first(all_.size()), to - from);
   meet();
   kernels::copy_out(tensor, shown, from * sizeof(float));
   kernels::copy_out(tensor + to, shown + to, (elements - to) * sizeof(float));
 }
 
-void BareLoop::sum(std::span<float* const> places, std::size_t elements) const {
-  std::array<void*, 4> to{};
-  std::array<const void*, 4> from{};
-  std::ranges::copy(places, to.begin());
-  std::ranges::copy(places, from.begin());
-  sum_(from.data(), to.data(), elements, {});
+void BareLoop::sum(std::span<std::byte* const> places, std::size_t elements) {
+  std::array<const std::byte*, 4> copies{};
+  std::ranges::copy(places, copies.begin());
+  reduce_everywhere({DataType::float32, ReduceOp::sum}, std::span(copies).first(places.size()), places,
+                    elements);
 }
 
 void BareLoop::meet() {

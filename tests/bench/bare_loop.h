@@ -3,12 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "ops/kernels/kernels.h"
 #include "tests/bench/buffer_memory.h"
 
 namespace rueda::bench {
@@ -41,14 +41,13 @@ class BareLoop {
   void meet();
   void reduce_in_place();
   void reduce_chunk(std::size_t begin, std::size_t buffer);
-  void sum(std::span<float* const> places, std::size_t elements) const;
+  static void sum(std::span<std::byte* const> places, std::size_t elements);
 
   const bool in_place_;
   const std::shared_ptr<std::byte> own_;
   const std::size_t rank_;
   const std::vector<SharedFloats> all_;
   const std::size_t elements_;
-  const kernels::Kernels::SumEverywhere sum_;
   std::vector<float> ordinary_;  // this rank's tensor, unless it lies in the window
   std::uint64_t met_ = 0;
 };

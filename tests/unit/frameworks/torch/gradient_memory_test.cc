@@ -139,7 +139,7 @@ TEST_F(GradientMemoryTest, SaysWhenThereIsNoMore) {
   EXPECT_EQ(memory_->take(kBytes), nullptr);
   EXPECT_TRUE(memory_->add({kBytes - 64, 1}));
   EXPECT_EQ(memory_->bytes(), kBytes);
-  free_gradient_block(memory_->take(1));
+  EXPECT_TRUE(GradientMemory::give_back(memory_->take(1)));
   EXPECT_NE(memory_->take(1), nullptr);
 }
 
