@@ -178,7 +178,7 @@ TEST_P(KernelsTest, SumsIntoAllPlacesAsInSeveralPasses) {
         }
         (copies == 2 ? kernels_.sum_of_two : kernels_.sum_of_four)(from.data(), to.data(), count, scale);
         for (std::size_t k = 0; k < copies; ++k)
-          ASSERT_EQ(std::memcmp(to[k], expected.data(), expected.size()), 0)
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(), static_cast<const std::byte*>(to[k])))
               << copies << " " << count << " " << k;
         ASSERT_EQ(values[1], random_values(dtype_, count + 5, 1));
         for (std::size_t k : {std::size_t{0}, copies - 1}) {
