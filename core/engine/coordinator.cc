@@ -2,7 +2,6 @@
 #include "core/engine/coordinator.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,8 +37,7 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
       works_(parts_.backends, static_cast<std::size_t>(parts_.config.works_in_flight), shared.observer,
              {[this](Entry& entry, const Status& status) { complete(entry, status); },
               [this](const Plan& plan, const std::string& what) { give_up(plan, what); }}),
-      patience_(from_seconds(parts_.config.poll_time * 1e-6)),
-      idle_patience_(patience_) {
+      polling_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
   if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
 }
@@ -106,7 +104,8 @@ void Coordinator::begin_observation(const TreeNode& node, Time expires) {
 }
 
 void Coordinator::run() {
-  last_move_ = clock_now();
+  const auto neighbours = std::ranges::count(welcome_.hosts, parts_.host);
+  polling_.begin(clock_now(), neighbours <= sysconf(_SC_NPROCESSORS_ONLN));
   while (!finished()) {
     try {
       turn_or_rest();
@@ -342,28 +341,20 @@ StallInspector::OwnState Coordinator::own_state(const Key& key) const {
 // Shortly after a move that is likely also when nothing is pending: the next submission often follows.
 void Coordinator::turn_or_rest() {
   const Time begin = clock_now();
-  const bool expecting = begin - last_move_ < poll_for_;
+  const bool expecting = polling_.goes_on(begin);
   const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
   if (turn()) {
-    last_move_ = begin;
-    end_polling(true);
-    polling_ = busy() ? &patience_ : &idle_patience_;
-    poll_for_ = polling_->next();
+    polling_.moved(begin, busy());
     shared_.observer.turned();
     if (!expecting) shared_.bell->stay_awake();
   } else if (expecting) {
-    polled_ = true;
-    sched_yield();
+    polling_.in_vain();
   } else {
-    end_polling(false);
+    polling_.give_up();
     remind_of_departure(begin);
     shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
     shared_.bell->sleep(heard, longest_sleep(begin, busy()));
   }
-}
-
-void Coordinator::end_polling(bool helped) {
-  if (std::exchange(polled_, false)) polling_->ended(helped);
 }
 
 bool Coordinator::busy() const {
@@ -375,7 +366,7 @@ nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
   if (has_to_look()) {
     // What we wait for cannot wake us. Sleeping a tenth of what was waited so far adds at most that to any
     // wait.
-    const nanoseconds waited = now - last_move_;
+    const nanoseconds waited = polling_.since_move(now);
     longest = busy ? std::clamp<nanoseconds>(waited / 10, microseconds(50), milliseconds(1))
                    : std::clamp<nanoseconds>(waited / 4, milliseconds(1), milliseconds(10));
   }

@@ -12,8 +12,8 @@
 #include "core/control/negotiator.h"
 #include "core/control/roll_call.h"
 #include "core/engine/parts.h"
-#include "core/engine/patience.h"
 #include "core/engine/pending_table.h"
+#include "core/engine/polling.h"
 #include "core/engine/runtime_state.h"
 #include "core/engine/works.h"
 
@@ -37,7 +37,6 @@ class Coordinator {
  private:
   void begin_observation(const TreeNode& node, Time expires);
   void turn_or_rest();
-  void end_polling(bool helped);
   bool turn();  // one round of everything; whether anything moved
   bool accept_submissions(Time now);
   void accept(std::span<Entry> entries, Time now);
@@ -77,12 +76,7 @@ class Coordinator {
   bool rested_ = false;
   bool reminded_ = false;
   Time departed_at_{};
-  Time last_move_{};
-  Patience patience_;               // while others are waited for
-  Patience idle_patience_;          // for the next submission
-  Patience* polling_ = &patience_;  // of the polling that goes on
-  Duration poll_for_{};             // after the last move
-  bool polled_ = false;             // since the last move
+  Polling polling_;
 };
 
 }  // namespace rueda
