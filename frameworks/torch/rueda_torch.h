@@ -8,6 +8,9 @@
 #include "frameworks/torch/gradient_reducer.h"        // IWYU pragma: export
 #include "frameworks/torch/operations.h"              // IWYU pragma: export
 #include "frameworks/torch/optimizers/fused_adamw.h"  // IWYU pragma: export
+#include "frameworks/torch/optimizers/lamb.h"         // IWYU pragma: export
+#include "frameworks/torch/optimizers/lars.h"         // IWYU pragma: export
+#include "frameworks/torch/optimizers/radam.h"        // IWYU pragma: export
 #include "frameworks/torch/parameters.h"              // IWYU pragma: export
 #include "frameworks/torch/sharded_optimizer.h"       // IWYU pragma: export
 #include "ops/init.h"                                 // IWYU pragma: export

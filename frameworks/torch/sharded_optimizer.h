@@ -22,6 +22,7 @@ class SGD;
 namespace rueda {
 
 class FusedAdamW;
+class RAdam;
 
 // Whether an optimizer's step of one element needs no other element, so that parts may be stepped apart. True
 // for an optimizer of your own: specialise it.
@@ -39,6 +40,8 @@ template <>
 inline constexpr bool is_elementwise<torch::optim::SGD> = true;
 template <>
 inline constexpr bool is_elementwise<FusedAdamW> = true;
+template <>
+inline constexpr bool is_elementwise<RAdam> = true;
 
 // Purpose: what a ShardedOptimizer has before its base class, and what others know it by.
 class Sharded {

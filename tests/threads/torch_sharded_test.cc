@@ -17,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
+#include "frameworks/torch/optimizers/radam.h"
 #include "frameworks/torch/parameters.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
@@ -104,6 +105,7 @@ TEST_P(ShardedBits, AreThoseOfTheWhole) {
   expect_same_bits<torch::optim::SGD>(ranks, share, SGDOptions(0.1).momentum(0.9).nesterov(true), true);
   expect_same_bits<torch::optim::RMSprop>(ranks, share, torch::optim::RMSpropOptions(0.02).momentum(0.5));
   expect_same_bits<torch::optim::Adagrad>(ranks, share, torch::optim::AdagradOptions(0.02));
+  expect_same_bits<RAdam>(ranks, share, RAdamOptions(0.05).betas({0.9, 0.8}).weight_decay(0.1), true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ShardedBits, testing::Combine(testing::Values(1, 2, 3, 4), testing::Bool()));

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// LAMB: Adam with a step for each parameter as long as the parameter allows.
+#pragma once
+
+#include <tuple>
+
+#include "frameworks/torch/optimizers/moments.h"
+#include "frameworks/torch/optimizers/update_rule.h"
+
+namespace rueda {
+
+struct LambOptions : public torch::optim::OptimizerCloneableOptions<LambOptions> {
+  LambOptions(double lr = 1e-3) : lr_(lr) {}
+  using Betas = std::tuple<double, double>;
+  TORCH_ARG(double, lr);
+  TORCH_ARG(Betas, betas) = {0.9, 0.999};
+  TORCH_ARG(double, eps) = 1e-6;
+  TORCH_ARG(double, weight_decay) = 0.01;
+  // Whether groups without weight decay (biases, norms) have the trust ratio, too; as in the paper. Training
+  // recipes for BERT leave it away there.
+  TORCH_ARG(bool, always_adapt) = false;
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  double get_lr() const override { return lr(); }
+  void set_lr(double lr) override { lr_ = lr; }
+};
+void check(const LambOptions& options);
+
+// Purpose: for batches of many thousands (You and others: Large Batch Optimization for Deep Learning, 2020,
+// algorithm 2). The step of a parameter x is AdamW's direction u, times the trust ratio |x| / |u| (1 where
+// one of the two is 0). Gradients are not normalised: clip them between synchronize() and step(). Not for a
+// ShardedOptimizer: norms are of whole parameters.
+class Lamb : public UpdateRule<LambOptions, Moments> {
+ public:
+  using UpdateRule::UpdateRule;
+
+ protected:
+  void update(at::Tensor& parameter, const at::Tensor& gradient, Moments& state,
+              const LambOptions& options) override;
+};
+
+}  // namespace rueda
