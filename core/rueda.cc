@@ -132,6 +132,14 @@ Rank cross_rank() { return default_runtime().topology().cross_rank; }
 Rank cross_size() { return default_runtime().topology().cross_size; }
 bool is_homogeneous() { return default_runtime().topology().homogeneous; }
 
+void Reduction::write_to(Request& request) const {
+  request.reduce_op = op;
+  request.prescale_factor = prescale_factor;
+  request.postscale_factor = postscale_factor;
+  request.reduction_order = order;
+  request.compression = compression;
+}
+
 namespace {
 
 Submission submission_for(const Scope& scope, Operation operation, std::string name, ConstTensorView input,
@@ -142,10 +150,7 @@ Submission submission_for(const Scope& scope, Operation operation, std::string n
   request.operation = operation;
   request.dtype = input.dtype;
   request.shape = input.shape;
-  request.reduce_op = reduction.op;
-  request.prescale_factor = reduction.prescale_factor;
-  request.postscale_factor = reduction.postscale_factor;
-  request.reduction_order = reduction.order;
+  reduction.write_to(request);
   submission.input = std::move(input);
   scope.place(submission);
   return submission;

@@ -59,7 +59,10 @@ struct Reduction {
   ReduceOp op = ReduceOp::average;
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
-  ReductionOrder order = ReductionOrder::any;  // RUEDA_REDUCTION_ORDER=fixed makes it fixed everywhere
+  ReductionOrder order = ReductionOrder::any;   // RUEDA_REDUCTION_ORDER=fixed makes it fixed everywhere
+  Compression compression = Compression::none;  // of float32; others, and adasum, travel as they are
+
+  void write_to(Request& request) const;
 };
 
 // Each of these returns at once; `name` pairs this rank's call with those of the other ranks of the scope and

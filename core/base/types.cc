@@ -65,6 +65,14 @@ std::string_view to_string(DataType dtype) { return row(dtype).name; }
 std::string_view to_string(ReduceOp op) { return kReduceOps[static_cast<std::size_t>(op)]; }
 std::string_view to_string(Operation operation) { return traits(operation).name; }
 std::string_view to_string(ReductionOrder order) { return order == ReductionOrder::fixed ? "fixed" : "any"; }
+std::string_view to_string(Compression compression) {
+  switch (compression) {
+    case Compression::fp16: return "fp16";
+    case Compression::bf16: return "bf16";
+    case Compression::none: break;
+  }
+  return "none";
+}
 
 std::optional<DataType> data_type_from(std::uint8_t value) {
   if (value >= kDataTypeCount) return std::nullopt;
@@ -84,6 +92,11 @@ std::optional<Operation> operation_from(std::uint8_t value) {
 std::optional<ReductionOrder> reduction_order_from(std::uint8_t value) {
   if (value > static_cast<std::uint8_t>(ReductionOrder::fixed)) return std::nullopt;
   return static_cast<ReductionOrder>(value);
+}
+
+std::optional<Compression> compression_from(std::uint8_t value) {
+  if (value > static_cast<std::uint8_t>(Compression::bf16)) return std::nullopt;
+  return static_cast<Compression>(value);
 }
 
 }  // namespace rueda

@@ -50,6 +50,11 @@ inline constexpr int kReduceOpCount = 6;
 //   fixed  by a balanced tree over the ranks, ((0+1)+(2+3))+..., whatever way data moves
 enum class ReductionOrder : std::uint8_t { any, fixed };
 
+// What float32 values that are reduced travel as, where they travel over a network: float16 or bfloat16,
+// which halves the bytes. They are combined in float32, and rounded at every hop; the result has values of
+// the narrow type, the same on every rank. Inside a host, and where the order is fixed, nothing is rounded.
+enum class Compression : std::uint8_t { none, fp16, bf16 };
+
 // The last three concern who takes part; they move no data, and no backend sees them.
 enum class Operation : std::uint8_t {
   allreduce,
@@ -89,11 +94,13 @@ std::string_view to_string(DataType dtype);
 std::string_view to_string(ReduceOp op);
 std::string_view to_string(Operation operation);
 std::string_view to_string(ReductionOrder order);
+std::string_view to_string(Compression compression);
 
 // From a byte received or a number given by a user; nothing when it names no enumerator.
 std::optional<DataType> data_type_from(std::uint8_t value);
 std::optional<ReduceOp> reduce_op_from(std::uint8_t value);
 std::optional<Operation> operation_from(std::uint8_t value);
 std::optional<ReductionOrder> reduction_order_from(std::uint8_t value);
+std::optional<Compression> compression_from(std::uint8_t value);
 
 }  // namespace rueda

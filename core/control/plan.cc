@@ -32,8 +32,8 @@ void place(Plan& plan, PlanTensor& tensor) {
 bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
-                    p.postscale_factor, p.reduction_order, p.root, p.backend, p.chunk_bytes, p.result,
-                    p.evicted, p.tensors);
+                    p.postscale_factor, p.reduction_order, p.compression, p.root, p.backend, p.chunk_bytes,
+                    p.result, p.evicted, p.tensors);
   };
   return words(a) == words(b);
 }
@@ -48,6 +48,7 @@ void write(Writer& writer, const Plan& plan) {
   writer.put(plan.prescale_factor);
   writer.put(plan.postscale_factor);
   writer.put(plan.reduction_order);
+  writer.put(plan.compression);
   writer.put(plan.root);
   writer.put(plan.backend);
   writer.put(plan.chunk_bytes);
@@ -73,6 +74,7 @@ Plan read_plan(Reader& reader) {
   plan.prescale_factor = reader.get<double>();
   plan.postscale_factor = reader.get<double>();
   plan.reduction_order = reader.get_enum(reduction_order_from);
+  plan.compression = reader.get_enum(compression_from);
   plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();
   plan.chunk_bytes = reader.get<std::int64_t>();

@@ -42,6 +42,7 @@ struct Plan {
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
   ReductionOrder reduction_order = ReductionOrder::any;
+  Compression compression = Compression::none;
   Rank root = 0;
   std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many

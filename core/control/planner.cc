@@ -20,6 +20,7 @@ Plan plan_for(SharedRequest request) {
   plan.prescale_factor = request->prescale_factor;
   plan.postscale_factor = request->postscale_factor;
   plan.reduction_order = request->reduction_order;
+  plan.compression = request->compression;
   plan.root = request->root;
   append(plan, std::move(request));
   return plan;
@@ -32,7 +33,7 @@ bool Planner::fits(const Plan& plan, const Request& request) const {
          plan.dtype == request.dtype && plan.reduce_op == request.reduce_op &&
          plan.prescale_factor == request.prescale_factor &&
          plan.postscale_factor == request.postscale_factor &&
-         plan.reduction_order == request.reduction_order &&
+         plan.reduction_order == request.reduction_order && plan.compression == request.compression &&
          plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
 

@@ -23,7 +23,15 @@ std::string words(std::span<const std::int64_t> agreed, const Request& request) 
 }
 
 // What most requests leave at its default does not travel; a byte of flags says which parts do.
-enum Part : std::uint8_t { scales = 1, root = 2, process_set = 4, group = 8, members = 16, fixed_order = 32 };
+enum Part : std::uint8_t {
+  scales = 1,
+  root = 2,
+  process_set = 4,
+  group = 8,
+  members = 16,
+  fixed_order = 32,
+  compression = 64
+};
 
 std::uint8_t parts_of(const Request& request) {
   std::uint8_t parts = 0;
@@ -33,6 +41,7 @@ std::uint8_t parts_of(const Request& request) {
   if (!request.group.empty() || request.group_size != 0) parts |= Part::group;
   if (!request.members.empty()) parts |= Part::members;
   if (request.reduction_order == ReductionOrder::fixed) parts |= Part::fixed_order;
+  if (request.compression != Compression::none) parts |= Part::compression;
   return parts;
 }
 
@@ -62,6 +71,9 @@ Difference difference(const Request& a, const Request& b) {
   if (a.reduction_order != b.reduction_order) {
     return {"reduction order", std::string(to_string(a.reduction_order)),
             std::string(to_string(b.reduction_order))};
+  }
+  if (a.compression != b.compression) {
+    return {"compression", std::string(to_string(a.compression)), std::string(to_string(b.compression))};
   }
   if (a.group != b.group) return {"group", fmt::format("'{}'", a.group), fmt::format("'{}'", b.group)};
   if (a.group_size != b.group_size) {
@@ -103,6 +115,7 @@ void write(Writer& writer, const Request& request) {
     writer.put(request.group_size);
   }
   if ((parts & Part::members) != 0) write(writer, request.members);
+  if ((parts & Part::compression) != 0) writer.put(request.compression);
 }
 
 Request read_request(Reader& reader) {
@@ -124,6 +137,7 @@ Request read_request(Reader& reader) {
     request.group_size = reader.get<std::uint32_t>();
   }
   if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
+  if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
   if ((parts & Part::fixed_order) != 0) request.reduction_order = ReductionOrder::fixed;
   if (parts != parts_of(request) || !checked_byte_count(request.shape, request.dtype)) reader.fail();

@@ -26,6 +26,7 @@ struct Request {
   double prescale_factor = 1.0;
   double postscale_factor = 1.0;
   ReductionOrder reduction_order = ReductionOrder::any;
+  Compression compression = Compression::none;
   Rank root = 0;  // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
   std::string group;             // requests of one group are called together, or fail together

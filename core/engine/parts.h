@@ -27,9 +27,9 @@ struct Parts {
   Config config;
   Rank rank = 0;
   Rank size = 1;
-  std::uint64_t job = 0;  // how many this process has had before: makes names of operations its own
-  RankLists process_sets;                          // that the job begins with, the same on all ranks
-  std::string host;                                // ranks of equal host share a machine
+  std::uint64_t job = 0;   // how many this process has had before: makes names of operations its own
+  RankLists process_sets;  // that the job begins with, the same on all ranks
+  std::string host;        // ranks of equal host share a machine
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();

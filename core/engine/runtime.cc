@@ -168,11 +168,16 @@ Handle Runtime::enqueue(Submission submission) {
 void Runtime::hand_over(std::span<Entry> entries) {
   for (Entry& entry : entries) {
     Request& request = entry.submission.request;
-    if (!traits(request.operation).reduces) {
+    const bool reduces = traits(request.operation).reduces;
+    if (!reduces) {
       request.reduction_order = ReductionOrder::any;
     } else if (reduction_order_ == ReductionOrder::fixed) {
       request.reduction_order = ReductionOrder::fixed;
     }
+    const bool narrows = reduces && request.dtype == DataType::float32 &&
+                         request.reduce_op != ReduceOp::adasum &&
+                         request.reduction_order == ReductionOrder::any;
+    if (!narrows) request.compression = Compression::none;
   }
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
     for (Entry& entry : entries) entry.handle->complete(closed, std::move(entry.submission.owner));

@@ -15,8 +15,8 @@ class TensorMemory {
  public:
   virtual ~TensorMemory() = default;
 
-  // For this rank's own tensors: an allreduce of them needs no copy. Null where this rank shares no memory, or
-  // as much as it may (RUEDA_WINDOW_LIMIT). A forked child has a private copy.
+  // For this rank's own tensors: an allreduce of them needs no copy. Null where this rank shares no memory,
+  // or as much as it may (RUEDA_WINDOW_LIMIT). A forked child has a private copy.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
   // Whether all of it lies in what allocate() gave.
   virtual bool contains(const void* memory, std::size_t bytes) const = 0;

@@ -23,6 +23,26 @@ constexpr const char* kUsage =
     "  ruedarun -np 2 train_bert --data train.json --model CHECKPOINT\n"
     "Without --model a small random BERT learns the sample that comes with Rueda.\n\nflags";
 
+// What a flag may say, and what that means.
+template <class T, std::size_t kCount>
+using Choices = std::array<std::pair<const char*, T>, kCount>;
+
+constexpr Choices<OptimizerKind, 5> kOptimizers{{{"adamw", OptimizerKind::adamw},
+                                                 {"sgd", OptimizerKind::sgd},
+                                                 {"radam", OptimizerKind::radam},
+                                                 {"lamb", OptimizerKind::lamb},
+                                                 {"lars", OptimizerKind::lars}}};
+constexpr Choices<TrainOptions::Sync, 3> kSyncs{{{"every", TrainOptions::Sync::every},
+                                                 {"never", TrainOptions::Sync::never},
+                                                 {"meet", TrainOptions::Sync::meet}}};
+constexpr Choices<Compression, 3> kCompressions{
+    {{"none", Compression::none}, {"fp16", Compression::fp16}, {"bf16", Compression::bf16}}};
+
+template <class T, std::size_t kCount>
+const char* name_of(T value, const Choices<T, kCount>& choices) {
+  return std::ranges::find(choices, value, &std::pair<const char*, T>::second)->first;
+}
+
 // What differs without --model, when a small random BERT learns.
 TrainOptions small_defaults() {
   TrainOptions options;
@@ -54,12 +74,13 @@ po::options_description description() {
       ("warmup", whole()->value_name("N"), "steps until the peak [30]")
       ("weight-decay", number()->value_name("X"), "not on biases and layer norms [0.01]")
       ("clip", number()->value_name("X"), "global gradient norm, 0 for none [1]")
-      ("optimizer", text()->value_name("NAME"), "adamw (the default) or sgd")
+      ("optimizer", text()->value_name("NAME"), "adamw (the default), sgd, radam, lamb or lars")
       ("dropout", number()->value_name("P"), "instead of what config.json says")
       ("backward-passes-per-step", whole()->value_name("N"), "batches accumulated before one reduction [1]")
       ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
       ("sync", text()->value_name("WHEN"), "every (the default) step; never: each rank trains by itself; meet: so, but they wait for each other in every step")
+      ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16 or bf16")
       ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
       ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
       ("output", text()->value_name("DIR"), "checkpoint and reports [runs/TASK]")
@@ -103,8 +124,7 @@ class Reader {
   }
 
   template <class T, std::size_t kCount>
-  void choice(const char* flag, T& target,
-              const std::array<std::pair<const char*, T>, kCount>& choices) const {
+  void choice(const char* flag, T& target, const Choices<T, kCount>& choices) const {
     const std::string* value = text(flag);
     if (value == nullptr) return;
     std::string names;
@@ -181,8 +201,7 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
   reader.integer("warmup", options.warmup, 0);
   reader.number("weight-decay", options.weight_decay, 1);
   reader.number("clip", options.clip, std::numeric_limits<double>::infinity());
-  reader.choice<OptimizerKind, 2>("optimizer", options.optimizer,
-                                  {{{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}});
+  reader.choice("optimizer", options.optimizer, kOptimizers);
   reader.number("dropout", options.dropout, 1);
   reader.integer("backward-passes-per-step", options.backward_passes_per_step, 1);
   reader.integer("seed", options.seed, 0);
@@ -190,13 +209,19 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
                                   {{{"float32", ParameterType::float32},
                                     {"bfloat16", ParameterType::bfloat16},
                                     {"float64", ParameterType::float64}}});
-  using Sync = TrainOptions::Sync;
-  reader.choice<Sync, 3>("sync", options.sync,
-                         {{{"every", Sync::every}, {"never", Sync::never}, {"meet", Sync::meet}}});
+  reader.choice("sync", options.sync, kSyncs);
+  reader.choice("compression", options.compression, kCompressions);
   reader.choice<std::optional<bool>, 3>("overlap", options.overlap,
                                         {{{"auto", std::nullopt}, {"on", true}, {"off", false}}});
   reader.choice("shard", options.shard, yes_no);
   if (options.shard && !options.synchronize()) throw UsageError("--shard yes needs --sync every");
+  if (options.shard &&
+      (options.optimizer == OptimizerKind::lamb || options.optimizer == OptimizerKind::lars)) {
+    throw UsageError(
+        fmt::format("--shard yes needs an optimizer that steps each element by itself, and {} needs norms of "
+                    "whole parameters; choose adamw, sgd or radam",
+                    name_of(options.optimizer, kOptimizers)));
+  }
   options.output = std::filesystem::path("runs") / options.task;
   reader.path("output", options.output);
   options.summary = options.output / "summary.json";
@@ -220,12 +245,11 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--warmup {}", options.warmup),
           fmt::format("--weight-decay {}", options.weight_decay),
           fmt::format("--clip {}", options.clip),
-          fmt::format("--optimizer {}", options.optimizer == OptimizerKind::sgd ? "sgd" : "adamw"),
+          fmt::format("--optimizer {}", name_of(options.optimizer, kOptimizers)),
           fmt::format("--backward-passes-per-step {}", options.backward_passes_per_step),
           fmt::format("--seed {}", options.seed),
-          fmt::format("--sync {}", options.sync == TrainOptions::Sync::meet ? "meet"
-                                   : options.synchronize()                  ? "every"
-                                                                            : "never"),
+          fmt::format("--sync {}", name_of(options.sync, kSyncs)),
+          fmt::format("--compression {}", name_of(options.compression, kCompressions)),
           fmt::format("--shard {}", options.shard ? "yes" : "no"),
           fmt::format("--eval-first {}", options.evaluate_first ? "yes" : "no")};
 }

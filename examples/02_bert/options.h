@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/types.h"
+
 namespace rueda::examples {
 
-enum class OptimizerKind : std::uint8_t { adamw, sgd };
+enum class OptimizerKind : std::uint8_t { adamw, sgd, radam, lamb, lars };
 enum class ParameterType : std::uint8_t { float32, bfloat16, float64 };
 
 // A flag that does not exist or a value that it cannot take; what() is one line for the user.
@@ -44,8 +46,9 @@ struct TrainOptions {
   enum class Sync { every, never, meet };
   Sync sync = Sync::every;
   bool synchronize() const { return sync == Sync::every; }
-  std::optional<bool> overlap;  // unset: as DistributedOptions does
-  bool shard = false;  // each rank steps a part of the parameters
+  Compression compression = Compression::none;  // of gradients between hosts
+  std::optional<bool> overlap;                  // unset: as DistributedOptions does
+  bool shard = false;                           // each rank steps a part of the parameters
   std::filesystem::path output;
   std::filesystem::path summary;
   std::filesystem::path tensorboard;

@@ -26,6 +26,18 @@ torch::optim::SGDOptions algorithm_options(const TrainOptions& options, double w
   return torch::optim::SGDOptions(options.learning_rate).weight_decay(weight_decay);
 }
 
+RAdamOptions algorithm_options(const TrainOptions& options, double weight_decay, const RAdam*) {
+  return RAdamOptions(options.learning_rate).weight_decay(weight_decay).decoupled_weight_decay(true);
+}
+
+LambOptions algorithm_options(const TrainOptions& options, double weight_decay, const Lamb*) {
+  return LambOptions(options.learning_rate).weight_decay(weight_decay);
+}
+
+LarsOptions algorithm_options(const TrainOptions& options, double weight_decay, const Lars*) {
+  return LarsOptions(options.learning_rate).weight_decay(weight_decay);
+}
+
 template <class Algorithm>
 std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const NamedParameters& parameters,
                                                                 const TrainOptions& options) {
@@ -81,10 +93,13 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   DistributedOptions distributed;
   distributed.named_parameters = std::move(parameters);
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);
+  distributed.compression = options.compression;
   distributed.overlap = options.overlap;
-  if (options.shard) {
-    return std::make_unique<SynchronizingOptimizerOf<ShardedOptimizer<Algorithm>>>(groups, algorithm,
-                                                                                   distributed);
+  if constexpr (is_elementwise<Algorithm>) {
+    if (options.shard) {
+      return std::make_unique<SynchronizingOptimizerOf<ShardedOptimizer<Algorithm>>>(groups, algorithm,
+                                                                                     distributed);
+    }
   }
   return std::make_unique<SynchronizingOptimizerOf<DistributedOptimizer<Algorithm>>>(
       std::move(groups), algorithm, std::move(distributed));
@@ -98,6 +113,9 @@ std::unique_ptr<StepOptimizer> make_optimizer(const torch::nn::Module& module, c
   switch (options.optimizer) {
     case OptimizerKind::adamw: return make<FusedAdamW>(std::move(parameters), options);
     case OptimizerKind::sgd: return make<torch::optim::SGD>(std::move(parameters), options);
+    case OptimizerKind::radam: return make<RAdam>(std::move(parameters), options);
+    case OptimizerKind::lamb: return make<Lamb>(std::move(parameters), options);
+    case OptimizerKind::lars: return make<Lars>(std::move(parameters), options);
   }
   throw std::logic_error("no such optimizer");
 }

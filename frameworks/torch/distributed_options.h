@@ -20,6 +20,11 @@ struct DistributedOptions {
   ReduceOp op = ReduceOp::average;
   int backward_passes_per_step =
       1;  // gradients add up over n backward passes, are averaged over them, reduced once
+  // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
+  Compression compression = Compression::none;
+  // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
+  // sums of large gradients then fit into fp16.
+  double gradient_predivide_factor = 1.0;
   // fixed: as many gradients in all, of passes times ranks, give the same bits however they are shared out: 4
   // passes on one rank, 2 on two, one on four. Passes and ranks must be powers of two; between the passes of
   // a step .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cmath>
 #include <set>
 #include <unordered_map>
 
@@ -48,6 +49,12 @@ ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtim
   return fixed ? ReductionOrder::fixed : ReductionOrder::any;
 }
 
+Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime) {
+  const double divide_by = options.gradient_predivide_factor;
+  return {options.op, 1.0 / divide_by, divide_by / options.backward_passes_per_step,
+          order_of(options, runtime), options.compression};
+}
+
 const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime) {
   const Rank rank = runtime.topology().rank;
   if (options.op != ReduceOp::average && options.op != ReduceOp::sum && options.op != ReduceOp::adasum) {
@@ -59,6 +66,18 @@ const DistributedOptions& checked(const DistributedOptions& options, const Runti
         "rank {}: with adasum the number of ranks matters whatever the order; choose average or sum "
         "for reduction_order fixed, or the order any",
         rank));
+  }
+  const double divide_by = options.gradient_predivide_factor;
+  if (!std::isfinite(divide_by) || divide_by <= 0) {
+    refuse(
+        fmt::format("rank {}: gradient_predivide_factor is {}; it must be greater than 0", rank, divide_by));
+  }
+  if (divide_by != 1.0 && options.op != ReduceOp::average) {
+    refuse(
+        fmt::format("rank {}: gradient_predivide_factor is {}, which splits the division of an average, but "
+                    "op is {}; leave "
+                    "it at 1, or choose average",
+                    rank, divide_by, to_string(options.op)));
   }
   if (options.backward_passes_per_step < 1) {
     refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank,

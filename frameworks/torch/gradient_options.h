@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
+#include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
 
 namespace rueda {
@@ -16,6 +17,8 @@ namespace rueda {
 const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime);
 // Fixed where the options or the setting say so.
 ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime);
+// How each gradient is reduced: averaged over passes too.
+Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime);
 // When the reductions of a step begin: as each gradient comes, when the last backward pass ends, or then.
 enum class Begin { as_they_come, after_the_pass, in_synchronize };
 Begin begin_of_reductions(const DistributedOptions& options, const Runtime& runtime);

@@ -43,16 +43,18 @@ std::string listed(const std::vector<std::string>& names) {
 
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                            Runtime& runtime)
-    : op_(checked(options, runtime).op),
-      passes_per_step_(options.backward_passes_per_step),
-      order_(order_of(options, runtime)),
+    : passes_per_step_(checked(options, runtime).backward_passes_per_step),
+      reduction_(reduction_of(options, runtime)),
       begin_(begin_of_reductions(options, runtime)),
       runtime_(runtime),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   std::vector<std::string> names = names_of(unique, options, rank());
-  std::vector<std::string> lines{fmt::format("op {}, backward_passes_per_step {} and reduction_order {}",
-                                             to_string(op_), passes_per_step_, to_string(order_))};
+  std::vector<std::string> lines{
+      fmt::format("op {}, backward_passes_per_step {}, compression {}, gradient_predivide_factor {} and "
+                  "reduction_order {}",
+                  to_string(reduction_.op), passes_per_step_, to_string(reduction_.compression),
+                  options.gradient_predivide_factor, to_string(reduction_.order))};
   for (std::size_t i = 0; i < unique.size(); ++i) {
     const ConstTensorView view = read_view(unique[i], names[i]);
     if (!unique[i].is_leaf()) {
@@ -137,9 +139,7 @@ void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
   Submission submission =
       submission_for(Operation::allreduce, fmt::format("{}.{}", scope_, parameter.name), tensors);
-  submission.request.reduce_op = op_;
-  submission.request.postscale_factor = 1.0 / passes_per_step_;
-  submission.request.reduction_order = order_;
+  reduction_.write_to(submission.request);
   parameter.handle = runtime().submit(std::move(submission));
   parameter.submitted = true;
   mark_changed(gradient);

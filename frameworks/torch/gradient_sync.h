@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
+#include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
 #include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_hooks.h"
@@ -69,7 +70,7 @@ class GradientSync final : private GradientListener {
   void check_alone(const Parameter& parameter) const;
   void count_pass(int pass);
   // Whether passes are added up here and not by autograd.
-  bool in_shards() const { return order_ == ReductionOrder::fixed && passes_per_step_ > 1; }
+  bool in_shards() const { return reduction_.order == ReductionOrder::fixed && passes_per_step_ > 1; }
   at::Tensor gradient_of(Parameter& parameter) const;
 
   void claim(const Parameter& parameter);
@@ -86,9 +87,8 @@ class GradientSync final : private GradientListener {
   Runtime& runtime() const { return runtime_.get(); }
 
   mutable std::mutex mutex_;  // guards all below
-  const ReduceOp op_;
   const int passes_per_step_;
-  const ReductionOrder order_;
+  const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
   const RuntimeReference runtime_;
   std::string scope_;                    // what names of operations begin with

@@ -35,10 +35,7 @@ TensorHandle submit(const Scope& scope, Submission submission, Tensors tensors) 
 TensorHandle submit_reduction(const Scope& scope, Operation operation, std::string name,
                               const Reduction& reduction, Tensors tensors) {
   Submission submission = submission_for(operation, std::move(name), tensors);
-  submission.request.reduce_op = reduction.op;
-  submission.request.prescale_factor = reduction.prescale_factor;
-  submission.request.postscale_factor = reduction.postscale_factor;
-  submission.request.reduction_order = reduction.order;
+  reduction.write_to(submission.request);
   return submit(scope, std::move(submission), std::move(tensors));
 }
 

@@ -14,13 +14,15 @@ struct ScaledReduction {
   kernels::Scale prescale;
   kernels::Scale postscale;
   ReductionOrder order = ReductionOrder::any;
+  Compression compression = Compression::none;
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,
             plan.reduce_op,
             {plan.prescale_factor, 1},
             {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1},
-            plan.reduction_order};
+            plan.reduction_order,
+            plan.compression};
   }
 };
 

@@ -16,7 +16,8 @@ RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
   job.op = reduction.op;
   job.prescale = reduction.prescale;
   job.postscale = reduction.postscale;
-  const auto element = static_cast<std::int64_t>(size_of(accumulator_of(reduction.dtype)));
+  job.compression = reduction.compression;
+  const auto element = static_cast<std::int64_t>(RingPass::bytes_of_partial_sum(job));
   job.schedule.rank = route.group.place;
   job.schedule.size = route.group.size;
   job.schedule.bounds = std::move(bounds);

@@ -2,20 +2,36 @@
 #include "ops/algorithms/ring_pass.h"
 
 #include <algorithm>
+#include <array>
 
 namespace rueda {
+namespace {
+
+DataType travels_as(const RingPass::Job& job) {
+  switch (job.compression) {
+    case Compression::fp16: return DataType::float16;
+    case Compression::bf16: return DataType::bfloat16;
+    case Compression::none: break;
+  }
+  return accumulator_of(job.dtype);
+}
+
+}  // namespace
+
+std::size_t RingPass::bytes_of_partial_sum(const Job& job) { return size_of(travels_as(job)); }
 
 RingPass::RingPass(Job job)
     : job_(std::move(job)),
       schedule_(job_.schedule),
       kernels_(kernels::kernels_for(job_.dtype)),
+      narrow_(job_.compression == Compression::none ? nullptr : &kernels::kernels_for(travels_as(job_))),
       value_size_(static_cast<std::int64_t>(size_of(job_.dtype))),
-      accumulator_size_(static_cast<std::int64_t>(size_of(accumulator_of(job_.dtype)))),
+      partial_size_(static_cast<std::int64_t>(bytes_of_partial_sum(job_))),
       // A received partial sum stays until it has been passed on, `depth` messages later at most; as many
       // again may be on their way out, and as many are expected.
       received_slots_(std::min(3 * schedule_.depth(), schedule_.messages())),
       loaded_slots_(std::min(2 * schedule_.depth(), schedule_.messages())),
-      slot_bytes_(job_.schedule.chunk_elements * accumulator_size_),
+      slot_bytes_(job_.schedule.chunk_elements * partial_size_),
       scratch_bytes_(job_.schedule.reduces ? (received_slots_ + loaded_slots_) * slot_bytes_ : 0),
       previous_(job_.group.rank_at(job_.group.neighbour(-1))),
       next_(job_.group.rank_at(job_.group.neighbour(1))) {}
@@ -42,12 +58,11 @@ bool RingPass::post_receives() {
     const std::int64_t number = receives_posted_;
     const RingSchedule::Piece piece = schedule_.received(number);
     // The slot's last user must have been passed on, or the elements to be overwritten have left.
-    if (piece.reducing && sent_ <= number - received_slots_ + schedule_.depth() && number >= received_slots_)
-      break;
+    const bool slot = in_a_slot(piece);
+    if (slot && sent_ <= number - received_slots_ + schedule_.depth() && number >= received_slots_) break;
     if (sent_ <= schedule_.overwrites(number)) break;
-    std::byte* place = piece.reducing ? received_slot(number) : output_at(piece.begin);
-    const auto bytes =
-        static_cast<std::size_t>(piece.count * (piece.reducing ? accumulator_size_ : value_size_));
+    std::byte* place = slot ? received_slot(number) : output_at(piece.begin);
+    const auto bytes = static_cast<std::size_t>(piece.count * (slot ? partial_size_ : value_size_));
     receiving_.push_back(job_.wire->receive(previous_, {place, bytes}));
     ++receives_posted_;
   }
@@ -58,16 +73,37 @@ bool RingPass::take_received() {
   bool moved = false;
   while (!receiving_.empty() && receiving_.front().done()) {
     const RingSchedule::Piece piece = schedule_.received(received_);
-    if (piece.reducing && piece.count > 0 && !job_.wire->abandoned()) {
-      std::byte* sum = received_slot(received_);
-      kernels_.combine(job_.op, sum, job_.input + piece.begin * value_size_, piece.count, job_.prescale);
-      if (piece.complete) kernels_.store(output_at(piece.begin), sum, piece.count, job_.postscale);
+    if (in_a_slot(piece) && piece.count > 0 && !job_.wire->abandoned()) {
+      narrow_ == nullptr ? take(piece) : take_compressed(piece);
     }
     receiving_.pop_front();
     ++received_;
     moved = true;
   }
   return moved;
+}
+
+void RingPass::take(const RingSchedule::Piece& piece) {
+  std::byte* sum = received_slot(received_);
+  kernels_.combine(job_.op, sum, job_.input + piece.begin * value_size_, piece.count, job_.prescale);
+  if (piece.complete) kernels_.store(output_at(piece.begin), sum, piece.count, job_.postscale);
+}
+
+// What is passed on stays in the slot, in the narrow type; of what is complete every rank has those values.
+void RingPass::take_compressed(const RingSchedule::Piece& piece) {
+  constexpr std::int64_t kBlock = 2048;
+  alignas(64) std::array<float, kBlock> sum;
+  for (std::int64_t done = 0; piece.reducing && done < piece.count; done += kBlock) {
+    const auto count = static_cast<std::size_t>(std::min(kBlock, piece.count - done));
+    std::byte* received = received_slot(received_) + done * partial_size_;
+    narrow_->load(sum.data(), received, count, {});
+    kernels_.combine(job_.op, sum.data(), job_.input + (piece.begin + done) * value_size_, count,
+                     job_.prescale);
+    narrow_->store(received, sum.data(), count, piece.complete ? job_.postscale : kernels::Scale{});
+  }
+  if (!piece.reducing || piece.complete)
+    narrow_->load(output_at(piece.begin), received_slot(received_), static_cast<std::size_t>(piece.count),
+                  {});
 }
 
 bool RingPass::post_sends() {
@@ -93,14 +129,23 @@ bool RingPass::retire_sends() {
 
 // The bytes of a message: complete elements, a partial sum that came, or this rank's own elements.
 ConstBytes RingPass::source(std::int64_t number, const RingSchedule::Piece& piece) {
+  if (narrow_ != nullptr) return compressed_source(number, piece);
   const auto values = static_cast<std::size_t>(piece.count * value_size_);
   if (!piece.reducing) return {output_at(piece.begin), values};
-  const auto partial = static_cast<std::size_t>(piece.count * accumulator_size_);
+  const auto partial = static_cast<std::size_t>(piece.count * partial_size_);
   if (!piece.first) return {received_slot(schedule_.forwards(number)), partial};
   const std::byte* own = at(job_.input, piece.begin * value_size_);
-  if (job_.prescale.identity() && accumulator_size_ == value_size_) return {own, values};
+  if (job_.prescale.identity() && partial_size_ == value_size_) return {own, values};
   if (!job_.wire->abandoned()) kernels_.load(loaded_slot(number), own, piece.count, job_.prescale);
   return {loaded_slot(number), partial};
+}
+
+ConstBytes RingPass::compressed_source(std::int64_t number, const RingSchedule::Piece& piece) {
+  const auto bytes = static_cast<std::size_t>(piece.count * partial_size_);
+  if (!piece.first) return {received_slot(schedule_.forwards(number)), bytes};
+  if (!job_.wire->abandoned())
+    narrow_->store(loaded_slot(number), job_.input + piece.begin * value_size_, piece.count, job_.prescale);
+  return {loaded_slot(number), bytes};
 }
 
 }  // namespace rueda

@@ -13,8 +13,9 @@
 namespace rueda {
 
 // Purpose: the engine of ring_allreduce, reducescatter and ring_allgather. Part of a Work. Partial sums
-// travel in the accumulator's type, so 16-bit floats are rounded once, at the end. Cost: 2(n-1)/n of the
-// vector sent and received for both halves; scratch of 5 * depth chunks.
+// travel in the accumulator's type, so 16-bit floats are rounded once, at the end; compressed ones travel in
+// the narrow type, and so do complete values. Cost: 2(n-1)/n of the vector sent and received for both halves;
+// scratch of 5 * depth chunks.
 class RingPass final : public Algorithm {
  public:
   // `input` and `output` hold the vector; output[0] is element `output_origin` of it. With a gathering half
@@ -26,6 +27,7 @@ class RingPass final : public Algorithm {
     Group group;
     DataType dtype = DataType::uint8;
     ReduceOp op = ReduceOp::sum;
+    Compression compression = Compression::none;  // of float32 that is reduced
     kernels::Scale prescale;
     kernels::Scale postscale;
     const std::byte* input = nullptr;
@@ -35,16 +37,22 @@ class RingPass final : public Algorithm {
   };
 
   explicit RingPass(Job job);
+  static std::size_t bytes_of_partial_sum(const Job& job);  // as it travels, an element of it
   Step step() override;
   std::string_view phase() const override;
 
  private:
   bool post_receives();
   bool take_received();
+  void take(const RingSchedule::Piece& piece);
+  void take_compressed(const RingSchedule::Piece& piece);
   bool post_sends();
   bool retire_sends();
 
   ConstBytes source(std::int64_t number, const RingSchedule::Piece& piece);
+  ConstBytes compressed_source(std::int64_t number, const RingSchedule::Piece& piece);
+  // Whether what arrives has to be converted, or added to, before it stands where it belongs.
+  bool in_a_slot(const RingSchedule::Piece& piece) const { return piece.reducing || narrow_ != nullptr; }
   std::byte* output_at(std::int64_t element) {
     return at(job_.output, (element - job_.output_origin) * value_size_);
   }
@@ -58,8 +66,9 @@ class RingPass final : public Algorithm {
   Job job_;
   RingSchedule schedule_;
   const kernels::Kernels& kernels_;
-  std::int64_t value_size_;        // bytes of an element in input and output
-  std::int64_t accumulator_size_;  // bytes of an element of a partial sum
+  const kernels::Kernels* narrow_;  // of the type that compressed values travel in; null: none are
+  std::int64_t value_size_;         // bytes of an element in input and output
+  std::int64_t partial_size_;       // bytes of an element of a partial sum
   std::int64_t received_slots_;
   std::int64_t loaded_slots_;
   std::int64_t slot_bytes_;

@@ -184,7 +184,8 @@ def test_four_accumulated_batches_equal_one_large_batch(tmp_path, dtype, optimiz
     assert worst_difference(tmp_path / "large", tmp_path / "alone") < limit
 
 
-@pytest.mark.parametrize("dtype, optimizer, limit", [("float64", "adamw", 1e-9), ("float32", "sgd", 1e-5)])
+@pytest.mark.parametrize("dtype, optimizer, limit", [("float64", "adamw", 1e-9), ("float32", "sgd", 1e-5), ("float64", "radam", 1e-9),
+                                                     ("float64", "lamb", 1e-9), ("float64", "lars", 1e-9)])
 def test_two_ranks_equal_one_with_twice_the_batch(tmp_path, dtype, optimizer, limit):
     flags = (*EXACT, "--dtype", dtype, "--optimizer", optimizer)
     one = train(tmp_path / "one", *flags, "--batch", 8, "--log-losses", tmp_path / "one.jsonl")
@@ -205,6 +206,8 @@ def test_shards_have_the_bits_of_the_whole(tmp_path):
 @pytest.mark.parametrize("flags, words", [
     (["--shard", "yes", "--sync", "never"], "--shard yes needs --sync every"),
     (["--nonsense"], "--nonsense"),
+    (["--shard", "yes", "--optimizer", "lamb"], "lamb needs norms of whole parameters"),
+    (["--compression", "zip"], "none or fp16 or bf16"),
     (["--dtype", "int8"], "float32 or bfloat16 or float64"),
     (["--batch", "0"], "--batch is 0"),
     (["stray"], "stray"),

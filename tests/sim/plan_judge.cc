@@ -143,7 +143,7 @@ void PlanJudge::judge_call(const Plan& plan, const PlanTensor& tensor, int index
   }
   if (plan.operation != due.operation || plan.dtype != due.dtype || plan.reduce_op != due.reduce_op ||
       plan.prescale_factor != due.prescale_factor || plan.postscale_factor != due.postscale_factor ||
-      plan.reduction_order != due.reduction_order) {
+      plan.reduction_order != due.reduction_order || plan.compression != due.compression) {
     fault(fmt::format("Plan {} does something else than {}", plan.number, title(got)));
   }
 }

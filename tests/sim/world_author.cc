@@ -20,7 +20,7 @@ std::vector<bool> WorldAuthor::members(int set) const {
 RankSet WorldAuthor::some_members() {
   RankSet ranks;
   const Rank size = script_.size, first = some_rank();
-  switch (below(4)) {
+  switch (below(5)) {
     case 0: ranks.add(first, first + 1 + static_cast<Rank>(below(size - first))); break;
     case 1:
       for (Rank stride = 2 + static_cast<Rank>(below(5)), r = first % stride; r < size; r += stride)
@@ -76,6 +76,7 @@ void WorldAuthor::differ(Call& call) {
     case 0: call.odd_request.shape.push_back(2); break;
     case 1: call.odd_request.dtype = DataType::float64; break;
     case 2: call.odd_request.reduction_order = ReductionOrder::fixed; break;
+    case 3: call.odd_request.compression = Compression::bf16; break;
     default: call.odd_request.postscale_factor = 0.5;
   }
   if (call.request.operation == Operation::add_process_set) {

@@ -4,9 +4,8 @@
 namespace rueda {
 
 Request some_request(const std::string& name) {
-  return {name,   Operation::allreduce, DataType::bfloat16,
-          {3, 4}, ReduceOp::max,        0.5,
-          2.0,    ReductionOrder::any,  1};
+  return {name, Operation::allreduce, DataType::bfloat16, {3, 4}, ReduceOp::max, 0.5,
+          2.0,  ReductionOrder::any,  Compression::none,  1};
 }
 
 static SharedRequest shared(const std::string& name) {
@@ -20,6 +19,7 @@ std::vector<Message> message_samples() {
   plan.dtype = DataType::int8;
   plan.chunk_bytes = 64;
   plan.reduction_order = ReductionOrder::fixed;
+  plan.compression = Compression::bf16;
   plan.result = -5;
   plan.evicted = {7, 300};
   plan.tensors = {{9, true, shared("a"), 0}, {10, false, nullptr, 0}, {0, true, shared("b"), 0}};
@@ -36,6 +36,7 @@ std::vector<Message> message_samples() {
   grouped.group_size = 3;
   grouped.members = ranks;
   grouped.reduction_order = ReductionOrder::fixed;
+  grouped.compression = Compression::fp16;
   return {
       Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]"}}},
       Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},

@@ -9,7 +9,6 @@
 #include "core/base/error.h"
 #include "frameworks/torch/gradient_reducer.h"
 #include "frameworks/torch/operations.h"
-#include "tests/support/adasum_reference.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 
@@ -149,52 +148,6 @@ TEST(GradientPasses, MayRunInTwoThreads) {
     other.join();
     reducer.synchronize();
     expect_near(gradients_of(model.tensors()), expected);
-  });
-}
-
-TEST(GradientPasses, SumAddsOverRanks) {
-  run_on_one_host(3, [](Runtime& runtime) {
-    const std::vector<at::Tensor> parameters{make_parameter({2}, 1)};
-    DistributedOptions options;
-    options.op = ReduceOp::sum;
-    GradientReducer reducer(parameters, options, runtime);
-    loss_of(parameters, {true}).backward();
-    reducer.synchronize();
-    EXPECT_EQ(difference(parameters[0].grad(), at::full({2}, 3.0, at::kDouble)), 0.0);
-  });
-}
-
-TEST(GradientPasses, AdasumIsOfEachParameter) {
-  constexpr Rank kRanks = 3;
-  auto weights = [](Rank rank, int parameter) {
-    const at::Tensor numbers = at::arange(1, 8, at::kDouble);
-    return numbers * (rank + 1) + at::cos(numbers * (rank + parameter));
-  };
-  run_ranks(kRanks, [&](Runtime& runtime) {
-    const std::vector<at::Tensor> parameters{make_parameter({7}, 1), make_parameter({7}, 2),
-                                             make_parameter({7}, 3)};
-    DistributedOptions options = with_passes(2);
-    options.op = ReduceOp::adasum;
-    GradientReducer reducer(parameters, options, runtime);
-    const Rank rank = runtime.topology().rank;
-    for (int pass = 0; pass < 2; ++pass) {
-      at::Tensor loss = (parameters[0] * weights(rank, 0)).sum() + (parameters[1] * weights(rank, 1)).sum();
-      if (rank == 1) loss = loss + (parameters[2] * weights(rank, 2)).sum();  // zeros elsewhere
-      loss.backward();
-    }
-    reducer.synchronize();
-    for (int parameter = 0; parameter < 3; ++parameter) {
-      std::vector<Vector> gradients;
-      for (Rank from = 0; from < kRanks; ++from) {
-        const at::Tensor each = weights(from, parameter).contiguous();
-        const auto* values = each.const_data_ptr<double>();
-        gradients.emplace_back(values, values + 7);
-        if (parameter == 2 && from != 1) gradients.back().assign(7, 0.0);
-      }
-      const Vector expected = adasum_of(std::move(gradients));
-      const at::Tensor tensor = at::tensor(expected, at::kDouble);
-      EXPECT_LT(difference(parameters[parameter].grad(), tensor), 1e-12) << parameter;
-    }
   });
 }
 

@@ -5,7 +5,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <torch/csrc/autograd/custom_function.h>
+#include <limits>
 
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
@@ -209,6 +211,15 @@ TEST(GradientReducer, RefusesBadOptions) {
     options.op = ReduceOp::average;
     options.backward_passes_per_step = 0;
     EXPECT_THAT(refusal(options), says("backward_passes_per_step is 0"));
+    options = {};
+    for (const double factor : {0.0, -1.0, std::numeric_limits<double>::infinity()}) {
+      options.gradient_predivide_factor = factor;
+      EXPECT_THAT(refusal(options), says("gradient_predivide_factor is"));
+    }
+    options.gradient_predivide_factor = 2;
+    EXPECT_NO_THROW(refusal(options)());
+    options.op = ReduceOp::sum;
+    EXPECT_THAT(refusal(options), says("splits the division of an average"));
     EXPECT_THAT([&] { GradientReducer reducer({weights[0] * 2}, {}, runtime); },
                 says("result of a computation"));
     EXPECT_THAT([&] { GradientReducer reducer({at::zeros({2}, at::kComplexDouble)}, {}, runtime); },
