@@ -104,8 +104,7 @@ void Coordinator::begin_observation(const TreeNode& node, Time expires) {
 }
 
 void Coordinator::run() {
-  const auto neighbours = std::ranges::count(welcome_.hosts, parts_.host);
-  polling_.begin(clock_now(), neighbours <= sysconf(_SC_NPROCESSORS_ONLN));
+  polling_.begin(clock_now());
   while (!finished()) {
     try {
       turn_or_rest();

@@ -12,41 +12,39 @@
 namespace rueda {
 
 // Purpose: after a move the coordinator looks again, for as long as Patience says, whether there is more to
-// do. While other ranks are waited for that each have a core, the first looks follow at once (to give the
-// core away takes as long as a small operation, and who gets it mostly waits for us); then others run between
+// do. While other ranks are waited for the first looks follow at once, unless that is in vain: to give the
+// core away takes as long as a small operation, and who gets it mostly waits for us. Then others run between
 // looks. Belongs to the coordinator thread.
 class Polling {
  public:
   explicit Polling(Duration longest) : busy_(longest), idle_(longest) {}
 
-  void begin(Time now, bool cores_suffice) {
-    last_move_ = now;
-    most_at_once_ = cores_suffice ? kAtOnce : 0;
-  }
+  void begin(Time now) { last_move_ = now; }
   // Whether to look on without sleeping.
   bool goes_on(Time now) const { return now - last_move_ < poll_for_; }
   Duration since_move(Time now) const { return now - last_move_; }
 
   // `busy`: what is waited for now is other ranks, not this rank's next submission.
   void moved(Time now, bool busy) {
+    if (polled_ && at_once_ > 0) haste_.ended(true);
     end(true);
     last_move_ = now;
-    at_once_ = busy ? most_at_once_ : 0;
+    at_once_ = busy && haste_.next() > Duration::zero() ? kAtOnce : 0;
     current_ = busy ? &busy_ : &idle_;
     poll_for_ = current_->next();
   }
   void in_vain() {
     polled_ = true;
-    if (at_once_ > 0) {
-      --at_once_;
-    } else {
+    if (at_once_ == 0) {
       sched_yield();
+    } else if (--at_once_ == 0) {
+      haste_.ended(false);
     }
   }
   void give_up() { end(false); }
 
  private:
-  static constexpr int kAtOnce = 32;  // some 8 us
+  static constexpr int kAtOnce = 32;  // looks, some 8 us
 
   void end(bool helped) {
     if (std::exchange(polled_, false)) current_->ended(helped);
@@ -56,10 +54,10 @@ class Polling {
   Patience busy_;
   Patience idle_;
   Patience* current_ = &busy_;
-  Duration poll_for_{};  // after the last move
-  int most_at_once_ = 0;
-  int at_once_ = 0;      // looks that are left
-  bool polled_ = false;  // since the last move
+  Patience haste_{Duration(1)};  // whether to look at once
+  Duration poll_for_{};          // after the last move
+  int at_once_ = 0;              // looks that are left
+  bool polled_ = false;          // since the last move
 };
 
 }  // namespace rueda

@@ -66,7 +66,12 @@ void GradientWindow::get_blocks(Runtime& runtime) {
 
 bool GradientWindow::add(const std::vector<std::size_t>& sizes, Rank rank) {
   try {
-    return blocks_->add(sizes);
+    if (blocks_->add(sizes)) return true;
+    log(LogLevel::warning,
+        "rank {}: not all gradients are reduced in place: the window has no room for {} bytes more. Raise "
+        "RUEDA_WINDOW_LIMIT, or leave it unset.",
+        rank, std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}));
+    return false;
   } catch (const Error& error) {
     log(LogLevel::warning, "rank {}: not all gradients are reduced in place. {}", rank, error.what());
     return false;

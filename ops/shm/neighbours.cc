@@ -94,7 +94,11 @@ Neighbours::Mapped Neighbours::mapped(std::shared_ptr<Segment> segment, Descript
   SharedFile::Result window;
   if (card.size > 0 && window_) window = reach(card, SharedFile::Pages::by_demand).opened;
   if (!window.status.ok())
-    log(LogLevel::info, "rank {} does not reach a window: {}", rank_, window.status.message);
+    log(LogLevel::warning,
+        "rank {} cannot map the window of another rank of its host, so tensors are not reduced in place: {}. "
+        "Raise the limit of address space (ulimit -v), or set RUEDA_WINDOW_LIMIT to the bytes that gradients "
+        "need.",
+        rank_, window.status.message);
   return {std::move(segment), std::move(window.file), std::move(bell), std::move(process)};
 }
 

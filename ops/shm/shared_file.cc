@@ -75,11 +75,11 @@ Status system_error(const std::string& what, int error) {
 }
 
 Status too_little_memory(std::string_view purpose, std::size_t bytes, const std::string& found) {
-  return Status::backend_error(
-      fmt::format("Too little memory for {} of {} KiB, which a rank shares with its host: {}. Run fewer "
-                  "ranks here, raise "
-                  "the memory limit of the container, or set RUEDA_SHM=0.",
-                  purpose, bytes >> 10, found));
+  return Status::backend_error(fmt::format(
+      "Too little memory for {} of {} KiB, which a rank shares with its host: {}. Run fewer "
+      "ranks here, raise "
+      "the memory limit of the container (or ulimit -v), lower RUEDA_WINDOW_LIMIT, or set RUEDA_SHM=0.",
+      purpose, bytes >> 10, found));
 }
 
 // Asked before memory is taken: where a group of processes is at its limit the system ends one of them.
@@ -230,8 +230,9 @@ Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size
 }
 
 void SharedFile::make_private() {
-  mmap(memory_, card_.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file_.number(),
-       0);
+  const int kind = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+  if (mmap(memory_, card_.size, PROT_READ | PROT_WRITE, kind, file_.number(), 0) == MAP_FAILED)
+    mprotect(memory_, card_.size, PROT_READ);  // rather no writing than into the parent's
 }
 
 void SharedFile::give_back(std::size_t offset, std::size_t bytes) {

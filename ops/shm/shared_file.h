@@ -14,9 +14,10 @@ namespace rueda {
 
 // Purpose: one mapping of a memfd. The maker keeps the descriptor, through which others open it, until this
 // is destroyed; nothing is left behind then, however the process ends, and who has mapped it keeps the
-// memory. A forked child has a private copy, as of all memory. Ranks that are threads of one process share
-// one mapping. "This host" means that it can be opened through /proc and that its name there holds the nonce.
-// Any thread may use it.
+// memory. What a forked child writes is its own; what it has not written it sees as the parent goes on
+// writing it, and as zeroes when the parent has freed it: who needs a copy as of the fork makes it before.
+// Ranks that are threads of one process share one mapping. "This host" means that it can be opened through
+// /proc and that its name there holds the nonce. Any thread may use it.
 class SharedFile {
   struct Key {};  // only make() and open() construct one
 

@@ -28,7 +28,7 @@ Window::Window(std::shared_ptr<SharedFile> file) : file_(std::move(file)), free_
 
 std::shared_ptr<std::byte> Window::allocate(std::size_t bytes) {
   const std::size_t room = SharedFile::whole_pages(std::max<std::size_t>(bytes, 1));
-  if (room < bytes) return nullptr;
+  if (room < bytes || room > file_->size()) return nullptr;
   const std::optional<std::size_t> offset = take(room);
   if (!offset) return nullptr;
   if (const Status status = file_->claim("tensors", *offset, room); !status.ok()) {
@@ -85,7 +85,7 @@ std::optional<std::size_t> Window::take_at(std::size_t bytes, std::size_t step) 
     for (; range != free_.end(); ++range) {
       const auto [offset, room] = *range;
       const std::size_t begin = (std::max(offset, from) + step - 1) / step * step, end = offset + room;
-      if (begin + bytes > end) continue;
+      if (begin > end || bytes > end - begin) continue;
       free_.erase(range);
       if (begin > offset) free_.emplace(offset, begin - offset);
       if (begin + bytes < end) free_.emplace(begin + bytes, end - begin - bytes);

@@ -96,9 +96,12 @@ class StackSubject final : public Subject {
 class BackendSubject final : public Subject {
  public:
   BackendSubject() {
+    const Config config = config_from_environment();
+    if (!config.shm)
+      throw std::runtime_error("--level backend: RUEDA_SHM=0 forbids what it measures; unset it");
     Segment::Result made = Segment::make();
     throw_if_error(made.status);
-    window_ = Window::make(rank(), Config().window_limit);
+    window_ = Window::make(rank(), config.window_limit);
     neighbours_ = std::make_shared<Neighbours>(rank(), std::move(made.segment), window_);
     Welcome welcome;
     for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);

@@ -19,7 +19,7 @@ Duration polled(Polling& polling, Time now) {
 TEST(Polling, LooksOnAfterAMoveAndThenGivesUp) {
   Polling polling{microseconds(50)};
   Time now{microseconds(1000)};
-  polling.begin(now, true);
+  polling.begin(now);
   EXPECT_FALSE(polling.goes_on(now)) << "nothing has moved yet";
   polling.moved(now, true);
   EXPECT_EQ(polled(polling, now), microseconds(50));
@@ -29,7 +29,7 @@ TEST(Polling, LooksOnAfterAMoveAndThenGivesUp) {
 TEST(Polling, InVainWithOneKindOfWaitSaysNothingOfTheOther) {
   Polling polling{microseconds(50)};
   Time now{microseconds(1000)};
-  polling.begin(now, false);
+  polling.begin(now);
   for (int wait = 0; wait < 2; ++wait) {
     polling.moved(now, false);
     EXPECT_EQ(polled(polling, now), microseconds(50));
@@ -43,7 +43,7 @@ TEST(Polling, InVainWithOneKindOfWaitSaysNothingOfTheOther) {
 TEST(Polling, AMoveInTimeKeepsItPolling) {
   Polling polling{microseconds(50)};
   Time now{microseconds(1000)};
-  polling.begin(now, true);
+  polling.begin(now);
   for (int wait = 0; wait < 100; ++wait, now += microseconds(10)) {
     polling.moved(now, true);
     ASSERT_TRUE(polling.goes_on(now));

@@ -102,6 +102,34 @@ TEST_P(ShmJob, RanksInThreadsOfWhichOneIsDelayed) {
   EXPECT_GT(late, 12);  // the others were through before their turn
 }
 
+// A thread for each rank, which sleeps where it finds nothing to do until it is rung.
+TEST_P(ShmJob, WhoSleepsIsRung) {
+  constexpr auto kLimit = std::chrono::seconds(20);
+  std::mt19937 random(11);
+  Job job(GetParam(), 3, 3000, random);
+  std::atomic<int> slept{0};
+  std::vector<std::thread> threads;
+  for (Simulated& rank : job.ranks) {
+    threads.emplace_back([&job, &rank, &slept, kLimit] {
+      Bell& bell = rank.neighbours->bell(rank.rank);
+      while (!job.over(rank)) {
+        job.turn(rank, 100);
+        if (!rank.asleep || job.over(rank)) continue;
+        const auto begin = std::chrono::steady_clock::now();
+        bell.sleep(rank.heard, kLimit);
+        rank.asleep = false;  // also when a ring of before has woken it
+        ++slept;
+        if (std::chrono::steady_clock::now() - begin < kLimit) continue;
+        ADD_FAILURE() << "nobody rang rank " << rank.rank << ", which waits in "
+                      << rank.running.front().work->phase();
+        return;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(slept, 100);
+}
+
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
   constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Adasum"};
   return kNames[static_cast<int>(info.param)];

@@ -85,6 +85,15 @@ TEST(Window, IsFullOrTooSmall) {
   EXPECT_EQ(Window::make(0, 0), nullptr);
 }
 
+TEST(Window, NoSizeIsTooLargeToBeRefused) {
+  const std::shared_ptr<Window> window = Window::make(0, kLimit);
+  const std::shared_ptr<std::byte> first = window->allocate(100'000);
+  for (const std::size_t least : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 4095, SIZE_MAX - 200'000})
+    EXPECT_EQ(window->allocate(least), nullptr) << least;
+  const std::shared_ptr<std::byte> next = window->allocate(100'000);
+  EXPECT_GE(next.get(), first.get() + 100'000);
+}
+
 TEST(Window, MoreThanTheMachineHasIsAnErrorInWords) {
   const std::shared_ptr<Window> window = Window::make(0, std::int64_t{1} << 60);
   try {
