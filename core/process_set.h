@@ -47,6 +47,10 @@ class Scope {
   ProcessSetId process_set() const { return process_set_; }
   // Members of the set; null for all ranks.
   const std::shared_ptr<const RankSet>& ranks() const { return ranks_; }
+  Rank size() const { return ranks_ ? ranks_->count() : runtime_->topology().size; }
+  bool included() const { return !ranks_ || ranks_->contains(runtime_->topology().rank); }
+  // Of the job, by its place in the scope.
+  Rank rank_at(Rank place) const { return ranks_ ? ranks_->at(place) : place; }
   // Puts the submission there.
   void place(Submission& submission) const {
     submission.request.process_set = process_set_;

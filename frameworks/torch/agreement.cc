@@ -35,11 +35,11 @@ std::uint64_t fnv1a(std::string_view text) {
 }
 
 // The maxima of a value and of its complement are equal complements only when all ranks have the same value.
-bool all_equal(const std::string& name, std::string_view text, Runtime& runtime) {
+bool all_equal(const std::string& name, std::string_view text, const Scope& scope) {
   const auto hash = static_cast<std::int64_t>(fnv1a(text));
   std::array<std::int64_t, 2> values{hash, ~hash};
   const TensorView both = view(std::span<std::int64_t>(values));
-  allreduce_async(name + ".equal", both, both, {ReduceOp::max}, runtime).wait();
+  allreduce_async(name + ".equal", both, both, {ReduceOp::max}, scope).wait();
   return values[0] == ~values[1];
 }
 
@@ -53,14 +53,14 @@ Lines split(std::string_view text, char end) {
   return parts;
 }
 
-std::string describe_difference(const std::vector<Lines>& ranks) {
+std::string describe_difference(const std::vector<Lines>& ranks, const Scope& scope) {
   std::size_t longest = 0;
   for (const Lines& lines : ranks) longest = std::max(longest, lines.size());
   for (std::size_t i = 0; i < longest; ++i) {
     std::map<std::string_view, RankSet> holders;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       const std::string_view line = i < ranks[rank].size() ? ranks[rank][i] : "nothing more";
-      holders[line].add(static_cast<Rank>(rank), static_cast<Rank>(rank + 1));
+      holders[line].add(RankSet::of(scope.rank_at(static_cast<Rank>(rank))));
     }
     if (holders.size() == 1) continue;
     std::string words;
@@ -76,18 +76,18 @@ std::string describe_difference(const std::vector<Lines>& ranks) {
 }  // namespace
 
 void check_agreement(const std::string& name, const std::string& subject,
-                     const std::vector<std::string>& lines, Runtime& runtime) {
+                     const std::vector<std::string>& lines, const Scope& scope) {
   std::string text = join(lines);
-  if (all_equal(name, text, runtime)) return;
+  if (all_equal(name, text, scope)) return;
   text += kEndOfRank;
   const ConstTensorView mine(text.data(), DataType::uint8, {static_cast<std::int64_t>(text.size())});
-  const Handle handle = allgather_async(name + ".lines", mine, runtime);
+  const Handle handle = allgather_async(name + ".lines", mine, scope);
   handle.wait();
   const std::string_view all(static_cast<const char*>(handle.output().data), handle.output().bytes());
   std::vector<Lines> ranks;
   for (std::string_view of_rank : split(all, kEndOfRank)) ranks.push_back(split(of_rank, kEndOfLine));
   throw Mismatch(Status::mismatch(fmt::format("{}: the ranks differ: {}. Make them the same on every rank.",
-                                              subject, describe_difference(ranks))));
+                                              subject, describe_difference(ranks, scope))));
 }
 
 }  // namespace rueda

@@ -38,17 +38,18 @@ class DistributedOptimizer : public Opt {
  public:
   using LossClosure = torch::optim::Optimizer::LossClosure;
 
-  // `options` are Opt's own, such as torch::optim::AdamWOptions.
+  // `options` are Opt's own, such as torch::optim::AdamWOptions. `scope`: all ranks, or a process set, whose
+  // members make the optimizer.
   template <class Options>
   DistributedOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, Options options,
-                       const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
+                       const DistributedOptions& distributed = {}, const Scope& scope = {})
       : Opt(std::move(groups), std::move(options)),
-        reducer_(parameters_of(this->param_groups()), distributed, runtime) {}
+        reducer_(parameters_of(this->param_groups()), distributed, scope) {}
   template <class Options>
   DistributedOptimizer(std::vector<at::Tensor> parameters, Options options,
-                       const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
+                       const DistributedOptions& distributed = {}, const Scope& scope = {})
       : Opt(std::move(parameters), std::move(options)),
-        reducer_(parameters_of(this->param_groups()), distributed, runtime) {}
+        reducer_(parameters_of(this->param_groups()), distributed, scope) {}
 
   // Waits for all reductions of this step: afterwards .grad holds the reduced gradients (clip here); step()
   // knows.

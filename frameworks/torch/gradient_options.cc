@@ -55,8 +55,14 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
           order_of(options, runtime), options.compression};
 }
 
-const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime) {
+const DistributedOptions& checked(const DistributedOptions& options, const Scope& scope) {
+  const Runtime& runtime = scope.runtime();
   const Rank rank = runtime.topology().rank;
+  if (!scope.included()) {
+    refuse(fmt::format(
+        "rank {}: gradients of process set {} are reduced by its members, {}, and this rank is none", rank,
+        scope.process_set(), to_string(*scope.ranks())));
+  }
   if (options.op != ReduceOp::average && options.op != ReduceOp::sum && options.op != ReduceOp::adasum) {
     refuse(fmt::format("rank {}: gradients cannot be reduced by {}; choose average, sum or adasum", rank,
                        to_string(options.op)));
@@ -86,7 +92,7 @@ const DistributedOptions& checked(const DistributedOptions& options, const Runti
   if (order_of(options, runtime) == ReductionOrder::fixed) {
     check_power_of_two("backward passes per step", static_cast<unsigned>(options.backward_passes_per_step),
                        rank);
-    check_power_of_two("ranks", static_cast<unsigned>(runtime.topology().size), rank);
+    check_power_of_two("ranks", static_cast<unsigned>(scope.size()), rank);
   }
   return options;
 }

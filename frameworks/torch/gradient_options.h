@@ -13,8 +13,8 @@
 
 namespace rueda {
 
-// Throws InvalidArgument for options that cannot mean anything.
-const DistributedOptions& checked(const DistributedOptions& options, const Runtime& runtime);
+// Throws InvalidArgument for options that cannot mean anything, and where this rank is not in the scope.
+const DistributedOptions& checked(const DistributedOptions& options, const Scope& scope);
 // Fixed where the options or the setting say so.
 ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime);
 // How each gradient is reduced: averaged over passes too.

@@ -6,8 +6,8 @@
 namespace rueda {
 
 GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
-                                 Runtime& runtime)
-    : sync_(std::make_unique<GradientSync>(parameters, options, runtime)) {}
+                                 const Scope& scope)
+    : sync_(std::make_unique<GradientSync>(parameters, options, scope)) {}
 
 GradientReducer::~GradientReducer() = default;
 

@@ -22,10 +22,11 @@ class GradientSync;
 //   reducer.before_zero_grad(); ...
 class GradientReducer {
  public:
-  // Collective: every rank makes it with the same parameters and options, and throws Mismatch if they differ.
-  // Throws InvalidArgument for options that cannot mean anything and parameters that Rueda cannot move.
+  // Collective: every rank of the scope makes it with the same parameters and options, and throws Mismatch if
+  // they differ. Throws InvalidArgument for options that cannot mean anything and parameters that Rueda
+  // cannot move.
   explicit GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options = {},
-                           Runtime& runtime = default_runtime());
+                           const Scope& scope = {});
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;

@@ -42,11 +42,11 @@ std::string listed(const std::vector<std::string>& names) {
 }  // namespace
 
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
-                           Runtime& runtime)
-    : passes_per_step_(checked(options, runtime).backward_passes_per_step),
-      reduction_(reduction_of(options, runtime)),
-      begin_(begin_of_reductions(options, runtime)),
-      runtime_(runtime),
+                           const Scope& scope)
+    : passes_per_step_(checked(options, scope).backward_passes_per_step),
+      reduction_(reduction_of(options, scope.runtime())),
+      begin_(begin_of_reductions(options, scope.runtime())),
+      scope_(scope),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   std::vector<std::string> names = names_of(unique, options, rank());
@@ -65,8 +65,8 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     lines.push_back(fmt::format("'{}' {} {}", names[i], to_string(view.dtype), to_string(view.shape)));
     parameters_.push_back({unique[i], std::move(names[i])});
   }
-  scope_ = runtime.next_name("gradient", kWorld);
-  check_agreement(scope_ + ".agreement", "parameters of a distributed optimizer", lines, runtime);
+  prefix_ = scope.runtime().next_name("gradient", scope.process_set());
+  check_agreement(prefix_ + ".agreement", "parameters of a distributed optimizer", lines, scope);
   window_.emplace(unique, in_shards());
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
@@ -138,8 +138,9 @@ void GradientSync::count_pass(int pass) {
 void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
   Submission submission =
-      submission_for(Operation::allreduce, fmt::format("{}.{}", scope_, parameter.name), tensors);
+      submission_for(Operation::allreduce, fmt::format("{}.{}", prefix_, parameter.name), tensors);
   reduction_.write_to(submission.request);
+  scope_.get().place(submission);
   parameter.handle = runtime().submit(std::move(submission));
   parameter.submitted = true;
   mark_changed(gradient);
@@ -209,7 +210,7 @@ void GradientSync::submit_rest() {
 Status GradientSync::reduce_presence(std::vector<float>& holders) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) holders[i] = parameters_[i].submitted ? 1.0F : 0.0F;
   const TensorView flags = view(holders);
-  return allreduce_async(scope_ + ".presence", flags, flags, {ReduceOp::sum}, runtime()).wait_status();
+  return allreduce_async(prefix_ + ".presence", flags, flags, {ReduceOp::sum}, scope_.get()).wait_status();
 }
 
 // Zeros, where another rank has a gradient and this one has none.

@@ -17,7 +17,7 @@
 #include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_window.h"
 #include "frameworks/torch/pairwise_sum.h"
-#include "frameworks/torch/runtime_reference.h"
+#include "frameworks/torch/scope_reference.h"
 
 namespace rueda {
 
@@ -31,7 +31,7 @@ class GradientSync final : private GradientListener {
  public:
   // Collective: every rank makes it with the same parameters and options; Mismatch if they are not the same.
   GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
-               Runtime& runtime);
+               const Scope& scope);
 
   // Gradients that are still being reduced are taken from their parameters.
   ~GradientSync() { reset(); }
@@ -84,14 +84,14 @@ class GradientSync final : private GradientListener {
   void reset();
   double correction() const;
   void warn_if_early();
-  Runtime& runtime() const { return runtime_.get(); }
+  Runtime& runtime() const { return scope_.get().runtime(); }
 
   mutable std::mutex mutex_;  // guards all below
   const int passes_per_step_;
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
-  const RuntimeReference runtime_;
-  std::string scope_;                    // what names of operations begin with
+  const ScopeReference scope_;
+  std::string prefix_;                   // what names of operations begin with
   const std::vector<at::Tensor> given_;  // repetitions included
   std::vector<Parameter> parameters_;
   bool reduced_ = false;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/rueda.h"
-#include "frameworks/torch/runtime_reference.h"
+#include "frameworks/torch/scope_reference.h"
 
 namespace rueda {
 
@@ -67,7 +67,7 @@ class ParameterShards {
     std::int64_t element;
   };
 
-  Runtime& runtime() const { return runtime_.get(); }
+  Runtime& runtime() const { return runtime_.get().runtime(); }
   void make_block();
   void share_block();
   Cut cut_of(Rank rank) const;
@@ -77,7 +77,7 @@ class ParameterShards {
   Status objection_to(const Groups& stepped) const;
   void gather();
 
-  const RuntimeReference runtime_;
+  const ScopeReference runtime_;
   std::vector<at::Tensor> parameters_;  // in order, each once
   std::vector<std::int64_t> offsets_;   // bytes of the block
   std::int64_t bytes_ = 0;

@@ -17,10 +17,13 @@
 namespace rueda {
 namespace {
 
-void check_root(Rank root, const Topology& topology, const char* what) {
-  if (root >= 0 && root < topology.size) return;
-  throw InvalidArgument(Status::invalid_argument(fmt::format(
-      "rank {}: {} from rank {}, but ranks are 0 to {}", topology.rank, what, root, topology.size - 1)));
+void check_place(Rank root, const Scope& scope, const char* what) {
+  const RankSet ranks = scope.ranks() ? *scope.ranks() : RankSet(0, scope.size());
+  const Rank rank = scope.runtime().topology().rank;
+  if (!ranks.contains(rank))
+    refuse(fmt::format("rank {}: {} among {}, of which this rank is none", rank, what, to_string(ranks)));
+  if (!ranks.contains(root))
+    refuse(fmt::format("rank {}: {} from rank {}; it must be one of {}", rank, what, root, to_string(ranks)));
 }
 
 // What broadcast_parameters does with one tensor, in words that all ranks must agree on.
@@ -61,53 +64,54 @@ void load_state(torch::optim::Optimizer& optimizer, const std::string& bytes) {
 }
 
 template <class T>
-void broadcast_values(std::span<T> values, Rank root, const std::string& name, Runtime& runtime) {
+void broadcast_values(std::span<T> values, Rank root, const std::string& name, const Scope& scope) {
   const TensorView both = view(values);
-  broadcast_async(name, both, both, root, runtime).wait();
+  broadcast_async(name, both, both, root, scope).wait();
 }
 
 }  // namespace
 
 void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root,
-                          Runtime& runtime) {
-  check_root(root, runtime.topology(), "broadcast_parameters");
+                          const Scope& scope) {
+  check_place(root, scope, "broadcast_parameters");
   const std::vector<Part> parts = parts_of(named);
   std::vector<std::string> lines;
   for (const Part& part : parts) lines.push_back(part.line);
-  const std::string scope = runtime.next_name("broadcast_parameters", kWorld);
-  check_agreement(scope, "broadcast_parameters", lines, runtime);
+  const std::string prefix = scope.runtime().next_name("broadcast_parameters", scope.process_set());
+  check_agreement(prefix, "broadcast_parameters", lines, scope);
   std::vector<TensorHandle> handles;
   for (std::size_t i = 0; i < named.size(); ++i) {
     if (!parts[i].moves) continue;
     const std::string name =
-        fmt::format("{}.{}.{}", scope, i, named[i].first);  // by number too: names may repeat
-    handles.push_back(broadcast_async_(named[i].second, root, name, runtime));
+        fmt::format("{}.{}.{}", prefix, i, named[i].first);  // by number too: names may repeat
+    handles.push_back(broadcast_async_(named[i].second, root, name, scope));
   }
   for (const TensorHandle& handle : handles) handle.wait();
 }
 
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& named, Rank root,
-                          Runtime& runtime) {
+                          const Scope& scope) {
   std::vector<std::pair<std::string, at::Tensor>> pairs;
   for (const auto& item : named) pairs.emplace_back(item.key(), item.value());
-  broadcast_parameters(pairs, root, runtime);
+  broadcast_parameters(pairs, root, scope);
 }
 
-void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, Runtime& runtime) {
-  check_root(root, runtime.topology(), "broadcast_optimizer_state");
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, const Scope& scope) {
+  check_place(root, scope, "broadcast_optimizer_state");
+  const Rank rank = scope.runtime().topology().rank;
   if (dynamic_cast<const Sharded*>(&optimizer) != nullptr) {
     throw InvalidArgument(Status::invalid_argument(fmt::format(
         "rank {}: broadcast_optimizer_state of a ShardedOptimizer: each rank has a part of its own. Each "
         "rank saves and loads its part.",
-        runtime.topology().rank)));
+        rank)));
   }
-  const bool is_root = runtime.topology().rank == root;
+  const bool is_root = rank == root;
   std::vector<std::string> lines;
   for (const auto& group : optimizer.param_groups()) {
     lines.push_back(fmt::format("group {} of {} parameters", lines.size(), group.params().size()));
   }
-  const std::string scope = runtime.next_name("broadcast_optimizer_state", kWorld);
-  check_agreement(scope, "broadcast_optimizer_state", lines, runtime);
+  const std::string prefix = scope.runtime().next_name("broadcast_optimizer_state", scope.process_set());
+  check_agreement(prefix, "broadcast_optimizer_state", lines, scope);
 
   constexpr std::int64_t kFailed = -1;
   std::string bytes;
@@ -120,7 +124,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, Ru
     }
   }
   std::vector<std::int64_t> size{reason.empty() ? static_cast<std::int64_t>(bytes.size()) : kFailed};
-  broadcast_values(std::span(size), root, scope + ".size", runtime);
+  broadcast_values(std::span(size), root, prefix + ".size", scope);
   if (size.front() == kFailed) {
     throw InvalidArgument(Status::invalid_argument(
         fmt::format("broadcast_optimizer_state: the optimizer on rank {} cannot be saved{}{}; see there",
@@ -128,7 +132,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, Ru
   }
   bytes.resize(static_cast<std::size_t>(size.front()));
   broadcast_values(std::span(reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()), root,
-                   scope + ".bytes", runtime);
+                   prefix + ".bytes", scope);
   if (!is_root) load_state(optimizer, bytes);
 }
 

@@ -20,18 +20,18 @@ class Optimizer;
 
 namespace rueda {
 
-// Every tensor (parameter or buffer) gets rank root's values, in place. Collective. When the ranks' names,
-// types or shapes differ, every rank throws Mismatch, in the same words, and no tensor has changed.
+// Every tensor (parameter or buffer) gets rank root's values, in place. Collective among the scope's ranks,
+// of which root (its number in the job) is one. When the ranks' names, types or shapes differ, every rank
+// throws Mismatch, in the same words, and no tensor has changed.
 void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root,
-                          Runtime& runtime = default_runtime());
+                          const Scope& scope = {});
 // For module->named_parameters() and module->named_buffers().
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& named, Rank root,
-                          Runtime& runtime = default_runtime());
+                          const Scope& scope = {});
 
 // Every rank's optimizer gets the state of rank root's, and its options (such as a learning rate that a
 // scheduler has changed). Collective; the optimizers have equally many groups and parameters, else every rank
 // throws Mismatch. States that are empty, on the root or elsewhere, are fine.
-void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root,
-                               Runtime& runtime = default_runtime());
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, const Scope& scope = {});
 
 }  // namespace rueda

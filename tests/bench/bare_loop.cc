@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <stdexcept>
 #include <utility>
 
 #include "ops/kernels/pack.h"
@@ -32,18 +33,24 @@ std::byte* bytes_at(float* values) { return reinterpret_cast<std::byte*>(values)
 
 }  // namespace
 
-std::size_t BareLoop::shared_floats(MemoryKind memory, std::size_t elements) {
-  return memory == MemoryKind::window ? elements : 2 * kChunk;
-}
-
-BareLoop::BareLoop(MemoryKind memory, std::shared_ptr<std::byte> own, std::size_t rank,
-                   std::vector<SharedFloats> all, std::size_t elements)
-    : in_place_(memory == MemoryKind::window),
-      own_(std::move(own)),
+BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, TensorMemory* memory,
+                   const Gather& gather)
+    : in_place_(kind == MemoryKind::window),
       rank_(rank),
-      all_(std::move(all)),
       elements_(elements),
       ordinary_(in_place_ ? 0 : elements) {
+  constexpr std::size_t kBefore = 4096;  // for the word
+  TensorMemory::Block own;
+  if (memory != nullptr) own = memory->share(kBefore + (in_place_ ? elements : 2 * kChunk) * sizeof(float));
+  const std::vector<std::string> cards = gather(own.card);
+  for (const std::string& card : cards) {
+    std::shared_ptr<std::byte> shown = memory != nullptr ? memory->open(card) : nullptr;
+    if (!shown) throw std::runtime_error("--limit: the ranks share no memory");
+    std::byte* const data = shown.get();
+    all_.push_back({std::move(shown), reinterpret_cast<float*>(data + kBefore),
+                    reinterpret_cast<std::atomic<std::uint64_t>*>(data)});
+  }
+  if (all_.size() != 2 && all_.size() != 4) throw std::runtime_error("--limit: of 2 or 4 ranks");
   meet();
 }
 
@@ -96,7 +103,7 @@ void BareLoop::sum(std::span<std::byte* const> places, std::size_t elements) {
 
 void BareLoop::meet() {
   all_[rank_].arrived->store(++met_, std::memory_order_release);
-  for (const SharedFloats& each : all_) {
+  for (const Shown& each : all_) {
     for (int in_vain = 0; each.arrived->load(std::memory_order_acquire) < met_; ++in_vain) {
       __builtin_ia32_pause();
       if (in_vain > kMany) sched_yield();  // somebody else has the other's core

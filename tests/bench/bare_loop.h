@@ -5,19 +5,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "core/engine/tensor_memory.h"
 #include "tests/bench/buffer_memory.h"
 
 namespace rueda::bench {
-
-// What a rank shows the others: floats, and its word for barriers.
-struct SharedFloats {
-  float* values;
-  std::atomic<std::uint64_t>* arrived;
-};
 
 // Purpose: an allreduce of float32 by 2 or 4 ranks with nothing around its loops: no Plan, no Work. In the
 // window (the zero-copy limit) each rank reads its slice of all tensors and writes the sum into all, once,
@@ -26,12 +23,12 @@ struct SharedFloats {
 // rank, which meet before it is destroyed.
 class BareLoop {
  public:
-  // How many floats a rank shows.
-  static std::size_t shared_floats(MemoryKind memory, std::size_t elements);
+  // Brings what each rank says, in the order of ranks.
+  using Gather = std::function<std::vector<std::string>(const std::string&)>;
 
-  // `own` keeps this rank's shared memory; `all` are of all ranks.
-  BareLoop(MemoryKind memory, std::shared_ptr<std::byte> own, std::size_t rank, std::vector<SharedFloats> all,
-           std::size_t elements);
+  // Collective. Throws where the ranks share no memory.
+  BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, TensorMemory* memory,
+           const Gather& gather);
   // Seconds of one allreduce, after this rank has written its tensor anew.
   double seconds();
 
@@ -43,11 +40,17 @@ class BareLoop {
   void reduce_chunk(std::size_t begin, std::size_t buffer);
   static void sum(std::span<std::byte* const> places, std::size_t elements);
 
+  // What a rank shows the others: floats, and its word for barriers.
+  struct Shown {
+    std::shared_ptr<std::byte> memory;
+    float* values;
+    std::atomic<std::uint64_t>* arrived;
+  };
+
   const bool in_place_;
-  const std::shared_ptr<std::byte> own_;
   const std::size_t rank_;
-  const std::vector<SharedFloats> all_;
   const std::size_t elements_;
+  std::vector<Shown> all_;
   std::vector<float> ordinary_;  // this rank's tensor, unless it lies in the window
   std::uint64_t met_ = 0;
 };

@@ -62,7 +62,10 @@ class StackSubject final : public Subject {
     return seconds;
   }
 
-  std::unique_ptr<BareLoop> bare_loop(MemoryKind, std::size_t) override { return nullptr; }
+  std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) override {
+    return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()),
+                                      default_runtime().tensor_memory().get(), gather);
+  }
 
   // Until no coordinator polls. Awake: cores that were idle wake late, and those of a training never are.
   void rest() override {
@@ -87,6 +90,18 @@ class StackSubject final : public Subject {
       case Operation::reducescatter: return reducescatter_async(name, buffers.input(), {ReduceOp::sum});
       default: return alltoall_async(name, buffers.input());
     }
+  }
+
+  // Words of one length.
+  static std::vector<std::string> gather(const std::string& word) {
+    const ConstTensorView own(word.data(), DataType::uint8, {static_cast<std::int64_t>(word.size())});
+    const Handle handle = allgather_async("bench.words", own);
+    handle.wait();
+    std::vector<std::string> words;
+    const auto* all = static_cast<const char*>(handle.output().data);
+    for (Rank other = 0; other < rueda::size(); ++other)
+      words.emplace_back(all + static_cast<std::size_t>(other) * word.size(), word.size());
+    return words;
   }
 
   Handle gathered_;
@@ -150,18 +165,8 @@ class BackendSubject final : public Subject {
   }
 
   std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) override {
-    if (size() != 2 && size() != 4) return nullptr;
-    constexpr std::size_t kBefore = SharedFile::kPage;  // for the word
-    std::shared_ptr<std::byte> own =
-        allocate(MemoryKind::window, kBefore + BareLoop::shared_floats(kind, elements) * sizeof(float));
-    std::vector<SharedFloats> all;
-    for (const std::string& offset : ranks_.gather(fmt::format("{}", own.get() - window_->file()->data()))) {
-      std::byte* memory = neighbours_->window(static_cast<Rank>(all.size()))->data() + std::stoll(offset);
-      all.push_back({reinterpret_cast<float*>(memory + kBefore),
-                     reinterpret_cast<std::atomic<std::uint64_t>*>(memory)});
-    }
-    return std::make_unique<BareLoop>(kind, std::move(own), static_cast<std::size_t>(rank()), std::move(all),
-                                      elements);
+    return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()), window_.get(),
+                                      [this](const std::string& word) { return ranks_.gather(word); });
   }
 
   void rest() override {}

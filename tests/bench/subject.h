@@ -22,7 +22,7 @@ class Subject {
   // ranks share a core, one could otherwise write its next data while another is to find out. Throws what
   // went wrong.
   virtual double run(CollectiveBuffers& buffers, const void*& result) = 0;
-  // The least that an allreduce of so many float32 takes these ranks; null where this cannot tell.
+  // The least that an allreduce of so many float32 takes these ranks.
   virtual std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) = 0;
   // Returns when nothing of this disturbs MPI on the same processes.
   virtual void rest() = 0;

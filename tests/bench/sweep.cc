@@ -32,7 +32,6 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
     theirs.emplace(what, subject.rank(), subject.size(), ordinary_memory);
   std::unique_ptr<BareLoop> least;
   if (experiment.limit) least = subject.bare_loop(memory, static_cast<std::size_t>(what.elements()));
-  if (experiment.limit && !least) throw std::runtime_error("--limit: of 2 or 4 ranks");
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
   row.warmup = std::min(experiment.warmup, steps);
@@ -43,6 +42,7 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
     wrong += buffers.wrong(result);
     if (step >= 0) row.ours.push_back(seconds * 1e6);
     if (least) {
+      subject.rest();
       const double seconds_at_least = least->seconds();
       if (step >= 0) row.limit.push_back(seconds_at_least * 1e6);
     }
