@@ -10,21 +10,10 @@
 
 #include "core/rueda.h"
 #include "tests/support/memory_world.h"
+#include "tests/support/uneven_values.h"
 
 namespace rueda {
 namespace {
-
-// Numbers of different sizes, most of which no 16-bit float has.
-float number(Rank rank, std::int64_t i) {
-  return std::sin(static_cast<float>(rank * 37 + i * 11 + 1)) *
-         std::exp2(static_cast<float>((rank * 5 + i) % 9));
-}
-
-std::vector<float> own_values(const Runtime& runtime, std::int64_t count) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < count; ++i) values.push_back(number(runtime.topology().rank, i));
-  return values;
-}
 
 // To 11 bits and no finer than 2^-24 (fp16), or to 8 (bf16).
 float rounded(float value, Compression compression) {

@@ -10,22 +10,11 @@
 #include "core/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/tree_sum.h"
+#include "tests/support/uneven_values.h"
 #include "tests/support/values.h"
 
 namespace rueda {
 namespace {
-
-// Numbers of different sizes, so that sums are rounded.
-float number(Rank rank, std::int64_t i) {
-  return std::sin(static_cast<float>(rank * 37 + i * 11 + 1)) *
-         std::exp2(static_cast<float>((rank * 5 + i) % 9));
-}
-
-std::vector<float> own_values(const Runtime& runtime, std::int64_t count) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < count; ++i) values.push_back(number(runtime.topology().rank, i));
-  return values;
-}
 
 // What element i of all ranks sums up to, times 0.5.
 float tree_of(Rank ranks, std::int64_t i) {

@@ -22,10 +22,7 @@ void LambOptions::serialize(torch::serialize::InputArchive& archive) {
 }
 
 void check(const LambOptions& options) {
-  TORCH_CHECK(options.lr() >= 0, "Invalid learning rate: ", options.lr());
-  TORCH_CHECK(options.eps() >= 0, "Invalid epsilon value: ", options.eps());
-  TORCH_CHECK(options.weight_decay() >= 0, "Invalid weight_decay value: ", options.weight_decay());
-  check_betas(options.betas());
+  check_rates(options.lr(), options.betas(), options.eps(), options.weight_decay());
 }
 
 void Lamb::update(at::Tensor& parameter, const at::Tensor& gradient, Moments& state,

@@ -34,7 +34,10 @@ double bias_correction(double beta, std::int64_t step) {
   return 1 - std::pow(beta, static_cast<double>(step));
 }
 
-void check_betas(std::tuple<double, double> betas) {
+void check_rates(double lr, std::tuple<double, double> betas, double eps, double weight_decay) {
+  TORCH_CHECK(lr >= 0, "Invalid learning rate: ", lr);
+  TORCH_CHECK(eps >= 0, "Invalid epsilon value: ", eps);
+  TORCH_CHECK(weight_decay >= 0, "Invalid weight_decay value: ", weight_decay);
   for (const double beta : {std::get<0>(betas), std::get<1>(betas)})
     TORCH_CHECK(beta >= 0 && beta < 1, "Invalid beta parameter: ", beta, "; it must lie in [0, 1)");
 }

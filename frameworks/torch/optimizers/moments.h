@@ -27,7 +27,7 @@ struct Moments : public torch::optim::OptimizerCloneableParamState<Moments> {
 // 1 - beta^step: what an average that began with zero has to be divided by.
 double bias_correction(double beta, std::int64_t step);
 
-// Throws c10::Error unless both lie in [0, 1).
-void check_betas(std::tuple<double, double> betas);
+// Of optimizers that keep Moments: throws c10::Error for a negative number, and for betas outside of [0, 1).
+void check_rates(double lr, std::tuple<double, double> betas, double eps, double weight_decay);
 
 }  // namespace rueda
