@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "core/rueda.h"
+#include "tests/bench/awake.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
@@ -138,7 +138,7 @@ Measured measure(const Experiment& experiment, const Allocate& allocate) {
     steps.run(step >= 0);
     if (!reference) continue;
     reference->fill();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until no coordinator polls
+    rest_awake();
     const double seconds = reference_seconds(*reference);
     if (step >= 0) times.reference.push_back(static_cast<std::int64_t>(seconds * 1e9));
   }

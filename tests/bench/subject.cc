@@ -12,6 +12,7 @@
 #include "core/rueda.h"
 #include "ops/init.h"
 #include "ops/shm/shm_backend.h"
+#include "tests/bench/awake.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
@@ -67,11 +68,7 @@ class StackSubject final : public Subject {
                                       default_runtime().tensor_memory().get(), gather);
   }
 
-  // Until no coordinator polls. Awake: cores that were idle wake late, and those of a training never are.
-  void rest() override {
-    constexpr double kEnough = 200e-6;
-    for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < kEnough;) sched_yield();
-  }
+  void rest() override { rest_awake(); }
 
   void take_largest(std::vector<double>& values) override {
     if (!values.empty()) allreduce_async("bench.largest", view(values), view(values), {ReduceOp::max}).wait();
