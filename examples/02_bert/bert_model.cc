@@ -198,6 +198,13 @@ AnswerLogits BertForQuestionAnswering::forward(const BertInput& input) {
   return {logits.select(2, 0), logits.select(2, 1)};
 }
 
+at::Tensor answer_losses(const AnswerLogits& logits, const PaddedBatch& batch) {
+  const auto loss = [](const at::Tensor& of, const std::vector<std::int64_t>& positions) {
+    return at::cross_entropy_loss(of, int64_tensor(positions), {}, at::Reduction::None);
+  };
+  return (loss(logits.start, batch.starts) + loss(logits.end, batch.ends)) / 2;
+}
+
 at::Tensor answer_loss(const AnswerLogits& logits, const PaddedBatch& batch) {
   return (at::cross_entropy_loss(logits.start, int64_tensor(batch.starts)) +
           at::cross_entropy_loss(logits.end, int64_tensor(batch.ends))) /

@@ -63,7 +63,9 @@ class BertForQuestionAnswering : public torch::nn::Module {
   std::shared_ptr<torch::nn::Module> head_;
 };
 
-// Mean over the rows and over start and end of the cross entropy against the positions in `batch`.
+// Of each row, [rows]: the cross entropy against the positions in `batch`, mean of start and end.
+at::Tensor answer_losses(const AnswerLogits& logits, const PaddedBatch& batch);
+// Their mean.
 at::Tensor answer_loss(const AnswerLogits& logits, const PaddedBatch& batch);
 
 }  // namespace rueda::examples

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <numeric>
 #include <vector>
 
 #include "examples/02_bert/bert_model.h"
@@ -12,7 +13,9 @@ namespace rueda::examples {
 namespace {
 
 constexpr std::size_t kWindowsPerBatch = 16;
-constexpr std::int64_t kRow = 3;  // question, exact, f1: what one question gives to the gathered table
+// What one question gives to the gathered table: its number, exact, f1, the sum of its windows' losses, and
+// how many these are.
+constexpr std::int64_t kRow = 5;
 
 std::span<const float> row_of(const at::Tensor& logits, std::size_t row) {
   return {logits.const_data_ptr<float>() + static_cast<std::int64_t>(row) * logits.size(1),
@@ -24,25 +27,30 @@ void answer(BertForQuestionAnswering& model, const SquadData& data, std::span<co
             const std::vector<std::size_t>& chosen, std::vector<double>& rows) {
   const PaddedBatch batch = pad(windows, chosen, static_cast<std::int32_t>(model.config().pad_token_id));
   AnswerLogits logits = model.forward(to_input(batch));
+  const at::Tensor losses = answer_losses(logits, batch).to(at::kDouble).contiguous();
   logits.start = logits.start.to(at::kFloat).contiguous();
   logits.end = logits.end.to(at::kFloat).contiguous();
   for (std::size_t begin = 0; begin < chosen.size();) {
     const std::size_t index = windows[chosen[begin]].question;
     std::vector<WindowLogits> outputs;
+    double loss = 0;
     for (; begin < chosen.size() && windows[chosen[begin]].question == index; ++begin) {
       outputs.push_back({&windows[chosen[begin]], row_of(logits.start, begin), row_of(logits.end, begin)});
+      loss += losses.const_data_ptr<double>()[begin];
     }
     const Question& question = data.questions[index];
     std::vector<std::string> truths;
     for (const Answer& truth : question.answers) truths.push_back(truth.text);
     const Score result = score(best_span(data.paragraphs[question.paragraph].context, outputs), truths);
-    rows.insert(rows.end(), {static_cast<double>(index), result.exact, result.f1});
+    rows.insert(rows.end(), {static_cast<double>(index), result.exact, result.f1, loss,
+                             static_cast<double>(outputs.size())});
   }
 }
 
 }  // namespace
 
-Score evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows) {
+Evaluation evaluate(BertForQuestionAnswering& model, const SquadData& data,
+                    std::span<const Feature> windows) {
   const at::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
@@ -58,12 +66,18 @@ Score evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span
   const at::Tensor mine = at::from_blob(rows.data(), {count, kRow}, at::TensorOptions().dtype(at::kDouble));
   const at::Tensor all = allgather(mine, "evaluation.scores").contiguous();
   std::vector<Score> scores(data.questions.size());
+  std::vector<double> losses(data.questions.size());  // added in one order, however many ranks there are
+  double count_of_windows = 0;
   const auto* values = all.const_data_ptr<double>();
   for (std::int64_t row = 0; row < all.size(0); ++row) {
     const double* cells = values + row * kRow;
-    scores.at(static_cast<std::size_t>(cells[0])) = {cells[1], cells[2]};
+    const auto question = static_cast<std::size_t>(cells[0]);
+    scores.at(question) = {cells[1], cells[2]};
+    losses.at(question) = cells[3];
+    count_of_windows += cells[4];
   }
-  return mean_score(scores);
+  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  return {mean_score(scores), count_of_windows > 0 ? loss / count_of_windows : 0.0};
 }
 
 }  // namespace rueda::examples

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of a model on questions, shared out over the ranks.
+// Exact match, F1 and loss of a model on questions, shared out over the ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,13 @@ namespace rueda::examples {
 
 class BertForQuestionAnswering;
 
-// The mean over all questions, in percent, the same on every rank and for every number of ranks. Each rank
-// answers its share and all gather the scores: a collective call after rueda::init().
-Score evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows);
+struct Evaluation {
+  Score score;      // mean over the questions, in percent
+  double loss = 0;  // mean over the windows
+};
+
+// The same on every rank and for every number of ranks. Each rank answers its share and all gather the
+// scores: a collective call after rueda::init().
+Evaluation evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows);
 
 }  // namespace rueda::examples

@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
+#include "examples/02_bert/sample_file.h"
+
 namespace rueda::examples {
 namespace {
 
@@ -32,9 +35,6 @@ constexpr Choices<OptimizerKind, 5> kOptimizers{{{"adamw", OptimizerKind::adamw}
                                                  {"radam", OptimizerKind::radam},
                                                  {"lamb", OptimizerKind::lamb},
                                                  {"lars", OptimizerKind::lars}}};
-constexpr Choices<TrainOptions::Sync, 3> kSyncs{{{"every", TrainOptions::Sync::every},
-                                                 {"never", TrainOptions::Sync::never},
-                                                 {"meet", TrainOptions::Sync::meet}}};
 constexpr Choices<Compression, 3> kCompressions{
     {{"none", Compression::none}, {"fp16", Compression::fp16}, {"bf16", Compression::bf16}}};
 
@@ -79,7 +79,7 @@ po::options_description description() {
       ("backward-passes-per-step", whole()->value_name("N"), "batches accumulated before one reduction [1]")
       ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
-      ("sync", text()->value_name("WHEN"), "every (the default) step; never: each rank trains by itself; meet: so, but they wait for each other in every step")
+      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
       ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16 or bf16")
       ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
       ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
@@ -121,6 +121,20 @@ class Reader {
       throw UsageError(fmt::format("--{} is {}; it must be at least 0 and below {}", flag, value, limit));
     }
     target = value;
+  }
+
+  void sync(const char* flag, TrainOptions& options) const {
+    const std::string* value = text(flag);
+    if (value == nullptr) return;
+    if (*value == "never" || *value == "meet") {
+      options.sync = *value == "never" ? TrainOptions::Sync::never : TrainOptions::Sync::meet;
+      return;
+    }
+    try {
+      options.schedule = SyncSchedule::parse(*value);
+    } catch (const InvalidArgument& error) {
+      throw UsageError(fmt::format("--{}: {}, never, or meet", flag, error.what()));
+    }
   }
 
   template <class T, std::size_t kCount>
@@ -209,12 +223,15 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
                                   {{{"float32", ParameterType::float32},
                                     {"bfloat16", ParameterType::bfloat16},
                                     {"float64", ParameterType::float64}}});
-  reader.choice("sync", options.sync, kSyncs);
+  reader.sync("sync", options);
   reader.choice("compression", options.compression, kCompressions);
   reader.choice<std::optional<bool>, 3>("overlap", options.overlap,
                                         {{{"auto", std::nullopt}, {"on", true}, {"off", false}}});
   reader.choice("shard", options.shard, yes_no);
-  if (options.shard && !options.synchronize()) throw UsageError("--shard yes needs --sync every");
+  if (options.shard && !options.synchronize()) {
+    throw UsageError(
+        fmt::format("--shard yes needs ranks that synchronise, and --sync is {}", sync_words(options)));
+  }
   if (options.shard &&
       (options.optimizer == OptimizerKind::lamb || options.optimizer == OptimizerKind::lars)) {
     throw UsageError(
@@ -235,6 +252,15 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
   return options;
 }
 
+std::string sync_words(const TrainOptions& options) {
+  switch (options.sync) {
+    case TrainOptions::Sync::by_schedule: return options.schedule.to_string();
+    case TrainOptions::Sync::never: return "never";
+    case TrainOptions::Sync::meet: return "meet";
+  }
+  return "unknown";
+}
+
 std::vector<std::string> shared_settings(const TrainOptions& options) {
   return {fmt::format("--steps {}", options.steps),
           fmt::format("--batch {}", options.batch),
@@ -248,7 +274,7 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--optimizer {}", name_of(options.optimizer, kOptimizers)),
           fmt::format("--backward-passes-per-step {}", options.backward_passes_per_step),
           fmt::format("--seed {}", options.seed),
-          fmt::format("--sync {}", name_of(options.sync, kSyncs)),
+          fmt::format("--sync {}", sync_words(options)),
           fmt::format("--compression {}", name_of(options.compression, kCompressions)),
           fmt::format("--shard {}", options.shard ? "yes" : "no"),
           fmt::format("--eval-first {}", options.evaluate_first ? "yes" : "no")};
@@ -261,14 +287,6 @@ double learning_rate_at(std::int64_t step, const TrainOptions& options) {
   const auto left = static_cast<double>(std::max<std::int64_t>(0, options.steps - step));
   return options.learning_rate * left /
          static_cast<double>(std::max<std::int64_t>(1, options.steps - options.warmup));
-}
-
-std::filesystem::path sample_file(const std::string& name) {
-  std::filesystem::path built_from = std::filesystem::path(RUEDA_EXAMPLES_DATA) / name;
-  if (std::filesystem::exists(built_from)) return built_from;
-  std::error_code failure;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failure);
-  return program.parent_path().parent_path() / "share" / "rueda" / "examples" / name;
 }
 
 }  // namespace rueda::examples

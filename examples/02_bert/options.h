@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "frameworks/torch/sync_schedule.h"
 
 namespace rueda::examples {
 
@@ -41,11 +42,12 @@ struct TrainOptions {
   std::int64_t backward_passes_per_step = 1;
   std::uint64_t seed = 1;
   ParameterType dtype = ParameterType::float32;
-  // What ranks do together: reduce gradients; nothing; or only meet in every step, which is what any training
-  // that synchronises costs at least.
-  enum class Sync { every, never, meet };
-  Sync sync = Sync::every;
-  bool synchronize() const { return sync == Sync::every; }
+  // What ranks do together: synchronise by a schedule; nothing; or only meet in every step, which is what any
+  // training that synchronises costs at least.
+  enum class Sync { by_schedule, never, meet };
+  Sync sync = Sync::by_schedule;
+  SyncSchedule schedule;
+  bool synchronize() const { return sync == Sync::by_schedule; }
   Compression compression = Compression::none;  // of gradients between hosts
   std::optional<bool> overlap;                  // unset: as DistributedOptions does
   bool shard = false;                           // each rank steps a part of the parameters
@@ -62,14 +64,14 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
 
 std::string help_text();
 
+// What --sync says.
+std::string sync_words(const TrainOptions& options);
+
 // The settings in which all ranks must be alike, a line each.
 std::vector<std::string> shared_settings(const TrainOptions& options);
 
 // The learning rate of `step` (from 0): rises over the warm-up steps, then falls in a line to zero at the
 // end.
 double learning_rate_at(std::int64_t step, const TrainOptions& options);
-
-// A file of examples/data: in the source tree this program was built from, else beside the installed program.
-std::filesystem::path sample_file(const std::string& name);
 
 }  // namespace rueda::examples

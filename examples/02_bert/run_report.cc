@@ -66,16 +66,19 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
   const nlohmann::ordered_json json = {{"task", summary.task},
                                        {"ranks", summary.ranks},
                                        {"steps", summary.steps},
+                                       {"sync", summary.sync},
                                        {"loss_first", or_null(summary.loss_first)},
                                        {"loss_last", or_null(summary.loss_last)},
                                        {"f1_first", or_null(summary.f1_first)},
                                        {"f1", summary.f1},
                                        {"exact_match", summary.exact_match},
+                                       {"loss_held_out", summary.loss_held_out},
                                        {"samples_per_s", or_null(summary.samples_per_s)},
                                        {"step_ms", or_null(summary.step_ms)},
                                        {"compute_ms", or_null(summary.compute_ms)},
                                        {"wait_ms", or_null(summary.wait_ms)},
                                        {"cpu_ms", or_null(summary.cpu_ms)},
+                                       {"reduced_mb", or_null(summary.reduced_mb)},
                                        {"parameters_hash", summary.parameters_hash}};
   write(path, json.dump(2) + "\n");
 }

@@ -16,16 +16,19 @@ struct RunSummary {
   std::string task;
   std::int64_t ranks = 1;
   std::int64_t steps = 0;
+  std::string sync;                  // as --sync says it
   std::optional<double> loss_first;  // means over 5 steps and all ranks
   std::optional<double> loss_last;
   std::optional<double> f1_first;  // percent, on held-out questions
   double f1 = 0;
   double exact_match = 0;
+  double loss_held_out = 0;  // mean over windows
   std::optional<double> samples_per_s;
   std::optional<double> step_ms;
   std::optional<double> compute_ms;
   std::optional<double> wait_ms;
   std::optional<double> cpu_ms;
+  std::optional<double> reduced_mb;  // bytes that this rank gave to allreduce, in 10^6
   std::string parameters_hash;
 };
 

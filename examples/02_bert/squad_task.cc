@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "examples/02_bert/sample_file.h"
 #include "examples/common/json_file.h"
 #include "examples/common/word_piece.h"
 

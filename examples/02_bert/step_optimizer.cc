@@ -67,8 +67,10 @@ class OptimizerOf : public StepOptimizer {
     for (torch::optim::OptimizerParamGroup& group : optimizer_.param_groups())
       group.options().set_lr(learning_rate);
   }
-  void synchronize() override {}
+  bool synchronize() override { return true; }
   void step() override { optimizer_.step(); }
+  void flush() override {}
+  std::int64_t sync_interval() const override { return 0; }
   double wait_seconds() const override { return 0; }
 
  protected:
@@ -81,7 +83,9 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
  public:
   using OptimizerOf<Optimizer>::OptimizerOf;
 
-  void synchronize() override { this->optimizer_.synchronize(); }
+  bool synchronize() override { return this->optimizer_.synchronize(); }
+  void flush() override { this->optimizer_.flush(); }
+  std::int64_t sync_interval() const override { return this->optimizer_.sync_interval(); }
   double wait_seconds() const override { return this->optimizer_.wait_seconds(); }
 };
 
@@ -93,6 +97,7 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   DistributedOptions distributed;
   distributed.named_parameters = std::move(parameters);
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);
+  distributed.schedule = options.schedule;
   distributed.compression = options.compression;
   distributed.overlap = options.overlap;
   if constexpr (is_elementwise<Algorithm>) {

@@ -20,9 +20,14 @@ class StepOptimizer {
 
   virtual void zero_grad() = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
-  // Afterwards gradients are the mean over ranks and passes; does nothing where ranks train by themselves.
-  virtual void synchronize() = 0;
+  // Afterwards gradients are those to step on: the mean over ranks and passes, or this rank's. False: the
+  // schedule has none for this step.
+  virtual bool synchronize() = 0;
   virtual void step() = 0;
+  // All ranks have the same parameters afterwards, where they synchronise at all.
+  virtual void flush() = 0;
+  // Steps from one synchronisation to the next, as they are now.
+  virtual std::int64_t sync_interval() const = 0;
   // Time spent waiting for other ranks so far.
   virtual double wait_seconds() const = 0;
 };

@@ -80,15 +80,18 @@ class Reporter {
     events_->add_scalar("train/loss_of_rank_0", report.loss, report.step + 1);
     events_->add_scalar("train/learning_rate", report.learning_rate, report.step + 1);
     events_->add_scalar("train/gradient_norm", report.gradient_norm, report.step + 1);
+    events_->add_scalar("train/sync_interval", static_cast<double>(report.sync_interval), report.step + 1);
   }
 
-  void evaluation(const Score& score, std::int64_t step) {
+  void evaluation(const Evaluation& found, std::int64_t step) {
+    const Score& score = found.score;
     if (rank() != 0) return;
     if (progress_) progress_->finish();
     events_->add_scalar("held_out/f1", score.f1, step);
     events_->add_scalar("held_out/exact_match", score.exact, step);
-    say(fmt::format("held-out questions after {} steps: F1 {:.2f}, exact match {:.2f}", step, score.f1,
-                    score.exact));
+    events_->add_scalar("held_out/loss", found.loss, step);
+    say(fmt::format("held-out questions after {} steps: F1 {:.2f}, exact match {:.2f}, loss {:.4f}", step,
+                    score.f1, score.exact, found.loss));
   }
 
   static void say(const std::string& line) {
@@ -117,12 +120,13 @@ void run(const TrainOptions& options, const SquadTask& task, BertForQuestionAnsw
                                  task.training_windows.size(), task.held_out.questions.size()));
   check_agreement("train_bert.settings", "settings of train_bert", settings, default_runtime());
   if (options.synchronize()) broadcast_parameters(model.named_parameters(), 0);
-  RunSummary summary{.task = options.task, .ranks = size(), .steps = options.steps};
+  RunSummary summary{
+      .task = options.task, .ranks = size(), .steps = options.steps, .sync = sync_words(options)};
   Reporter reporter(options);
   if (options.evaluate_first) {
-    const Score before = evaluate(model, task.held_out, task.held_out_windows);
+    const Evaluation before = evaluate(model, task.held_out, task.held_out_windows);
     reporter.evaluation(before, 0);
-    summary.f1_first = before.f1;
+    summary.f1_first = before.score.f1;
   }
 
   const TrainingResult result =
@@ -135,12 +139,14 @@ void run(const TrainOptions& options, const SquadTask& task, BertForQuestionAnsw
     summary.compute_ms = result.compute_ms;
     summary.wait_ms = result.wait_ms;
     summary.cpu_ms = result.cpu_ms;
+    summary.reduced_mb = result.reduced_mb;
   }
 
-  const Score after = evaluate(model, task.held_out, task.held_out_windows);
+  const Evaluation after = evaluate(model, task.held_out, task.held_out_windows);
   reporter.evaluation(after, options.steps);
-  summary.f1 = after.f1;
-  summary.exact_match = after.exact;
+  summary.f1 = after.score.f1;
+  summary.exact_match = after.score.exact;
+  summary.loss_held_out = after.loss;
   const std::uint64_t hash = parameters_hash(model);
   summary.parameters_hash = fmt::format("{:016x}", hash);
   if (options.synchronize()) check_equal_on_all_ranks(hash);

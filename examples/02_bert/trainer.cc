@@ -38,6 +38,14 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+// That this rank has given to allreduce so far.
+std::uint64_t allreduced_bytes() {
+  for (const auto& each : metrics().operations) {
+    if (each.operation == Operation::allreduce) return each.bytes;
+  }
+  return 0;
+}
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -94,9 +102,9 @@ class Loop {
     for (std::size_t pass = 0; pass < passes_; ++pass) {
       report.loss += backward(static_cast<std::size_t>(index), pass) / static_cast<double>(passes_);
     }
-    optimizer_->synchronize();
+    const bool steps = optimizer_->synchronize();
     if (options_.sync == TrainOptions::Sync::meet) barrier();
-    if (options_.clip > 0) {
+    if (options_.clip > 0 && steps) {
       const at::NoGradGuard no_grad;
       report.gradient_norm = clip_gradients(parameters_, options_.clip);
     }
@@ -107,8 +115,11 @@ class Loop {
     compute_ms_.push_back(step_ms_.back() - wait_ms_.back());
     cpu_ms_ += (cpu_seconds() - cpu_before) * 1e3;
     losses_.push_back(report.loss);
+    report.sync_interval = optimizer_->sync_interval();
     return report;
   }
+
+  void flush() { optimizer_->flush(); }
 
   TrainingResult result() {
     std::vector<double> values = losses_;
@@ -166,8 +177,13 @@ TrainingResult train(BertForQuestionAnswering& model, std::span<const Feature> w
                      const TrainOptions& options, const StepListener& listener) {
   model.train();
   Loop loop(model, windows, options);
+  const std::uint64_t bytes_before = allreduced_bytes();
   for (std::int64_t step = 0; step < options.steps; ++step) listener(loop.step(step));
-  return loop.result();
+  loop.flush();
+  const std::uint64_t bytes = allreduced_bytes() - bytes_before;
+  TrainingResult result = loop.result();
+  result.reduced_mb = static_cast<double>(bytes) / 1e6;
+  return result;
 }
 
 void check_equal_on_all_ranks(std::uint64_t hash) {

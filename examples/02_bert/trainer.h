@@ -23,7 +23,8 @@ struct StepReport {
   std::int64_t step;  // from 0
   double loss;        // of this rank
   double learning_rate;
-  double gradient_norm;  // before clipping; 0 without clipping
+  double gradient_norm;  // before clipping; 0 without clipping, and where the schedule takes no step
+  std::int64_t sync_interval = 1;  // steps from one synchronisation to the next
 };
 
 struct TrainingResult {
@@ -34,7 +35,8 @@ struct TrainingResult {
   double step_ms = 0;
   double compute_ms = 0;
   double wait_ms = 0;
-  double cpu_ms = 0;  // processor time of a step, all threads; mean over steps and ranks
+  double reduced_mb = 0;  // bytes that this rank gave to allreduce, in 10^6
+  double cpu_ms = 0;      // processor time of a step, all threads; mean over steps and ranks
 };
 
 using StepListener = std::function<void(const StepReport&)>;

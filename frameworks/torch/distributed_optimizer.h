@@ -52,12 +52,13 @@ class DistributedOptimizer : public Opt {
         reducer_(parameters_of(this->param_groups()), distributed, scope) {}
 
   // Waits for all reductions of this step: afterwards .grad holds the reduced gradients (clip here); step()
-  // knows.
-  void synchronize() { reducer_.synchronize(); }
-  // While the result lives, step() does not synchronize.
+  // knows. False: the schedule has none for this step, nothing is to be clipped.
+  bool synchronize() { return reducer_.synchronize(); }
+  // While the result lives, step() does not synchronize. With schedule every_step only.
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
 
-  // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step.
+  // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step, where the
+  // schedule has one now.
   at::Tensor step(LossClosure closure = nullptr) override {
     reducer_.check_parameters(parameters_of(this->param_groups()));
     at::Tensor loss;
@@ -65,18 +66,36 @@ class DistributedOptimizer : public Opt {
       at::AutoGradMode gradients_on(true);
       loss = closure();
     }
-    reducer_.before_step();
-    Opt::step(nullptr);
+    if (reducer_.before_step()) Opt::step(nullptr);
+    reducer_.after_step();
     return loss;
   }
 
-  // Hides Optimizer::zero_grad, which is not virtual, to refuse while gradients are being reduced.
+  // Hides Optimizer::zero_grad, which is not virtual, to refuse while gradients are being reduced, and to
+  // leave them where the schedule adds them up.
   void zero_grad(bool set_to_none = true) {
-    reducer_.before_zero_grad();
-    Opt::zero_grad(set_to_none);
+    if (reducer_.before_zero_grad()) Opt::zero_grad(set_to_none);
   }
 
-  // Time that this optimizer's caller has spent waiting in synchronize(), in seconds, total.
+  // Ends what the schedule has begun, by a step where gradients were kept or on their way; afterwards all
+  // ranks have the same parameters. Collective; for the end, and before a checkpoint: save() asks for it.
+  void flush() {
+    if (reducer_.flush()) Opt::step(nullptr);
+  }
+  // Steps from one synchronisation to the next, and, of schedule adaptive, the distance that decides it.
+  std::int64_t sync_interval() const { return reducer_.sync_interval(); }
+  double drift() const { return reducer_.drift(); }
+
+  void save(torch::serialize::OutputArchive& archive) const override {
+    Opt::save(archive);
+    reducer_.save(archive);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    Opt::load(archive);
+    reducer_.load(archive);
+  }
+
+  // Time that this optimizer's caller has spent waiting for other ranks, in seconds, total.
   double wait_seconds() const { return reducer_.wait_seconds(); }
 
  private:

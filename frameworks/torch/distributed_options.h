@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "frameworks/torch/sync_schedule.h"
 
 namespace rueda {
 
@@ -20,6 +21,8 @@ struct DistributedOptions {
   ReduceOp op = ReduceOp::average;
   int backward_passes_per_step =
       1;  // gradients add up over n backward passes, are averaged over them, reduced once
+  // When ranks synchronise: at every step, less often, or a step later.
+  SyncSchedule schedule = {};
   // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
   Compression compression = Compression::none;
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:

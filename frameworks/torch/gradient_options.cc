@@ -39,6 +39,19 @@ void check_power_of_two(const char* what, unsigned count, Rank rank) {
       rank, what, count, std::bit_floor(count), std::bit_ceil(count)));
 }
 
+// What cannot be together with a schedule in which gradients are never reduced.
+void check_local_steps(const DistributedOptions& options, const Runtime& runtime) {
+  std::string what;
+  if (options.op != ReduceOp::average) what = fmt::format("op {}", to_string(options.op));
+  if (order_of(options, runtime) == ReductionOrder::fixed) what = "reduction_order fixed";
+  if (options.gradient_predivide_factor != 1.0) what = "gradient_predivide_factor";
+  if (what.empty()) return;
+  refuse(
+      fmt::format("rank {}: {} is for gradients that are reduced, and with schedule {} parameters are "
+                  "averaged instead; leave it out, or choose every_step, accumulate or one_step_late",
+                  runtime.topology().rank, what, options.schedule.to_string()));
+}
+
 }  // namespace
 
 const void* identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
@@ -51,8 +64,13 @@ ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtim
 
 Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime) {
   const double divide_by = options.gradient_predivide_factor;
-  return {options.op, 1.0 / divide_by, divide_by / options.backward_passes_per_step,
-          order_of(options, runtime), options.compression};
+  return {options.op, 1.0 / divide_by, divide_by / passes_of(options), order_of(options, runtime),
+          options.compression};
+}
+
+int passes_of(const DistributedOptions& options) {
+  const bool accumulates = options.schedule.kind() == SyncSchedule::Kind::accumulate;
+  return options.backward_passes_per_step * (accumulates ? static_cast<int>(options.schedule.steps()) : 1);
 }
 
 const DistributedOptions& checked(const DistributedOptions& options, const Scope& scope) {
@@ -89,17 +107,28 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
     refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank,
                        options.backward_passes_per_step));
   }
+  if (options.schedule.averages_parameters()) check_local_steps(options, runtime);
   if (order_of(options, runtime) == ReductionOrder::fixed) {
-    check_power_of_two("backward passes per step", static_cast<unsigned>(options.backward_passes_per_step),
-                       rank);
+    check_power_of_two("backward passes per step", static_cast<unsigned>(passes_of(options)), rank);
     check_power_of_two("ranks", static_cast<unsigned>(scope.size()), rank);
   }
   return options;
 }
 
+const DistributedOptions& checked_for_shards(const DistributedOptions& options, const Runtime& runtime) {
+  const SyncSchedule& schedule = options.schedule;
+  if (!schedule.averages_parameters() && schedule.kind() != SyncSchedule::Kind::one_step_late) return options;
+  refuse(
+      fmt::format("rank {}: a ShardedOptimizer with schedule {}: its parameters are one for all ranks, which "
+                  "step parts of "
+                  "them together. Choose every_step or accumulate, or a DistributedOptimizer",
+                  runtime.topology().rank, schedule.to_string()));
+}
+
 // Inside a host a reduction is work for the very cores that run the backward pass, and puts its data out of
 // their caches.
 Begin begin_of_reductions(const DistributedOptions& options, const Runtime& runtime) {
+  if (options.schedule.averages_parameters()) return Begin::in_synchronize;  // never, that is
   if (options.overlap) return *options.overlap ? Begin::as_they_come : Begin::in_synchronize;
   const Topology& topology = runtime.topology();
   const bool on_one_host = topology.local_size == topology.size && runtime.tensor_memory() != nullptr;

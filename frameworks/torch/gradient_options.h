@@ -15,6 +15,11 @@ namespace rueda {
 
 // Throws InvalidArgument for options that cannot mean anything, and where this rank is not in the scope.
 const DistributedOptions& checked(const DistributedOptions& options, const Scope& scope);
+// Throws InvalidArgument for a schedule in which ranks' parameters differ, or steps overlap: where ranks have
+// parts of one copy of the parameters that cannot be.
+const DistributedOptions& checked_for_shards(const DistributedOptions& options, const Runtime& runtime);
+// Backward passes from one reduction of gradients to the next.
+int passes_of(const DistributedOptions& options);
 // Fixed where the options or the setting say so.
 ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime);
 // How each gradient is reduced: averaged over passes too.

@@ -1,42 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_reducer.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_sync.h"
+#include "frameworks/torch/parameter_average.h"
 
 namespace rueda {
 
 GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                                  const Scope& scope)
-    : sync_(std::make_unique<GradientSync>(parameters, options, scope)) {}
+    : sync_(std::make_unique<GradientSync>(parameters, options, scope)),
+      schedule_(options.schedule),
+      steps_of_gradients_(schedule_.kind() == SyncSchedule::Kind::accumulate ? schedule_.steps() : 1) {
+  if (!schedule_.averages_parameters()) return;
+  std::vector<at::Tensor> unique = without_repetitions(parameters);
+  std::vector<std::string> names = names_of(unique, options, sync_->rank());
+  average_ = std::make_unique<ParameterAverage>(std::move(unique), std::move(names), schedule_,
+                                                options.compression, scope);
+}
 
-GradientReducer::~GradientReducer() = default;
+GradientReducer::~GradientReducer() {
+  if (!stands_apart()) return;
+  log(LogLevel::warning,
+      "rank {}: an optimizer with schedule {} ends, and what it has begun is lost: call flush() at the end.",
+      sync_->rank(), schedule_.to_string());
+}
 
-void GradientReducer::synchronize() { sync_->synchronize(); }
+bool GradientReducer::synchronize() {
+  if (keeps()) return false;
+  if (!average_) return sync_->synchronize();
+  sync_->average_passes();
+  return true;
+}
 
 GradientReducer::Skip GradientReducer::skip_synchronize() {
+  if (schedule_ != SyncSchedule::every_step()) {
+    refuse(
+        fmt::format("rank {}: skip_synchronize() with schedule {}, which decides itself when ranks "
+                    "synchronise; choose every_step for steps without",
+                    sync_->rank(), schedule_.to_string()));
+  }
   sync_->show_local_gradients();
   return Skip(*this);
 }
 
-void GradientReducer::before_step() {
+bool GradientReducer::before_step() {
+  if (keeps()) {
+    ++kept_;
+    return false;
+  }
+  bool steps = true;
   if (skips_ > 0) {
     sync_->check_not_reducing("step() under skip_synchronize()");
     sync_->show_local_gradients();
   } else {
-    sync_->synchronize();
+    steps = synchronize();
   }
   sync_->begin_step();
+  kept_ = 0;
+  return steps;
 }
 
-void GradientReducer::before_zero_grad() {
+void GradientReducer::after_step() {
+  if (average_) average_->after_step();
+}
+
+bool GradientReducer::before_zero_grad() {
+  if (kept_ > 0) return false;
   sync_->check_not_reducing("zero_grad()");
   sync_->begin_step();
+  return true;
+}
+
+bool GradientReducer::flush() {
+  if (average_) average_->synchronize();
+  if (kept_ == 0) return sync_->land();
+  sync_->synchronize(/*whole=*/false);
+  sync_->begin_step();
+  kept_ = 0;
+  return true;
+}
+
+bool GradientReducer::stands_apart() const {
+  return kept_ > 0 || (average_ && average_->steps_apart() > 0) || sync_->on_its_way();
+}
+
+void GradientReducer::check_flushed(const char* action) const {
+  if (!stands_apart()) return;
+  refuse(
+      fmt::format("rank {}: {} in the middle of what schedule {} has begun: ranks would go on from it with "
+                  "different parameters, or without a step; call flush() first, on every rank",
+                  sync_->rank(), action, schedule_.to_string()));
+}
+
+std::int64_t GradientReducer::sync_interval() const {
+  return average_ ? average_->interval() : steps_of_gradients_;
+}
+
+double GradientReducer::drift() const { return average_ ? average_->drift() : 0.0; }
+
+void GradientReducer::save(torch::serialize::OutputArchive& archive) const {
+  check_flushed("save()");
+  if (average_) average_->save(archive);
+}
+
+void GradientReducer::load(torch::serialize::InputArchive& archive) {
+  if (average_) average_->load(archive);
 }
 
 void GradientReducer::check_parameters(const std::vector<at::Tensor>& parameters) const {
   sync_->check_parameters(parameters);
 }
 
-double GradientReducer::wait_seconds() const { return sync_->wait_seconds(); }
+double GradientReducer::wait_seconds() const {
+  return sync_->wait_seconds() + (average_ ? average_->wait_seconds() : 0.0);
+}
 
 }  // namespace rueda

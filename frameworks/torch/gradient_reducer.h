@@ -10,16 +10,25 @@
 #include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
 
+namespace torch::serialize {
+class OutputArchive;
+class InputArchive;
+}  // namespace torch::serialize
+
 namespace rueda {
 
 class GradientSync;
+class ParameterAverage;
 
 // Purpose: averages the gradients of a list of parameters over all ranks while backward passes run. Owned by
 // the thread that steps; lives no longer than its Runtime is needed, and dies outside of backward passes.
 // DistributedOptimizer has one; with an optimizer of another kind:
 //   rueda::GradientReducer reducer(parameters);
-//   loss.backward();  reducer.synchronize();  clip(parameters);  optimizer.step();
-//   reducer.before_zero_grad(); ...
+//   loss.backward();
+//   if (reducer.synchronize()) clip(parameters);
+//   if (reducer.before_step()) optimizer.step();
+//   reducer.after_step();
+//   if (reducer.before_zero_grad()) optimizer.zero_grad();
 class GradientReducer {
  public:
   // Collective: every rank of the scope makes it with the same parameters and options, and throws Mismatch if
@@ -33,8 +42,9 @@ class GradientReducer {
 
   // Waits until the gradients of this step are reduced; afterwards .grad holds the same values on every rank.
   // Called by every rank once a step. A second call does nothing until a backward pass has brought new
-  // gradients.
-  void synchronize();
+  // gradients. False: the schedule has no gradients for this step (they add up, or are on their way), so
+  // leave .grad alone. Where it averages parameters instead, .grad is this rank's.
+  bool synchronize();
 
   // Purpose: while it lives, before_step() does not synchronize. Lives no longer than its GradientReducer.
   class [[nodiscard]] Skip {
@@ -48,24 +58,50 @@ class GradientReducer {
     GradientReducer& reducer_;
   };
   // For steps on local gradients (overlap = false), or on gradients that the caller has reduced or changed
-  // itself. .grad holds those of this step.
+  // itself. .grad holds those of this step. With schedule every_step only.
   Skip skip_synchronize();
 
   // What an optimizer's step() does first: synchronize() unless done or skipped; later gradients belong to a
-  // new step.
-  void before_step();
+  // new step. False: no step now (see synchronize).
+  bool before_step();
+  // What step() does last, stepped or not: averages parameters where the schedule says so.
+  void after_step();
   // What zero_grad() does first: throws InvalidArgument while gradients are being reduced; begins a new step.
-  void before_zero_grad();
+  // False: the schedule adds gradients up, so they must stay.
+  bool before_zero_grad();
+
+  // Ends what a schedule has begun: ranks that went apart average their parameters; true: gradients that were
+  // kept or on their way are in .grad now, step on them. Collective; afterwards all ranks have the same
+  // parameters. For the end, and before a checkpoint.
+  bool flush();
+  // Throws InvalidArgument when flush() has something to do; `action`: what it must come before.
+  void check_flushed(const char* action) const;
+
+  // Steps from one synchronisation to the next, as the schedule has it now.
+  std::int64_t sync_interval() const;
+  // Of schedule adaptive, at the last average: the distance that it keeps near its target. 0 before.
+  double drift() const;
+  // What a schedule must find again when training is resumed.
+  void save(torch::serialize::OutputArchive& archive) const;
+  void load(torch::serialize::InputArchive& archive);
 
   // Throws InvalidArgument unless these are the parameters that are reduced: an optimizer may have been given
   // others after it was made.
   void check_parameters(const std::vector<at::Tensor>& parameters) const;
 
-  // Time that callers have spent in synchronize(), in seconds, total.
+  // Time that callers have spent waiting for other ranks, in seconds, total.
   double wait_seconds() const;
 
  private:
+  // Whether this step's gradients only add to those of the next.
+  bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
+  bool stands_apart() const;
+
   std::unique_ptr<GradientSync> sync_;
+  std::unique_ptr<ParameterAverage> average_;  // null: gradients are reduced
+  const SyncSchedule schedule_;
+  const std::int64_t steps_of_gradients_;  // that are reduced at once
+  std::int64_t kept_ = 0;                  // steps whose gradients have been
   int skips_ = 0;
 };
 

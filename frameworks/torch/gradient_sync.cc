@@ -43,18 +43,18 @@ std::string listed(const std::vector<std::string>& names) {
 
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                            const Scope& scope)
-    : passes_per_step_(checked(options, scope).backward_passes_per_step),
+    : passes_per_step_(passes_of(checked(options, scope))),
       reduction_(reduction_of(options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
       scope_(scope),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
-  std::vector<std::string> names = names_of(unique, options, rank());
-  std::vector<std::string> lines{
-      fmt::format("op {}, backward_passes_per_step {}, compression {}, gradient_predivide_factor {} and "
-                  "reduction_order {}",
-                  to_string(reduction_.op), passes_per_step_, to_string(reduction_.compression),
-                  options.gradient_predivide_factor, to_string(reduction_.order))};
+  const std::vector<std::string> names = names_of(unique, options, rank());
+  std::vector<std::string> lines{fmt::format(
+      "op {}, schedule {}, backward_passes_per_step {}, compression {}, "
+      "gradient_predivide_factor {} and reduction_order {}",
+      to_string(reduction_.op), options.schedule.to_string(), options.backward_passes_per_step,
+      to_string(reduction_.compression), options.gradient_predivide_factor, to_string(reduction_.order))};
   for (std::size_t i = 0; i < unique.size(); ++i) {
     const ConstTensorView view = read_view(unique[i], names[i]);
     if (!unique[i].is_leaf()) {
@@ -63,11 +63,14 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
           rank(), names[i]));
     }
     lines.push_back(fmt::format("'{}' {} {}", names[i], to_string(view.dtype), to_string(view.shape)));
-    parameters_.push_back({unique[i], std::move(names[i])});
+    parameters_.push_back({unique[i], names[i]});
   }
-  prefix_ = scope.runtime().next_name("gradient", scope.process_set());
-  check_agreement(prefix_ + ".agreement", "parameters of a distributed optimizer", lines, scope);
-  window_.emplace(unique, in_shards());
+  const std::string prefix = scope.runtime().next_name("gradient", scope.process_set());
+  check_agreement(prefix + ".agreement", "parameters of a distributed optimizer", lines, scope);
+  const bool late = options.schedule.kind() == SyncSchedule::Kind::one_step_late;
+  for (const char* turn : late ? std::vector{".even", ".odd"} : std::vector{""})
+    flights_.emplace_back(prefix + turn, names, reduction_, scope_);
+  window_.emplace(unique, in_shards(), static_cast<int>(flights_.size()));
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
 
@@ -131,20 +134,8 @@ void GradientSync::count_pass(int pass) {
   if (running_.erase(pass) != 0) ++passes_;
   if (begin_ != Begin::after_the_pass) return;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (parameters_[index].complete && waits(parameters_[index])) submit_gradient(index, 1.0);
+    if (parameters_[index].complete && waits(index)) submit_gradient(index, 1.0);
   }
-}
-
-void GradientSync::submit(Parameter& parameter, at::Tensor gradient) {
-  auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
-  Submission submission =
-      submission_for(Operation::allreduce, fmt::format("{}.{}", prefix_, parameter.name), tensors);
-  reduction_.write_to(submission.request);
-  scope_.get().place(submission);
-  parameter.handle = runtime().submit(std::move(submission));
-  parameter.submitted = true;
-  mark_changed(gradient);
-  parameter.reducing = std::move(gradient);
 }
 
 // Until the step is over the gradient belongs to this reduction.
@@ -168,8 +159,9 @@ at::Tensor GradientSync::gradient_of(Parameter& parameter) const {
 }
 
 // Whether there is a gradient that is to be submitted.
-bool GradientSync::waits(const Parameter& parameter) {
-  return !parameter.submitted && (parameter.tensor.grad().defined() || parameter.sum.passes() > 0);
+bool GradientSync::waits(std::size_t index) const {
+  const Parameter& parameter = parameters_[index];
+  return !flight().submitted(index) && (parameter.tensor.grad().defined() || parameter.sum.passes() > 0);
 }
 
 // The parameter's gradient, which is multiplied by `factor` before. While it is reduced it is .grad too,
@@ -185,14 +177,15 @@ void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t
   } else if (!gradient.is_same(grad)) {
     grad = gradient;
   }
-  submit(parameter, std::move(gradient));
+  flight().submit(index, std::move(gradient));
 }
 
 void GradientSync::show_local_gradients() {
   std::lock_guard lock(mutex_);
   at::NoGradGuard no_grad;
-  for (Parameter& parameter : parameters_) {
-    if (parameter.submitted || parameter.sum.passes() == 0) continue;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    Parameter& parameter = parameters_[index];
+    if (flight().submitted(index) || parameter.sum.passes() == 0) continue;
     parameter.tensor.mutable_grad() = gradient_of(parameter).to(parameter.tensor.scalar_type());
   }
 }
@@ -200,28 +193,20 @@ void GradientSync::show_local_gradients() {
 void GradientSync::submit_rest() {
   const double factor = correction();
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const Parameter& parameter = parameters_[index];
     // A frozen parameter may still have a gradient, of an earlier step.
-    if (parameter.tensor.requires_grad() && waits(parameter)) submit_gradient(index, factor);
+    if (parameters_[index].tensor.requires_grad() && waits(index)) submit_gradient(index, factor);
   }
 }
 
-// holders[i] = how many ranks have a gradient of parameter i.
-Status GradientSync::reduce_presence(std::vector<float>& holders) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) holders[i] = parameters_[i].submitted ? 1.0F : 0.0F;
-  const TensorView flags = view(holders);
-  return allreduce_async(prefix_ + ".presence", flags, flags, {ReduceOp::sum}, scope_.get()).wait_status();
-}
-
 // Zeros, where another rank has a gradient and this one has none.
-void GradientSync::submit_missing(const std::vector<float>& holders) {
+void GradientSync::submit_missing(GradientFlight& flight, const std::vector<float>& holders) {
   at::NoGradGuard no_grad;
   std::vector<std::string> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
-    if (parameter.submitted || holders[i] == 0.0F) continue;
+    if (flight.submitted(i) || holders[i] == 0.0F) continue;
     claim(parameter);
-    submit(parameter, window_->zeros(i));
+    flight.submit(i, window_->zeros(i));
     if (parameter.tensor.requires_grad() && !std::exchange(parameter.warned, true))
       missing.push_back(parameter.name);
   }
@@ -233,38 +218,47 @@ void GradientSync::submit_missing(const std::vector<float>& holders) {
       rank(), listed(missing));
 }
 
-// Waits for all. Returns the first failure, in words that name the parameter.
-Status GradientSync::finish(Status failure) {
+// Waits for all of a step and puts the results into .grad. Returns the first failure, in words that name the
+// parameter.
+Status GradientSync::finish(GradientFlight& flight) {
   at::NoGradGuard no_grad;
-  for (Parameter& parameter : parameters_) {
-    if (!parameter.submitted) continue;
-    const Status status = parameter.handle.wait_status();
-    if (!status.ok()) {
-      if (failure.ok())
-        failure = {status.code,
-                   fmt::format("gradient of parameter '{}': {}", parameter.name, status.message)};
-      continue;
-    }
-    at::Tensor& reduced = parameter.reducing;
-    if (in_shards()) reduced = reduced.to(parameter.tensor.scalar_type());
-    if (!parameter.tensor.grad().is_same(reduced)) parameter.tensor.mutable_grad() = reduced;
+  std::vector<float> holders;
+  Status status = flight.holders(holders);
+  if (status.ok()) submit_missing(flight, holders);
+  const Status reduced = flight.wait();
+  if (status.ok()) status = reduced;
+  for (std::size_t i = 0; status.ok() && i < parameters_.size(); ++i) {
+    if (!flight.submitted(i)) continue;
+    Parameter& parameter = parameters_[i];
+    const at::Tensor result =
+        in_shards() ? flight.memory(i).to(parameter.tensor.scalar_type()) : flight.memory(i);
+    if (!parameter.tensor.grad().is_same(result)) parameter.tensor.mutable_grad() = result;
   }
-  return failure;
+  return status;
 }
 
-void GradientSync::synchronize() {
+// The step's gradients go on by themselves: .grad is free for those of the step before.
+void GradientSync::take_off() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (flight().submitted(i)) parameters_[i].tensor.mutable_grad().reset();
+  }
+  claimed_.release();
+  flying_ = 1 - flying_;
+}
+
+bool GradientSync::synchronize(bool whole) {
   std::lock_guard lock(mutex_);
-  if (reduced_) return;
+  if (reduced_) return has_result_;
   const auto begin = std::chrono::steady_clock::now();
   Status failure;
   try {
     hooks_lost_ |= hooks_->refresh() > 0;
-    warn_if_early();
+    if (whole) warn_if_early();
     submit_rest();
-    std::vector<float> holders(parameters_.size());
-    failure = reduce_presence(holders);
-    if (failure.ok()) submit_missing(holders);
-    failure = finish(std::move(failure));
+    flight().submit_presence();
+    if (one_step_late()) take_off();
+    has_result_ = flight().presence_submitted();
+    if (has_result_) failure = finish(flight());
   } catch (...) {
     reset();
     window_->abandon_blocks();
@@ -275,6 +269,39 @@ void GradientSync::synchronize() {
   failure.ok() ? window_->end_step(runtime()) : window_->abandon_blocks();
   reduced_ = failure.ok();
   throw_if_error(failure);
+  return has_result_;
+}
+
+bool GradientSync::on_its_way() const {
+  std::lock_guard lock(mutex_);
+  return one_step_late() && flights_[1 - flying_].presence_submitted();
+}
+
+bool GradientSync::land() {
+  if (!on_its_way()) return false;
+  check_not_reducing("flush()");
+  std::lock_guard lock(mutex_);
+  reset();
+  flying_ = 1 - flying_;
+  const Status failure = finish(flight());
+  reset();
+  throw_if_error(failure);
+  return true;
+}
+
+void GradientSync::average_passes() {
+  std::lock_guard lock(mutex_);
+  if (reduced_) return;
+  const at::NoGradGuard no_grad;
+  hooks_lost_ |= hooks_->refresh() > 0;
+  warn_if_early();
+  const double factor = correction() / passes_per_step_;
+  for (const Parameter& parameter : parameters_) {
+    const at::Tensor& grad = parameter.tensor.grad();
+    if (factor != 1.0 && grad.defined() && parameter.tensor.requires_grad()) grad.mul_(factor);
+  }
+  reset();
+  reduced_ = true;
 }
 
 void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {
@@ -295,15 +322,15 @@ void GradientSync::begin_step() {
 
 void GradientSync::check_not_reducing(const char* action) const {
   std::lock_guard lock(mutex_);
-  const auto busy = std::ranges::find_if(parameters_, &Parameter::submitted);
-  if (busy == parameters_.end()) return;
+  const std::optional<std::size_t> busy = flight().first();
+  if (!busy) return;
   refuse(
       fmt::format("rank {}: {} while gradients are being reduced (parameter '{}' is the first). Call step() "
                   "or synchronize() before; "
                   "for a backward pass whose gradients this optimizer shall not see, switch off "
                   "requires_grad of its parameters "
                   "during that pass.",
-                  rank(), action, busy->name));
+                  rank(), action, parameters_[*busy].name));
 }
 
 double GradientSync::wait_seconds() const {
@@ -312,16 +339,15 @@ double GradientSync::wait_seconds() const {
 }
 
 void GradientSync::reset() {
-  for (Parameter& parameter : parameters_) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
     // It is written until it is done, whoever holds it.
-    if (parameter.submitted && !parameter.handle.done() &&
-        parameter.tensor.grad().is_same(parameter.reducing))
+    if (flight().submitted(i) && flight().in_flight(i) && parameter.tensor.grad().is_same(flight().memory(i)))
       parameter.tensor.mutable_grad().reset();
-    parameter.complete = parameter.submitted = false;
-    parameter.handle = {};
-    parameter.reducing.reset();
+    parameter.complete = false;
     parameter.sum.reset();
   }
+  flight().clear();
   claimed_.release();
   reduced_ = false;
   passes_ = 0;

@@ -2,7 +2,6 @@
 // From a gradient that autograd has finished to the same gradient reduced over all ranks.
 #pragma once
 
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
 #include "frameworks/torch/gradient_claims.h"
+#include "frameworks/torch/gradient_flight.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_window.h"
@@ -27,6 +27,9 @@ namespace rueda {
 // running passes point to it, so it stays where it is and outlives them.
 //
 // A step:  collecting --synchronize()--> reduced --step(), zero_grad() or the next backward()--> collecting
+//
+// One step late (schedule one_step_late) synchronize() takes this step's gradients out of .grad, on their
+// way, and puts those of the step before there.
 class GradientSync final : private GradientListener {
  public:
   // Collective: every rank makes it with the same parameters and options; Mismatch if they are not the same.
@@ -37,8 +40,16 @@ class GradientSync final : private GradientListener {
   ~GradientSync() { reset(); }
 
   // Waits until every gradient is reduced; nothing to do when it is already. After an error the next step
-  // works.
-  void synchronize();
+  // works. False: one step late, and this is the first, so that there is nothing to step on yet. `whole`: a
+  // warning tells of passes that have not run.
+  bool synchronize(bool whole = true);
+  // One step late: waits for the step that is on its way and puts its gradients into .grad. False when none
+  // is.
+  bool land();
+  // Whether land() has something to do.
+  bool on_its_way() const;
+  // Where ranks step by themselves: .grad becomes the mean over this rank's passes.
+  void average_passes();
   // Puts what this rank has of this step into .grad, where in_shards() it is not yet.
   void show_local_gradients();
   // The step is over: gradients that come now belong to the next.
@@ -56,11 +67,8 @@ class GradientSync final : private GradientListener {
   struct Parameter {
     at::Tensor tensor;
     std::string name;
-    bool warned = false;     // of a missing gradient
-    bool complete = false;   // the last gradient of this step has come
-    bool submitted = false;  // a reduction was started in this step
-    Handle handle{};
-    at::Tensor reducing{};  // the memory that the reduction works on
+    bool warned = false;    // of a missing gradient
+    bool complete = false;  // the last gradient of this step has come
     PairwiseSum sum{};      // of the passes of this step; empty unless in_shards()
   };
 
@@ -73,14 +81,16 @@ class GradientSync final : private GradientListener {
   bool in_shards() const { return reduction_.order == ReductionOrder::fixed && passes_per_step_ > 1; }
   at::Tensor gradient_of(Parameter& parameter) const;
 
+  GradientFlight& flight() { return flights_[flying_]; }
+  const GradientFlight& flight() const { return flights_[flying_]; }
+  bool one_step_late() const { return flights_.size() > 1; }
   void claim(const Parameter& parameter);
-  void submit(Parameter& parameter, at::Tensor gradient);
-  static bool waits(const Parameter& parameter);
+  bool waits(std::size_t index) const;
   void submit_gradient(std::size_t index, double factor, std::size_t holders = 1);
   void submit_rest();
-  Status reduce_presence(std::vector<float>& holders);
-  void submit_missing(const std::vector<float>& holders);
-  Status finish(Status failure);
+  void submit_missing(GradientFlight& flight, const std::vector<float>& holders);
+  Status finish(GradientFlight& flight);
+  void take_off();
   void reset();
   double correction() const;
   void warn_if_early();
@@ -91,11 +101,13 @@ class GradientSync final : private GradientListener {
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
   const ScopeReference scope_;
-  std::string prefix_;                   // what names of operations begin with
   const std::vector<at::Tensor> given_;  // repetitions included
   std::vector<Parameter> parameters_;
+  std::vector<GradientFlight> flights_;  // one; one step late: two, which take turns
+  std::size_t flying_ = 0;               // that of the step whose gradients are coming
   bool reduced_ = false;
-  int passes_ = 0;  // backward passes that have ended in this step
+  bool has_result_ = false;  // of the last synchronize()
+  int passes_ = 0;           // backward passes that have ended in this step
   GradientClaims claimed_;
   std::optional<GradientWindow> window_;
   std::set<int> running_;    // passes that have not

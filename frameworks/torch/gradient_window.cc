@@ -59,7 +59,9 @@ void GradientWindow::get_blocks(Runtime& runtime) {
   blocks_ = nullptr;
   if (!reaches_all(runtime)) return;
   blocks_ = std::make_shared<GradientMemory>(memory_);
-  if (!add(sizes_, runtime.topology().rank)) blocks_ = nullptr;
+  for (int bank = 0; blocks_ && bank < banks_; ++bank) {
+    if (!add(sizes_, runtime.topology().rank)) blocks_ = nullptr;
+  }
   most_ = blocks_ ? 2 * blocks_->bytes() : 0;
   begin_pass();  // who steps mostly runs the passes, too
 }

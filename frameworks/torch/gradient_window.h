@@ -22,13 +22,14 @@ namespace rueda {
 // GradientSync, which guards it.
 //
 // A block that somebody still holds (a .grad that was kept) is left alone. What was lacking is added at the
-// end of the step, up to as much again as the gradients need; a gradient without a block is reduced where it
+// end of the step, up to as much again as gradients need; a gradient without a block is reduced where it
 // lies.
 class GradientWindow {
  public:
-  // `sums`: the blocks are for sums of gradients (pairwise_sum.h), not for gradients.
-  GradientWindow(std::vector<at::Tensor> parameters, bool sums)
-      : parameters_(std::move(parameters)), sums_(sums) {}
+  // `sums`: the blocks are for sums of gradients (pairwise_sum.h), not for gradients. `banks`: of how many
+  // steps gradients are there at a time.
+  GradientWindow(std::vector<at::Tensor> parameters, bool sums, int banks)
+      : parameters_(std::move(parameters)), sums_(sums), banks_(banks) {}
 
   // In a hook of a backward pass: the next ones are expected on this thread.
   void begin_pass() const {
@@ -55,6 +56,7 @@ class GradientWindow {
 
   const std::vector<at::Tensor> parameters_;
   const bool sums_;
+  const int banks_;
   std::shared_ptr<TensorMemory> memory_;    // of the job for which there are blocks
   std::shared_ptr<GradientMemory> blocks_;  // null: none yet, or none to be had
   std::vector<std::size_t> sizes_;          // for which there are blocks; empty: none yet

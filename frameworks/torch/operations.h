@@ -24,6 +24,8 @@ class TensorHandle {
   bool done() const { return handle_.done(); }
   // The result, when the operation has completed; throws as Handle::wait.
   at::Tensor wait() const;
+  // As wait, without the exception and the result.
+  Status wait_status() const { return handle_.wait_status(); }
   // After wait() of an alltoall: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const { return handle_.received_splits(); }
 

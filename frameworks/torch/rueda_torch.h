@@ -13,4 +13,5 @@
 #include "frameworks/torch/optimizers/radam.h"        // IWYU pragma: export
 #include "frameworks/torch/parameters.h"              // IWYU pragma: export
 #include "frameworks/torch/sharded_optimizer.h"       // IWYU pragma: export
+#include "frameworks/torch/sync_schedule.h"           // IWYU pragma: export
 #include "ops/init.h"                                 // IWYU pragma: export

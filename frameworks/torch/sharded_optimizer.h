@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/parameter_shards.h"
 
 namespace torch::optim {
@@ -52,7 +53,8 @@ class Sharded {
 
  protected:
   Sharded(const ParameterShards::Groups& groups, const DistributedOptions& distributed, Runtime& runtime)
-      : shards_(groups, runtime), reducer_(shards_.parameters(), distributed, runtime) {}
+      : shards_(groups, runtime),
+        reducer_(shards_.parameters(), checked_for_shards(distributed, runtime), runtime) {}
 
   ParameterShards shards_;
   GradientReducer reducer_;
@@ -86,8 +88,9 @@ class ShardedOptimizer : public Sharded, public Opt {
                          std::move(options), distributed, runtime) {}
 
   // As of DistributedOptimizer.
-  void synchronize() { reducer_.synchronize(); }
+  bool synchronize() { return reducer_.synchronize(); }
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+  std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double wait_seconds() const { return reducer_.wait_seconds(); }
 
   // Runs `closure` once, with gradients on; then synchronize() unless done; then steps this rank's part. When
@@ -98,23 +101,18 @@ class ShardedOptimizer : public Sharded, public Opt {
       at::AutoGradMode gradients_on(true);
       loss = closure();
     }
-    reducer_.before_step();
-    shards_.begin_step(this->param_groups());
-    std::exception_ptr failure;
-    try {
-      shards_.give_gradients();
-      Opt::step(nullptr);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    shards_.end_step(!failure);  // the others wait for it
-    if (failure) std::rethrow_exception(failure);
+    if (reducer_.before_step()) step_part();
     return loss;
+  }
+
+  // As of DistributedOptimizer.
+  void flush() {
+    if (reducer_.flush()) step_part();
   }
 
   // Of the model's parameters; hides Optimizer::zero_grad, which is not virtual.
   void zero_grad(bool set_to_none = true) {
-    reducer_.before_zero_grad();
+    if (!reducer_.before_zero_grad()) return;
     for (at::Tensor parameter : shards_.parameters()) {
       if (!parameter.grad().defined()) continue;
       set_to_none ? parameter.mutable_grad().reset()
@@ -125,10 +123,27 @@ class ShardedOptimizer : public Sharded, public Opt {
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
     shards_.save(archive);
+    reducer_.save(archive);
   }
   void load(torch::serialize::InputArchive& archive) override {
     shards_.check(archive);
     Opt::load(archive);
+    reducer_.load(archive);
+  }
+
+ private:
+  // When gradients are reduced. The others wait for a rank that fails, and hear of it.
+  void step_part() {
+    shards_.begin_step(this->param_groups());
+    std::exception_ptr failure;
+    try {
+      shards_.give_gradients();
+      Opt::step(nullptr);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    shards_.end_step(!failure);
+    if (failure) std::rethrow_exception(failure);
   }
 };
 

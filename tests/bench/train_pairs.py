@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What synchronising costs a training step: train_bert with --sync every against --sync never and --sync meet.
+"""What synchronising costs a training step: train_bert with --sync every_step against --sync never and --sync meet.
 
     .venv/bin/python tests/bench/train_pairs.py --data train.json --model CHECKPOINT [--pairs 7] [--steps 20] [-- FLAGS]
 
 Each pair is three runs, one right after the other, in an order that turns from pair to pair: never and meet train each
 rank by itself, with meet they wait for each other in a barrier before each update. So never / meet of the median step is
-the best that any synchronous training could reach here, and meet / every what the reduction costs beyond that. FLAGS go
-to the runs with --sync every.
+the best that any synchronous training could reach here, and meet / every_step what the reduction costs beyond that. FLAGS go
+to the runs with --sync every_step.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SYNCS = ["never", "every", "meet"]
+SYNCS = ["never", "every_step", "meet"]
 BIN = Path(__file__).resolve().parents[2] / "build" / "bin"
 
 
@@ -42,19 +42,19 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--json", help="write all figures here")
-    parser.add_argument("flags", nargs="*", help="after --: for the runs with --sync every")
+    parser.add_argument("flags", nargs="*", help="after --: for the runs with --sync every_step")
     options = parser.parse_args()
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.pairs):
             order = SYNCS[number % 3:] + SYNCS[:number % 3]
-            found = {sync: run(options, sync, options.flags if sync == "every" else [], folder) for sync in order}
+            found = {sync: run(options, sync, options.flags if sync == "every_step" else [], folder) for sync in order}
             pairs.append(found)
             print(f"pair {number + 1}: " + ", ".join(
                 f"{sync} {found[sync]['step_ms']:.1f} ms ({found[sync]['cpu_ms']:.0f} of processor)" for sync in SYNCS)
-                + f"; waited {found['every']['wait_ms']:.1f} for reductions", flush=True)
+                + f"; waited {found['every_step']['wait_ms']:.1f} for reductions", flush=True)
     medians = {}
-    for slower, faster in (("every", "never"), ("meet", "never"), ("every", "meet")):
+    for slower, faster in (("every_step", "never"), ("meet", "never"), ("every_step", "meet")):
         ratios = sorted(pair[faster]["step_ms"] / pair[slower]["step_ms"] for pair in pairs)
         medians[f"{faster}/{slower}"] = statistics.median(ratios)
         print(f"{faster} / {slower}: median ratio {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")

@@ -128,8 +128,8 @@ def test_written_checkpoint_is_read_back_exactly(tmp_path, short_run):
 
 def test_summary_and_losses(short_run):
     output, summary = short_run
-    assert list(summary) == ["task", "ranks", "steps", "loss_first", "loss_last", "f1_first", "f1", "exact_match",
-                             "samples_per_s", "step_ms", "compute_ms", "wait_ms", "cpu_ms", "parameters_hash"]
+    assert list(summary) == ["task", "ranks", "steps", "sync", "loss_first", "loss_last", "f1_first", "f1", "exact_match", "loss_held_out",
+                             "samples_per_s", "step_ms", "compute_ms", "wait_ms", "cpu_ms", "reduced_mb", "parameters_hash"]
     assert (summary["task"], summary["ranks"], summary["steps"]) == ("squad", 1, 12)
     losses = [json.loads(line) for line in (output / "losses.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in losses] == list(range(12))
@@ -197,6 +197,17 @@ def test_two_ranks_equal_one_with_twice_the_batch(tmp_path, dtype, optimizer, li
         assert math.isclose(json.loads(left)["loss"], json.loads(right)["loss"], rel_tol=1e-4)
 
 
+@pytest.mark.parametrize("sync, share", [("accumulate:4", 1 / 4), ("local_sgd:4", 1 / 4), ("diloco:4", 1 / 4), ("adaptive:0.7:16", 1 / 2),
+                                         ("one_step_late", 1)])
+def test_delayed_synchronisation_learns_with_its_share_of_the_bytes(tmp_path, sync, share):
+    flags = ("--steps", 40, "--batch", 4, "--save", "no", "--eval-first", "no")
+    every = train(tmp_path / "every", *flags, ranks=2)
+    delayed = train(tmp_path / "delayed", *flags, "--sync", sync, ranks=2)  # it checks that ranks agree in the end
+    assert delayed["sync"].startswith(sync) and every["sync"] == "every_step"
+    assert delayed["loss_last"] < delayed["loss_first"]
+    assert 0 < delayed["reduced_mb"] <= 1.05 * share * every["reduced_mb"]
+
+
 def test_shards_have_the_bits_of_the_whole(tmp_path):
     whole = train(tmp_path / "whole", *EXACT, "--batch", 4, ranks=2)
     shards = train(tmp_path / "shards", *EXACT, "--batch", 4, "--shard", "yes", ranks=2)
@@ -204,9 +215,10 @@ def test_shards_have_the_bits_of_the_whole(tmp_path):
 
 
 @pytest.mark.parametrize("flags, words", [
-    (["--shard", "yes", "--sync", "never"], "--shard yes needs --sync every"),
+    (["--shard", "yes", "--sync", "never"], "--shard yes needs ranks that synchronise, and --sync is never"),
     (["--nonsense"], "--nonsense"),
     (["--shard", "yes", "--optimizer", "lamb"], "lamb needs norms of whole parameters"),
+    (["--sync", "sometimes"], "'sometimes' is no schedule of synchronisation"),
     (["--compression", "zip"], "none or fp16 or bf16"),
     (["--dtype", "int8"], "float32 or bfloat16 or float64"),
     (["--batch", "0"], "--batch is 0"),

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/parameter_average.h"
+
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <torch/serialize/archive.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "frameworks/torch/operations.h"
+#include "frameworks/torch/parameters.h"
+
+namespace rueda {
+namespace {
+
+constexpr const char* kInterval = "rueda_interval";
+constexpr const char* kMomentum = "rueda_outer_momentum";
+
+double squares(const std::vector<at::Tensor>& tensors) {
+  double sum = 0.0;
+  for (const at::Tensor& norm : at::_foreach_norm(tensors, 2, at::kDouble)) {
+    const double value = norm.item<double>();
+    sum += value * value;
+  }
+  return sum;
+}
+
+std::string key(std::size_t index) { return fmt::format("{}.{}", kMomentum, index); }
+
+}  // namespace
+
+ParameterAverage::ParameterAverage(std::vector<at::Tensor> parameters, std::vector<std::string> names,
+                                   const SyncSchedule& schedule, Compression compression, const Scope& scope)
+    : parameters_(std::move(parameters)),
+      names_(std::move(names)),
+      schedule_(schedule),
+      reduction_{.op = ReduceOp::average, .compression = compression},
+      scope_(scope),
+      prefix_(scope.runtime().next_name("parameter_average", scope.process_set())),
+      interval_(schedule.kind() == SyncSchedule::Kind::adaptive ? 1 : schedule.steps()) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) named.emplace_back(names_[i], parameters_[i]);
+  broadcast_parameters(named, scope.rank_at(0), scope);
+  for (const at::Tensor& parameter : parameters_) {
+    common_.push_back(parameter.detach().clone());
+    if (schedule_.kind() == SyncSchedule::Kind::diloco) momentum_.push_back(at::zeros_like(parameter));
+  }
+}
+
+void ParameterAverage::after_step() {
+  if (++steps_apart_ >= interval_) synchronize();
+}
+
+void ParameterAverage::synchronize() {
+  if (steps_apart_ == 0) return;
+  const at::NoGradGuard no_grad;
+  at::_foreach_sub_(parameters_, common_);  // from here on the way that each has gone
+  const bool adaptive = schedule_.kind() == SyncSchedule::Kind::adaptive;
+  const double own_squares = adaptive ? squares(parameters_) : 0.0;
+  reduce();
+  if (adaptive) adapt(own_squares);
+  step_outer();
+  at::_foreach_add_(parameters_, common_);
+  at::_foreach_copy_(common_, parameters_);
+  steps_apart_ = 0;
+}
+
+// All are waited for, whatever fails: nobody writes into parameters afterwards.
+void ParameterAverage::reduce() {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<TensorHandle> handles;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    handles.push_back(
+        allreduce_async_(parameters_[i], fmt::format("{}.{}", prefix_, names_[i]), reduction_, scope_.get()));
+  }
+  Status failure;
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    const Status status = handles[i].wait_status();
+    if (failure.ok() && !status.ok())
+      failure = {status.code, fmt::format("average of parameter '{}': {}", names_[i], status.message)};
+  }
+  throw_if_error(failure);
+  wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2. Both are reduced, so that all
+// ranks come to the same interval, bit for bit.
+void ParameterAverage::adapt(double own_squares) {
+  std::array<double, 2> sums{own_squares, squares(parameters_)};
+  const TensorView both = view(std::span<double>(sums));
+  allreduce_async(prefix_ + ".drift", both, both, {ReduceOp::average}, scope_.get()).wait();
+  drift_ = std::sqrt(std::max(sums[0] - sums[1], 0.0) / sums[1]);
+  if (!std::isfinite(drift_)) return;  // nothing has moved, or training has diverged
+  const double steps = static_cast<double>(interval_) * std::clamp(schedule_.target() / drift_, 0.5, 2.0);
+  const bool longer = drift_ < schedule_.target();
+  interval_ = std::clamp(static_cast<std::int64_t>(longer ? std::ceil(steps) : std::floor(steps)),
+                         std::int64_t{1}, schedule_.steps());
+}
+
+// The mean way, negated, is the gradient: v = m v + d, and the parameters go lr (d + m v).
+void ParameterAverage::step_outer() {
+  if (momentum_.empty()) return;
+  const double momentum = schedule_.outer_momentum();
+  at::_foreach_mul_(momentum_, momentum);
+  at::_foreach_add_(momentum_, parameters_);
+  at::_foreach_add_(parameters_, momentum_, momentum);
+  at::_foreach_mul_(parameters_, schedule_.outer_learning_rate());
+}
+
+void ParameterAverage::save(torch::serialize::OutputArchive& archive) const {
+  archive.write(kInterval, at::tensor({interval_}), true);
+  for (std::size_t i = 0; i < momentum_.size(); ++i) archive.write(key(i), momentum_[i], true);
+}
+
+void ParameterAverage::load(torch::serialize::InputArchive& archive) {
+  const at::NoGradGuard no_grad;
+  at::Tensor interval;
+  if (schedule_.kind() == SyncSchedule::Kind::adaptive && archive.try_read(kInterval, interval, true))
+    interval_ = std::clamp(interval.item<std::int64_t>(), std::int64_t{1}, schedule_.steps());
+  for (std::size_t i = 0; i < momentum_.size(); ++i) {
+    at::Tensor saved;
+    if (archive.try_read(key(i), saved, true) && saved.sizes() == momentum_[i].sizes())
+      momentum_[i].copy_(saved);
+    else
+      momentum_[i].zero_();
+  }
+  // What the program has loaded into the parameters is where ranks start from.
+  for (std::size_t i = 0; i < parameters_.size(); ++i) common_[i].copy_(parameters_[i]);
+  steps_apart_ = 0;
+}
+
+}  // namespace rueda
