@@ -71,6 +71,7 @@ class OptimizerOf : public StepOptimizer {
   void step() override { optimizer_.step(); }
   void flush() override {}
   std::int64_t sync_interval() const override { return 0; }
+  double drift() const override { return 0; }
   double wait_seconds() const override { return 0; }
 
  protected:
@@ -86,6 +87,7 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
   bool synchronize() override { return this->optimizer_.synchronize(); }
   void flush() override { this->optimizer_.flush(); }
   std::int64_t sync_interval() const override { return this->optimizer_.sync_interval(); }
+  double drift() const override { return this->optimizer_.drift(); }
   double wait_seconds() const override { return this->optimizer_.wait_seconds(); }
 };
 

@@ -28,6 +28,8 @@ class StepOptimizer {
   virtual void flush() = 0;
   // Steps from one synchronisation to the next, as they are now.
   virtual std::int64_t sync_interval() const = 0;
+  // Of schedule adaptive: how far the ranks were apart at their last average.
+  virtual double drift() const = 0;
   // Time spent waiting for other ranks so far.
   virtual double wait_seconds() const = 0;
 };

@@ -81,6 +81,7 @@ class Reporter {
     events_->add_scalar("train/learning_rate", report.learning_rate, report.step + 1);
     events_->add_scalar("train/gradient_norm", report.gradient_norm, report.step + 1);
     events_->add_scalar("train/sync_interval", static_cast<double>(report.sync_interval), report.step + 1);
+    events_->add_scalar("train/drift", report.drift, report.step + 1);
   }
 
   void evaluation(const Evaluation& found, std::int64_t step) {

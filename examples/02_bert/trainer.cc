@@ -116,6 +116,7 @@ class Loop {
     cpu_ms_ += (cpu_seconds() - cpu_before) * 1e3;
     losses_.push_back(report.loss);
     report.sync_interval = optimizer_->sync_interval();
+    report.drift = optimizer_->drift();
     return report;
   }
 

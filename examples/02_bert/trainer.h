@@ -25,6 +25,7 @@ struct StepReport {
   double learning_rate;
   double gradient_norm;  // before clipping; 0 without clipping, and where the schedule takes no step
   std::int64_t sync_interval = 1;  // steps from one synchronisation to the next
+  double drift = 0;                // of schedule adaptive, at the last
 };
 
 struct TrainingResult {

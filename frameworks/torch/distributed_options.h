@@ -17,6 +17,9 @@ namespace rueda {
 // A plain value, equal on every rank (names too).
 struct DistributedOptions {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
+  // Parameters whose gradients are reduced together, or fail together: a list each; nothing is reduced of one
+  // before all of it is there. in_groups() makes n lists of equal length.
+  std::vector<std::vector<at::Tensor>> groups;
   // Or sum; or adasum, of each parameter's gradients: learning rates stay those of one rank.
   ReduceOp op = ReduceOp::average;
   int backward_passes_per_step =
@@ -37,5 +40,8 @@ struct DistributedOptions {
   // network, more cores than torch threads), else all when the backward pass ends.
   std::optional<bool> overlap = std::nullopt;
 };
+
+// The parameters in so many groups, in order, of equal length where that is possible.
+std::vector<std::vector<at::Tensor>> in_groups(const std::vector<at::Tensor>& parameters, std::size_t groups);
 
 }  // namespace rueda

@@ -12,13 +12,21 @@
 
 namespace rueda {
 
-GradientFlight::GradientFlight(std::string name, std::vector<std::string> parameters,
+GradientFlight::GradientFlight(std::string name, std::vector<std::string> parameters, Groups groups,
                                const Reduction& reduction, const ScopeReference& scope)
     : name_(std::move(name)),
       parameters_(std::move(parameters)),
+      groups_(std::move(groups)),
       reduction_(reduction),
       scope_(scope),
-      gradients_(parameters_.size()) {}
+      gradients_(parameters_.size()) {
+  for (const std::optional<std::size_t>& group : groups_) {
+    if (!group) continue;
+    group_sizes_.resize(std::max(group_sizes_.size(), *group + 1));
+    ++group_sizes_[*group];
+  }
+  waiting_.resize(group_sizes_.size());
+}
 
 void GradientFlight::submit(std::size_t index, at::Tensor gradient) {
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
@@ -27,9 +35,38 @@ void GradientFlight::submit(std::size_t index, at::Tensor gradient) {
   reduction_.write_to(submission.request);
   const Scope scope = scope_.get();
   scope.place(submission);
-  gradients_[index].handle = scope.runtime().submit(std::move(submission));
+  if (const std::optional<std::size_t> group = groups_[index]) {
+    submission.request.group = fmt::format("{}.group.{}", name_, *group);
+    submission.request.group_size = group_sizes_[*group];
+    waiting_[*group].push_back({index, std::move(submission)});
+  } else {
+    gradients_[index].handle = scope.runtime().submit(std::move(submission));
+  }
   mark_changed(gradient);
   gradients_[index].memory = std::move(gradient);
+  if (groups_[index] && waiting_[*groups_[index]].size() == group_sizes_[*groups_[index]])
+    submit_group(*groups_[index]);
+}
+
+void GradientFlight::submit_stand_in(std::size_t index, at::Tensor zeros) {
+  gradients_[index].stand_in = true;
+  submit(index, std::move(zeros));
+}
+
+void GradientFlight::submit_group(std::size_t group) {
+  std::vector<Submission> submissions;
+  for (Waiting& each : waiting_[group]) submissions.push_back(std::move(each.submission));
+  const std::vector<Handle> handles = scope_.get().runtime().submit_all(std::move(submissions));
+  for (std::size_t i = 0; i < handles.size(); ++i) gradients_[waiting_[group][i].index].handle = handles[i];
+  waiting_[group].clear();
+}
+
+bool GradientFlight::due(std::size_t index, const std::vector<float>& holders) const {
+  if (holders[index] > 0.0F || !groups_[index]) return holders[index] > 0.0F;
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    if (groups_[i] == groups_[index] && holders[i] > 0.0F) return true;
+  }
+  return false;
 }
 
 std::optional<std::size_t> GradientFlight::first() const {
@@ -41,7 +78,8 @@ std::optional<std::size_t> GradientFlight::first() const {
 
 void GradientFlight::submit_presence() {
   std::vector<float> flags;
-  for (const Gradient& each : gradients_) flags.push_back(each.memory.defined() ? 1.0F : 0.0F);
+  for (const Gradient& each : gradients_)
+    flags.push_back(each.memory.defined() && !each.stand_in ? 1.0F : 0.0F);
   presence_ =
       allreduce_async_(at::tensor(flags, at::kFloat), name_ + ".presence", {ReduceOp::sum}, scope_.get());
 }
@@ -68,6 +106,7 @@ Status GradientFlight::wait() const {
 
 void GradientFlight::clear() {
   std::ranges::fill(gradients_, Gradient());
+  for (std::vector<Waiting>& group : waiting_) group.clear();
   presence_.reset();
 }
 

@@ -19,12 +19,21 @@ namespace rueda {
 // call submit_presence(), holders() and wait() of a step in this order.
 class GradientFlight {
  public:
-  // `name`: what names of operations begin with. `parameters`: names, which end them.
-  GradientFlight(std::string name, std::vector<std::string> parameters, const Reduction& reduction,
-                 const ScopeReference& scope);
+  using Groups = std::vector<std::optional<std::size_t>>;  // of each parameter
 
-  // Reduces `gradient`, of parameter `index`, in place; it is kept until clear().
+  // `name`: what names of operations begin with. `parameters`: names, which end them.
+  GradientFlight(std::string name, std::vector<std::string> parameters, Groups groups,
+                 const Reduction& reduction, const ScopeReference& scope);
+
+  // Reduces `gradient`, of parameter `index`, in place, when its group is complete; it is kept until clear().
   void submit(std::size_t index, at::Tensor gradient);
+  // Zeros in place of a gradient that this rank does not have.
+  void submit_stand_in(std::size_t index, at::Tensor zeros);
+  // Whether another member of the parameter's group was submitted.
+  bool group_begun(std::size_t index) const { return groups_[index] && !waiting_[*groups_[index]].empty(); }
+  // Whether the parameter is to be reduced, by what holders() says of it and of its group.
+  bool due(std::size_t index, const std::vector<float>& holders) const;
+  bool stands_in(std::size_t index) const { return gradients_[index].stand_in; }
   bool submitted(std::size_t index) const { return gradients_[index].memory.defined(); }
   // The first that was submitted; nothing when none was.
   std::optional<std::size_t> first() const;
@@ -35,7 +44,7 @@ class GradientFlight {
   // Tells the others which parameters were submitted here so far.
   void submit_presence();
   bool presence_submitted() const { return presence_.has_value(); }
-  // Waits for what they tell: [i] = how many ranks have a gradient of parameter i.
+  // Waits for what they tell: [i] = how many ranks have a gradient of parameter i, stand-ins left out.
   Status holders(std::vector<float>& holders) const;
   // Waits for all reductions. Returns the first failure, in words that name the parameter.
   Status wait() const;
@@ -45,13 +54,23 @@ class GradientFlight {
   struct Gradient {
     Handle handle;
     at::Tensor memory;  // that the reduction works on; undefined: nothing submitted
+    bool stand_in = false;
   };
+  // A member of a group that is not complete yet.
+  struct Waiting {
+    std::size_t index;
+    Submission submission;
+  };
+  void submit_group(std::size_t group);
 
   const std::string name_;
   const std::vector<std::string> parameters_;
+  const Groups groups_;
   const Reduction reduction_;
   const ScopeReference scope_;
+  std::vector<std::uint32_t> group_sizes_;
   std::vector<Gradient> gradients_;
+  std::vector<std::vector<Waiting>> waiting_;  // by group
   std::optional<TensorHandle> presence_;
 };
 

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -143,6 +144,40 @@ std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& param
     if (seen.insert(identity(parameter)).second) unique.push_back(parameter);
   }
   return unique;
+}
+
+std::vector<std::vector<at::Tensor>> in_groups(const std::vector<at::Tensor>& parameters,
+                                               std::size_t groups) {
+  std::vector<std::vector<at::Tensor>> lists(std::min(groups, parameters.size()));
+  for (std::size_t i = 0; i < parameters.size() && groups > 0; ++i)
+    lists[i * lists.size() / parameters.size()].push_back(parameters[i]);
+  return lists;
+}
+
+std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>& parameters,
+                                                  const DistributedOptions& options, Rank rank) {
+  std::unordered_map<Identity, std::size_t> index_of;
+  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
+  std::vector<std::optional<std::size_t>> groups(parameters.size());
+  for (std::size_t group = 0; group < options.groups.size(); ++group) {
+    for (const at::Tensor& member : options.groups[group]) {
+      const auto found = index_of.find(identity(member));
+      if (found == index_of.end()) {
+        refuse(
+            fmt::format("rank {}: group {} has a tensor that is no parameter of this optimizer; name only "
+                        "those that it was "
+                        "given",
+                        rank, group));
+      }
+      if (groups[found->second]) {
+        refuse(
+            fmt::format("rank {}: parameter {} is in group {} and in group {}; give each parameter one group",
+                        rank, found->second, *groups[found->second], group));
+      }
+      groups[found->second] = group;
+    }
+  }
+  return groups;
 }
 
 std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,10 @@ std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& param
 // counts. Throws InvalidArgument for names that are not clear.
 std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
                                   const DistributedOptions& options, Rank rank);
+
+// Of each parameter, the number of its group; nothing: it is in none. Throws InvalidArgument for groups that
+// are not clear.
+std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>& parameters,
+                                                  const DistributedOptions& options, Rank rank);
 
 }  // namespace rueda

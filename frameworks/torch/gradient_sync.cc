@@ -50,6 +50,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   const std::vector<std::string> names = names_of(unique, options, rank());
+  const GradientFlight::Groups groups = groups_of(unique, options, rank());
   std::vector<std::string> lines{fmt::format(
       "op {}, schedule {}, backward_passes_per_step {}, compression {}, "
       "gradient_predivide_factor {} and reduction_order {}",
@@ -62,14 +63,15 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
           "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",
           rank(), names[i]));
     }
-    lines.push_back(fmt::format("'{}' {} {}", names[i], to_string(view.dtype), to_string(view.shape)));
+    lines.push_back(fmt::format("'{}' {} {}{}", names[i], to_string(view.dtype), to_string(view.shape),
+                                groups[i] ? fmt::format(" in group {}", *groups[i]) : ""));
     parameters_.push_back({unique[i], names[i]});
   }
   const std::string prefix = scope.runtime().next_name("gradient", scope.process_set());
   check_agreement(prefix + ".agreement", "parameters of a distributed optimizer", lines, scope);
   const bool late = options.schedule.kind() == SyncSchedule::Kind::one_step_late;
   for (const char* turn : late ? std::vector{".even", ".odd"} : std::vector{""})
-    flights_.emplace_back(prefix + turn, names, reduction_, scope_);
+    flights_.emplace_back(prefix + turn, names, groups, reduction_, scope_);
   window_.emplace(unique, in_shards(), static_cast<int>(flights_.size()));
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
@@ -196,18 +198,25 @@ void GradientSync::submit_rest() {
     // A frozen parameter may still have a gradient, of an earlier step.
     if (parameters_[index].tensor.requires_grad() && waits(index)) submit_gradient(index, factor);
   }
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (!flight().submitted(index) && flight().group_begun(index)) submit_stand_in(flight(), index);
+  }
+}
+
+void GradientSync::submit_stand_in(GradientFlight& flight, std::size_t index) {
+  const at::NoGradGuard no_grad;
+  claim(parameters_[index]);
+  flight.submit_stand_in(index, window_->zeros(index));
 }
 
 // Zeros, where another rank has a gradient and this one has none.
 void GradientSync::submit_missing(GradientFlight& flight, const std::vector<float>& holders) {
-  at::NoGradGuard no_grad;
   std::vector<std::string> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
-    if (flight.submitted(i) || holders[i] == 0.0F) continue;
-    claim(parameter);
-    flight.submit(i, window_->zeros(i));
-    if (parameter.tensor.requires_grad() && !std::exchange(parameter.warned, true))
+    if (!flight.submitted(i) && flight.due(i, holders)) submit_stand_in(flight, i);
+    if (flight.stands_in(i) && holders[i] > 0.0F && parameter.tensor.requires_grad() &&
+        !std::exchange(parameter.warned, true))
       missing.push_back(parameter.name);
   }
   if (missing.empty()) return;
@@ -228,7 +237,7 @@ Status GradientSync::finish(GradientFlight& flight) {
   const Status reduced = flight.wait();
   if (status.ok()) status = reduced;
   for (std::size_t i = 0; status.ok() && i < parameters_.size(); ++i) {
-    if (!flight.submitted(i)) continue;
+    if (!flight.submitted(i) || holders[i] == 0.0F) continue;
     Parameter& parameter = parameters_[i];
     const at::Tensor result =
         in_shards() ? flight.memory(i).to(parameter.tensor.scalar_type()) : flight.memory(i);
@@ -240,7 +249,7 @@ Status GradientSync::finish(GradientFlight& flight) {
 // The step's gradients go on by themselves: .grad is free for those of the step before.
 void GradientSync::take_off() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (flight().submitted(i)) parameters_[i].tensor.mutable_grad().reset();
+    if (flight().submitted(i) && !flight().stands_in(i)) parameters_[i].tensor.mutable_grad().reset();
   }
   claimed_.release();
   flying_ = 1 - flying_;

@@ -88,6 +88,7 @@ class GradientSync final : private GradientListener {
   bool waits(std::size_t index) const;
   void submit_gradient(std::size_t index, double factor, std::size_t holders = 1);
   void submit_rest();
+  void submit_stand_in(GradientFlight& flight, std::size_t index);
   void submit_missing(GradientFlight& flight, const std::vector<float>& holders);
   Status finish(GradientFlight& flight);
   void take_off();

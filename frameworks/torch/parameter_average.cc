@@ -95,13 +95,15 @@ void ParameterAverage::reduce() {
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2. Both are reduced, so that all
-// ranks come to the same interval, bit for bit.
+// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 where the
+// ways of n ranks have nothing in common. Both are reduced, so that all ranks come to the same interval, bit
+// for bit.
 void ParameterAverage::adapt(double own_squares) {
   std::array<double, 2> sums{own_squares, squares(parameters_)};
   const TensorView both = view(std::span<double>(sums));
   allreduce_async(prefix_ + ".drift", both, both, {ReduceOp::average}, scope_.get()).wait();
-  drift_ = std::sqrt(std::max(sums[0] - sums[1], 0.0) / sums[1]);
+  const double others = std::max(1.0, static_cast<double>(scope_.get().size()) - 1.0);
+  drift_ = std::sqrt(std::max(sums[0] - sums[1], 0.0) / (sums[1] * others));
   if (!std::isfinite(drift_)) return;  // nothing has moved, or training has diverged
   const double steps = static_cast<double>(interval_) * std::clamp(schedule_.target() / drift_, 0.5, 2.0);
   const bool longer = drift_ < schedule_.target();

@@ -91,6 +91,7 @@ class ShardedOptimizer : public Sharded, public Opt {
   bool synchronize() { return reducer_.synchronize(); }
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
+  double drift() const { return reducer_.drift(); }
   double wait_seconds() const { return reducer_.wait_seconds(); }
 
   // Runs `closure` once, with gradients on; then synchronize() unless done; then steps this rank's part. When

@@ -36,8 +36,9 @@ class SyncSchedule {
   static SyncSchedule diloco(std::int64_t steps, double outer_learning_rate = 0.7,
                              double outer_momentum = 0.9);
   // Keeps the ranks' distance from their average, as a part of the way that the average has gone since the
-  // ranks were last equal, near `target`, which is greater than 0: sqrt(mean |x_i - x|^2) / |x - x_last|. It
-  // starts with an average at every step; h at most doubles or halves, and stays between 1 and `most_steps`.
+  // ranks were last equal, near `target`, which is greater than 0: sqrt(mean |x_i - x|^2 / (n - 1)) / |x -
+  // x_last| of n ranks, which is 1 where their ways have nothing in common. It starts with an average at
+  // every step; h at most doubles or halves, and stays between 1 and `most_steps`.
   static SyncSchedule adaptive(double target = 0.5, std::int64_t most_steps = 64);
   static SyncSchedule one_step_late();
 
