@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "core/base/log.h"
 #include "core/rueda.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/tensor_adapter.h"
@@ -28,15 +27,6 @@ at::Tensor reducible(const at::Tensor& gradient) {
   if (gradient.layout() != at::kStrided) return gradient.to_dense();
   if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes) return gradient.contiguous();
   return gradient;
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i]);
-  }
-  return names.size() <= kShown ? text : fmt::format("{} and {} more", text, names.size() - kShown);
 }
 
 }  // namespace
@@ -72,6 +62,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   const bool late = options.schedule.kind() == SyncSchedule::Kind::one_step_late;
   for (const char* turn : late ? std::vector{".even", ".odd"} : std::vector{""})
     flights_.emplace_back(prefix + turn, names, groups, reduction_, scope_);
+  warnings_.emplace(names);
   window_.emplace(unique, in_shards(), static_cast<int>(flights_.size()));
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
@@ -211,20 +202,14 @@ void GradientSync::submit_stand_in(GradientFlight& flight, std::size_t index) {
 
 // Zeros, where another rank has a gradient and this one has none.
 void GradientSync::submit_missing(GradientFlight& flight, const std::vector<float>& holders) {
-  std::vector<std::string> missing;
+  std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter& parameter = parameters_[i];
     if (!flight.submitted(i) && flight.due(i, holders)) submit_stand_in(flight, i);
-    if (flight.stands_in(i) && holders[i] > 0.0F && parameter.tensor.requires_grad() &&
-        !std::exchange(parameter.warned, true))
-      missing.push_back(parameter.name);
+    const bool elsewhere = flight.stands_in(i) && holders[i] > 0.0F;
+    if (elsewhere && parameters_[i].tensor.requires_grad()) missing.push_back(i);
   }
-  if (missing.empty()) return;
-  log(LogLevel::warning,
-      "rank {}: no gradient here, but on other ranks, for {}; it counts as zero. Expected when ranks take "
-      "different ways "
-      "through the model; each parameter is told once.",
-      rank(), listed(missing));
+  warnings_->missing(rank(), missing);
+  if (!flight.first()) warnings_->nothing(rank());
 }
 
 // Waits for all of a step and puts the results into .grad. Returns the first failure, in words that name the
@@ -373,18 +358,9 @@ double GradientSync::correction() const {
 
 void GradientSync::warn_if_early() {
   if (hooks_lost_ && passes_per_step_ > 1) {
-    log(LogLevel::warning,
-        "rank {}: parameters changed their type, or came to require a gradient, after the optimizer was "
-        "made, "
-        "so backward passes went uncounted; taking them for {}. Prepare the model before making the "
-        "optimizer.",
-        rank(), passes_per_step_);
-  } else if (passes_ > 0 && passes_ < passes_per_step_ && !std::exchange(early_warned_, true)) {
-    log(LogLevel::warning,
-        "rank {}: step() after {} of {} backward passes (backward_passes_per_step); gradients are averaged "
-        "over {}. Told "
-        "once.",
-        rank(), passes_, passes_per_step_, passes_);
+    GradientWarnings::lost_hooks(rank(), passes_per_step_);
+  } else if (passes_ > 0 && passes_ < passes_per_step_) {
+    warnings_->early(rank(), passes_, passes_per_step_);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "frameworks/torch/gradient_flight.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/gradient_options.h"
+#include "frameworks/torch/gradient_warnings.h"
 #include "frameworks/torch/gradient_window.h"
 #include "frameworks/torch/pairwise_sum.h"
 #include "frameworks/torch/scope_reference.h"
@@ -67,7 +68,6 @@ class GradientSync final : private GradientListener {
   struct Parameter {
     at::Tensor tensor;
     std::string name;
-    bool warned = false;    // of a missing gradient
     bool complete = false;  // the last gradient of this step has come
     PairwiseSum sum{};      // of the passes of this step; empty unless in_shards()
   };
@@ -110,10 +110,10 @@ class GradientSync final : private GradientListener {
   bool has_result_ = false;  // of the last synchronize()
   int passes_ = 0;           // backward passes that have ended in this step
   GradientClaims claimed_;
+  std::optional<GradientWarnings> warnings_;
   std::optional<GradientWindow> window_;
   std::set<int> running_;    // passes that have not
   bool hooks_lost_ = false;  // in this step passes may have gone uncounted
-  bool early_warned_ = false;
   double wait_seconds_ = 0.0;
   std::optional<GradientHooks> hooks_;  // last: it calls back
 };

@@ -44,6 +44,18 @@ TEST(GradientReducer, ALaterBackwardIsRefusedBeforeItChangesAnything) {
   });
 }
 
+TEST(GradientReducer, AStepWithoutABackwardPassIsTold) {
+  alone([](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({3}, 1);
+    GradientReducer reducer({weight}, {}, runtime);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(reducer.before_step());
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr("rank 0: step() with no gradient of any parameter on any rank: run backward()"));
+    EXPECT_FALSE(weight.grad().defined());
+  });
+}
+
 TEST(GradientReducer, TheSameWithoutOverlap) {
   alone([](Runtime& runtime) {
     const at::Tensor weight = make_parameter({3}, 1);
