@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cmake --install`: headers, libraries, programs, and a package for find_package(Rueda).
 include(CMakePackageConfigHelpers)
-
-set(rueda_layers core ops)
-set(rueda_libraries rueda)
-if(RUEDA_TORCH)
-  list(APPEND rueda_layers frameworks)
-  list(APPEND rueda_libraries rueda_torch)
-  set(rueda_torch_script ${CMAKE_CURRENT_LIST_DIR}/TorchImport.cmake)
-endif()
-foreach(layer ${rueda_layers})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rueda
-    FILES_MATCHING PATTERN "*.h" PATTERN mpi EXCLUDE)
-endforeach()
-if(RUEDA_MPI)
-  install(FILES ${PROJECT_SOURCE_DIR}/ops/mpi/communicator.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rueda/ops/mpi)
-endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rueda DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-
 set(rueda_package ${CMAKE_INSTALL_LIBDIR}/cmake/Rueda)
-install(TARGETS ${rueda_libraries} EXPORT RuedaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set(rueda_public_headers include/rueda/rueda.h)
+set(rueda_components rueda)
+if(RUEDA_MPI)
+  list(APPEND rueda_public_headers include/rueda/communicator.h)
+endif()
+
+# Installed libraries find one another wherever the prefix is moved to; torch and MPI where the build found them.
+set_target_properties(rueda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS rueda EXPORT RuedaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT RuedaTargets NAMESPACE Rueda:: DESTINATION ${rueda_package})
+if(RUEDA_TORCH)
+  list(APPEND rueda_public_headers include/rueda/rueda_torch.h)
+  list(APPEND rueda_components torch)
+  set_target_properties(rueda_torch PROPERTIES EXPORT_NAME torch INSTALL_RPATH "$ORIGIN;${RUEDA_TORCH_ROOT}/lib")
+  install(TARGETS rueda_torch EXPORT RuedaTorchTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT RuedaTorchTargets NAMESPACE Rueda:: DESTINATION ${rueda_package})
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/TorchImport.cmake DESTINATION ${rueda_package})
+endif()
+
+install(CODE "
+  set(RUEDA_SOURCE \"${PROJECT_SOURCE_DIR}\")
+  set(RUEDA_BINARY \"${PROJECT_BINARY_DIR}\")
+  set(RUEDA_PUBLIC_HEADERS \"${rueda_public_headers}\")
+  set(RUEDA_INCLUDE_DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake)
+
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/RuedaConfig.cmake.in ${PROJECT_BINARY_DIR}/RuedaConfig.cmake
   INSTALL_DESTINATION ${rueda_package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/RuedaConfig.cmake ${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake ${rueda_torch_script}
-  DESTINATION ${rueda_package})
+install(FILES ${PROJECT_BINARY_DIR}/RuedaConfig.cmake ${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake DESTINATION ${rueda_package})
 install(FILES ${PROJECT_SOURCE_DIR}/examples/data/squad_sample.json ${PROJECT_SOURCE_DIR}/examples/data/vocab.txt
   DESTINATION ${CMAKE_INSTALL_DATADIR}/rueda/examples)

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-# rueda_torch_import: the CPU libraries of the installed Python package torch. Why not find_package(Torch):
-# frameworks/torch/README.md, Choices.
-if(NOT RUEDA_TORCH_ROOT)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(
-    COMMAND ${Python3_EXECUTABLE} -c
-      "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-    OUTPUT_VARIABLE rueda_torch_found OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(NOT rueda_torch_found)
-    message(FATAL_ERROR "${Python3_EXECUTABLE} has no package torch. Install it there (./dev setup), or give "
-                        "-DRUEDA_TORCH_ROOT=<directory of the package torch>, or -DRUEDA_TORCH=OFF.")
-  endif()
-  set(RUEDA_TORCH_ROOT ${rueda_torch_found} CACHE PATH "Directory of the Python package torch" FORCE)
+# rueda_torch_import: the CPU libraries of the Python package torch in RUEDA_TORCH_ROOT, of which rueda_torch_version is
+# the version; where they are not there, rueda_torch_problem says so. For the build and for the installed package. Why not
+# find_package(Torch): frameworks/torch/README.md, Choices.
+set(rueda_torch_version "")
+set(rueda_torch_problem "")
+if(NOT EXISTS "${RUEDA_TORCH_ROOT}/lib/libtorch_cpu.so" OR NOT EXISTS "${RUEDA_TORCH_ROOT}/version.py")
+  set(rueda_torch_problem "RUEDA_TORCH_ROOT='${RUEDA_TORCH_ROOT}' is no directory of a Python package torch (with version.py, \
+include/ and lib/libtorch_cpu.so)")
+  return()
+endif()
+file(STRINGS "${RUEDA_TORCH_ROOT}/version.py" rueda_torch_version REGEX "^__version__ = ")
+string(REGEX REPLACE "^.*'(.*)'.*$" "\\1" rueda_torch_version "${rueda_torch_version}")
+if(TARGET rueda_torch_import)
+  return()
 endif()
 
-add_library(rueda_torch_import INTERFACE)
+add_library(rueda_torch_import INTERFACE IMPORTED)
 target_include_directories(rueda_torch_import SYSTEM INTERFACE
   ${RUEDA_TORCH_ROOT}/include ${RUEDA_TORCH_ROOT}/include/torch/csrc/api/include)
-# The CUDA build of libtorch_cpu needs cudart and cupti at run time, which the wheels keep beside torch.
-file(GLOB rueda_torch_cuda_dirs ${RUEDA_TORCH_ROOT}/../nvidia/cu*/lib)
 target_link_libraries(rueda_torch_import INTERFACE
   ${RUEDA_TORCH_ROOT}/lib/libtorch_cpu.so ${RUEDA_TORCH_ROOT}/lib/libc10.so)
-target_link_options(rueda_torch_import INTERFACE "LINKER:-rpath-link,${RUEDA_TORCH_ROOT}/lib")
-foreach(dir ${rueda_torch_cuda_dirs})
+# The CUDA build of libtorch_cpu needs cudart and cupti at run time, which the wheels keep beside torch.
+file(GLOB rueda_torch_cuda_dirs ${RUEDA_TORCH_ROOT}/../nvidia/cu*/lib)
+foreach(dir ${RUEDA_TORCH_ROOT}/lib ${rueda_torch_cuda_dirs})
   target_link_options(rueda_torch_import INTERFACE "LINKER:-rpath-link,${dir}")
 endforeach()

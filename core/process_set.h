@@ -18,12 +18,14 @@ Runtime& default_runtime();
 // flight in any order.
 class ProcessSet {
  public:
+  // What process_sets() and add_process_set() make.
   ProcessSet(Runtime& runtime, ProcessSetId id, RankSet ranks)
       : runtime_(&runtime), id_(id), ranks_(std::make_shared<const RankSet>(std::move(ranks))) {}
 
-  ProcessSetId id() const { return id_; }
-  const RankSet& ranks() const { return *ranks_; }
-  Rank size() const { return ranks_->count(); }
+  ProcessSetId id() const { return id_; }           // the same on all ranks
+  const RankSet& ranks() const { return *ranks_; }  // of the job
+  Rank size() const { return ranks_->count(); }     // number of members
+  // Whether this rank is a member.
   bool included() const { return ranks_->contains(runtime_->topology().rank); }
   // This rank's place among the members; -1 when it is none of them.
   Rank rank() const { return included() ? ranks_->index_of(runtime_->topology().rank) : -1; }
@@ -39,14 +41,16 @@ class ProcessSet {
 // process set. What the last parameter of every operation is made of.
 class Scope {
  public:
+  // All ranks of the default Runtime (throws NotInitialized where there is none), or of another; a set.
   Scope() : Scope(default_runtime()) {}
   Scope(Runtime& runtime) : runtime_(&runtime) {}
   Scope(const ProcessSet& set) : runtime_(set.runtime_), process_set_(set.id_), ranks_(set.ranks_) {}
 
-  Runtime& runtime() const { return *runtime_; }
-  ProcessSetId process_set() const { return process_set_; }
+  Runtime& runtime() const { return *runtime_; }             // that carries it out
+  ProcessSetId process_set() const { return process_set_; }  // kWorld for all ranks
   // Members of the set; null for all ranks.
   const std::shared_ptr<const RankSet>& ranks() const { return ranks_; }
+  // How many ranks; whether this one is among them.
   Rank size() const { return ranks_ ? ranks_->count() : runtime_->topology().size; }
   bool included() const { return !ranks_ || ranks_->contains(runtime_->topology().rank); }
   // Of the job, by its place in the scope.

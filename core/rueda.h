@@ -14,6 +14,7 @@
 #include "core/engine/runtime.h"
 #include "core/process_set.h"
 
+// Everything that programs call.
 namespace rueda {
 
 // Starts the default Runtime from `parts` (ops/init.h has the init() without arguments that users call). A
@@ -27,6 +28,7 @@ void init(Parts parts);
 // Called at the end of the process if the program did not. Does nothing when not initialized.
 void shutdown();
 
+// Whether init() has returned, and shutdown() not yet.
 bool is_initialized();
 // Why the last job of this process could not go on, which is final; ok if there is no such thing.
 Status final_failure();
@@ -56,13 +58,13 @@ bool is_homogeneous();  // every host has the same number of ranks
 // How values of several ranks become one: op(x_0 * prescale, x_1 * prescale, ...) * postscale. Of adasum both
 // factors scale the result alike, since adasum(c a, c b) = c adasum(a, b).
 struct Reduction {
-  ReduceOp op = ReduceOp::average;
-  double prescale_factor = 1.0;
-  double postscale_factor = 1.0;
+  ReduceOp op = ReduceOp::average;              // of the ranks' values
+  double prescale_factor = 1.0;                 // of each value before
+  double postscale_factor = 1.0;                // of the result
   ReductionOrder order = ReductionOrder::any;   // RUEDA_REDUCTION_ORDER=fixed makes it fixed everywhere
   Compression compression = Compression::none;  // of float32; others, and adasum, travel as they are
 
-  void write_to(Request& request) const;
+  void write_to(Request& request) const;  // what travels
 };
 
 // Each of these returns at once; `name` pairs this rank's call with those of the other ranks of the scope and

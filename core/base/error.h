@@ -13,6 +13,7 @@ namespace rueda {
 // Base of everything Rueda throws; `code()` tells the kind without a cast.
 class Error : public std::runtime_error {
  public:
+  // What the Status says.
   explicit Error(const Status& status) : std::runtime_error(status.message), code_(status.code) {}
   StatusCode code() const { return code_; }
 
@@ -20,6 +21,7 @@ class Error : public std::runtime_error {
   StatusCode code_;
 };
 
+// One class for each StatusCode; the enumeration says when.
 class InvalidArgument : public Error {
   using Error::Error;
 };
@@ -53,5 +55,6 @@ void throw_if_error(const Status& status);
 
 }  // namespace rueda
 
+// Of what our own code takes for granted, in every build.
 #define RUEDA_ASSERT(condition) \
   (static_cast<bool>(condition) ? void(0) : ::rueda::assertion_failed(#condition, __FILE__, __LINE__))

@@ -12,31 +12,37 @@
 
 namespace rueda {
 
+// Purpose: who takes part. Members ascend; each is there once.
 class RankSet {
  public:
   RankSet() = default;
+  // All of [first, end); one rank.
   RankSet(Rank first, Rank end) { add(first, end); }
   static RankSet of(Rank rank) { return {rank, rank + 1}; }
 
-  void add(Rank first, Rank end);  // [first, end)
+  // Makes the set larger, by [first, end) or by another set, or smaller.
+  void add(Rank first, Rank end);
   void add(const RankSet& other);
   void remove(const RankSet& other) { *this = *this - other; }
 
+  // Whether the rank, or every rank of the other set, is a member.
   bool contains(Rank rank) const;
   bool contains(const RankSet& other) const;
-  // The place of a member among all, counted from 0; the member at a place.
+  // The place of a member among all, counted from 0; the member at a place. They must be there.
   Rank index_of(Rank rank) const;
   Rank at(Rank index) const;
   bool empty() const { return only_.first == only_.second && several_.empty(); }
-  Rank count() const;
-  Rank first() const { return ranges().front().first; }
+  Rank count() const;                                    // of the members
+  Rank first() const { return ranges().front().first; }  // the lowest member, of a set that is not empty
 
+  // Whether they have the same members; those without the other's; those in both.
   friend bool operator==(const RankSet&, const RankSet&) = default;
   friend RankSet operator-(const RankSet& from, const RankSet& other);
   friend RankSet operator&(const RankSet& a, const RankSet& b);
 
   // "rank 3", "ranks 0-3, 7"; at most eight ranges by name, then how many ranks more.
   friend std::string to_string(const RankSet& set);
+  // As the ranks send it to one another.
   friend void write(Writer& writer, const RankSet& set);
   friend RankSet read_rank_set(Reader& reader);
 
@@ -55,6 +61,7 @@ class RankSet {
   std::vector<Range> several_;  // where there are more, all of them
 };
 
+// The set that was written.
 RankSet read_rank_set(Reader& reader);
 
 }  // namespace rueda

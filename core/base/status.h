@@ -11,6 +11,7 @@
 
 namespace rueda {
 
+// The kinds of error: each has a class in error.h.
 enum class StatusCode : std::uint8_t {
   ok,
   invalid_argument,  // this call cannot mean anything
@@ -21,16 +22,18 @@ enum class StatusCode : std::uint8_t {
   not_initialized,   // no runtime, or called in a forked child
   backend_error,     // a library or the system failed us
 };
-inline constexpr int kStatusCodeCount = 8;
+inline constexpr int kStatusCodeCount = 8;  // of StatusCode
 
 // Purpose: the outcome of an operation, with words that are the same on every rank. A plain value.
 struct Status {
-  StatusCode code = StatusCode::ok;
-  std::string message;
+  StatusCode code = StatusCode::ok;  // which kind
+  std::string message;               // names the rank, the tensor, both values and the remedy; empty when ok
 
+  // Whether nothing went wrong.
   bool ok() const { return code == StatusCode::ok; }
   friend bool operator==(const Status&, const Status&) = default;
 
+  // The Status of that code.
   static Status invalid_argument(std::string words) {
     return {StatusCode::invalid_argument, std::move(words)};
   }
@@ -42,6 +45,7 @@ struct Status {
   static Status backend_error(std::string words) { return {StatusCode::backend_error, std::move(words)}; }
 };
 
+// The enumerator's name, and the enumerator of a byte received; nothing where it names none.
 std::string_view to_string(StatusCode code);
 std::optional<StatusCode> status_code_from(std::uint8_t value);
 

@@ -12,29 +12,33 @@ namespace rueda {
 // Purpose: names memory; owns nothing. The owner keeps it alive until the operation on it has completed.
 // An empty `strides` means row-major contiguous. `data` may be null only when there are no elements.
 struct TensorView {
-  void* data = nullptr;
-  DataType dtype = DataType::float32;
-  Shape shape;
-  Strides strides;
+  void* data = nullptr;                // the first element
+  DataType dtype = DataType::float32;  // of each element
+  Shape shape;                         // elements in each dimension
+  Strides strides;                     // elements from one to the next in each dimension
 
-  std::int64_t elements() const { return element_count(shape); }
+  std::int64_t elements() const { return element_count(shape); }  // of all dimensions
+  // Of the elements alone, without gaps between them.
   std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
-  bool contiguous() const;
+  bool contiguous() const;  // row-major and without gaps
 };
 
 // The same, for memory that an operation only reads.
 struct ConstTensorView {
+  // As of a TensorView.
   const void* data = nullptr;
   DataType dtype = DataType::float32;
   Shape shape;
   Strides strides;
 
+  // Of memory, or of what may also be written.
   ConstTensorView() = default;
   ConstTensorView(const void* data, DataType dtype, Shape shape, Strides strides = {})
       : data(data), dtype(dtype), shape(std::move(shape)), strides(std::move(strides)) {}
   ConstTensorView(const TensorView& view)  // NOLINT(google-explicit-constructor): reading what may be written
       : ConstTensorView(view.data, view.dtype, view.shape, view.strides) {}
 
+  // As of a TensorView.
   std::int64_t elements() const { return element_count(shape); }
   std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
   bool contiguous() const;

@@ -9,12 +9,13 @@
 
 namespace rueda {
 
-using Rank = std::int32_t;
+using Rank = std::int32_t;  // a process of the job, counted from 0; also a number of processes
 
 // Which ranks an operation concerns: 0 is the set of all, others are given by rank 0.
 using ProcessSetId = std::uint32_t;
 inline constexpr ProcessSetId kWorld = 0;
 
+// The type of an element.
 enum class DataType : std::uint8_t {
   uint8,
   int8,
@@ -27,7 +28,7 @@ enum class DataType : std::uint8_t {
   float64,
   boolean,
 };
-inline constexpr int kDataTypeCount = 10;
+inline constexpr int kDataTypeCount = 10;  // of DataType
 
 // How elements of several ranks become one.
 //   sum      integers wrap modulo 2^bits; bool: logical or
@@ -43,7 +44,7 @@ inline constexpr int kDataTypeCount = 10;
 //            is not finite makes every element of its tensor NaN.
 // float16 and bfloat16 are accumulated in float32 and rounded once.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product, adasum };
-inline constexpr int kReduceOpCount = 6;
+inline constexpr int kReduceOpCount = 6;  // of ReduceOp
 
 // In which order values of several ranks are combined, where that changes bits: floating point.
 //   any    as is quickest; the same bits on every rank, others where ranks are more, or on more hosts
@@ -80,16 +81,18 @@ struct OperationTraits {
   bool moves_data;         // is carried out by a backend
 };
 
+// The row of an operation.
 const OperationTraits& traits(Operation operation);
 
-std::size_t size_of(DataType dtype);  // bytes of one element
-bool is_floating_point(DataType dtype);
-bool is_integer(DataType dtype);  // neither floating point nor bool
+std::size_t size_of(DataType dtype);     // bytes of one element
+bool is_floating_point(DataType dtype);  // the 16-bit ones too
+bool is_integer(DataType dtype);         // neither floating point nor bool
 // Whether `op` means something there: adasum does not everywhere, and bool has no average.
 bool can_reduce(Operation operation, DataType dtype, ReduceOp op);
 // The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
 DataType accumulator_of(DataType dtype);
 
+// The enumerator's name.
 std::string_view to_string(DataType dtype);
 std::string_view to_string(ReduceOp op);
 std::string_view to_string(Operation operation);

@@ -19,8 +19,10 @@ class HandleState;
 class Handle {
  public:
   Handle() = default;  // belongs to no operation: done, ok
+  // What Runtime::submit makes.
   explicit Handle(std::shared_ptr<HandleState> state) : state_(std::move(state)) {}
 
+  // Whether the operation has completed, well or not.
   bool done() const;
   // Returns when the operation has completed; throws what throw_if_error says of its Status.
   void wait() const;

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include <rueda/rueda_torch.h>
 #include "examples/02_bert/bert_model.h"
-#include "frameworks/torch/rueda_torch.h"
 
 namespace rueda::examples {
 namespace {

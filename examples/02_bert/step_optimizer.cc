@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/rueda_torch.h"
+#include <rueda/rueda_torch.h>
 
 namespace rueda::examples {
 namespace {

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 
+#include <rueda/rueda_torch.h>
 #include "examples/02_bert/bert_model.h"
 #include "examples/02_bert/checkpoint.h"
 #include "examples/02_bert/evaluation.h"
@@ -18,7 +19,6 @@
 #include "examples/common/event_file.h"
 #include "examples/common/progress.h"
 #include "frameworks/torch/agreement.h"
-#include "frameworks/torch/rueda_torch.h"
 
 namespace rueda::examples {
 namespace {

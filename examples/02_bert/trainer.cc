@@ -17,10 +17,10 @@
 #include <stdexcept>
 #include <string>
 
+#include <rueda/rueda_torch.h>
 #include "examples/02_bert/batches.h"
 #include "examples/02_bert/bert_model.h"
 #include "examples/02_bert/step_optimizer.h"
-#include "frameworks/torch/rueda_torch.h"
 
 namespace rueda::examples {
 namespace {

@@ -36,10 +36,11 @@ class DistributedOptimizer : public Opt {
       "times. Use GradientReducer inside a closure instead.");
 
  public:
+  // Computes the loss again, and its gradients.
   using LossClosure = torch::optim::Optimizer::LossClosure;
 
   // `options` are Opt's own, such as torch::optim::AdamWOptions. `scope`: all ranks, or a process set, whose
-  // members make the optimizer.
+  // members make the optimizer. Throws as GradientReducer.
   template <class Options>
   DistributedOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, Options options,
                        const DistributedOptions& distributed = {}, const Scope& scope = {})
@@ -86,6 +87,7 @@ class DistributedOptimizer : public Opt {
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }
 
+  // What torch::save and torch::load call, with where the schedule stands.
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
     reducer_.save(archive);

@@ -49,6 +49,7 @@ class GradientReducer {
   // Purpose: while it lives, before_step() does not synchronize. Lives no longer than its GradientReducer.
   class [[nodiscard]] Skip {
    public:
+    // What skip_synchronize() makes.
     explicit Skip(GradientReducer& reducer) : reducer_(reducer) { ++reducer_.skips_; }
     ~Skip() { --reducer_.skips_; }
     Skip(const Skip&) = delete;

@@ -18,9 +18,11 @@ struct OperationTensors;
 // dropped: the operation runs to its end and keeps its tensors for that long.
 class TensorHandle {
  public:
+  // What the operations below make.
   TensorHandle(Handle handle, std::shared_ptr<OperationTensors> tensors)
       : handle_(std::move(handle)), tensors_(std::move(tensors)) {}
 
+  // Whether the operation has completed, well or not.
   bool done() const { return handle_.done(); }
   // The result, when the operation has completed; throws as Handle::wait.
   at::Tensor wait() const;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/api/include/torch/ordered_dict.h>
+#include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
@@ -91,9 +92,13 @@ void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>&
 
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& named, Rank root,
                           const Scope& scope) {
-  std::vector<std::pair<std::string, at::Tensor>> pairs;
-  for (const auto& item : named) pairs.emplace_back(item.key(), item.value());
-  broadcast_parameters(pairs, root, scope);
+  broadcast_parameters(named.pairs(), root, scope);
+}
+
+void broadcast_parameters(const torch::nn::Module& model, Rank root, const Scope& scope) {
+  auto named = model.named_parameters();
+  named.update(model.named_buffers());
+  broadcast_parameters(named, root, scope);
 }
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, const Scope& scope) {

@@ -13,6 +13,9 @@
 namespace torch {
 template <typename Key, typename Value>
 class OrderedDict;
+namespace nn {
+class Module;
+}  // namespace nn
 namespace optim {
 class Optimizer;
 }  // namespace optim
@@ -25,7 +28,9 @@ namespace rueda {
 // throws Mismatch, in the same words, and no tensor has changed.
 void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root,
                           const Scope& scope = {});
-// For module->named_parameters() and module->named_buffers().
+// All parameters and buffers of a model: `broadcast_parameters(*model, 0)`.
+void broadcast_parameters(const torch::nn::Module& model, Rank root, const Scope& scope = {});
+// Only its module->named_parameters(), or its module->named_buffers().
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& named, Rank root,
                           const Scope& scope = {});
 

@@ -52,12 +52,13 @@ class Sharded {
   bool shares_parameters() const { return shards_.shared(); }
 
  protected:
+  // Collective, as ParameterShards.
   Sharded(const ParameterShards::Groups& groups, const DistributedOptions& distributed, Runtime& runtime)
       : shards_(groups, runtime),
         reducer_(shards_.parameters(), checked_for_shards(distributed, runtime), runtime) {}
 
-  ParameterShards shards_;
-  GradientReducer reducer_;
+  ParameterShards shards_;   // what this rank steps
+  GradientReducer reducer_;  // of the whole parameters
 };
 
 // Purpose: `Opt` (FusedAdamW, torch::optim::SGD, ...) of which each of n ranks steps an n-th, with the bits
@@ -75,8 +76,10 @@ class ShardedOptimizer : public Sharded, public Opt {
       "template <> inline constexpr bool rueda::is_elementwise<Opt> = true;");
 
  public:
+  // Computes the loss again, and its gradients.
   using LossClosure = torch::optim::Optimizer::LossClosure;
 
+  // `options` are Opt's own. Throws as ParameterShards and GradientReducer.
   template <class Options>
   ShardedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options options,
                    const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
@@ -121,6 +124,7 @@ class ShardedOptimizer : public Sharded, public Opt {
     }
   }
 
+  // This rank's part; load() throws InvalidArgument for the part of another cut.
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
     shards_.save(archive);

@@ -23,6 +23,7 @@ namespace rueda {
 // parameters (of the gradients for one_step_late).
 class SyncSchedule {
  public:
+  // The rows of the table.
   enum class Kind : std::uint8_t { every_step, accumulate, local_sgd, diloco, adaptive, one_step_late };
 
   // Each throws InvalidArgument for numbers that cannot mean anything.
@@ -30,6 +31,7 @@ class SyncSchedule {
   static SyncSchedule every_step() { return {}; }
   // Of n steps the first n-1 only keep their gradients, and zero_grad() between them does nothing.
   static SyncSchedule accumulate(std::int64_t steps);
+  // An average of the parameters at every `steps`-th step.
   static SyncSchedule local_sgd(std::int64_t steps);
   // What the ranks have moved on average in `steps` steps is what an SGD with Nesterov momentum makes of the
   // parameters they have in common (DiLoCo, arXiv:2311.08105, whose values these are).
@@ -40,6 +42,7 @@ class SyncSchedule {
   // x_last| of n ranks, which is 1 where their ways have nothing in common. It starts with an average at
   // every step; h at most doubles or halves, and stays between 1 and `most_steps`.
   static SyncSchedule adaptive(double target = 0.5, std::int64_t most_steps = 64);
+  // Gradients travel beside the passes of the next step, which steps on them.
   static SyncSchedule one_step_late();
 
   // "every_step", "accumulate:4", "local_sgd:8", "diloco:16:0.7:0.9", "adaptive:0.5:64", "one_step_late";
@@ -47,8 +50,9 @@ class SyncSchedule {
   static SyncSchedule parse(std::string_view words);
   std::string to_string() const;  // what parse() reads
 
-  Kind kind() const { return kind_; }
+  Kind kind() const { return kind_; }            // which row
   std::int64_t steps() const { return steps_; }  // n or h; of adaptive: the most
+  // What diloco() was given; what adaptive() was given.
   double outer_learning_rate() const { return outer_learning_rate_; }
   double outer_momentum() const { return outer_momentum_; }
   double target() const { return target_; }
@@ -57,6 +61,7 @@ class SyncSchedule {
     return kind_ == Kind::local_sgd || kind_ == Kind::diloco || kind_ == Kind::adaptive;
   }
 
+  // Whether they mean the same.
   friend bool operator==(const SyncSchedule&, const SyncSchedule&) = default;
 
  private:

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/rueda_torch.h"
+#include <rueda/rueda_torch.h>
 #include "tests/bench/percentile.h"
 #include "tests/bench/pinning.h"
 #include "tests/bench/workload.h"

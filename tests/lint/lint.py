@@ -21,7 +21,7 @@ from sources import Tree
 
 RULES = [layers.check_layers, layers.check_cycles, lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
-         texts.check_life_of_a_tensor]
+         texts.check_life_of_a_tensor, texts.check_reference]
 
 
 def problems_of(tree):

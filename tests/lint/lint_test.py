@@ -49,6 +49,11 @@ class LintTest(unittest.TestCase):
                 ("launcher/a.cc", '"core/engine/b.h"', False), ("tests/unit/a.cc", '"core/engine/b.h"', True)]:
             self.assert_includes(path, target, None if fine else "layer")
 
+    def test_public_headers_are_in_the_reference(self):
+        header = {"include/rueda/a.h": HEADER + '#include "core/a.h"\n'}
+        self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/a.h"}), [])
+        self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/aa.h"}), ["reference"])
+
     def test_backends(self):
         for path, target, fine in [
                 ("ops/mpi/a.cc", '"ops/mpi/b.h"', True), ("ops/mpi/a.cc", '"ops/local/b.h"', False),

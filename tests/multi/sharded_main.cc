@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/rueda_torch.h"
+#include <rueda/rueda_torch.h>
 #include "tests/support/process_watchdog.h"
 #include "tests/support/regression.h"
 

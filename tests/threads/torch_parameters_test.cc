@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
@@ -52,6 +54,23 @@ TEST(BroadcastParameters, TakesModulesUndefinedBuffersAndTiedWeights) {
     broadcast_parameters(named, 0, runtime);
     EXPECT_EQ(difference(tied, at::ones({4})), 0.0);
     broadcast_parameters(module->named_buffers(), 0, runtime);
+  });
+}
+
+TEST(BroadcastParameters, OfAModelAreItsParametersAndBuffers) {
+  run_ranks(2, [](Runtime& runtime) {
+    const torch::nn::Sequential model(torch::nn::Linear(3, 2), torch::nn::BatchNorm1d(2));
+    const double value = 1.0 + runtime.topology().rank;
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& tensor : model->parameters()) tensor.fill_(value);
+    for (at::Tensor& tensor : model->buffers()) tensor.fill_(value);
+    broadcast_parameters(*model, 1, runtime);
+    ASSERT_EQ(model->parameters().size(), 4U);
+    ASSERT_EQ(model->buffers().size(), 3U);
+    for (const at::Tensor& tensor : model->parameters())
+      EXPECT_EQ(tensor.sum().item<double>(), 2.0 * tensor.numel());
+    for (const at::Tensor& tensor : model->buffers())
+      EXPECT_EQ(tensor.sum().item<double>(), 2.0 * tensor.numel());
   });
 }
 

@@ -9,7 +9,11 @@
 
 namespace rueda {
 
+// Plain numbers, without units.
 struct LambOptions : public torch::optim::OptimizerCloneableOptions<LambOptions> {
+  // lr: the learning rate, times the trust ratio; betas: how much of the averages of gradients and of their
+  // squares stays in a step; eps: added to what is divided by; weight_decay: of the parameter, before the
+  // trust ratio.
   LambOptions(double lr = 1e-3) : lr_(lr) {}
   using Betas = std::tuple<double, double>;
   TORCH_ARG(double, lr);
@@ -21,11 +25,13 @@ struct LambOptions : public torch::optim::OptimizerCloneableOptions<LambOptions>
   TORCH_ARG(bool, always_adapt) = false;
 
  public:
+  // What LibTorch's checkpoints and schedulers use.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
   double get_lr() const override { return lr(); }
   void set_lr(double lr) override { lr_ = lr; }
 };
+// Throws c10::Error for options that cannot mean anything.
 void check(const LambOptions& options);
 
 // Purpose: for batches of many thousands (You and others: Large Batch Optimization for Deep Learning, 2020,

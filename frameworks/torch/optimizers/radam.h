@@ -11,6 +11,8 @@ namespace rueda {
 
 // As of torch.optim.RAdam in Python.
 struct RAdamOptions : public torch::optim::OptimizerCloneableOptions<RAdamOptions> {
+  // lr: the learning rate; betas: how much of the averages of gradients and of their squares stays in a step;
+  // eps: added to what is divided by; weight_decay: of the parameter, in a step.
   RAdamOptions(double lr = 1e-3) : lr_(lr) {}
   using Betas = std::tuple<double, double>;
   TORCH_ARG(double, lr);
@@ -21,11 +23,13 @@ struct RAdamOptions : public torch::optim::OptimizerCloneableOptions<RAdamOption
   TORCH_ARG(bool, decoupled_weight_decay) = false;
 
  public:
+  // What LibTorch's checkpoints and schedulers use.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
   double get_lr() const override { return lr(); }
   void set_lr(double lr) override { lr_ = lr; }
 };
+// Throws c10::Error for options that cannot mean anything.
 void check(const RAdamOptions& options);
 
 // Purpose: Adam that holds back its adaptive step while the variance of that is not yet bounded (Liu and

@@ -19,6 +19,7 @@ namespace rueda {
 template <class Options, class State>
 class UpdateRule : public torch::optim::Optimizer {
  public:
+  // Throws c10::Error for options that cannot mean anything.
   UpdateRule(std::vector<torch::optim::OptimizerParamGroup> groups, Options defaults)
       : Optimizer(std::move(groups), std::make_unique<Options>(checked(std::move(defaults)))) {}
   UpdateRule(std::vector<at::Tensor> parameters, Options defaults)
@@ -46,6 +47,7 @@ class UpdateRule : public torch::optim::Optimizer {
     return loss;
   }
 
+  // What torch::save and torch::load call.
   void save(torch::serialize::OutputArchive& archive) const override {
     torch::optim::serialize<State, Options>(archive, *this);
   }

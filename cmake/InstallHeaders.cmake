@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# Run by `cmake --install`: the public headers and all that they include, below include/rueda. What they name from the root
+# of the sources is named from include/ there, so that no folder of a user's project can come between.
+# Needs: RUEDA_SOURCE, RUEDA_BINARY, RUEDA_PUBLIC_HEADERS (from RUEDA_SOURCE), RUEDA_INCLUDE_DESTINATION.
+cmake_minimum_required(VERSION 3.25)
+set(staging ${RUEDA_BINARY}/installed-headers)
+file(REMOVE_RECURSE ${staging})
+set(queue ${RUEDA_PUBLIC_HEADERS})
+set(known ${queue})
+while(queue)
+  list(POP_FRONT queue header)
+  file(READ ${RUEDA_SOURCE}/${header} text)
+  string(REGEX MATCHALL "\n#include \"[^\"\n]+\"" includes "${text}")
+  foreach(include ${includes})
+    string(REGEX REPLACE "\n#include \"(.*)\"" "\\1" include "${include}")
+    if(NOT include IN_LIST known)
+      list(APPEND known ${include})
+      list(APPEND queue ${include})
+    endif()
+  endforeach()
+  string(REGEX REPLACE "\n#include \"" "\n#include \"rueda/" text "${text}")
+  string(REGEX REPLACE "^include/rueda/" "" header ${header})
+  file(WRITE ${staging}/rueda/${header} "${text}")
+endwhile()
+file(INSTALL DESTINATION ${RUEDA_INCLUDE_DESTINATION} TYPE DIRECTORY FILES ${staging}/rueda)
