@@ -14,6 +14,14 @@
 
 namespace rueda {
 
+// What becomes of a sparse gradient (of an embedding, say).
+//   as_dense    it is made dense, and reduced
+//   by_density  it stays sparse in a step in which the ranks together have less than a quarter of its
+//   elements:
+//               then these are gathered and added up; else as_dense. The optimizer must be able to take both
+//               (SGD and Adagrad can). In a group, in a fixed order and with adasum: as_dense.
+enum class SparseGradients { as_dense, by_density };
+
 // A plain value, equal on every rank (names too).
 struct DistributedOptions {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
@@ -26,6 +34,7 @@ struct DistributedOptions {
       1;  // gradients add up over n backward passes, are averaged over them, reduced once
   // When ranks synchronise: at every step, less often, or a step later.
   SyncSchedule schedule = {};
+  SparseGradients sparse = SparseGradients::as_dense;
   // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
   Compression compression = Compression::none;
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_flight.h"
 
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -77,26 +78,50 @@ std::optional<std::size_t> GradientFlight::first() const {
 }
 
 void GradientFlight::submit_presence() {
-  std::vector<float> flags;
-  for (const Gradient& each : gradients_)
-    flags.push_back(each.memory.defined() && !each.stand_in ? 1.0F : 0.0F);
+  std::vector<float> present, densities;
+  for (const Gradient& each : gradients_) {
+    const bool dense = each.memory.defined() && !each.stand_in;
+    present.push_back(dense || each.sparse.defined() ? 1.0F : 0.0F);
+    densities.push_back(dense                   ? 1.0F
+                        : each.sparse.defined() ? static_cast<float>(density_of(each.sparse))
+                                                : 0.0F);
+  }
   presence_ =
-      allreduce_async_(at::tensor(flags, at::kFloat), name_ + ".presence", {ReduceOp::sum}, scope_.get());
+      allreduce_async_(at::stack({at::tensor(present, at::kFloat), at::tensor(densities, at::kFloat)}),
+                       name_ + ".presence", {ReduceOp::sum}, scope_.get());
 }
 
-Status GradientFlight::holders(std::vector<float>& holders) const {
+Status GradientFlight::holders(std::vector<float>& holders) {
   const Status status = presence_->wait_status();
   if (!status.ok()) return status;
-  const at::Tensor counts = presence_->wait();
-  holders.assign(counts.const_data_ptr<float>(), counts.const_data_ptr<float>() + counts.numel());
+  const at::Tensor sums = presence_->wait();
+  const auto* values = sums.const_data_ptr<float>();
+  holders.assign(values, values + gradients_.size());
+  densities_.assign(values + gradients_.size(), values + 2 * gradients_.size());
   return status;
 }
 
-Status GradientFlight::wait() const {
+bool GradientFlight::stays_sparse(std::size_t index) const {
+  constexpr float kMost = 0.25F;  // of the elements that a dense gradient has, over all ranks
+  return densities_[index] > 0.0F && densities_[index] < kMost;
+}
+
+void GradientFlight::gather(std::size_t index, const at::Tensor& parameter) {
+  Gradient& gradient = gradients_[index];
+  const Scope scope = scope_.get();
+  const double count = reduction_.op == ReduceOp::average ? scope.size() : 1.0;
+  const at::Tensor mine =
+      gradient.sparse.defined() ? std::exchange(gradient.sparse, at::Tensor()) : no_rows_of(parameter);
+  gradient.gather.emplace(fmt::format("{}.{}", name_, parameters_[index]), mine,
+                          reduction_.prescale_factor * reduction_.postscale_factor / count, scope);
+}
+
+Status GradientFlight::wait() {
   Status failure;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    if (!submitted(i)) continue;
-    const Status status = gradients_[i].handle.wait_status();
+    Gradient& each = gradients_[i];
+    const Status status = each.gather ? each.gather->wait() : each.handle.wait_status();
+    if (each.gather) each.memory = each.gather->result();
     if (!status.ok() && failure.ok()) {
       failure = {status.code, fmt::format("gradient of parameter '{}': {}", parameters_[i], status.message)};
     }
@@ -105,7 +130,7 @@ Status GradientFlight::wait() const {
 }
 
 void GradientFlight::clear() {
-  std::ranges::fill(gradients_, Gradient());
+  for (Gradient& each : gradients_) each = Gradient();
   for (std::vector<Waiting>& group : waiting_) group.clear();
   presence_.reset();
 }

@@ -11,6 +11,7 @@
 #include "core/rueda.h"
 #include "frameworks/torch/operations.h"
 #include "frameworks/torch/scope_reference.h"
+#include "frameworks/torch/sparse_gather.h"
 
 namespace rueda {
 
@@ -29,25 +30,36 @@ class GradientFlight {
   void submit(std::size_t index, at::Tensor gradient);
   // Zeros in place of a gradient that this rank does not have.
   void submit_stand_in(std::size_t index, at::Tensor zeros);
+  bool in_group(std::size_t index) const { return groups_[index].has_value(); }
   // Whether another member of the parameter's group was submitted.
   bool group_begun(std::size_t index) const { return groups_[index] && !waiting_[*groups_[index]].empty(); }
   // Whether the parameter is to be reduced, by what holders() says of it and of its group.
   bool due(std::size_t index, const std::vector<float>& holders) const;
   bool stands_in(std::size_t index) const { return gradients_[index].stand_in; }
   bool submitted(std::size_t index) const { return gradients_[index].memory.defined(); }
+  bool has(std::size_t index) const { return submitted(index) || held(index).defined(); }
   // The first that was submitted; nothing when none was.
   std::optional<std::size_t> first() const;
   // Whether the memory is still being written. The parameter was submitted.
   bool in_flight(std::size_t index) const { return !gradients_[index].handle.done(); }
   const at::Tensor& memory(std::size_t index) const { return gradients_[index].memory; }
 
-  // Tells the others which parameters were submitted here so far.
+  // A sparse gradient, coalesced, that waits until all know how many elements the ranks have of it.
+  void hold(std::size_t index, at::Tensor sparse) { gradients_[index].sparse = std::move(sparse); }
+  const at::Tensor& held(std::size_t index) const { return gradients_[index].sparse; }
+  // After holders(): whether the ranks have so few elements that these are gathered, and nothing is reduced.
+  bool stays_sparse(std::size_t index) const;
+  // Gathers it; `parameter` tells shape and type where this rank has none.
+  void gather(std::size_t index, const at::Tensor& parameter);
+
+  // Tells the others which parameters were submitted here so far, or held.
   void submit_presence();
   bool presence_submitted() const { return presence_.has_value(); }
   // Waits for what they tell: [i] = how many ranks have a gradient of parameter i, stand-ins left out.
-  Status holders(std::vector<float>& holders) const;
-  // Waits for all reductions. Returns the first failure, in words that name the parameter.
-  Status wait() const;
+  Status holders(std::vector<float>& holders);
+  // Waits for all. Returns the first failure, in words that name the parameter. After it memory() is the
+  // result.
+  Status wait();
   void clear();
 
  private:
@@ -55,6 +67,8 @@ class GradientFlight {
     Handle handle;
     at::Tensor memory;  // that the reduction works on; undefined: nothing submitted
     bool stand_in = false;
+    at::Tensor sparse;                   // held back
+    std::optional<SparseGather> gather;  // of it
   };
   // A member of a group that is not complete yet.
   struct Waiting {
@@ -72,6 +86,7 @@ class GradientFlight {
   std::vector<Gradient> gradients_;
   std::vector<std::vector<Waiting>> waiting_;  // by group
   std::optional<TensorHandle> presence_;
+  std::vector<float> densities_;  // sums over ranks, 1 for a dense gradient; after holders()
 };
 
 }  // namespace rueda

@@ -2,6 +2,7 @@
 #include "frameworks/torch/gradient_sync.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/mul.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -37,15 +38,18 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       reduction_(reduction_of(options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
       scope_(scope),
+      sparse_by_density_(options.sparse == SparseGradients::by_density && options.op != ReduceOp::adasum),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   const std::vector<std::string> names = names_of(unique, options, rank());
   const GradientFlight::Groups groups = groups_of(unique, options, rank());
-  std::vector<std::string> lines{fmt::format(
-      "op {}, schedule {}, backward_passes_per_step {}, compression {}, "
-      "gradient_predivide_factor {} and reduction_order {}",
-      to_string(reduction_.op), options.schedule.to_string(), options.backward_passes_per_step,
-      to_string(reduction_.compression), options.gradient_predivide_factor, to_string(reduction_.order))};
+  std::vector<std::string> lines{
+      fmt::format("op {}, schedule {}, sparse {}, backward_passes_per_step {}, compression {}, "
+                  "gradient_predivide_factor {} and reduction_order {}",
+                  to_string(reduction_.op), options.schedule.to_string(),
+                  options.sparse == SparseGradients::by_density ? "by_density" : "as_dense",
+                  options.backward_passes_per_step, to_string(reduction_.compression),
+                  options.gradient_predivide_factor, to_string(reduction_.order))};
   for (std::size_t i = 0; i < unique.size(); ++i) {
     const ConstTensorView view = read_view(unique[i], names[i]);
     if (!unique[i].is_leaf()) {
@@ -154,7 +158,7 @@ at::Tensor GradientSync::gradient_of(Parameter& parameter) const {
 // Whether there is a gradient that is to be submitted.
 bool GradientSync::waits(std::size_t index) const {
   const Parameter& parameter = parameters_[index];
-  return !flight().submitted(index) && (parameter.tensor.grad().defined() || parameter.sum.passes() > 0);
+  return !flight().has(index) && (parameter.tensor.grad().defined() || parameter.sum.passes() > 0);
 }
 
 // The parameter's gradient, which is multiplied by `factor` before. While it is reduced it is .grad too,
@@ -163,6 +167,10 @@ void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t
   at::NoGradGuard no_grad;
   Parameter& parameter = parameters_[index];
   claim(parameter);
+  const at::Tensor& own = parameter.tensor.grad();
+  if (sparse_by_density_ && !in_shards() && !flight().in_group(index) && is_of_rows(own)) {
+    return flight().hold(index, (factor == 1.0 ? own : at::mul(own, factor)).coalesce());
+  }
   at::Tensor gradient = window_->place(index, gradient_of(parameter), factor, holders);
   at::Tensor& grad = parameter.tensor.mutable_grad();
   if (in_shards() && gradient.scalar_type() != parameter.tensor.scalar_type()) {
@@ -178,7 +186,7 @@ void GradientSync::show_local_gradients() {
   at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     Parameter& parameter = parameters_[index];
-    if (flight().submitted(index) || parameter.sum.passes() == 0) continue;
+    if (flight().has(index) || parameter.sum.passes() == 0) continue;
     parameter.tensor.mutable_grad() = gradient_of(parameter).to(parameter.tensor.scalar_type());
   }
 }
@@ -200,16 +208,24 @@ void GradientSync::submit_stand_in(GradientFlight& flight, std::size_t index) {
   flight.submit_stand_in(index, window_->zeros(index));
 }
 
-// Zeros, where another rank has a gradient and this one has none.
-void GradientSync::submit_missing(GradientFlight& flight, const std::vector<float>& holders) {
+// What had to wait for what all ranks have: sparse gradients, and zeros where another rank has a gradient and
+// this one has none.
+void GradientSync::submit_held(GradientFlight& flight, const std::vector<float>& holders) {
+  const at::NoGradGuard no_grad;
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!flight.submitted(i) && flight.due(i, holders)) submit_stand_in(flight, i);
-    const bool elsewhere = flight.stands_in(i) && holders[i] > 0.0F;
-    if (elsewhere && parameters_[i].tensor.requires_grad()) missing.push_back(i);
+    const bool here = flight.has(i) && !flight.stands_in(i);
+    if (!here && holders[i] > 0.0F && parameters_[i].tensor.requires_grad()) missing.push_back(i);
+    if (flight.stays_sparse(i)) {
+      flight.gather(i, parameters_[i].tensor);
+    } else if (flight.held(i).defined()) {
+      flight.submit(i, window_->place(i, reducible(flight.held(i)), 1.0, 1));
+    } else if (!flight.submitted(i) && flight.due(i, holders)) {
+      submit_stand_in(flight, i);
+    }
   }
   warnings_->missing(rank(), missing);
-  if (!flight.first()) warnings_->nothing(rank());
+  if (std::ranges::all_of(holders, [](float count) { return count == 0.0F; })) warnings_->nothing(rank());
 }
 
 // Waits for all of a step and puts the results into .grad. Returns the first failure, in words that name the
@@ -218,11 +234,11 @@ Status GradientSync::finish(GradientFlight& flight) {
   at::NoGradGuard no_grad;
   std::vector<float> holders;
   Status status = flight.holders(holders);
-  if (status.ok()) submit_missing(flight, holders);
+  if (status.ok()) submit_held(flight, holders);
   const Status reduced = flight.wait();
   if (status.ok()) status = reduced;
   for (std::size_t i = 0; status.ok() && i < parameters_.size(); ++i) {
-    if (!flight.submitted(i) || holders[i] == 0.0F) continue;
+    if (holders[i] == 0.0F) continue;
     Parameter& parameter = parameters_[i];
     const at::Tensor result =
         in_shards() ? flight.memory(i).to(parameter.tensor.scalar_type()) : flight.memory(i);
@@ -234,7 +250,7 @@ Status GradientSync::finish(GradientFlight& flight) {
 // The step's gradients go on by themselves: .grad is free for those of the step before.
 void GradientSync::take_off() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (flight().submitted(i) && !flight().stands_in(i)) parameters_[i].tensor.mutable_grad().reset();
+    if (flight().has(i) && !flight().stands_in(i)) parameters_[i].tensor.mutable_grad().reset();
   }
   claimed_.release();
   flying_ = 1 - flying_;

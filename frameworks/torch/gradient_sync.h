@@ -89,7 +89,7 @@ class GradientSync final : private GradientListener {
   void submit_gradient(std::size_t index, double factor, std::size_t holders = 1);
   void submit_rest();
   void submit_stand_in(GradientFlight& flight, std::size_t index);
-  void submit_missing(GradientFlight& flight, const std::vector<float>& holders);
+  void submit_held(GradientFlight& flight, const std::vector<float>& holders);
   Status finish(GradientFlight& flight);
   void take_off();
   void reset();
@@ -102,6 +102,7 @@ class GradientSync final : private GradientListener {
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
   const ScopeReference scope_;
+  const bool sparse_by_density_;
   const std::vector<at::Tensor> given_;  // repetitions included
   std::vector<Parameter> parameters_;
   std::vector<GradientFlight> flights_;  // one; one step late: two, which take turns
