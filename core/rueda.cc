@@ -138,6 +138,7 @@ void Reduction::write_to(Request& request) const {
   request.postscale_factor = postscale_factor;
   request.reduction_order = order;
   request.compression = compression;
+  request.measure = measure;
 }
 
 namespace {

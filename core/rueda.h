@@ -63,6 +63,9 @@ struct Reduction {
   double postscale_factor = 1.0;                // of the result
   ReductionOrder order = ReductionOrder::any;   // RUEDA_REDUCTION_ORDER=fixed makes it fixed everywhere
   Compression compression = Compression::none;  // of float32; others, and adasum, travel as they are
+  // Sums up the squares of the result on the way: Handle::share_of_square_sum(), for a norm or to find values
+  // that are not finite. Allreduce of floating point only, and the same on all ranks.
+  bool measure = false;
 
   void write_to(Request& request) const;  // what travels
 };

@@ -41,35 +41,11 @@ double tree_sum(std::span<double> of_ranks) {
   return of_ranks.front();
 }
 
-AdasumParts::Part AdasumParts::part(const Plan& plan, std::size_t tensor, Rank place, Rank size) {
-  const std::int64_t elements = plan.tensors[tensor].elements();
-  const std::int64_t each = elements / size, rest = elements % size;
-  return {tensor, each * place + std::min<std::int64_t>(place, rest), each + (place < rest ? 1 : 0)};
-}
-
-std::int64_t AdasumParts::elements() const {
-  std::int64_t sum = 0;
-  for (std::size_t tensor = 0; tensor < plan_->tensors.size(); ++tensor)
-    sum += part(*plan_, tensor, place_, size_).count;
-  return sum;
-}
-
-AdasumParts::Part AdasumParts::next(std::int64_t most) {
-  for (; tensor_ < plan_->tensors.size(); ++tensor_, done_ = 0) {
-    const Part whole = part(*plan_, tensor_, place_, size_);
-    if (done_ == whole.count) continue;
-    const std::int64_t begin = whole.begin + done_, count = std::min(most, whole.count - done_);
-    done_ += count;
-    return {tensor_, begin, count};
-  }
-  return {};
-}
-
 AdasumShare::AdasumShare(const Plan& plan, Rank place, Rank size)
     : plan_(plan),
       place_(place),
       size_(size),
-      elements_(AdasumParts(plan, place, size).elements()),
+      elements_(TensorParts(plan, place, size).elements()),
       accumulator_(accumulator_of(plan.dtype)),
       accumulator_size_(static_cast<std::int64_t>(size_of(accumulator_))),
       levels_(adasum_levels(size)) {}
@@ -114,7 +90,7 @@ template <class Visit>
 bool AdasumShare::advance(Visit visit) {
   const std::vector<AdasumPair>& pairs = levels_[level_];
   for (std::int64_t cost = 0; pair_ < pairs.size() && cost < kStepElements;) {
-    const AdasumParts::Part part = AdasumParts::part(plan_, tensor_, place_, size_);
+    const TensorParts::Part part = TensorParts::part(plan_, tensor_, place_, size_);
     const std::int64_t count = std::min(kBlockElements, part.count - done_);
     const std::int64_t at = (offset_ + done_) * accumulator_size_;
     if (count > 0) {

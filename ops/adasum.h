@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adasum of the tensors of several ranks: what each rank computes, whatever carries the data.
 //
-// Every tensor is cut into one part for each rank (AdasumParts); rank r's parts of all tensors, one after the
+// Every tensor is cut into one part for each rank (TensorParts); rank r's parts of all tensors, one after the
 // other, are its share. First each rank gets its share of the vectors of all ranks. Then they are combined in
 // a tree (adasum_levels), in each rank its share: at each level every rank computes the products of its
 // parts, these are summed over all ranks in one order (tree_sum), and with the sums each combines its own.
@@ -20,6 +20,7 @@
 #include "core/control/plan.h"
 #include "ops/kernels/adasum.h"
 #include "ops/memory.h"
+#include "ops/tensor_parts.h"
 
 namespace rueda {
 
@@ -37,33 +38,6 @@ std::vector<std::vector<AdasumPair>> adasum_levels(Rank size);
 // The sum of one number of each rank, in the order of a binomial tree: neighbours, then neighbouring pairs,
 // and so on, as messages from child to parent sum up (algorithms/tree_sum.h). `of_ranks` is used up.
 double tree_sum(std::span<double> of_ranks);
-
-// Purpose: walks through one rank's share, in the order of tensors. A plain value; refers to its Plan.
-class AdasumParts {
- public:
-  AdasumParts(const Plan& plan, Rank place, Rank size) : plan_(&plan), place_(place), size_(size) {}
-
-  struct Part {
-    std::size_t tensor = 0;
-    std::int64_t begin = 0;  // element of the tensor
-    std::int64_t count = 0;
-  };
-  // The whole part of a tensor: as near to one size-th of it as elements allow.
-  static Part part(const Plan& plan, std::size_t tensor, Rank place, Rank size);
-  // Elements of the share.
-  std::int64_t elements() const;
-
-  // The next piece of the share, of at most `most` elements; of a whole share that has been walked through,
-  // none.
-  Part next(std::int64_t most);
-
- private:
-  const Plan* plan_;
-  Rank place_;
-  Rank size_;
-  std::size_t tensor_ = 0;
-  std::int64_t done_ = 0;  // elements of this tensor's part
-};
 
 // Purpose: one rank's share of the vectors of all ranks, while they are combined. Memory: one accumulator for
 // each element of the vector (its share of as many vectors as there are ranks), three numbers for each tensor

@@ -9,6 +9,7 @@
 #include "ops/algorithms/reducescatter.h"
 #include "ops/algorithms/ring_allgather.h"
 #include "ops/algorithms/tree_broadcast.h"
+#include "ops/square_sums.h"
 
 namespace rueda {
 namespace {
@@ -21,7 +22,8 @@ std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::
     return fused_allreduce(route, plan, entries, buffers);
   }
   return contiguous_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data,
-                              first.output.data, first.input.elements());
+                              first.output.data, first.input.elements(),
+                              SquareSums::on_the_way(plan, entries));
 }
 
 std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::span<Entry> entries,
@@ -74,7 +76,8 @@ std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entr
   auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));
   work->begin({nullptr, nullptr, &memory_, Group::of(plan, rank_), plan.chunk_bytes}, plan, entries,
               buffers_);
-  return work;
+  if (SquareSums::on_the_way(plan, entries)) return work;
+  return measured_after(std::move(work), plan, entries, rank_);
 }
 
 }  // namespace rueda

@@ -59,6 +59,9 @@ bool can_reduce(Operation operation, DataType dtype, ReduceOp op) {
   if (op == ReduceOp::adasum) return operation == Operation::allreduce && is_floating_point(dtype);
   return op != ReduceOp::average || dtype != DataType::boolean;
 }
+bool can_measure(Operation operation, DataType dtype) {
+  return operation == Operation::allreduce && is_floating_point(dtype);
+}
 DataType accumulator_of(DataType dtype) { return row(dtype).accumulator; }
 
 std::string_view to_string(DataType dtype) { return row(dtype).name; }

@@ -89,6 +89,8 @@ bool is_floating_point(DataType dtype);  // the 16-bit ones too
 bool is_integer(DataType dtype);         // neither floating point nor bool
 // Whether `op` means something there: adasum does not everywhere, and bool has no average.
 bool can_reduce(Operation operation, DataType dtype, ReduceOp op);
+// Whether squares of its result can be summed up on the way: allreduce of floating point.
+bool can_measure(Operation operation, DataType dtype);
 // The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
 DataType accumulator_of(DataType dtype);
 

@@ -16,9 +16,9 @@ Caller::~Caller() = default;
 
 void Caller::tune(std::unique_ptr<Autotuner> tuner) { tuner_ = std::move(tuner); }
 
-void Caller::ready(SharedRequest request, Time now) {
-  if (request->group_size > 0) return gather(std::move(request), {}, now);
-  add_ready(std::move(request), now);
+void Caller::ready(ReadyRequest ready, Time now) {
+  if (ready.request->group_size > 0) return gather(std::move(ready), {}, now);
+  add_ready(std::move(ready), now);
 }
 
 void Caller::refuse(SharedRequest request, Status status) {
@@ -26,19 +26,20 @@ void Caller::refuse(SharedRequest request, Status status) {
   refuse_alone(std::move(request), std::move(status));
 }
 
-void Caller::gather(SharedRequest request, Status status, Time now) {
-  const std::size_t size = request->group_size;
-  const auto place = groups_.try_emplace({request->process_set, request->group}).first;
+void Caller::gather(ReadyRequest ready, Status status, Time now) {
+  const Request& request = *ready.request;
+  const std::size_t size = request.group_size;
+  const auto place = groups_.try_emplace({request.process_set, request.group}).first;
   Group& group = place->second;
-  group.requests.push_back(std::move(request));
+  group.requests.push_back(std::move(ready));
   if (group.status.ok()) group.status = std::move(status);
   if (group.requests.size() < size) return;
   auto whole = groups_.extract(place);
-  for (SharedRequest& member : whole.mapped().requests) {
+  for (ReadyRequest& member : whole.mapped().requests) {
     if (whole.mapped().status.ok()) {
       add_ready(std::move(member), now);
     } else {
-      refuse_alone(std::move(member), whole.mapped().status);
+      refuse_alone(std::move(member.request), whole.mapped().status);
     }
   }
 }
@@ -46,15 +47,15 @@ void Caller::gather(SharedRequest request, Status status, Time now) {
 void Caller::refuse_group(ProcessSetId set, const std::string& name, const Status& status) {
   auto group = groups_.extract({set, name});
   if (group.empty()) return;
-  for (SharedRequest& member : group.mapped().requests) refuse_alone(std::move(member), status);
+  for (ReadyRequest& member : group.mapped().requests) refuse_alone(std::move(member.request), status);
 }
 
 void Caller::give_up_groups() {
   for (auto& [key, group] : std::exchange(groups_, {})) {
     const Status status = Status::shut_down(
         fmt::format("group '{}': {} of its {} operations were submitted before every rank shut down.",
-                    key.second, group.requests.size(), group.requests.front()->group_size));
-    for (SharedRequest& member : group.requests) refuse_alone(std::move(member), status);
+                    key.second, group.requests.size(), group.requests.front().request->group_size));
+    for (ReadyRequest& member : group.requests) refuse_alone(std::move(member.request), status);
   }
 }
 
@@ -62,16 +63,16 @@ void Caller::forget_set(ProcessSetId set) {
   std::erase_if(groups_, [&](const auto& group) { return group.first.first == set; });
 }
 
-void Caller::add_ready(SharedRequest request, Time now) {
-  if (tuner_ && tuner_->ready(request, now)) {
+void Caller::add_ready(ReadyRequest ready, Time now) {
+  if (tuner_ && tuner_->ready(ready.request, now)) {
     const Knobs& knobs = tuner_->knobs();
     planner_.use(knobs);
     settings_.linger = knobs.linger;
     settings_.fusion_threshold = knobs.fusion_threshold;
   }
   if (ready_.empty()) first_ready_ = now;
-  ready_bytes_ += bytes_of(*request);
-  ready_.push_back(std::move(request));
+  ready_bytes_ += bytes_of(*ready.request);
+  ready_.push_back(std::move(ready));
 }
 
 void Caller::refuse_alone(SharedRequest request, Status status) {

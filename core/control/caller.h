@@ -35,7 +35,7 @@ class Caller {
   void tune(std::unique_ptr<Autotuner> tuner);
   Autotuner* tuner() const { return tuner_.get(); }
 
-  void ready(SharedRequest request, Time now);
+  void ready(ReadyRequest ready, Time now);
   // A member of a group is refused when all of them have come, with the others; alone: at once.
   void refuse(SharedRequest request, Status status);
   void refuse_alone(SharedRequest request, Status status);
@@ -57,19 +57,19 @@ class Caller {
 
  private:
   struct Group {
-    std::vector<SharedRequest> requests;
+    std::vector<ReadyRequest> requests;
     Status status;
   };
 
   // Whether the request waits for others of its group; the last one takes all of them out.
-  void gather(SharedRequest request, Status status, Time now);
-  void add_ready(SharedRequest request, Time now);
+  void gather(ReadyRequest ready, Status status, Time now);
+  void add_ready(ReadyRequest ready, Time now);
 
   std::unique_ptr<Autotuner> tuner_;  // may be none
   Planner planner_;
   Settings settings_;
   CacheKeeper keeper_;
-  std::vector<SharedRequest> ready_;
+  std::vector<ReadyRequest> ready_;
   std::int64_t ready_bytes_ = 0;
   Time first_ready_{};
   std::vector<Plan> refused_;

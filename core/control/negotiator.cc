@@ -298,7 +298,9 @@ void Negotiator::conclude(const Tally& tally, Time now) {
   if (Status status = objection(tally, view); !status.ok()) {
     refuse(tally, std::move(status));
   } else if (traits(tally.request()->operation).moves_data) {
-    caller_->ready(tally.request(), now);
+    // Whoever has joined takes part, but is not there to say what it has counted.
+    const bool measured = tally.request()->measure;
+    caller_->ready({tally.request(), measured ? *view.members - tally.reported() : RankSet()}, now);
   } else {
     decide(tally.request(), now);
   }

@@ -29,9 +29,9 @@ struct PlanTensor {
   }
 };
 
-// Purpose: one operation on one or several tensors of equal dtype, reduction and scale. A Plan whose status
-// is not ok carries out nothing: it completes its tensors with that Status, on every rank, in order. A plain
-// value.
+// Purpose: one operation on one or several tensors of equal dtype, reduction and scale, measured or not. A
+// Plan whose status is not ok carries out nothing: it completes its tensors with that Status, on every rank,
+// in order. A plain value.
 struct Plan {
   std::uint64_t number = 0;
   Status status;
@@ -43,6 +43,8 @@ struct Plan {
   double postscale_factor = 1.0;
   ReductionOrder reduction_order = ReductionOrder::any;
   Compression compression = Compression::none;
+  bool measure = false;
+  RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
   Rank root = 0;
   std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many

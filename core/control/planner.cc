@@ -11,7 +11,8 @@ void append(Plan& plan, SharedRequest request) {
   place(plan, plan.tensors.back());
 }
 
-Plan plan_for(SharedRequest request) {
+Plan plan_for(ReadyRequest ready) {
+  SharedRequest& request = ready.request;
   Plan plan;
   plan.process_set = request->process_set;
   plan.operation = request->operation;
@@ -21,6 +22,8 @@ Plan plan_for(SharedRequest request) {
   plan.postscale_factor = request->postscale_factor;
   plan.reduction_order = request->reduction_order;
   plan.compression = request->compression;
+  plan.measure = request->measure;
+  plan.joined = std::move(ready.joined);
   plan.root = request->root;
   append(plan, std::move(request));
   return plan;
@@ -28,26 +31,28 @@ Plan plan_for(SharedRequest request) {
 
 }  // namespace
 
-bool Planner::fits(const Plan& plan, const Request& request) const {
+bool Planner::fits(const Plan& plan, const ReadyRequest& ready) const {
+  const Request& request = *ready.request;
   return plan.process_set == request.process_set && plan.operation == request.operation &&
          plan.dtype == request.dtype && plan.reduce_op == request.reduce_op &&
          plan.prescale_factor == request.prescale_factor &&
          plan.postscale_factor == request.postscale_factor &&
          plan.reduction_order == request.reduction_order && plan.compression == request.compression &&
+         plan.measure == request.measure && plan.joined == ready.joined &&
          plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
 
-std::vector<Plan> Planner::fuse(const std::vector<SharedRequest>& ready) {
+std::vector<Plan> Planner::fuse(const std::vector<ReadyRequest>& ready) {
   std::vector<Plan> plans;
-  for (const SharedRequest& request : ready) {
+  for (const ReadyRequest& each : ready) {
     auto open = plans.end();
-    if (traits(request->operation).fusable) {
-      open = std::ranges::find_if(plans, [&](const Plan& plan) { return fits(plan, *request); });
+    if (traits(each.request->operation).fusable) {
+      open = std::ranges::find_if(plans, [&](const Plan& plan) { return fits(plan, each); });
     }
     if (open != plans.end()) {
-      append(*open, request);
+      append(*open, each.request);
     } else {
-      plans.push_back(plan_for(request));
+      plans.push_back(plan_for(each));
     }
   }
   for (Plan& plan : plans) {

@@ -3,12 +3,22 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/control/knobs.h"
 #include "core/control/plan.h"
 
 namespace rueda {
+
+// What every member of its process set has submitted, but for those that have joined.
+struct ReadyRequest {
+  ReadyRequest(SharedRequest wish, RankSet without = {})
+      : request(std::move(wish)), joined(std::move(without)) {}
+
+  SharedRequest request;
+  RankSet joined;  // told where it is measured
+};
 
 // Purpose: makes Plans from agreed requests, in the order given, fusing what can share a buffer. Owned by the
 // Caller at rank 0. Cost: linear in the number of requests times the number of fused Plans that are open.
@@ -24,14 +34,14 @@ class Planner {
   // From now on.
   void use(const Knobs& knobs) { knobs_ = knobs; }
 
-  std::vector<Plan> fuse(const std::vector<SharedRequest>& ready);
+  std::vector<Plan> fuse(const std::vector<ReadyRequest>& ready);
   // A Plan that completes one tensor with an error.
   Plan refuse(SharedRequest request, Status status);
   // A Plan of an operation that moves no data, and its result.
   Plan decide(SharedRequest request, std::int64_t result);
 
  private:
-  bool fits(const Plan& plan, const Request& request) const;
+  bool fits(const Plan& plan, const ReadyRequest& ready) const;
 
   Knobs knobs_;
   ChooseBackend first_backend_;

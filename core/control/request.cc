@@ -30,7 +30,8 @@ enum Part : std::uint8_t {
   group = 8,
   members = 16,
   fixed_order = 32,
-  compression = 64
+  compression = 64,
+  measure = 128
 };
 
 std::uint8_t parts_of(const Request& request) {
@@ -42,6 +43,7 @@ std::uint8_t parts_of(const Request& request) {
   if (!request.members.empty()) parts |= Part::members;
   if (request.reduction_order == ReductionOrder::fixed) parts |= Part::fixed_order;
   if (request.compression != Compression::none) parts |= Part::compression;
+  if (request.measure) parts |= Part::measure;
   return parts;
 }
 
@@ -75,6 +77,7 @@ Difference difference(const Request& a, const Request& b) {
   if (a.compression != b.compression) {
     return {"compression", std::string(to_string(a.compression)), std::string(to_string(b.compression))};
   }
+  if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.group != b.group) return {"group", fmt::format("'{}'", a.group), fmt::format("'{}'", b.group)};
   if (a.group_size != b.group_size) {
     return {"size of the group", fmt::format("{}", a.group_size), fmt::format("{}", b.group_size)};
@@ -140,6 +143,8 @@ Request read_request(Reader& reader) {
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
   if ((parts & Part::fixed_order) != 0) request.reduction_order = ReductionOrder::fixed;
+  request.measure = (parts & Part::measure) != 0;
+  if (request.measure && !can_measure(request.operation, request.dtype)) reader.fail();
   if (parts != parts_of(request) || !checked_byte_count(request.shape, request.dtype)) reader.fail();
   return request;
 }

@@ -27,7 +27,8 @@ struct Request {
   double postscale_factor = 1.0;
   ReductionOrder reduction_order = ReductionOrder::any;
   Compression compression = Compression::none;
-  Rank root = 0;  // join: the rank that joins; remove_process_set: the set's id
+  bool measure = false;  // the squares of the result are summed up
+  Rank root = 0;         // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
   std::string group;             // requests of one group are called together, or fail together
   std::uint32_t group_size = 0;  // how many there are

@@ -75,6 +75,11 @@ std::int64_t Handle::result() const {
   return state_->result;
 }
 
+double Handle::share_of_square_sum() const {
+  RUEDA_ASSERT(state_ && state_->done());
+  return state_->square_sum;
+}
+
 const std::vector<std::int64_t>& Handle::received_splits() const {
   RUEDA_ASSERT(state_ && state_->done());
   return state_->received_splits;

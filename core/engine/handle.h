@@ -34,6 +34,14 @@ class Handle {
   const TensorView& output() const;
   // After wait() of an alltoall: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const;
+  // After wait() of an allreduce with Reduction::measure: the sum of the squares, in float64, of those
+  // elements of the result, as it is stored, that this rank counts. Each element is counted by one rank of
+  // the process set (of those that have not joined). So the sum over the ranks is the square of the result's
+  // 2-norm, and it is not finite if an element is not; nor if the squares are too large for float64. It may
+  // be one NaN on the rank that counts the bad element and finite elsewhere: sum it over the ranks before
+  // looking. Which rank counts what depends on how data moves, and with that the last bits of the sum; after
+  // an allreduce of the shares they are the same on all ranks. 0 where nothing is measured.
+  double share_of_square_sum() const;
   // After wait() of a join: the last rank that joined; of add_process_set: the set's id.
   std::int64_t result() const;
 

@@ -35,6 +35,7 @@ class HandleState {
   std::shared_ptr<void> output_memory;
   std::vector<std::int64_t> received_splits;
   std::int64_t result = 0;
+  double square_sum = 0.0;  // this rank's share
 
  private:
   static constexpr int kOpen = 0, kClosing = 1, kDone = 2;

@@ -157,6 +157,10 @@ Status validate(const Submission& submission, Rank rank, Rank size) {
     words = check_view("input", input.data, input.dtype, input.shape, input.strides);
   }
   if (words.empty() && traits(request.operation).reduces) words = check_reduction(request);
+  if (words.empty() && request.measure && !can_measure(request.operation, request.dtype)) {
+    words = fmt::format("{} of {} is not measured, only allreduce of floating point; leave measure off",
+                        to_string(request.operation), to_string(request.dtype));
+  }
   if (words.empty()) words = check_membership(submission, rank, members);
   if (words.empty()) words = check_operation(submission, members);
   if (words.empty()) return {};

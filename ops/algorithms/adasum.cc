@@ -103,7 +103,7 @@ class Adasum final : public Algorithm {
   // The vectors by place, as accumulators.
   bool pack() {
     const kernels::Kernels& kernels = kernels::kernels_for(plan_.dtype);
-    return walk(given_, [&](const AdasumParts::Part& part, Rank place, std::int64_t offset) {
+    return walk(given_, [&](const TensorParts::Part& part, Rank place, std::int64_t offset) {
       const std::byte* values = inputs_[part.tensor].data() + part.begin * value_size_;
       if (place == route_.group.place) return share_.load(place, offset, values, part.count);
       kernels.load(buffer_->data() + (begins_[place] + offset) * accumulator_size_, values,
@@ -167,7 +167,7 @@ class Adasum final : public Algorithm {
   }
 
   bool unpack() {
-    const bool all = walk(got_, [&](const AdasumParts::Part& part, Rank place, std::int64_t offset) {
+    const bool all = walk(got_, [&](const TensorParts::Part& part, Rank place, std::int64_t offset) {
       kernels::copy_bytes(outputs_[part.tensor].data() + part.begin * value_size_,
                           buffer() + (begins_[place] + offset) * value_size_,
                           static_cast<std::size_t>(part.count * value_size_));
@@ -181,13 +181,13 @@ class Adasum final : public Algorithm {
 
   // Calls visit(part, place, offset in the share) for the next parts of all shares; true when all have been.
   template <class Visit>
-  bool walk(std::vector<AdasumParts>& shares, Visit visit) {
+  bool walk(std::vector<TensorParts>& shares, Visit visit) {
     for (std::int64_t left = kStepElements; left > 0;) {
       if (at_place_ == route_.group.size) {
         at_place_ = 0;
         return true;
       }
-      const AdasumParts::Part part = shares[at_place_].next(left);
+      const TensorParts::Part part = shares[at_place_].next(left);
       if (part.count > 0) visit(part, at_place_, walked_);
       walked_ += part.count;
       left -= part.count + kCostOfPart;
@@ -208,8 +208,8 @@ class Adasum final : public Algorithm {
   const std::int64_t accumulator_size_;
   AdasumShare share_;
   std::vector<std::int64_t> begins_{0};  // of each place's share in the buffer, and the end: elements
-  std::vector<AdasumParts> given_;       // how far the shares have been packed
-  std::vector<AdasumParts> got_;         // and unpacked
+  std::vector<TensorParts> given_;       // how far the shares have been packed
+  std::vector<TensorParts> got_;         // and unpacked
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::optional<FusionBuffer::Lease> buffer_;  // accumulators to be sent, then values of the result

@@ -34,10 +34,14 @@ class OrderedAllreduce final : public Algorithm {
 }  // namespace
 
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
-                                                const void* input, void* output, std::int64_t elements) {
+                                                const void* input, void* output, std::int64_t elements,
+                                                const std::optional<SquareSums>& squares) {
   RingPass::Job ring = ring_allreduce_job(route, reduction, input, output, elements);
-  if (reduction.order == ReductionOrder::any) return std::make_unique<RingPass>(std::move(ring));
-  OrderedPass::Job ordered{route, reduction, ring.schedule.bounds, ring.input, nullptr};
+  if (reduction.order == ReductionOrder::any) {
+    ring.squares = squares;
+    return std::make_unique<RingPass>(std::move(ring));
+  }
+  OrderedPass::Job ordered{route, reduction, ring.schedule.bounds, ring.input, nullptr, squares};
   const std::int64_t own = ordered.bounds[route.group.place];
   ordered.output = at(ring.output, own * static_cast<std::int64_t>(size_of(reduction.dtype)));
   ring.schedule.reduces = false;

@@ -79,8 +79,8 @@ class FusedAllreduce final : public Algorithm {
     const auto elements = alone ? plan_.tensors.front().elements()
                                 : plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
     std::byte* values = buffer_ ? buffer_->data() : nullptr;
-    reducing_ =
-        contiguous_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), values, values, elements);
+    reducing_ = contiguous_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), values, values,
+                                     elements, SquareSums::on_the_way(plan_, entries_));
   }
 
   Route route_;

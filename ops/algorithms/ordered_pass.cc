@@ -115,7 +115,9 @@ void OrderedPass::combine(std::int64_t round) {
   for (std::int64_t done = 0; done < part.count; done += kBlock) {
     const auto count = static_cast<std::size_t>(std::min(kBlock, part.count - done));
     tree.combine(sum.data(), copies, static_cast<std::size_t>(done * value_size_), count);
-    kernels.store(output + done * value_size_, sum.data(), count, reduction.postscale);
+    std::byte* complete = output + done * value_size_;
+    kernels.store(complete, sum.data(), count, reduction.postscale);
+    if (job_.squares) job_.squares->add_fused(part.begin + done, complete, static_cast<std::int64_t>(count));
   }
 }
 

@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "core/base/host_buffer.h"
 #include "ops/algorithms/algorithm.h"
 #include "ops/algorithms/reduction.h"
+#include "ops/square_sums.h"
 
 namespace rueda {
 
@@ -27,6 +29,7 @@ class OrderedPass final : public Algorithm {
     std::vector<std::int64_t> bounds;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
+    std::optional<SquareSums> squares;  // counts this rank's segment
   };
 
   explicit OrderedPass(Job job);

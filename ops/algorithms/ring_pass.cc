@@ -75,6 +75,8 @@ bool RingPass::take_received() {
     const RingSchedule::Piece piece = schedule_.received(received_);
     if (in_a_slot(piece) && piece.count > 0 && !job_.wire->abandoned()) {
       narrow_ == nullptr ? take(piece) : take_compressed(piece);
+      if (job_.squares && piece.complete)
+        job_.squares->add_fused(piece.begin, output_at(piece.begin), piece.count);
     }
     receiving_.pop_front();
     ++received_;

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 
 #include "core/base/host_buffer.h"
 #include "ops/algorithms/algorithm.h"
 #include "ops/kernels/kernels.h"
 #include "ops/ring.h"
+#include "ops/square_sums.h"
 
 namespace rueda {
 
@@ -34,6 +36,7 @@ class RingPass final : public Algorithm {
     std::byte* output = nullptr;
     std::int64_t output_origin = 0;
     RingSchedule::Shape schedule;
+    std::optional<SquareSums> squares;  // counts the segment that becomes complete here
   };
 
   explicit RingPass(Job job);

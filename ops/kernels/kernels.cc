@@ -9,14 +9,28 @@
 #include "ops/kernels/arithmetic.h"
 #include "ops/kernels/everywhere.h"
 #include "ops/kernels/half.h"
+#include "ops/kernels/square_sum.h"
 
 namespace rueda::kernels {
 namespace {
 
 template <class Level, class T>
+double square_sum(const void* values, std::size_t count) {
+  SquareLanes lanes{};
+  Level::template run<SquareSumBody<T>>(&lanes, static_cast<const T*>(values), count);
+  return sum_of(lanes);
+}
+
+template <class Level, class T>
 constexpr Kernels full_width() {
-  return {copy_scaled<Level, T>, combine_scaled<Level, T, Same<T>>, copy_scaled<Level, T>,
-          sum_everywhere<Level, T, Same<T>, 2>, sum_everywhere<Level, T, Same<T>, 4>};
+  Kernels kernels{copy_scaled<Level, T>,
+                  combine_scaled<Level, T, Same<T>>,
+                  copy_scaled<Level, T>,
+                  sum_everywhere<Level, T, Same<T>, 2>,
+                  sum_everywhere<Level, T, Same<T>, 4>,
+                  nullptr};
+  if constexpr (std::is_floating_point_v<T>) kernels.square_sum = square_sum<Level, T>;
+  return kernels;
 }
 
 // 16-bit floats are converted and combined in one pass, save where the conversion is a loop of its own: then
@@ -71,12 +85,27 @@ struct SixteenBit {
       narrow(static_cast<std::uint16_t*>(values) + i, sums, part);
     }
   }
+  static double square_sum(const void* values, std::size_t count) {
+    static_assert(kBlock % kSquareLanes == 0);
+    alignas(64) std::array<float, kBlock> block;
+    SquareLanes lanes{};
+    for (std::size_t i = 0; i < count; i += kBlock) {
+      const std::size_t part = std::min(kBlock, count - i);
+      widen(block.data(), static_cast<const std::uint16_t*>(values) + i, part);
+      Level::template run<SquareSumBody<float>>(&lanes, static_cast<const float*>(block.data()), part);
+    }
+    return sum_of(lanes);
+  }
   static constexpr Kernels table() {
     if constexpr (std::is_same_v<Format, Float16>) {
-      return {load, combine, store, nullptr, nullptr};
+      return {load, combine, store, nullptr, nullptr, square_sum};
     } else {
-      return {load, combine, store, sum_everywhere<Level, float, Format, 2>,
-              sum_everywhere<Level, float, Format, 4>};
+      return {load,
+              combine,
+              store,
+              sum_everywhere<Level, float, Format, 2>,
+              sum_everywhere<Level, float, Format, 4>,
+              square_sum};
     }
   }
 };

@@ -40,6 +40,8 @@ struct Kernels {
                                  Scale scale);
   SumEverywhere sum_of_two;   // of 2 copies, into 2 places
   SumEverywhere sum_of_four;  // of 4, into 4
+  // The sum of the squares of values, in float64; not finite if a value is not. Null but for floating point.
+  double (*square_sum)(const void* values, std::size_t count);
 };
 
 // Chosen once by what the processor has: "avx512", "avx2" or "base". Every level gives the same bits, those

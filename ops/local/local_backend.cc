@@ -7,6 +7,7 @@
 #include "core/base/host_buffer.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/pack.h"
+#include "ops/square_sums.h"
 #include "ops/staging.h"
 
 namespace rueda {
@@ -94,7 +95,8 @@ class LocalWork final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> LocalBackend::start(const Plan& plan, std::span<Entry> entries) {
-  return std::make_unique<LocalWork>(plan, entries, memory_);
+  auto work = std::make_unique<LocalWork>(plan, entries, memory_);
+  return measured_after(std::move(work), plan, entries, plan.members->first());
 }
 
 }  // namespace rueda

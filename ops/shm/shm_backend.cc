@@ -11,6 +11,7 @@
 #include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
+#include "ops/square_sums.h"
 
 namespace rueda {
 
@@ -47,13 +48,22 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   }
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
-    return one_shot::start(plan, entries, *neighbours_, rank_, std::move(members), slot, last_use_[slot]);
+    auto work =
+        one_shot::start(plan, entries, *neighbours_, rank_, std::move(members), slot, last_use_[slot]);
+    return measured_after(std::move(work), plan, entries, rank_);
   }
   const std::size_t area = plan.number % SegmentContents::kAreas;
   LastUse last = std::exchange(last_area_use_[area], {plan.number, members});
   AreaPlace place{*neighbours_, rank_, std::move(members), area, std::move(last)};
-  if (staged_allreduce::fits(plan)) return staged_allreduce::start(plan, entries, std::move(place), memory_);
-  if (staged_adasum::fits(plan)) return staged_adasum::start(plan, entries, std::move(place), memory_);
+  if (staged_allreduce::fits(plan)) {
+    auto work = staged_allreduce::start(plan, entries, std::move(place), memory_);
+    if (SquareSums::on_the_way(plan, entries)) return work;
+    return measured_after(std::move(work), plan, entries, rank_);
+  }
+  if (staged_adasum::fits(plan)) {
+    auto work = staged_adasum::start(plan, entries, std::move(place), memory_);
+    return measured_after(std::move(work), plan, entries, rank_);
+  }
   return staged_exchange::start(plan, entries.front(), std::move(place), memory_);
 }
 

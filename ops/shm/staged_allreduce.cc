@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "ops/fused_range.h"
 #include "ops/shm/reduce_everywhere.h"
+#include "ops/square_sums.h"
 #include "ops/staging.h"
 
 namespace rueda::staged_allreduce {
@@ -28,7 +31,8 @@ class StagedAllreduce final : public StagedWork {
         plan_(plan),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
-        chunk_(chunk_bytes(plan.chunk_bytes)) {
+        chunk_(chunk_bytes(plan.chunk_bytes)),
+        squares_(SquareSums::on_the_way(plan, entries)) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
     for (Entry& entry : entries) {
       inputs_.emplace_back(entry.submission.input, memory);
@@ -69,13 +73,14 @@ class StagedAllreduce final : public StagedWork {
   bool take_in_place(std::span<std::byte* const> offers) override {
     if (tensors_.empty()) begin_in_place(offers);
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
-    for_each_piece(taken_to_, end, [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
-      slices_.clear();
-      for (std::size_t member = 0; member < members(); ++member)
-        slices_.push_back(tensors_[entry * members() + member] + from);
-      sources_.assign(slices_.begin(), slices_.end());
-      reduce_everywhere(reduction_, sources_, slices_, bytes / size_of(plan_.dtype));
-    });
+    for_each_piece(plan_, taken_to_, end,
+                   [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
+                     slices_.clear();
+                     for (std::size_t member = 0; member < members(); ++member)
+                       slices_.push_back(tensors_[entry * members() + member] + from);
+                     sources_.assign(slices_.begin(), slices_.end());
+                     reduce(entry, bytes);
+                   });
     taken_to_ = end;
     return taken_to_ < slice_end_;
   }
@@ -90,8 +95,8 @@ class StagedAllreduce final : public StagedWork {
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     const auto [begin, end] = slice_of(bytes_in(chunk));
     const std::size_t start = chunk * chunk_ + begin;
-    auto reduce = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
-                                     std::size_t place_in_slice, std::size_t bytes) {
+    auto visit = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
+                                    std::size_t place_in_slice, std::size_t bytes) {
       sources_.clear();
       slices_.clear();
       for (std::byte* buffer : buffers) {
@@ -100,9 +105,24 @@ class StagedAllreduce final : public StagedWork {
       }
       sources_[place()] = inputs_[entry].data() + place_in_tensor;
       slices_[place()] = outputs_[entry].data() + place_in_tensor;
-      reduce_everywhere(reduction_, sources_, slices_, bytes / size_of(plan_.dtype));
+      reduce(entry, bytes);
     };
-    for_each_piece(start, start + end - begin, reduce);
+    for_each_piece(plan_, start, start + end - begin, visit);
+  }
+
+  // Of sources_ into slices_. What is measured goes by blocks, so that sums are still in first-level cache
+  // when their squares are summed up.
+  void reduce(std::size_t entry, std::size_t bytes) {
+    const std::size_t size = size_of(plan_.dtype);
+    if (!squares_) return reduce_everywhere(reduction_, sources_, slices_, bytes / size);
+    constexpr std::size_t kBlock = 8192;
+    for (std::size_t part = 0; bytes > 0; bytes -= part) {
+      part = std::min(kBlock, bytes);
+      reduce_everywhere(reduction_, sources_, slices_, part / size);
+      squares_->add(entry, slices_[place()], part / size);
+      for (const std::byte*& source : sources_) source += part;
+      for (std::byte*& slice : slices_) slice += part;
+    }
   }
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
@@ -169,31 +189,12 @@ class StagedAllreduce final : public StagedWork {
   void for_others(std::size_t chunk, Visit visit) const {
     const std::size_t start = chunk * chunk_, bytes = bytes_in(chunk);
     const auto [begin, end] = slice_of(bytes);
-    for_each_piece(start, start + begin, visit);
+    for_each_piece(plan_, start, start + begin, visit);
     auto visit_after = [&visit, end = end](std::size_t entry, std::size_t in_tensor, std::size_t in_part,
                                            std::size_t size) {
       visit(entry, in_tensor, end + in_part, size);
     };
-    for_each_piece(start + end, start + bytes, visit_after);
-  }
-
-  // The same for any part of the fused buffer, with offsets from the part's beginning.
-  template <class Visit>
-  void for_each_piece(std::size_t begin, std::size_t end, Visit visit) const {
-    auto place = [](const PlanTensor& tensor) { return static_cast<std::size_t>(tensor.offset); };
-    const bool alone = plan_.tensors.size() == 1;
-    const auto after =
-        alone ? plan_.tensors.end() : std::ranges::upper_bound(plan_.tensors, begin, {}, place);
-    for (auto tensor = after == plan_.tensors.begin() ? after : std::prev(after);
-         tensor != plan_.tensors.end(); ++tensor) {
-      const std::size_t offset = alone ? 0 : place(*tensor);
-      if (offset >= end) return;
-      const auto bytes = static_cast<std::size_t>(tensor->elements()) * size_of(plan_.dtype);
-      const std::size_t first = std::max(offset, begin), last = std::min(offset + bytes, end);
-      if (first < last)
-        visit(static_cast<std::size_t>(tensor - plan_.tensors.begin()), first - offset, first - begin,
-              last - first);
-    }
+    for_each_piece(plan_, start + end, start + bytes, visit_after);
   }
 
   struct MemberWindow {
@@ -207,6 +208,7 @@ class StagedAllreduce final : public StagedWork {
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
+  const std::optional<SquareSums> squares_;
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::vector<const std::byte*> sources_;

@@ -202,6 +202,10 @@ options::options_description description_of(Experiment& experiment, Words& words
   add("limit", options::bool_switch(&experiment.limit),
       "allreduce of float32, 2 or 4 ranks: beside it the time of the loops alone, and which "
       "share of our time that is");
+  add("measure", options::bool_switch(&experiment.measure),
+      "allreduce of floating point: beside it, in alternation, the same with the squares of the result "
+      "summed "
+      "up on the way, and how many times our time that is");
   add("ranks", value(words.ranks), "so many, in alternating runs");
   add("alternations", value(words.alternations), "so many of those");
   add("json", options::value(&experiment.json), "write the numbers there");
@@ -260,6 +264,9 @@ std::optional<Experiment> read_options(int argc, char** argv) {
   if (experiment.limit &&
       (experiment.mode != "allreduce" || words.dtype != "float32" || experiment.alternation))
     refuse("--limit is for allreduce of float32, without another library but mpi");
+  if (experiment.measure && (experiment.mode != "allreduce" || experiment.alternation ||
+                             !is_floating_point(experiment.collectives.front().dtype)))
+    refuse("--measure is for allreduce of floating point, without another library but mpi");
   check(experiment);
   check_alternation(experiment, words, given);
   return experiment;

@@ -26,6 +26,7 @@ struct Experiment {
   int warmup = 100;  // steps that are not measured
   bool against_mpi = false;
   bool limit = false;        // the zero-copy limit beside it
+  bool measure = false;      // the same with Reduction::measure beside it
   bool alternation = false;  // against a library whose ranks are processes of their own
   std::string json;
   std::string plot;

@@ -75,6 +75,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
     result["against"] = {{"name", "mpi"}, {"median_us", theirs}, {"ratio", theirs / middle}};
   }
   if (!row.limit.empty()) result["limit_us"] = median(row.limit);
+  if (!row.measured.empty()) result["measured_us"] = median(row.measured);
   return result;
 }
 
@@ -124,8 +125,9 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   print_placement(
       experiment.mode, placement,
       fmt::format("{} of {}; ", level_in_words(experiment.level), to_string(rows.front().what.dtype)));
-  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}\n", "bytes", "memory", "steps", "median",
-             "min", "p99", "bus GB/s", "wrong", experiment.limit ? "      limit  share" : "",
+  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}{}\n", "bytes", "memory", "steps", "median",
+             "min", "p99", "bus GB/s", "wrong", experiment.measure ? "   measured  times" : "",
+             experiment.limit ? "      limit  share" : "",
              experiment.against_mpi ? "        MPI   ratio" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
@@ -133,6 +135,8 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
     fmt::print("{:>11}{:>10}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes,
                to_string(row.memory), row.ours.size(), median(row.ours), std::ranges::min(row.ours),
                percentile(row.ours, 0.99), numbers["busbw_gbs"].get<double>(), row.wrong);
+    if (!row.measured.empty())
+      fmt::print("{:>11.1f}{:>7.2f}", median(row.measured), median(row.measured) / median(row.ours));
     if (!row.limit.empty())
       fmt::print("{:>11.1f}{:>6.0f}%", median(row.limit), 100 * median(row.limit) / median(row.ours));
     if (!row.reference.empty())

@@ -25,7 +25,7 @@ HostBuffer zeros(std::size_t bytes) {
   return buffer;
 }
 
-enum class Work { load, sum, average };
+enum class Work { load, sum, average, squares };
 
 void run(benchmark::State& state, std::string_view level, DataType dtype, Work work, std::size_t bytes) {
   const std::size_t wide = rueda::size_of(rueda::accumulator_of(dtype)), size = rueda::size_of(dtype);
@@ -37,10 +37,11 @@ void run(benchmark::State& state, std::string_view level, DataType dtype, Work w
       case Work::load: table.load(acc.data(), values.data(), count, {}); break;
       case Work::sum: table.combine(ReduceOp::sum, acc.data(), values.data(), count, {}); break;
       case Work::average: table.store(values.data(), acc.data(), count, {1.0, 3}); break;
+      case Work::squares: benchmark::DoNotOptimize(table.square_sum(values.data(), count)); break;
     }
     benchmark::ClobberMemory();
   }
-  const std::size_t per_element = size + (work == Work::sum ? 2 * wide : wide);
+  const std::size_t per_element = size + (work == Work::sum ? 2 * wide : work == Work::squares ? 0 : wide);
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(count * per_element));
 }
 
@@ -64,6 +65,7 @@ void register_arithmetic(std::string_view level, DataType dtype, std::size_t byt
   add("load", Work::load);
   add("sum", Work::sum);
   if (dtype != DataType::boolean) add("average", Work::average);
+  if (rueda::is_floating_point(dtype)) add("squares", Work::squares);
 }
 
 }  // namespace

@@ -46,11 +46,11 @@ class StackSubject final : public Subject {
     return allocate_in(kind, default_runtime().tensor_memory().get(), rank(), bytes);
   }
 
-  double run(CollectiveBuffers& buffers, const void*& result) override {
+  double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
     barrier_async().wait();  // wakes all; who is woken leaves late
     barrier_async().wait();
     const Clock::time_point begin = Clock::now();
-    const Handle handle = submit(buffers);
+    const Handle handle = submit(buffers, measure);
     handle.wait();
     const double seconds = seconds_since(begin);
     barrier_async().wait();
@@ -75,13 +75,14 @@ class StackSubject final : public Subject {
   }
 
  private:
-  static Handle submit(CollectiveBuffers& buffers) {
+  static Handle submit(CollectiveBuffers& buffers, bool measure) {
     const Collective& what = buffers.what();
-    const std::string name =
-        fmt::format("bench.{}.{}.{}", to_string(what.operation), to_string(what.dtype), what.bytes);
+    const std::string name = fmt::format("bench.{}.{}.{}{}", to_string(what.operation), to_string(what.dtype),
+                                         what.bytes, measure ? ".measured" : "");
     switch (what.operation) {
       case Operation::allreduce:
-        return allreduce_async(name, buffers.input(), buffers.output(), {ReduceOp::sum});
+        return allreduce_async(name, buffers.input(), buffers.output(),
+                               {.op = ReduceOp::sum, .measure = measure});
       case Operation::broadcast: return broadcast_async(name, buffers.input(), buffers.output(), 0);
       case Operation::allgather: return allgather_async(name, buffers.input());
       case Operation::reducescatter: return reducescatter_async(name, buffers.input(), {ReduceOp::sum});
@@ -142,9 +143,10 @@ class BackendSubject final : public Subject {
     return allocate_in(kind, window_.get(), rank(), bytes);
   }
 
-  double run(CollectiveBuffers& buffers, const void*& result) override {
+  double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
     const Collective& what = buffers.what();
-    const Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
+    Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
+    plan.measure = measure;
     std::vector<Entry> entries(1);
     Entry& entry = entries.front();
     entry.submission.request = *plan.tensors.front().request;

@@ -20,8 +20,8 @@ class Subject {
   virtual std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) = 0;
   // Seconds of one operation after a barrier, and where its result is. Returns when all are through: where
   // ranks share a core, one could otherwise write its next data while another is to find out. Throws what
-  // went wrong.
-  virtual double run(CollectiveBuffers& buffers, const void*& result) = 0;
+  // went wrong. `measure`: of an allreduce, with the squares of its result.
+  virtual double run(CollectiveBuffers& buffers, const void*& result, bool measure) = 0;
   // The least that an allreduce of so many float32 takes these ranks.
   virtual std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) = 0;
   // Returns when nothing of this disturbs MPI on the same processes.

@@ -38,9 +38,15 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   for (int step = -row.warmup; step < steps; ++step) {
     buffers.fill();
     const void* result = nullptr;
-    const double seconds = subject.run(buffers, result);
+    const double seconds = subject.run(buffers, result, false);
     wrong += buffers.wrong(result);
     if (step >= 0) row.ours.push_back(seconds * 1e6);
+    if (experiment.measure) {
+      buffers.fill();
+      const double measured = subject.run(buffers, result, true);
+      wrong += buffers.wrong(result);
+      if (step >= 0) row.measured.push_back(measured * 1e6);
+    }
     if (least) {
       subject.rest();
       const double seconds_at_least = least->seconds();
@@ -54,7 +60,7 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
   }
   // Also what lets nobody take `least` away while another looks at it.
   std::vector<double> sums{static_cast<double>(wrong)};
-  for (std::vector<double>* series : {&row.ours, &row.reference, &row.limit, &sums}) {
+  for (std::vector<double>* series : {&row.ours, &row.reference, &row.limit, &row.measured, &sums}) {
     if (!series->empty()) subject.take_largest(*series);
   }
   row.wrong = sums.front();

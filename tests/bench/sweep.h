@@ -18,6 +18,7 @@ struct SweepRow {
   std::vector<double> ours;
   std::vector<double> reference;  // empty: not asked for, or MPI has no such thing
   std::vector<double> limit;      // empty: not asked for
+  std::vector<double> measured;   // ours with the squares of the result; empty: not asked for
   double wrong = 0;               // elements, of the rank with most, over all steps
 };
 

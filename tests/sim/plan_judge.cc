@@ -143,22 +143,30 @@ void PlanJudge::judge_call(const Plan& plan, const PlanTensor& tensor, int index
   }
   if (plan.operation != due.operation || plan.dtype != due.dtype || plan.reduce_op != due.reduce_op ||
       plan.prescale_factor != due.prescale_factor || plan.postscale_factor != due.postscale_factor ||
-      plan.reduction_order != due.reduction_order || plan.compression != due.compression) {
+      plan.reduction_order != due.reduction_order || plan.compression != due.compression ||
+      plan.measure != due.measure) {
     fault(fmt::format("Plan {} does something else than {}", plan.number, title(got)));
   }
 }
 
-// Nothing starts early: every member has submitted it, or has joined, or has departed (and it fails).
+// Nothing starts early: every member has submitted it, or has joined, or has departed (and it fails); and a
+// measured Plan says who has joined.
 void PlanJudge::judge_readiness(const Plan& plan, int index) {
   const Call& call = script_.calls[index];
   const RankSet& members = script_.sets[call.set];
+  RankSet without;
   for (Rank i = 0, count = members.count(); i < count; ++i) {
     const Rank rank = members.at(i);
     if (states_[rank][index] != State::waits) continue;
+    without.add(rank, rank + 1);
     if (!call.takes_part[rank] && joined_[rank].contains(call.set)) continue;
     if (departed_[rank] && !plan.status.ok()) continue;
     return fault(fmt::format("Plan {}: {} came early: rank {} has not submitted it", plan.number,
                              title(call.request), rank));
+  }
+  if (plan.status.ok() && plan.measure && plan.joined != without) {
+    fault(fmt::format("Plan {}: {} is of all but {}, not but {}", plan.number, title(call.request),
+                      to_string(without), to_string(plan.joined)));
   }
 }
 

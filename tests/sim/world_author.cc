@@ -46,6 +46,7 @@ Request WorldAuthor::wish(Operation operation, std::string name) {
   if (once_in(changes_)) request.shape.back() = 1 + below(4);
   if (operation == Operation::barrier) request.shape = {0};
   if (traits(operation).reduces && request.name.size() % 2 == 0) request.dtype = DataType::int32;
+  request.measure = can_measure(operation, request.dtype) && request.name.size() % 3 != 0;
   return request;
 }
 
@@ -72,12 +73,18 @@ void WorldAuthor::differ(Call& call) {
   if (script_.sets[call.set].count() < 2) return;
   call.odd = member_of(call.set);
   call.odd_request = call.request;
-  switch (below(4)) {
+  switch (below(6)) {
     case 0: call.odd_request.shape.push_back(2); break;
     case 1: call.odd_request.dtype = DataType::float64; break;
     case 2: call.odd_request.reduction_order = ReductionOrder::fixed; break;
     case 3: call.odd_request.compression = Compression::bf16; break;
-    default: call.odd_request.postscale_factor = 0.5;
+    case 4: call.odd_request.postscale_factor = 0.5; break;
+    default:
+      if (can_measure(call.request.operation, call.request.dtype)) {
+        call.odd_request.measure = !call.request.measure;
+      } else {
+        call.odd_request.prescale_factor = 0.5;
+      }
   }
   if (call.request.operation == Operation::add_process_set) {
     call.odd_request = call.request;

@@ -101,12 +101,25 @@ struct AllreduceCase {
   bool strided;
   double prescale = 1.0;
   double postscale = 1.0;
+  bool measure = false;
 };
 
 std::string describe(const AllreduceCase& c) {
-  return fmt::format("allreduce {} {} {} {}{} x {} x {}", to_string(c.dtype), to_string(c.op),
+  return fmt::format("allreduce {} {} {} {}{} x {} x {}{}", to_string(c.dtype), to_string(c.op),
                      to_string(c.shape), c.in_place ? "in place" : "out of place",
-                     c.shape.size() > 2 && c.strided ? " strided" : "", c.prescale, c.postscale);
+                     c.shape.size() > 2 && c.strided ? " strided" : "", c.prescale, c.postscale,
+                     c.measure ? " measured" : "");
+}
+
+// What all ranks have counted together.
+void check_square_sum(Runtime& runtime, const std::string& what, const Handle& handle,
+                      const TestTensor& output) {
+  double exact = 0, sum = handle.share_of_square_sum();
+  for (std::int64_t i = 0; i < output.elements(); ++i) exact += output.get(i) * output.get(i);
+  const TensorView view{&sum, DataType::float64, {}, {}};
+  allreduce_async(what + " squares", view, view, {ReduceOp::sum}, runtime).wait();
+  if (std::abs(sum - exact) <= 1e-12 * exact) return;
+  throw std::runtime_error(fmt::format("{}: the sum of squares is {}, not {}", what, sum, exact));
 }
 
 void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
@@ -116,9 +129,11 @@ void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
   const std::string what = describe(c);
   batch.add(
       [=, &runtime] {
-        return allreduce_async(what, input->view(), output->view(), {c.op, c.prescale, c.postscale}, runtime);
+        const Reduction how{
+            .op = c.op, .prescale_factor = c.prescale, .postscale_factor = c.postscale, .measure = c.measure};
+        return allreduce_async(what, input->view(), output->view(), how, runtime);
       },
-      [=, &runtime](const Handle&) {
+      [=, &runtime](const Handle& handle) {
         for (std::int64_t i = 0; i < output->elements(); ++i) {
           expect_near(what, c.dtype, i,
                       reference(c.dtype, c.op, runtime.topology().size, i, c.prescale, c.postscale),
@@ -129,6 +144,7 @@ void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
         }
         if (!input->gaps_untouched() || !output->gaps_untouched())
           throw std::runtime_error(what + ": wrote beside the tensor");
+        if (c.measure) check_square_sum(runtime, what, handle, *output);
       });
 }
 
@@ -147,7 +163,11 @@ void check_allreduce(Runtime& runtime) {
       add_allreduce(batch, runtime, {dtype, op, {4, 6, 10}, false, true});
       // Ranks may differ in strides. Each dtype and op once, in a fused Plan or alone.
       add_allreduce(batch, runtime, {dtype, op, {5, 13}, true, runtime.topology().rank % 2 == 1});
-      if (is_floating_point(dtype)) add_allreduce(batch, runtime, {dtype, op, {777}, true, false, 0.5, 4.0});
+      if (!is_floating_point(dtype)) continue;
+      for (const bool measure : {false, true}) {
+        add_allreduce(batch, runtime, {dtype, op, {777}, true, false, 0.5, 4.0, measure});
+        add_allreduce(batch, runtime, {dtype, op, {20'011}, false, false, 0.5, 4.0, measure});
+      }
     }
     if (is_integer(dtype))
       add_allreduce(batch, runtime, {dtype, ReduceOp::sum, {777}, true, false, 1.0, 2.0});

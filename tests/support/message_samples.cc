@@ -4,8 +4,17 @@
 namespace rueda {
 
 Request some_request(const std::string& name) {
-  return {name, Operation::allreduce, DataType::bfloat16, {3, 4}, ReduceOp::max, 0.5,
-          2.0,  ReductionOrder::any,  Compression::none,  1};
+  return {name,
+          Operation::allreduce,
+          DataType::bfloat16,
+          {3, 4},
+          ReduceOp::max,
+          0.5,
+          2.0,
+          ReductionOrder::any,
+          Compression::none,
+          false,
+          1};
 }
 
 static SharedRequest shared(const std::string& name) {
@@ -23,8 +32,16 @@ std::vector<Message> message_samples() {
   plan.result = -5;
   plan.evicted = {7, 300};
   plan.tensors = {{9, true, shared("a"), 0}, {10, false, nullptr, 0}, {0, true, shared("b"), 0}};
+  Plan measured;
+  measured.number = 43;
+  measured.dtype = DataType::float16;
+  measured.chunk_bytes = 64;
+  measured.measure = true;
+  measured.joined = RankSet(2, 5);
+  measured.joined.add(7, 8);
+  measured.tensors = {{11, false, nullptr, 0}};
   Plan error;
-  error.number = 43;
+  error.number = 44;
   error.status = Status::mismatch("differ");
   error.tensors = {{0, true, shared("c"), 0}};
   RankSet ranks(0, 3);
@@ -37,6 +54,7 @@ std::vector<Message> message_samples() {
   grouped.members = ranks;
   grouped.reduction_order = ReductionOrder::fixed;
   grouped.compression = Compression::fp16;
+  grouped.measure = true;
   return {
       Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]"}}},
       Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
@@ -46,7 +64,7 @@ std::vector<Message> message_samples() {
              {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}},
              ranks,
              RankSet::of(8)},
-      Orders{{plan, error}, true},
+      Orders{{plan, measured, error}, true},
       Failure{Status::backend_error("broken")},
       Stall{std::make_shared<const Request>(grouped)},
       Inquiry{4, 0.75, {{0, "a"}, {3, "b"}}},

@@ -78,6 +78,31 @@ TEST(Request, DifferencesAreNamedFieldByField) {
   EXPECT_EQ(differs([](Request& r) { r.prescale_factor = 1; }), "prescale factor");
   EXPECT_EQ(differs([](Request& r) { r.postscale_factor = 1; }), "postscale factor");
   EXPECT_EQ(differs([](Request& r) { r.reduction_order = ReductionOrder::fixed; }), "reduction order");
+  EXPECT_EQ(differs([](Request& r) { r.compression = Compression::fp16; }), "compression");
+  EXPECT_EQ(differs([](Request& r) { r.measure = true; }), "measure");
+}
+
+TEST(Message, WhatCannotBeMeasuredIsAnError) {
+  auto survives = [](DataType dtype, Operation operation) {
+    Request request = some_request("t");
+    request.dtype = dtype;
+    request.operation = operation;
+    request.measure = true;
+    Plan plan;
+    plan.dtype = dtype;
+    plan.operation = operation;
+    plan.chunk_bytes = 1;
+    plan.tensors = {{1, false, nullptr, 0}};
+    const bool as_it_is = decode(encode(Orders{{plan}, false})).has_value();
+    plan.measure = true;
+    EXPECT_TRUE(as_it_is);
+    const bool stall = decode(encode(Stall{std::make_shared<const Request>(request)})).has_value();
+    EXPECT_EQ(decode(encode(Orders{{plan}, false})).has_value(), stall);
+    return stall;
+  };
+  EXPECT_TRUE(survives(DataType::float16, Operation::allreduce));
+  EXPECT_FALSE(survives(DataType::int32, Operation::allreduce));
+  EXPECT_FALSE(survives(DataType::float32, Operation::reducescatter));
 }
 
 TEST(Request, RaggedOperationsMayDifferInTheFirstDimensionOnly) {

@@ -37,6 +37,32 @@ TEST(Planner, FusesWhatHasOneOrder) {
   EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"f"}));
 }
 
+// Who has joined counts nothing: that is one for a whole Plan.
+TEST(Planner, FusesWhatIsMeasuredByTheSameRanks) {
+  Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
+  auto measured = [](const std::string& name) {
+    Request request = request_for(name);
+    request.measure = true;
+    return std::make_shared<const Request>(request);
+  };
+  const std::vector<Plan> plans = planner.fuse({shared("a"),
+                                                measured("b"),
+                                                {measured("c"), RankSet::of(1)},
+                                                shared("d"),
+                                                {measured("e"), RankSet::of(1)},
+                                                measured("f"),
+                                                {measured("g"), RankSet(1, 3)}});
+  ASSERT_EQ(plans.size(), 4u);
+  EXPECT_EQ(names_of({plans[0]}), (std::vector<std::string>{"a", "d"}));
+  EXPECT_FALSE(plans[0].measure);
+  EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"b", "f"}));
+  EXPECT_TRUE(plans[1].measure && plans[1].joined.empty());
+  EXPECT_EQ(names_of({plans[2]}), (std::vector<std::string>{"c", "e"}));
+  EXPECT_TRUE(plans[2].measure);
+  EXPECT_EQ(plans[2].joined, RankSet::of(1));
+  EXPECT_EQ(plans[3].joined, RankSet(1, 3));
+}
+
 TEST(Planner, AThresholdOfZeroFusesNothing) {
   Planner planner({0, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
   EXPECT_EQ(planner.fuse({shared("a"), shared("b")}).size(), 2u);

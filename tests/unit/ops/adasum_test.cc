@@ -70,7 +70,7 @@ TEST(Adasum, PartsAreDisjointAndEvenAndAll) {
     std::vector<std::vector<int>> seen;
     for (const PlanTensor& tensor : plan.tensors) seen.emplace_back(tensor.elements());
     for (Rank place = 0; place < size; ++place) {
-      AdasumParts parts(plan, place, size);
+      TensorParts parts(plan, place, size);
       std::int64_t all = 0;
       for (auto part = parts.next(300); part.count > 0; part = parts.next(300)) {
         ASSERT_LE(part.count, 300);
@@ -103,7 +103,7 @@ std::vector<std::vector<float>> run(const Plan& plan,
     EXPECT_EQ(share.of(0), nullptr);
     share.prepare(memory);
     for (Rank from = 0; from < size; ++from) {
-      AdasumParts parts(plan, place, size);
+      TensorParts parts(plan, place, size);
       std::int64_t at = 0;
       for (auto part = parts.next(100); part.count > 0; part = parts.next(100)) {
         share.load(from, at, tensors[from][part.tensor].data() + part.begin, part.count);
@@ -128,7 +128,7 @@ std::vector<std::vector<float>> run(const Plan& plan,
   }
   std::vector<std::vector<float>> result = tensors[0];
   for (Rank place = 0; place < size; ++place) {
-    AdasumParts parts(plan, place, size);
+    TensorParts parts(plan, place, size);
     std::int64_t at = 0;
     for (auto part = parts.next(1000); part.count > 0; part = parts.next(1000)) {
       shares[place]->store(result[part.tensor].data() + part.begin, at, part.count);
