@@ -6,19 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "core/base/rank_set.h"
 #include "core/rueda.h"
+#include "frameworks/torch/byte_exchange.h"
+#include "frameworks/torch/fingerprint.h"
 
 namespace rueda {
 namespace {
 
-// Separators that no line contains, since lines are names, types and shapes.
+// No line contains it, since lines are names, types and shapes.
 constexpr char kEndOfLine = '\n';
-constexpr char kEndOfRank = '\0';
 
 using Lines = std::vector<std::string_view>;
 
@@ -28,29 +28,22 @@ std::string join(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
-}
-
 // The maxima of a value and of its complement are equal complements only when all ranks have the same value.
 bool all_equal(const std::string& name, std::string_view text, const Scope& scope) {
-  const auto hash = static_cast<std::int64_t>(fnv1a(text));
+  const auto hash = static_cast<std::int64_t>(fingerprint(std::as_bytes(std::span(text))));
   std::array<std::int64_t, 2> values{hash, ~hash};
   const TensorView both = view(std::span<std::int64_t>(values));
   allreduce_async(name + ".equal", both, both, {ReduceOp::max}, scope).wait();
   return values[0] == ~values[1];
 }
 
-// The parts of `text` that `end` ends.
-Lines split(std::string_view text, char end) {
-  Lines parts;
-  for (std::size_t stop = text.find(end); stop != text.npos; stop = text.find(end)) {
-    parts.push_back(text.substr(0, stop));
+Lines split(std::string_view text) {
+  Lines lines;
+  for (std::size_t stop = text.find(kEndOfLine); stop != text.npos; stop = text.find(kEndOfLine)) {
+    lines.push_back(text.substr(0, stop));
     text.remove_prefix(stop + 1);
   }
-  return parts;
+  return lines;
 }
 
 std::string describe_difference(const std::vector<Lines>& ranks, const Scope& scope) {
@@ -76,18 +69,37 @@ std::string describe_difference(const std::vector<Lines>& ranks, const Scope& sc
 }  // namespace
 
 void check_agreement(const std::string& name, const std::string& subject,
-                     const std::vector<std::string>& lines, const Scope& scope) {
-  std::string text = join(lines);
+                     const std::vector<std::string>& lines, const Scope& scope, const std::string& remedy) {
+  const std::string text = join(lines);
   if (all_equal(name, text, scope)) return;
-  text += kEndOfRank;
-  const ConstTensorView mine(text.data(), DataType::uint8, {static_cast<std::int64_t>(text.size())});
-  const Handle handle = allgather_async(name + ".lines", mine, scope);
-  handle.wait();
-  const std::string_view all(static_cast<const char*>(handle.output().data), handle.output().bytes());
+  const std::vector<std::string> all = allgather_bytes(text, name + ".lines", scope);
   std::vector<Lines> ranks;
-  for (std::string_view of_rank : split(all, kEndOfRank)) ranks.push_back(split(of_rank, kEndOfLine));
-  throw Mismatch(Status::mismatch(fmt::format("{}: the ranks differ: {}. Make them the same on every rank.",
-                                              subject, describe_difference(ranks, scope))));
+  for (const std::string& of_rank : all) ranks.push_back(split(of_rank));
+  throw Mismatch(Status::mismatch(
+      fmt::format("{}: the ranks differ: {}. {}", subject, describe_difference(ranks, scope), remedy)));
+}
+
+std::string failures_of_all(const std::string& name, const std::string& failure, const Scope& scope) {
+  if (all_equal(name, failure, scope) && failure.empty()) return {};
+  const std::vector<std::string> all = allgather_bytes(failure, name + ".failures", scope);
+  std::map<std::string_view, RankSet> failed;
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    if (!all[place].empty()) failed[all[place]].add(RankSet::of(scope.rank_at(static_cast<Rank>(place))));
+  }
+  std::string words;
+  for (const auto& [reason, set] : failed) {
+    words += fmt::format("{}{}: {}", words.empty() ? "" : "; ", to_string(set), reason);
+  }
+  return words;
+}
+
+void check_place(Rank root, const Scope& scope, const std::string& what) {
+  const RankSet ranks = scope.ranks() ? *scope.ranks() : RankSet(0, scope.size());
+  const Rank rank = scope.runtime().topology().rank;
+  if (!ranks.contains(rank))
+    refuse(fmt::format("rank {}: {} among {}, of which this rank is none", rank, what, to_string(ranks)));
+  if (!ranks.contains(root))
+    refuse(fmt::format("rank {}: {} from rank {}; it must be one of {}", rank, what, root, to_string(ranks)));
 }
 
 }  // namespace rueda
