@@ -14,6 +14,8 @@
 
 #include "core/base/log.h"
 #include "frameworks/torch/agreement.h"
+#include "frameworks/torch/host_block.h"
+#include "frameworks/torch/step_meeting.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
@@ -59,38 +61,10 @@ ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runti
   scope_ = runtime.next_name("sharded", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a sharded optimizer", lines, runtime);
   const at::NoGradGuard no_grad;
-  share_block();
+  block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
+  shared_ = block_ != nullptr;
   make_block();
   make_parts(groups);
-}
-
-// Rank 0 makes one block for all; if one rank cannot open it, nobody uses it.
-void ParameterShards::share_block() {
-  Runtime& runtime = this->runtime();
-  const Topology& topology = runtime.topology();
-  if (topology.local_size != topology.size || topology.size == 1) return;
-  TensorMemory* memory = runtime.tensor_memory().get();
-  std::string card;
-  if (topology.rank == 0 && memory != nullptr) {
-    try {
-      TensorMemory::Block block = memory->share(static_cast<std::size_t>(bytes_));
-      block_ = std::move(block.memory);
-      card = std::move(block.card);
-    } catch (const Error& error) {
-      log(LogLevel::warning, "rank 0: each rank has its own copy of the parameters. {}", error.what());
-    }
-  }
-  const ConstTensorView own(card.data(), DataType::uint8, {static_cast<std::int64_t>(card.size())});
-  Handle cards = allgather_async(scope_ + ".card", own, runtime);
-  cards.wait();
-  if (topology.rank != 0 && memory != nullptr) {
-    const TensorView& all = cards.output();
-    block_ = memory->open(std::string(static_cast<const char*>(all.data), all.bytes()));
-  }
-  std::vector<std::uint8_t> opened{static_cast<std::uint8_t>(block_ ? 1 : 0)};
-  allreduce_async(scope_ + ".opened", view(opened), view(opened), {ReduceOp::min}, runtime).wait();
-  shared_ = opened.front() == 1;
-  if (!shared_) block_.reset();
 }
 
 // Moves the parameters into the block, with the values of rank 0.
@@ -189,22 +163,7 @@ Status ParameterShards::objection_to(const Groups& stepped) const {
 }
 
 void ParameterShards::begin_step(const Groups& stepped) {
-  const Topology& topology = runtime().topology();
-  const Status own = objection_to(stepped);
-  // An operation that a rank which has joined cannot take part in.
-  std::vector<std::uint8_t> verdict{static_cast<std::uint8_t>(own.ok() ? 1 : 0)};
-  Handle verdicts = allgather_async(scope_ + ".step", view(verdict), runtime());
-  const Status met = verdicts.wait_status();
-  throw_if_error(own);
-  throw_if_error(met);
-  const TensorView& all = verdicts.output();
-  if (all.elements() != topology.size) {
-    refuse(fmt::format("rank {}: only {} of {} ranks step a ShardedOptimizer; it cannot be used with join()",
-                       topology.rank, all.elements(), topology.size));
-  }
-  const auto* bytes = static_cast<const std::uint8_t*>(all.data);
-  if (const auto* bad = std::find(bytes, bytes + topology.size, 0); bad != bytes + topology.size)
-    refuse(fmt::format("rank {}: no step, for rank {} refuses it; see there", topology.rank, bad - bytes));
+  meet_before(scope_ + ".step", "step", "a ShardedOptimizer", objection_to(stepped), runtime());
 }
 
 void ParameterShards::give_gradients() {
@@ -223,16 +182,10 @@ void ParameterShards::give_gradients() {
 }
 
 void ParameterShards::end_step(bool well) {
-  const Topology& topology = runtime().topology();
   for (Part& part : parts_) part.leaf.mutable_grad().reset();
   for (const at::Tensor& parameter : parameters_) mark_changed(parameter);
-  if (!shared_ && topology.size > 1) gather();
-  std::vector<std::int32_t> failed{well ? topology.size : topology.rank};
-  allreduce_async(scope_ + ".stepped", view(failed), view(failed), {ReduceOp::min}, runtime()).wait();
-  if (!well || failed.front() == topology.size) return;
-  throw BackendError(Status::backend_error(
-      fmt::format("rank {}: step() failed on rank {}, whose part of the parameters is not stepped; see there",
-                  topology.rank, failed.front())));
+  if (!shared_ && runtime().topology().size > 1) gather();
+  meet_after_step(scope_ + ".stepped", well, runtime());
 }
 
 void ParameterShards::gather() {

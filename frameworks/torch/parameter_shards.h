@@ -69,7 +69,6 @@ class ParameterShards {
 
   Runtime& runtime() const { return runtime_.get().runtime(); }
   void make_block();
-  void share_block();
   Cut cut_of(Rank rank) const;
   std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }

@@ -17,6 +17,7 @@
 #include "frameworks/torch/optimizers/radam.h"        // IWYU pragma: export
 #include "frameworks/torch/parameters.h"              // IWYU pragma: export
 #include "frameworks/torch/samplers.h"                // IWYU pragma: export
+#include "frameworks/torch/sharded_model.h"           // IWYU pragma: export
 #include "frameworks/torch/sharded_optimizer.h"       // IWYU pragma: export
 #include "frameworks/torch/sync_batch_norm.h"         // IWYU pragma: export
 #include "frameworks/torch/sync_schedule.h"           // IWYU pragma: export
