@@ -172,14 +172,14 @@ BertModel::BertModel(const BertConfig& config)
 }
 
 at::Tensor BertModel::forward(const BertInput& input) {
-  at::Tensor hidden = embeddings_->forward(input);
+  at::Tensor hidden = runner_(*embeddings_, [&] { return embeddings_->forward(input); });
   // Added to the scores of a query with all keys; made once for all layers.
   const at::Tensor mask =
       at::zeros(input.valid.sizes(), hidden.options().requires_grad(false))
           .masked_fill_(input.valid.logical_not(), -std::numeric_limits<double>::infinity())
           .unsqueeze(1)
           .unsqueeze(1);
-  for (const auto& layer : layers_) hidden = layer->forward(hidden, mask);
+  for (const auto& layer : layers_) hidden = runner_(*layer, [&] { return layer->forward(hidden, mask); });
   return hidden;
 }
 
@@ -188,6 +188,13 @@ BertForQuestionAnswering::BertForQuestionAnswering(const BertConfig& config)
   const auto head = std::make_shared<nn::LinearImpl>(config.hidden_size, 2);
   head_ = register_module("qa_outputs", head);
   draw_linear(*head, config);
+}
+
+std::vector<std::string> BertForQuestionAnswering::units() const {
+  std::vector<std::string> names{"bert.embeddings"};
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
+    names.push_back("bert.encoder.layer." + std::to_string(i));
+  return names;
 }
 
 AnswerLogits BertForQuestionAnswering::forward(const BertInput& input) {

@@ -7,10 +7,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/02_bert/batches.h"
 #include "examples/02_bert/bert_config.h"
+#include "frameworks/torch/sharded_units.h"
 
 namespace rueda::examples {
 
@@ -35,8 +38,11 @@ class BertModel : public torch::nn::Module {
   explicit BertModel(const BertConfig& config);
 
   at::Tensor forward(const BertInput& input);  // [rows, columns, hidden_size]
+  // What the embeddings and each layer run by, so that they can be units of a ShardedModel.
+  void set_runner(UnitRunner runner) { runner_ = std::move(runner); }
 
  private:
+  UnitRunner runner_;
   std::shared_ptr<BertEmbeddings> embeddings_;
   std::vector<std::shared_ptr<BertLayer>> layers_;
 };
@@ -54,6 +60,10 @@ class BertForQuestionAnswering : public torch::nn::Module {
 
   AnswerLogits forward(const BertInput& input);  // in float32, or float64 for a float64 model
   at::Tensor encode(const BertInput& input) { return encoder_->forward(input); }
+
+  // The parts that set_runner() is for, by their names: of a ShardedModel.
+  std::vector<std::string> units() const;
+  void set_runner(UnitRunner runner) { encoder_->set_runner(std::move(runner)); }
 
   const BertConfig& config() const { return config_; }
 
