@@ -68,6 +68,12 @@ class OptimizerOf : public StepOptimizer {
       group.options().set_lr(learning_rate);
   }
   bool synchronize() override { return true; }
+  double clip(double limit) override {
+    const std::vector<at::Tensor> parameters = parameters_of(optimizer_.param_groups());
+    const double norm = norm_of_gradients(parameters);
+    if (norm > limit) scale_gradients(parameters, limit / norm);
+    return norm;
+  }
   void step() override { optimizer_.step(); }
   void flush() override {}
   std::int64_t sync_interval() const override { return 0; }
@@ -85,6 +91,7 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
   using OptimizerOf<Optimizer>::OptimizerOf;
 
   bool synchronize() override { return this->optimizer_.synchronize(); }
+  double clip(double limit) override { return this->optimizer_.clip_grad_norm_(limit); }
   void flush() override { this->optimizer_.flush(); }
   std::int64_t sync_interval() const override { return this->optimizer_.sync_interval(); }
   double drift() const override { return this->optimizer_.drift(); }
@@ -101,6 +108,7 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);
   distributed.schedule = options.schedule;
   distributed.compression = options.compression;
+  distributed.measure_norm = options.clip > 0;
   distributed.overlap = options.overlap;
   if constexpr (is_elementwise<Algorithm>) {
     if (options.shard) {

@@ -23,6 +23,9 @@ class StepOptimizer {
   // Afterwards gradients are those to step on: the mean over ranks and passes, or this rank's. False: the
   // schedule has none for this step.
   virtual bool synchronize() = 0;
+  // After synchronize(): scales the gradients so that their norm as one vector is at most `limit`. Returns
+  // the norm before.
+  virtual double clip(double limit) = 0;
   virtual void step() = 0;
   // All ranks have the same parameters afterwards, where they synchronise at all.
   virtual void flush() = 0;

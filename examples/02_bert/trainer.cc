@@ -2,11 +2,7 @@
 #include "examples/02_bert/trainer.h"
 
 #include <ATen/Context.h>
-#include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -59,23 +55,11 @@ void average_over_ranks(std::vector<double>& values, const std::string& name) {
   std::copy_n(tensor.const_data_ptr<double>(), values.size(), values.begin());
 }
 
-// Scales all gradients so that their norm as one vector is at most `limit`; returns the norm before. The sum
-// is taken in the same order on every rank, so equal gradients stay equal.
-double clip_gradients(const std::vector<at::Tensor>& parameters, double limit) {
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  }
-  if (gradients.empty()) return 0;
-  const double norm =
-      at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kDouble))).item<double>();
-  // A norm that is not finite poisons the parameters, and with them every later loss: better to stop here.
-  if (!std::isfinite(norm)) {
-    throw std::runtime_error(
-        fmt::format("the gradient norm is {}: training diverged; try a lower --learning-rate", norm));
-  }
-  if (norm > limit) at::_foreach_mul_(gradients, limit / norm);
-  return norm;
+// A norm that is not finite poisons the parameters, and with them every later loss: better to stop here.
+double checked_norm(double norm) {
+  if (std::isfinite(norm)) return norm;
+  throw std::runtime_error(
+      fmt::format("the gradient norm is {}: training diverged; try a lower --learning-rate", norm));
 }
 
 // One run's loop with its measurements. Lives on the stack of train().
@@ -88,8 +72,7 @@ class Loop {
         passes_(static_cast<std::size_t>(options.backward_passes_per_step)),
         order_(windows.size(), options.seed, static_cast<std::size_t>(options.batch),
                static_cast<std::size_t>(size()), passes_),
-        optimizer_(make_optimizer(model, options)),
-        parameters_(model.parameters()) {}
+        optimizer_(make_optimizer(model, options)) {}
 
   StepReport step(std::int64_t index) {
     const Clock::time_point begin = Clock::now();
@@ -104,10 +87,7 @@ class Loop {
     }
     const bool steps = optimizer_->synchronize();
     if (options_.sync == TrainOptions::Sync::meet) barrier();
-    if (options_.clip > 0 && steps) {
-      const at::NoGradGuard no_grad;
-      report.gradient_norm = clip_gradients(parameters_, options_.clip);
-    }
+    if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));
     optimizer_->step();
     const double waited = optimizer_->wait_seconds() - waited_before;
     step_ms_.push_back(seconds_since(begin) * 1e3);
@@ -164,7 +144,6 @@ class Loop {
   std::size_t passes_;
   TrainingOrder order_;
   std::unique_ptr<StepOptimizer> optimizer_;
-  std::vector<at::Tensor> parameters_;
   std::vector<double> losses_;
   std::vector<double> step_ms_;
   std::vector<double> compute_ms_;

@@ -57,6 +57,10 @@ class DistributedOptimizer : public Opt {
   bool synchronize() { return reducer_.synchronize(); }
   // While the result lives, step() does not synchronize. With schedule every_step only.
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+  // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
+  // it is not finite, and returns what it was. 0 where synchronize() is false.
+  double grad_norm() { return reducer_.grad_norm(); }
+  double clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
 
   // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step, where the
   // schedule has one now.

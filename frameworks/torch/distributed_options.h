@@ -40,6 +40,9 @@ struct DistributedOptions {
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
   // sums of large gradients then fit into fp16.
   double gradient_predivide_factor = 1.0;
+  // The norm of all gradients is found while they are reduced (grad_norm, clip_grad_norm_), not in a pass of
+  // its own. Not with reduction_order fixed, where it would depend on how data moves.
+  bool measure_norm = false;
   // fixed: as many gradients in all, of passes times ranks, give the same bits however they are shared out: 4
   // passes on one rank, 2 on two, one on four. Passes and ranks must be powers of two; between the passes of
   // a step .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.

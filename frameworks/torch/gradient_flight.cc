@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_flight.h"
 
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -127,6 +128,24 @@ Status GradientFlight::wait() {
     }
   }
   return failure;
+}
+
+double GradientFlight::share_of_square_sum() const {
+  double share = 0.0;
+  const Scope scope = scope_.get();
+  const bool is_first =
+      scope.rank_at(0) == scope.runtime().topology().rank;  // it counts what all have gathered
+  for (const Gradient& each : gradients_) {
+    if (!each.memory.defined()) continue;
+    if (!each.gather) {
+      share += each.handle.share_of_square_sum();
+    } else if (is_first) {
+      const double norm =
+          at::linalg_vector_norm(each.memory.values(), 2, {}, false, at::kDouble).item<double>();
+      share += norm * norm;
+    }
+  }
+  return share;
 }
 
 void GradientFlight::clear() {

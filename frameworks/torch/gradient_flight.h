@@ -60,6 +60,8 @@ class GradientFlight {
   // Waits for all. Returns the first failure, in words that name the parameter. After it memory() is the
   // result.
   Status wait();
+  // After wait(): this rank's share of the sum of squares of all results. Reduction::measure.
+  double share_of_square_sum() const;
   void clear();
 
  private:

@@ -65,8 +65,13 @@ ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtim
 
 Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime) {
   const double divide_by = options.gradient_predivide_factor;
-  return {options.op, 1.0 / divide_by, divide_by / passes_of(options), order_of(options, runtime),
-          options.compression};
+  return {options.op,
+          1.0 / divide_by,
+          divide_by / passes_of(options),
+          order_of(options, runtime),
+          options.compression,
+          options.measure_norm && !options.schedule.averages_parameters() &&
+              order_of(options, runtime) == ReductionOrder::any};
 }
 
 int passes_of(const DistributedOptions& options) {

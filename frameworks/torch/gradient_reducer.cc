@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
@@ -15,14 +16,14 @@ namespace rueda {
 
 GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                                  const Scope& scope)
-    : sync_(std::make_unique<GradientSync>(parameters, options, scope)),
+    : parameters_(without_repetitions(parameters)),
+      sync_(std::make_unique<GradientSync>(parameters, options, scope)),
+      shared_norm_(scope),
       schedule_(options.schedule),
       steps_of_gradients_(schedule_.kind() == SyncSchedule::Kind::accumulate ? schedule_.steps() : 1) {
   if (!schedule_.averages_parameters()) return;
-  std::vector<at::Tensor> unique = without_repetitions(parameters);
-  std::vector<std::string> names = names_of(unique, options, sync_->rank());
-  average_ = std::make_unique<ParameterAverage>(std::move(unique), std::move(names), schedule_,
-                                                options.compression, scope);
+  average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options, sync_->rank()),
+                                                schedule_, options.compression, scope);
 }
 
 GradientReducer::~GradientReducer() {
@@ -37,6 +38,31 @@ bool GradientReducer::synchronize() {
   if (!average_) return sync_->synchronize();
   sync_->average_passes();
   return true;
+}
+
+double GradientReducer::grad_norm() {
+  if (skips_ > 0) {
+    sync_->show_local_gradients();
+    return norm_of_gradients(parameters_);
+  }
+  if (!synchronize()) return 0.0;
+  if (const std::uint64_t step = sync_->steps(); step != norm_step_) {
+    norm_ = sync_->measures() ? shared_norm_.of(sync_->square_share()) : norm_of_gradients(parameters_);
+    norm_step_ = step;
+  }
+  return norm_;
+}
+
+double GradientReducer::clip_grad_norm_(double max_norm) {
+  if (!(max_norm > 0)) {
+    refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", sync_->rank(), max_norm));
+  }
+  const double norm = grad_norm();
+  if (norm > max_norm && std::isfinite(norm)) {
+    scale_gradients(parameters_, max_norm / norm);
+    norm_ = max_norm;
+  }
+  return norm;
 }
 
 GradientReducer::Skip GradientReducer::skip_synchronize() {

@@ -9,6 +9,7 @@
 
 #include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
+#include "frameworks/torch/gradient_norm.h"
 
 namespace torch::serialize {
 class OutputArchive;
@@ -45,6 +46,14 @@ class GradientReducer {
   // gradients. False: the schedule has no gradients for this step (they add up, or are on their way), so
   // leave .grad alone. Where it averages parameters instead, .grad is this rank's.
   bool synchronize();
+
+  // synchronize(), then the 2-norm of all gradients as one vector, in float32, and not finite if one of them
+  // is not (a mixed-precision scaler's question). Collective; 0 where synchronize() is false. With
+  // `measure_norm` it is of the gradients as they were reduced, and needs no pass over them.
+  double grad_norm();
+  // The same; then scales the gradients so that their norm is at most `max_norm`, unless it is not finite.
+  // Returns the norm before.
+  double clip_grad_norm_(double max_norm);
 
   // Purpose: while it lives, before_step() does not synchronize. Lives no longer than its GradientReducer.
   class [[nodiscard]] Skip {
@@ -98,7 +107,11 @@ class GradientReducer {
   bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
   bool stands_apart() const;
 
+  const std::vector<at::Tensor> parameters_;  // each once
   std::unique_ptr<GradientSync> sync_;
+  SharedNorm shared_norm_;
+  double norm_ = 0.0;  // of step norm_step_
+  std::uint64_t norm_step_ = 0;
   std::unique_ptr<ParameterAverage> average_;  // null: gradients are reduced
   const SyncSchedule schedule_;
   const std::int64_t steps_of_gradients_;  // that are reduced at once

@@ -244,6 +244,8 @@ Status GradientSync::finish(GradientFlight& flight) {
         in_shards() ? flight.memory(i).to(parameter.tensor.scalar_type()) : flight.memory(i);
     if (!parameter.tensor.grad().is_same(result)) parameter.tensor.mutable_grad() = result;
   }
+  if (status.ok()) square_share_ = flight.share_of_square_sum();
+  ++steps_;
   return status;
 }
 
@@ -312,6 +314,7 @@ void GradientSync::average_passes() {
   }
   reset();
   reduced_ = true;
+  ++steps_;
 }
 
 void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {
@@ -341,6 +344,16 @@ void GradientSync::check_not_reducing(const char* action) const {
                   "requires_grad of its parameters "
                   "during that pass.",
                   rank(), action, parameters_[*busy].name));
+}
+
+double GradientSync::square_share() const {
+  std::lock_guard lock(mutex_);
+  return square_share_;
+}
+
+std::uint64_t GradientSync::steps() const {
+  std::lock_guard lock(mutex_);
+  return steps_;
 }
 
 double GradientSync::wait_seconds() const {

@@ -51,6 +51,11 @@ class GradientSync final : private GradientListener {
   bool on_its_way() const;
   // Where ranks step by themselves: .grad becomes the mean over this rank's passes.
   void average_passes();
+  // After synchronize(), where measures(): this rank's share of the sum of squares of all gradients.
+  bool measures() const { return reduction_.measure; }
+  double square_share() const;
+  // How many steps have been synchronized.
+  std::uint64_t steps() const;
   // Puts what this rank has of this step into .grad, where in_shards() it is not yet.
   void show_local_gradients();
   // The step is over: gradients that come now belong to the next.
@@ -108,6 +113,8 @@ class GradientSync final : private GradientListener {
   std::vector<GradientFlight> flights_;  // one; one step late: two, which take turns
   std::size_t flying_ = 0;               // that of the step whose gradients are coming
   bool reduced_ = false;
+  double square_share_ = 0.0;
+  std::uint64_t steps_ = 0;
   bool has_result_ = false;  // of the last synchronize()
   int passes_ = 0;           // backward passes that have ended in this step
   GradientClaims claimed_;

@@ -95,9 +95,9 @@ void ParameterAverage::reduce() {
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 where the
-// ways of n ranks have nothing in common. Both are reduced, so that all ranks come to the same interval, bit
-// for bit.
+// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 where
+// the ways of n ranks have nothing in common. Both are reduced, so that all ranks come to the same interval,
+// bit for bit.
 void ParameterAverage::adapt(double own_squares) {
   std::array<double, 2> sums{own_squares, squares(parameters_)};
   const TensorView both = view(std::span<double>(sums));

@@ -93,6 +93,10 @@ class ShardedOptimizer : public Sharded, public Opt {
   // As of DistributedOptimizer.
   bool synchronize() { return reducer_.synchronize(); }
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+  // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
+  // it is not finite, and returns what it was. 0 where synchronize() is false.
+  double grad_norm() { return reducer_.grad_norm(); }
+  double clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }
   double wait_seconds() const { return reducer_.wait_seconds(); }

@@ -33,7 +33,9 @@ TEST_P(Objects, BytesOfAnyNumber) {
         std::string(static_cast<std::size_t>(rank) * 3, static_cast<char>('a' + rank)), runtime);
     ASSERT_EQ(all.size(), static_cast<std::size_t>(last) + 1);
     EXPECT_EQ(all[0], "");
-    if (last > 0) EXPECT_EQ(all[1], "bbb");
+    if (last > 0) {
+      EXPECT_EQ(all[1], "bbb");
+    }
   });
 }
 
@@ -102,7 +104,9 @@ TEST(BroadcastObject, FailuresAreToldOnEveryRankAndTheNextWorks) {
     torch::nn::Linear linear(2, rank == 2 ? 3 : 2);
     const at::Tensor before = linear->weight.detach().clone();
     misfit.of([&] { broadcast_object(linear, 0, runtime); });
-    if (rank == 2) EXPECT_TRUE(at::equal(linear->weight, before));
+    if (rank == 2) {
+      EXPECT_TRUE(at::equal(linear->weight, before));
+    }
     at::Tensor tensor = at::full({1}, rank);
     kinds.of(
         [&] { rank == 0 ? broadcast_object(tensor, 0, runtime) : broadcast_object(linear, 0, runtime); });
