@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "frameworks/torch/gradient_norm.h"
+
 #include <rueda/rueda_torch.h>
 
 namespace rueda::examples {

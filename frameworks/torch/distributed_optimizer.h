@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/optim/optimizer.h>
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -82,10 +83,13 @@ class DistributedOptimizer : public Opt {
     if (reducer_.before_zero_grad()) Opt::zero_grad(set_to_none);
   }
 
-  // Ends what the schedule has begun, by a step where gradients were kept or on their way; afterwards all
-  // ranks have the same parameters. Collective; for the end, and before a checkpoint: save() asks for it.
-  void flush() {
-    if (reducer_.flush()) Opt::step(nullptr);
+  // Ends what the schedule has begun, by a step where gradients were kept or on their way (clipped to
+  // `max_norm`), and zero_grad(); afterwards all ranks have the same parameters. Collective; for the end, and
+  // before a checkpoint: save() and load() ask for it.
+  void flush(std::optional<double> max_norm = std::nullopt) {
+    if (!reducer_.flush(max_norm)) return;
+    Opt::step(nullptr);
+    zero_grad();
   }
   // Steps from one synchronisation to the next, and, of schedule adaptive, the distance that decides it.
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
@@ -97,8 +101,8 @@ class DistributedOptimizer : public Opt {
     reducer_.save(archive);
   }
   void load(torch::serialize::InputArchive& archive) override {
-    Opt::load(archive);
     reducer_.load(archive);
+    Opt::load(archive);
   }
 
   // Time that this optimizer's caller has spent waiting for other ranks, in seconds, total.

@@ -19,7 +19,8 @@ namespace rueda {
 //   by_density  it stays sparse in a step in which the ranks together have less than a quarter of its
 //   elements:
 //               then these are gathered and added up; else as_dense. The optimizer must be able to take both
-//               (SGD and Adagrad can). In a group, in a fixed order and with adasum: as_dense.
+//               (SGD and Adagrad can). Not for use with join(). In a group, in a fixed order and with adasum:
+//               as_dense.
 enum class SparseGradients { as_dense, by_density };
 
 // A plain value, equal on every rank (names too).

@@ -89,7 +89,7 @@ void GradientFlight::submit_presence() {
   }
   presence_ =
       allreduce_async_(at::stack({at::tensor(present, at::kFloat), at::tensor(densities, at::kFloat)}),
-                       name_ + ".presence", {ReduceOp::sum}, scope_.get());
+                       name_ + "/presence", {ReduceOp::sum}, scope_.get());
 }
 
 Status GradientFlight::holders(std::vector<float>& holders) {
@@ -113,7 +113,7 @@ void GradientFlight::gather(std::size_t index, const at::Tensor& parameter) {
   const double count = reduction_.op == ReduceOp::average ? scope.size() : 1.0;
   const at::Tensor mine =
       gradient.sparse.defined() ? std::exchange(gradient.sparse, at::Tensor()) : no_rows_of(parameter);
-  gradient.gather.emplace(fmt::format("{}.{}", name_, parameters_[index]), mine,
+  gradient.gather.emplace(fmt::format("{}/rows.{}", name_, parameters_[index]), mine,
                           reduction_.prescale_factor * reduction_.postscale_factor / count, scope);
 }
 

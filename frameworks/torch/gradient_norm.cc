@@ -14,30 +14,35 @@
 namespace rueda {
 namespace {
 
-// The memory of each gradient: of a sparse one, of its rows.
-std::vector<at::Tensor> values_of_gradients(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> values;
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) {
-    const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
-    values.push_back(gradient.layout() == at::kSparse ? gradient._values() : gradient.detach());
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad().detach());
   }
-  return values;
+  return gradients;
 }
+
+bool is_sparse(const at::Tensor& gradient) { return gradient.layout() == at::kSparse; }
 
 }  // namespace
 
 double norm_of_gradients(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> values = values_of_gradients(parameters);
+  std::vector<at::Tensor> values = gradients_of(parameters);
   if (values.empty()) return 0.0;
+  for (at::Tensor& each : values) {
+    if (is_sparse(each)) each = each.coalesce().values();
+  }
   const at::Tensor norms = at::stack(at::_foreach_norm(values, 2, at::kDouble));
   return static_cast<float>(at::linalg_vector_norm(norms).item<double>());
 }
 
 void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> values = values_of_gradients(parameters);
+  std::vector<at::Tensor> values = gradients_of(parameters);
+  for (at::Tensor& each : values) {
+    if (is_sparse(each)) each = each._values();
+  }
   if (!values.empty()) at::_foreach_mul_(values, factor);
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frameworks/torch/scope_reference.h"
@@ -18,11 +19,10 @@ double norm_of_gradients(const std::vector<at::Tensor>& parameters);
 void scale_gradients(const std::vector<at::Tensor>& parameters, double factor);
 
 // Purpose: the norm out of the sums of squares that each rank has of its part. Used by the thread that steps;
-// belongs to a GradientReducer.
+// belongs to a GradientSync.
 class SharedNorm {
  public:
-  explicit SharedNorm(const Scope& scope)
-      : scope_(scope), name_(scope.runtime().next_name("gradient_norm", scope.process_set())) {}
+  SharedNorm(std::string name, const Scope& scope) : scope_(scope), name_(std::move(name)) {}
 
   // Collective. In float32: which rank has summed up what, and with that the last bits of the sum, differ
   // from step to step and run to run; the result does not, but for one in some ten million.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <unordered_map>
 
@@ -74,6 +75,16 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
               order_of(options, runtime) == ReductionOrder::any};
 }
 
+std::string describe(const DistributedOptions& options, const Runtime& runtime) {
+  return fmt::format(
+      "op {}, schedule {}, sparse {}, measure_norm {}, backward_passes_per_step {}, compression {}, "
+      "gradient_predivide_factor {} and reduction_order {}",
+      to_string(options.op), options.schedule.to_string(),
+      options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.measure_norm,
+      options.backward_passes_per_step, to_string(options.compression), options.gradient_predivide_factor,
+      to_string(order_of(options, runtime)));
+}
+
 int passes_of(const DistributedOptions& options) {
   const bool accumulates = options.schedule.kind() == SyncSchedule::Kind::accumulate;
   return options.backward_passes_per_step * (accumulates ? static_cast<int>(options.schedule.steps()) : 1);
@@ -113,6 +124,13 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
     refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank,
                        options.backward_passes_per_step));
   }
+  if (options.schedule.kind() == SyncSchedule::Kind::accumulate &&
+      options.backward_passes_per_step > std::numeric_limits<int>::max() / options.schedule.steps()) {
+    refuse(fmt::format(
+        "rank {}: {} backward passes a step and schedule {} make too many passes for one reduction; "
+        "choose fewer",
+        rank, options.backward_passes_per_step, options.schedule.to_string()));
+  }
   if (options.schedule.averages_parameters()) check_local_steps(options, runtime);
   if (order_of(options, runtime) == ReductionOrder::fixed) {
     check_power_of_two("backward passes per step", static_cast<unsigned>(passes_of(options)), rank);
@@ -123,6 +141,12 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
 
 const DistributedOptions& checked_for_shards(const DistributedOptions& options, const Runtime& runtime) {
   const SyncSchedule& schedule = options.schedule;
+  if (options.sparse == SparseGradients::by_density) {
+    refuse(fmt::format(
+        "rank {}: a ShardedOptimizer with sparse gradients by_density: it steps parts of dense ones; "
+        "choose as_dense, or a DistributedOptimizer",
+        runtime.topology().rank));
+  }
   if (!schedule.averages_parameters() && schedule.kind() != SyncSchedule::Kind::one_step_late) return options;
   refuse(
       fmt::format("rank {}: a ShardedOptimizer with schedule {}: its parameters are one for all ranks, which "

@@ -23,6 +23,8 @@ const DistributedOptions& checked_for_shards(const DistributedOptions& options, 
 int passes_of(const DistributedOptions& options);
 // Fixed where the options or the setting say so.
 ReductionOrder order_of(const DistributedOptions& options, const Runtime& runtime);
+// In one line, for ranks to compare.
+std::string describe(const DistributedOptions& options, const Runtime& runtime);
 // How each gradient is reduced: averaged over passes too.
 Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime);
 // When the reductions of a step begin: as each gradient comes, when the last backward pass ends, or then.

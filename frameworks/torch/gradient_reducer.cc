@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "frameworks/torch/gradient_norm.h"
 #include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_sync.h"
 #include "frameworks/torch/parameter_average.h"
@@ -18,51 +19,59 @@ GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, cons
                                  const Scope& scope)
     : parameters_(without_repetitions(parameters)),
       sync_(std::make_unique<GradientSync>(parameters, options, scope)),
-      shared_norm_(scope),
+      rank_(sync_->rank()),
       schedule_(options.schedule),
       steps_of_gradients_(schedule_.kind() == SyncSchedule::Kind::accumulate ? schedule_.steps() : 1) {
   if (!schedule_.averages_parameters()) return;
-  average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options, sync_->rank()),
-                                                schedule_, options.compression, scope);
+  average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options, rank_), schedule_,
+                                                options.compression, scope);
 }
 
 GradientReducer::~GradientReducer() {
   if (!stands_apart()) return;
   log(LogLevel::warning,
       "rank {}: an optimizer with schedule {} ends, and what it has begun is lost: call flush() at the end.",
-      sync_->rank(), schedule_.to_string());
+      rank_, schedule_.to_string());
 }
 
 bool GradientReducer::synchronize() {
   if (keeps()) return false;
+  tried_ = true;
   if (!average_) return sync_->synchronize();
   sync_->average_passes();
   return true;
 }
 
+double GradientReducer::norm_of_step() const {
+  const std::optional<double> norm = average_ || skips_ > 0 ? std::nullopt : sync_->norm();
+  if (!norm) return norm_of_gradients(parameters_);
+  return clipped_step_ == sync_->steps() ? clipped_to_ : *norm;
+}
+
 double GradientReducer::grad_norm() {
   if (skips_ > 0) {
+    sync_->check_not_reducing("the norm of gradients under skip_synchronize()");
     sync_->show_local_gradients();
-    return norm_of_gradients(parameters_);
+  } else if (!synchronize()) {
+    return 0.0;
   }
-  if (!synchronize()) return 0.0;
-  if (const std::uint64_t step = sync_->steps(); step != norm_step_) {
-    norm_ = sync_->measures() ? shared_norm_.of(sync_->square_share()) : norm_of_gradients(parameters_);
-    norm_step_ = step;
-  }
-  return norm_;
+  return norm_of_step();
+}
+
+double GradientReducer::clip(double max_norm) {
+  const double norm = norm_of_step();
+  if (norm <= max_norm || !std::isfinite(norm)) return norm;
+  scale_gradients(parameters_, max_norm / norm);
+  clipped_to_ = max_norm;
+  clipped_step_ = sync_->steps();
+  return norm;
 }
 
 double GradientReducer::clip_grad_norm_(double max_norm) {
-  if (!(max_norm > 0)) {
-    refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", sync_->rank(), max_norm));
-  }
+  if (!(max_norm > 0))
+    refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", rank_, max_norm));
   const double norm = grad_norm();
-  if (norm > max_norm && std::isfinite(norm)) {
-    scale_gradients(parameters_, max_norm / norm);
-    norm_ = max_norm;
-  }
-  return norm;
+  return norm == 0.0 ? norm : clip(max_norm);
 }
 
 GradientReducer::Skip GradientReducer::skip_synchronize() {
@@ -70,7 +79,7 @@ GradientReducer::Skip GradientReducer::skip_synchronize() {
     refuse(
         fmt::format("rank {}: skip_synchronize() with schedule {}, which decides itself when ranks "
                     "synchronise; choose every_step for steps without",
-                    sync_->rank(), schedule_.to_string()));
+                    rank_, schedule_.to_string()));
   }
   sync_->show_local_gradients();
   return Skip(*this);
@@ -89,7 +98,8 @@ bool GradientReducer::before_step() {
     steps = synchronize();
   }
   sync_->begin_step();
-  kept_ = 0;
+  forget_kept();
+  if (average_) average_->before_step();
   return steps;
 }
 
@@ -97,19 +107,30 @@ void GradientReducer::after_step() {
   if (average_) average_->after_step();
 }
 
+// Once they have been reduced, or that has failed, the gradients that were kept may go.
 bool GradientReducer::before_zero_grad() {
-  if (kept_ > 0) return false;
+  if (kept_ > 0 && !tried_) return false;
   sync_->check_not_reducing("zero_grad()");
   sync_->begin_step();
+  forget_kept();
   return true;
 }
 
-bool GradientReducer::flush() {
-  if (average_) average_->synchronize();
-  if (kept_ == 0) return sync_->land();
-  sync_->synchronize(/*whole=*/false);
-  sync_->begin_step();
+void GradientReducer::forget_kept() {
   kept_ = 0;
+  tried_ = false;
+}
+
+bool GradientReducer::flush(std::optional<double> max_norm) {
+  if (average_) average_->flush();
+  if (kept_ > 0) {
+    sync_->synchronize(/*whole=*/false);
+  } else if (!sync_->land()) {
+    return false;
+  }
+  if (max_norm) clip(*max_norm);
+  sync_->begin_step();
+  forget_kept();
   return true;
 }
 
@@ -122,7 +143,7 @@ void GradientReducer::check_flushed(const char* action) const {
   refuse(
       fmt::format("rank {}: {} in the middle of what schedule {} has begun: ranks would go on from it with "
                   "different parameters, or without a step; call flush() first, on every rank",
-                  sync_->rank(), action, schedule_.to_string()));
+                  rank_, action, schedule_.to_string()));
 }
 
 std::int64_t GradientReducer::sync_interval() const {
@@ -137,6 +158,7 @@ void GradientReducer::save(torch::serialize::OutputArchive& archive) const {
 }
 
 void GradientReducer::load(torch::serialize::InputArchive& archive) {
+  check_flushed("load()");
   if (average_) average_->load(archive);
 }
 

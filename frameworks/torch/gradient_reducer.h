@@ -5,11 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
-#include "frameworks/torch/gradient_norm.h"
 
 namespace torch::serialize {
 class OutputArchive;
@@ -48,8 +48,9 @@ class GradientReducer {
   bool synchronize();
 
   // synchronize(), then the 2-norm of all gradients as one vector, in float32, and not finite if one of them
-  // is not (a mixed-precision scaler's question). Collective; 0 where synchronize() is false. With
-  // `measure_norm` it is of the gradients as they were reduced, and needs no pass over them.
+  // is not (a mixed-precision scaler's question). 0 where synchronize() is false. With `measure_norm` it
+  // needs no pass over them, and is of the gradients as they were reduced: what the program has done to them
+  // since (but for clipping) does not count. Where a schedule averages parameters it is this rank's.
   double grad_norm();
   // The same; then scales the gradients so that their norm is at most `max_norm`, unless it is not finite.
   // Returns the norm before.
@@ -81,9 +82,9 @@ class GradientReducer {
   bool before_zero_grad();
 
   // Ends what a schedule has begun: ranks that went apart average their parameters; true: gradients that were
-  // kept or on their way are in .grad now, step on them. Collective; afterwards all ranks have the same
-  // parameters. For the end, and before a checkpoint.
-  bool flush();
+  // kept or on their way are in .grad now, with a norm of at most `max_norm`: step on them, then zero_grad().
+  // Collective; afterwards all ranks have the same parameters. For the end, and before a checkpoint.
+  bool flush(std::optional<double> max_norm = std::nullopt);
   // Throws InvalidArgument when flush() has something to do; `action`: what it must come before.
   void check_flushed(const char* action) const;
 
@@ -106,16 +107,20 @@ class GradientReducer {
   // Whether this step's gradients only add to those of the next.
   bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
   bool stands_apart() const;
+  double norm_of_step() const;
+  double clip(double max_norm);
+  void forget_kept();
 
   const std::vector<at::Tensor> parameters_;  // each once
   std::unique_ptr<GradientSync> sync_;
-  SharedNorm shared_norm_;
-  double norm_ = 0.0;  // of step norm_step_
-  std::uint64_t norm_step_ = 0;
+  const Rank rank_;
+  double clipped_to_ = 0.0;  // the norm after clipping, of step clipped_step_
+  std::uint64_t clipped_step_ = 0;
   std::unique_ptr<ParameterAverage> average_;  // null: gradients are reduced
   const SyncSchedule schedule_;
   const std::int64_t steps_of_gradients_;  // that are reduced at once
   std::int64_t kept_ = 0;                  // steps whose gradients have been
+  bool tried_ = false;                     // to synchronize those, and this one's
   int skips_ = 0;
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_sync.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/mul.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -22,14 +23,6 @@ namespace {
 // the accumulation.
 constexpr std::size_t kHoldersInAHook = 2;
 
-// A gradient as memory that can be reduced in place: dense, every element for itself.
-at::Tensor reducible(const at::Tensor& gradient) {
-  if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
-  if (gradient.layout() != at::kStrided) return gradient.to_dense();
-  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes) return gradient.contiguous();
-  return gradient;
-}
-
 }  // namespace
 
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
@@ -38,18 +31,13 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       reduction_(reduction_of(options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
       scope_(scope),
-      sparse_by_density_(options.sparse == SparseGradients::by_density && options.op != ReduceOp::adasum),
+      sparse_by_density_(options.sparse == SparseGradients::by_density && reduction_.op != ReduceOp::adasum &&
+                         reduction_.order == ReductionOrder::any),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   const std::vector<std::string> names = names_of(unique, options, rank());
   const GradientFlight::Groups groups = groups_of(unique, options, rank());
-  std::vector<std::string> lines{
-      fmt::format("op {}, schedule {}, sparse {}, backward_passes_per_step {}, compression {}, "
-                  "gradient_predivide_factor {} and reduction_order {}",
-                  to_string(reduction_.op), options.schedule.to_string(),
-                  options.sparse == SparseGradients::by_density ? "by_density" : "as_dense",
-                  options.backward_passes_per_step, to_string(reduction_.compression),
-                  options.gradient_predivide_factor, to_string(reduction_.order))};
+  std::vector<std::string> lines{describe(options, scope.runtime())};
   for (std::size_t i = 0; i < unique.size(); ++i) {
     const ConstTensorView view = read_view(unique[i], names[i]);
     if (!unique[i].is_leaf()) {
@@ -67,6 +55,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   for (const char* turn : late ? std::vector{".even", ".odd"} : std::vector{""})
     flights_.emplace_back(prefix + turn, names, groups, reduction_, scope_);
   warnings_.emplace(names);
+  if (reduction_.measure) shared_norm_.emplace(prefix + "/norm", scope);
   window_.emplace(unique, in_shards(), static_cast<int>(flights_.size()));
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
@@ -168,7 +157,7 @@ void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t
   Parameter& parameter = parameters_[index];
   claim(parameter);
   const at::Tensor& own = parameter.tensor.grad();
-  if (sparse_by_density_ && !in_shards() && !flight().in_group(index) && is_of_rows(own)) {
+  if (sparse_by_density_ && !flight().in_group(index) && is_of_rows(own)) {
     return flight().hold(index, (factor == 1.0 ? own : at::mul(own, factor)).coalesce());
   }
   at::Tensor gradient = window_->place(index, gradient_of(parameter), factor, holders);
@@ -244,8 +233,11 @@ Status GradientSync::finish(GradientFlight& flight) {
         in_shards() ? flight.memory(i).to(parameter.tensor.scalar_type()) : flight.memory(i);
     if (!parameter.tensor.grad().is_same(result)) parameter.tensor.mutable_grad() = result;
   }
-  if (status.ok()) square_share_ = flight.share_of_square_sum();
   ++steps_;
+  // By all, also where it has failed: the others wait for it.
+  if (shared_norm_)
+    norm_ = shared_norm_->of(status.ok() ? flight.share_of_square_sum()
+                                         : std::numeric_limits<double>::quiet_NaN());
   return status;
 }
 
@@ -258,18 +250,12 @@ void GradientSync::take_off() {
   flying_ = 1 - flying_;
 }
 
-bool GradientSync::synchronize(bool whole) {
-  std::lock_guard lock(mutex_);
-  if (reduced_) return has_result_;
+// `submit`, then the results of flight() if has_result_. Whatever comes of it, nothing of that step is left.
+void GradientSync::complete(const std::function<void()>& submit) {
   const auto begin = std::chrono::steady_clock::now();
   Status failure;
   try {
-    hooks_lost_ |= hooks_->refresh() > 0;
-    if (whole) warn_if_early();
-    submit_rest();
-    flight().submit_presence();
-    if (one_step_late()) take_off();
-    has_result_ = flight().presence_submitted();
+    submit();
     if (has_result_) failure = finish(flight());
   } catch (...) {
     reset();
@@ -281,6 +267,19 @@ bool GradientSync::synchronize(bool whole) {
   failure.ok() ? window_->end_step(runtime()) : window_->abandon_blocks();
   reduced_ = failure.ok();
   throw_if_error(failure);
+}
+
+bool GradientSync::synchronize(bool whole) {
+  std::lock_guard lock(mutex_);
+  if (reduced_) return has_result_;
+  complete([&] {
+    hooks_lost_ |= hooks_->refresh() > 0;
+    if (whole) warn_if_early();
+    submit_rest();
+    flight().submit_presence();
+    if (one_step_late()) take_off();
+    has_result_ = flight().presence_submitted();
+  });
   return has_result_;
 }
 
@@ -291,13 +290,18 @@ bool GradientSync::on_its_way() const {
 
 bool GradientSync::land() {
   if (!on_its_way()) return false;
-  check_not_reducing("flush()");
   std::lock_guard lock(mutex_);
-  reset();
-  flying_ = 1 - flying_;
-  const Status failure = finish(flight());
-  reset();
-  throw_if_error(failure);
+  if (passes_ > 0 || flight().first()) {
+    refuse(
+        fmt::format("rank {}: flush() after a backward pass that no step() has followed; call step() first, "
+                    "or zero_grad() to leave it out",
+                    rank()));
+  }
+  complete([&] {
+    reset();
+    flying_ = 1 - flying_;
+    has_result_ = true;
+  });
   return true;
 }
 
@@ -346,9 +350,9 @@ void GradientSync::check_not_reducing(const char* action) const {
                   rank(), action, parameters_[*busy].name));
 }
 
-double GradientSync::square_share() const {
+std::optional<double> GradientSync::norm() const {
   std::lock_guard lock(mutex_);
-  return square_share_;
+  return norm_;
 }
 
 std::uint64_t GradientSync::steps() const {

@@ -2,6 +2,7 @@
 // From a gradient that autograd has finished to the same gradient reduced over all ranks.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_flight.h"
 #include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/gradient_norm.h"
 #include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_warnings.h"
 #include "frameworks/torch/gradient_window.h"
@@ -51,9 +53,8 @@ class GradientSync final : private GradientListener {
   bool on_its_way() const;
   // Where ranks step by themselves: .grad becomes the mean over this rank's passes.
   void average_passes();
-  // After synchronize(), where measures(): this rank's share of the sum of squares of all gradients.
-  bool measures() const { return reduction_.measure; }
-  double square_share() const;
+  // After synchronize(): the norm of all gradients as they were reduced; nothing where it is not measured.
+  std::optional<double> norm() const;
   // How many steps have been synchronized.
   std::uint64_t steps() const;
   // Puts what this rank has of this step into .grad, where in_shards() it is not yet.
@@ -97,6 +98,7 @@ class GradientSync final : private GradientListener {
   void submit_held(GradientFlight& flight, const std::vector<float>& holders);
   Status finish(GradientFlight& flight);
   void take_off();
+  void complete(const std::function<void()>& submit);
   void reset();
   double correction() const;
   void warn_if_early();
@@ -113,7 +115,8 @@ class GradientSync final : private GradientListener {
   std::vector<GradientFlight> flights_;  // one; one step late: two, which take turns
   std::size_t flying_ = 0;               // that of the step whose gradients are coming
   bool reduced_ = false;
-  double square_share_ = 0.0;
+  std::optional<SharedNorm> shared_norm_;  // where it is measured
+  std::optional<double> norm_;
   std::uint64_t steps_ = 0;
   bool has_result_ = false;  // of the last synchronize()
   int passes_ = 0;           // backward passes that have ended in this step

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_window.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
@@ -26,6 +27,13 @@ bool reaches_all(const Runtime& runtime) {
 }
 
 }  // namespace
+
+at::Tensor reducible(const at::Tensor& gradient) {
+  if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
+  if (gradient.layout() != at::kStrided) return gradient.to_dense();
+  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes) return gradient.contiguous();
+  return gradient;
+}
 
 void GradientWindow::end_step(Runtime& runtime) {
   const std::vector<std::size_t> lacking = std::exchange(lacking_, {});

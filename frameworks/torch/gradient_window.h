@@ -14,6 +14,9 @@
 
 namespace rueda {
 
+// A gradient as memory that can be reduced in place: dense, every element for itself.
+at::Tensor reducible(const at::Tensor& gradient);
+
 // Purpose: sees to it that gradients lie where all ranks of the host can reduce them in place. From the
 // second step on there is a block of shared memory for each (GradientMemory), in which autograd makes it:
 // then nothing is copied. A gradient that came to lie elsewhere (a sum that autograd made of several, one of

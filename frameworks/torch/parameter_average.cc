@@ -16,6 +16,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "frameworks/torch/operations.h"
@@ -59,40 +60,60 @@ ParameterAverage::ParameterAverage(std::vector<at::Tensor> parameters, std::vect
   }
 }
 
+// Not after the average: the program may give all ranks other parameters between steps.
+void ParameterAverage::before_step() {
+  const at::NoGradGuard no_grad;
+  if (steps_apart_ == 0) at::_foreach_copy_(common_, parameters_);
+}
+
 void ParameterAverage::after_step() {
   if (++steps_apart_ >= interval_) synchronize();
 }
 
+void ParameterAverage::flush() {
+  std::array<std::int64_t, 1> apart{steps_apart_};
+  const TensorView both = view(std::span<std::int64_t>(apart));
+  allreduce_async(prefix_ + "/apart", both, both, {ReduceOp::max}, scope_.get()).wait();
+  if (apart[0] == 0) return;
+  before_step();  // where this rank has not stepped
+  synchronize();
+}
+
 void ParameterAverage::synchronize() {
-  if (steps_apart_ == 0) return;
   const at::NoGradGuard no_grad;
   at::_foreach_sub_(parameters_, common_);  // from here on the way that each has gone
   const bool adaptive = schedule_.kind() == SyncSchedule::Kind::adaptive;
   const double own_squares = adaptive ? squares(parameters_) : 0.0;
-  reduce();
-  if (adaptive) adapt(own_squares);
+  const Status status = reduce();
+  steps_apart_ = 0;
+  if (!status.ok()) at::_foreach_copy_(parameters_, common_);
+  // By all, also where it has failed: the others wait for it.
+  if (adaptive) adapt(status.ok() ? own_squares : std::numeric_limits<double>::quiet_NaN());
+  throw_if_error(status);
   step_outer();
   at::_foreach_add_(parameters_, common_);
-  at::_foreach_copy_(common_, parameters_);
-  steps_apart_ = 0;
 }
 
-// All are waited for, whatever fails: nobody writes into parameters afterwards.
-void ParameterAverage::reduce() {
+// Returns when nobody writes into parameters any more, whatever fails.
+Status ParameterAverage::reduce() {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<TensorHandle> handles;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    handles.push_back(
-        allreduce_async_(parameters_[i], fmt::format("{}.{}", prefix_, names_[i]), reduction_, scope_.get()));
-  }
   Status failure;
+  try {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      handles.push_back(allreduce_async_(parameters_[i], fmt::format("{}.{}", prefix_, names_[i]), reduction_,
+                                         scope_.get()));
+    }
+  } catch (const Error& error) {
+    failure = {error.code(), error.what()};
+  }
   for (std::size_t i = 0; i < handles.size(); ++i) {
     const Status status = handles[i].wait_status();
     if (failure.ok() && !status.ok())
       failure = {status.code, fmt::format("average of parameter '{}': {}", names_[i], status.message)};
   }
-  throw_if_error(failure);
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return failure;
 }
 
 // The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 where
@@ -101,7 +122,7 @@ void ParameterAverage::reduce() {
 void ParameterAverage::adapt(double own_squares) {
   std::array<double, 2> sums{own_squares, squares(parameters_)};
   const TensorView both = view(std::span<double>(sums));
-  allreduce_async(prefix_ + ".drift", both, both, {ReduceOp::average}, scope_.get()).wait();
+  allreduce_async(prefix_ + "/drift", both, both, {ReduceOp::average}, scope_.get()).wait();
   const double others = std::max(1.0, static_cast<double>(scope_.get().size()) - 1.0);
   drift_ = std::sqrt(std::max(sums[0] - sums[1], 0.0) / (sums[1] * others));
   if (!std::isfinite(drift_)) return;  // nothing has moved, or training has diverged
@@ -138,9 +159,6 @@ void ParameterAverage::load(torch::serialize::InputArchive& archive) {
     else
       momentum_[i].zero_();
   }
-  // What the program has loaded into the parameters is where ranks start from.
-  for (std::size_t i = 0; i < parameters_.size(); ++i) common_[i].copy_(parameters_[i]);
-  steps_apart_ = 0;
 }
 
 }  // namespace rueda

@@ -28,11 +28,13 @@ class ParameterAverage {
   ParameterAverage(std::vector<at::Tensor> parameters, std::vector<std::string> names,
                    const SyncSchedule& schedule, Compression compression, const Scope& scope);
 
+  // This rank is about to step.
+  void before_step();
   // This rank has stepped. Where an average is due: waits for all ranks; afterwards they have the same
-  // parameters. Throws, naming the parameter, when that fails; parameters are then lost.
+  // parameters. Throws, naming the parameter, when that fails; this rank is then where ranks last were equal.
   void after_step();
   // Averages now, unless no rank has stepped since. Collective.
-  void synchronize();
+  void flush();
   // Steps since ranks last had the same parameters.
   std::int64_t steps_apart() const { return steps_apart_; }
   // Steps from one average to the next.
@@ -47,7 +49,8 @@ class ParameterAverage {
   void load(torch::serialize::InputArchive& archive);
 
  private:
-  void reduce();
+  void synchronize();
+  Status reduce();
   void adapt(double own_squares);
   void step_outer();
 

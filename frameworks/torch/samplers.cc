@@ -59,11 +59,13 @@ ShardSampler::ShardSampler(std::size_t size, const Scope& scope, std::vector<std
 void ShardSampler::begin(std::size_t epoch) {
   epoch_ = epoch;
   position_ = 0;
+  loaded_ = false;
   indices_ = draw();
 }
 
 std::optional<std::vector<std::size_t>> ShardSampler::next(std::size_t batch_size) {
   const std::size_t count = std::min(batch_size, indices_.size() - position_);
+  loaded_ = false;
   if (count == 0) return std::nullopt;
   const auto first = indices_.begin() + static_cast<std::ptrdiff_t>(position_);
   position_ += count;
@@ -83,6 +85,7 @@ void ShardSampler::load(torch::serialize::InputArchive& archive) {
   begin(static_cast<std::size_t>(epoch.item<std::int64_t>()));
   const auto position = (static_cast<std::size_t>(done.item<std::int64_t>()) + ranks_ - 1) / ranks_;
   position_ = std::min(position, indices_.size());
+  loaded_ = true;
 }
 
 EvaluationSampler::EvaluationSampler(std::size_t size, const Scope& scope)
@@ -111,6 +114,8 @@ DistributedSampler::DistributedSampler(std::size_t size, const SamplerOptions& o
 }
 
 void DistributedSampler::reset(std::optional<std::size_t> new_size) {
+  const bool goes_on = std::exchange(loaded_, false) && position_ < indices_.size() && !new_size;
+  if (goes_on) return;
   resize(new_size);
   begin(position_ > 0 ? epoch_ + 1 : epoch_);
 }

@@ -45,6 +45,7 @@ class ShardSampler : public torch::data::samplers::Sampler<> {
   std::size_t place_;                 // of this rank among them
   std::size_t epoch_ = 0;             // counted from 0
   std::size_t position_ = 0;          // in indices_
+  bool loaded_ = false;               // and nothing handed out since
   std::vector<std::size_t> indices_;  // of this rank and epoch
 };
 
@@ -86,7 +87,8 @@ class DistributedSampler : public ShardSampler {
 
   // The next reset(), or next(), begins this epoch.
   void set_epoch(std::size_t epoch) { begin(epoch); }
-  // Begins the next epoch when something of this one has been handed out, as loaders do at begin().
+  // Begins the next epoch when something of this one has been handed out, as loaders do at begin(); but the
+  // first after load() goes on where that says.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
 
  protected:

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include <exception>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -114,8 +115,10 @@ class ShardedOptimizer : public Sharded, public Opt {
   }
 
   // As of DistributedOptimizer.
-  void flush() {
-    if (reducer_.flush()) step_part();
+  void flush(std::optional<double> max_norm = std::nullopt) {
+    if (!reducer_.flush(max_norm)) return;
+    step_part();
+    zero_grad();
   }
 
   // Of the model's parameters; hides Optimizer::zero_grad, which is not virtual.
@@ -136,8 +139,8 @@ class ShardedOptimizer : public Sharded, public Opt {
   }
   void load(torch::serialize::InputArchive& archive) override {
     shards_.check(archive);
-    Opt::load(archive);
     reducer_.load(archive);
+    Opt::load(archive);
   }
 
  private:

@@ -38,7 +38,7 @@ at::Tensor no_rows_of(const at::Tensor& parameter) {
 SparseGather::SparseGather(const std::string& name, const at::Tensor& rows, double factor, const Scope& scope)
     : factor_(factor),
       sizes_(rows.sizes().vec()),
-      indices_(allgather_async(rows.indices().select(0, 0), name + ".rows", scope)),
+      indices_(allgather_async(rows.indices().select(0, 0), name + ".places", scope)),
       values_(allgather_async(rows.values(), name + ".values", scope)) {}
 
 Status SparseGather::wait() {

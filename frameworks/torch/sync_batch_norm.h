@@ -18,7 +18,8 @@ namespace rueda {
 // may have different N, also 0. Gradients of weight and bias are this rank's part: their sum over ranks is
 // that of the whole batch, so DistributedOptimizer treats them as those of any other layer, and its average
 // fits a loss that is a mean over this rank's rows. Made by all ranks in one order and, in training, called
-// by all equally often; also the backward passes. In eval() it communicates nothing. Used by one thread.
+// by all equally often; also the backward passes; not for use with join(). In eval() it communicates nothing.
+// Used by one thread.
 class SyncBatchNormImpl : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
   using Base = torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions>;
 

@@ -40,7 +40,8 @@ class SyncSchedule {
   // Keeps the ranks' distance from their average, as a part of the way that the average has gone since the
   // ranks were last equal, near `target`, which is greater than 0: sqrt(mean |x_i - x|^2 / (n - 1)) / |x -
   // x_last| of n ranks, which is 1 where their ways have nothing in common. It starts with an average at
-  // every step; h at most doubles or halves, and stays between 1 and `most_steps`.
+  // every step; h at most doubles or halves, rounded away from what it was, and stays between 1 and
+  // `most_steps`.
   static SyncSchedule adaptive(double target = 0.5, std::int64_t most_steps = 64);
   // Gradients travel beside the passes of the next step, which steps on them.
   static SyncSchedule one_step_late();

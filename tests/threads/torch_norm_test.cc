@@ -137,5 +137,41 @@ TEST(GradientNorm, CountsSparseGradients) {
   });
 }
 
+// Without measuring it is of what is in .grad now.
+TEST(GradientNorm, SeesWhatTheProgramHasDone) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({4}, 1);
+    GradientReducer reducer({weight}, {}, runtime);
+    weight.sum().backward();
+    EXPECT_EQ(reducer.grad_norm(), 2.0);
+    weight.mutable_grad().mul_(3.0);
+    EXPECT_EQ(reducer.grad_norm(), 6.0);
+    EXPECT_EQ(reducer.clip_grad_norm_(1.5), 6.0);
+    EXPECT_LT(difference(weight.grad(), at::full({4}, 0.75, at::kDouble)), 1e-12);
+  });
+}
+
+// The same row twice: its gradients are one before squares are taken.
+TEST(GradientNorm, OfRowsThatComeTwice) {
+  run_ranks(1, [](Runtime& runtime) {
+    const at::Tensor table = make_parameter({50, 4}, 1);
+    GradientReducer reducer({table}, {.schedule = SyncSchedule::local_sgd(9)}, runtime);
+    namespace functional = torch::nn::functional;
+    const at::Tensor rows = at::tensor({std::int64_t{7}, std::int64_t{7}});
+    functional::embedding(rows, table, functional::EmbeddingFuncOptions().sparse(true)).sum().backward();
+    EXPECT_EQ(reducer.clip_grad_norm_(2.0), 4.0);
+    EXPECT_EQ(difference(table.grad().to_dense()[7], at::ones({4}, at::kDouble)), 0.0);
+  });
+}
+
+TEST(GradientNorm, MustBeMeasuredByAll) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({4}, 1);
+    DistributedOptions options;
+    options.measure_norm = runtime.topology().rank == 1;
+    EXPECT_THROW(GradientReducer({weight}, options, runtime), Mismatch);
+  });
+}
+
 }  // namespace
 }  // namespace rueda

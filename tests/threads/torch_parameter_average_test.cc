@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "frameworks/torch/distributed_optimizer.h"
@@ -150,10 +151,12 @@ TEST(ParameterAverage, AdaptiveKeepsItsIntervalWhereTheDriftIsNoNumber) {
     const at::Tensor weight = make_parameter({10}, 1);
     DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(0.1),
                              {.schedule = SyncSchedule::adaptive()}, runtime);
-    step_by(optimizer, weight, 0.0);
-    EXPECT_EQ(optimizer.sync_interval(), 1);
-    step_by(optimizer, weight, runtime.topology().rank == 0 ? INFINITY : 1.0);
-    EXPECT_EQ(optimizer.sync_interval(), 1);
+    for (int i = 0; i < 3; ++i) step_by(optimizer, weight, 1.0);  // together: 1, 2, 4
+    ASSERT_EQ(optimizer.sync_interval(), 4);
+    for (int i = 0; i < 4; ++i) step_by(optimizer, weight, 0.0);
+    EXPECT_EQ(optimizer.sync_interval(), 4);
+    for (int i = 0; i < 4; ++i) step_by(optimizer, weight, runtime.topology().rank == 0 ? INFINITY : 1.0);
+    EXPECT_EQ(optimizer.sync_interval(), 4);
   });
 }
 
@@ -181,6 +184,52 @@ TEST(ParameterAverage, DilocoIsResumedExactly) {
     for (int i = kSteps / 2; i < kSteps; ++i) train_step(optimizer, model, rank, i);
     expect_near(model, straight);
   });
+}
+
+// What the program puts there between steps is where ranks go on from.
+TEST(ParameterAverage, BeginsWhereTheProgramPutsAllRanks) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({10}, 1);
+    DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0),
+                             {.schedule = SyncSchedule::diloco(1, 0.5, 0.0)}, runtime);
+    for (const double value : {5.0, 7.0}) {
+      {
+        const at::NoGradGuard no_grad;
+        weight.fill_(value);
+      }
+      step_by(optimizer, weight, 2.0);
+      EXPECT_LT(difference(weight.detach(), at::full({10}, value - 1.0, at::kDouble)), 1e-12);
+    }
+  });
+}
+
+// A rank that left a step out: flush() brings all together.
+TEST(ParameterAverage, FlushesRanksThatHaveSteppedDifferentlyOften) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({10}, 1);
+    const at::Tensor before = weight.detach().clone();
+    DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0),
+                             {.schedule = SyncSchedule::local_sgd(4)}, runtime);
+    if (runtime.topology().rank == 0) step_by(optimizer, weight, 2.0);
+    optimizer.flush();
+    EXPECT_LT(difference(weight.detach(), before - 1.0), 1e-12);
+  });
+}
+
+// An optimizer may end after its job, in the middle of what its schedule has begun.
+TEST(ParameterAverage, OutlivesItsRuntime) {
+  std::unique_ptr<DistributedSgd> optimizer;
+  run_ranks(1, [&](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({10}, 1);
+    optimizer =
+        std::make_unique<DistributedSgd>(std::vector{weight}, optim::SGDOptions(1.0),
+                                         DistributedOptions{.schedule = SyncSchedule::local_sgd(4)}, runtime);
+    step_by(*optimizer, weight, 1.0);
+  });
+  testing::internal::CaptureStderr();
+  optimizer.reset();
+  const std::string words = testing::internal::GetCapturedStderr();
+  EXPECT_NE(words.find("rank 0: an optimizer with schedule local_sgd:4 ends"), words.npos) << words;
 }
 
 }  // namespace

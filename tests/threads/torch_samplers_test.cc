@@ -139,7 +139,11 @@ TEST(DistributedSampler, GoesOnWhereItWasOnAnotherNumberOfRanks) {
     sampler.load(archive);
     EXPECT_EQ(sampler.epoch(), 4U);
     const Indices all = sampler.indices();
+    sampler.reset();  // as a loader does when it begins
     EXPECT_EQ(sampler.next(100), Indices(all.begin() + 4, all.end()));
+    sampler.reset();
+    EXPECT_EQ(sampler.epoch(), 5U);
+    EXPECT_EQ(sampler.next(100), sampler.indices());
   });
 }
 

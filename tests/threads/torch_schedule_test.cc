@@ -6,6 +6,7 @@
 #include <torch/optim/sgd.h>
 #include <torch/serialize.h>
 
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -248,6 +249,66 @@ TEST(Schedule, AShardedOptimizerAccumulates) {
       for (int i = 0; i < 4; ++i) train_step(optimizer, model, runtime.topology().rank, i);
     }
     expect_near(model, values_of(whole));
+  });
+}
+
+// As loops with a loss scaler do when a gradient is not finite.
+TEST(Schedule, AnAccumulatedStepMayBeLeftOut) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({5}, 1);
+    const at::Tensor before = weight.detach().clone();
+    DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0),
+                             {.schedule = SyncSchedule::accumulate(2)}, runtime);
+    step_by(optimizer, weight, 1.0);
+    optimizer.zero_grad();
+    (weight * NAN).sum().backward();
+    EXPECT_FALSE(std::isfinite(optimizer.clip_grad_norm_(1.0)));
+    optimizer.zero_grad();
+    EXPECT_FALSE(weight.grad().defined());
+    for (int i = 0; i < 4; ++i) step_by(optimizer, weight, 1.0);
+    EXPECT_LT(difference(weight.detach(), before - 2.0), 1e-12);
+  });
+}
+
+// What flush() has stepped on does not count again, whatever the order of the loop; it may be clipped.
+TEST(Schedule, TrainingGoesOnAfterAFlush) {
+  for (const SyncSchedule& schedule : {SyncSchedule::accumulate(2), SyncSchedule::one_step_late()}) {
+    for (const bool measure : {false, true}) {
+      run_on_one_host(2, [&](Runtime& runtime) {
+        const at::Tensor weight = make_parameter({4}, 1);
+        const at::Tensor before = weight.detach().clone();
+        DistributedOptions options;
+        options.schedule = schedule;
+        options.measure_norm = measure;
+        DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0), options, runtime);
+        const auto pass = [&] {
+          weight.sum().backward();
+          optimizer.step();
+          optimizer.zero_grad();
+        };
+        pass();
+        optimizer.flush(1.0);  // a norm of 2 becomes 1
+        EXPECT_LT(difference(weight.detach(), before - 0.5), 1e-6);
+        pass();
+        optimizer.flush();
+        EXPECT_LT(difference(weight.detach(), before - 1.5), 1e-6);
+      });
+    }
+  }
+}
+
+TEST(Schedule, AFlushInTheMiddleOfAStepIsRefused) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({4}, 1);
+    DistributedOptions options;
+    options.schedule = SyncSchedule::one_step_late();
+    options.overlap = false;
+    DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0), options, runtime);
+    step_by(optimizer, weight, 1.0);
+    weight.sum().backward();
+    EXPECT_NE(refusal([&] { optimizer.flush(); }).find("flush() after a backward pass"), std::string::npos);
+    optimizer.step();
+    optimizer.flush();
   });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 
@@ -147,6 +148,27 @@ TEST(SparseGradients, ASgdTrainsAsWithDenseOnes) {
       EXPECT_LT(difference(train(sparse), train(dense)), 1e-12);
     });
   }
+}
+
+TEST(SparseGradients, AreMadeDenseInAFixedOrder) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor table = make_parameter({kWords, 3}, 1);
+    DistributedOptions options = by_density();
+    options.reduction_order = ReductionOrder::fixed;
+    GradientReducer reducer({table}, options, runtime);
+    sparse_loss(table, rows_of(runtime.topology().rank)).backward();
+    reducer.synchronize();
+    EXPECT_EQ(table.grad().layout(), at::kStrided);
+  });
+}
+
+TEST(SparseGradients, CannotBeShardedByDensity) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor table = make_parameter({kWords, 3}, 1);
+    EXPECT_THROW(ShardedOptimizer<torch::optim::SGD>(std::vector{table}, torch::optim::SGDOptions(0.1),
+                                                     by_density(), runtime),
+                 InvalidArgument);
+  });
 }
 
 }  // namespace
