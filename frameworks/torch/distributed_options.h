@@ -31,8 +31,9 @@ struct DistributedOptions {
   std::vector<std::vector<at::Tensor>> groups;
   // Or sum; or adasum, of each parameter's gradients: learning rates stay those of one rank.
   ReduceOp op = ReduceOp::average;
-  int backward_passes_per_step =
-      1;  // gradients add up over n backward passes, are averaged over them, reduced once
+  // Gradients of n backward passes add up and are reduced once: their mean, or, with sum_passes, their sum.
+  int backward_passes_per_step = 1;
+  bool sum_passes = false;
   // When ranks synchronise: at every step, less often, or a step later.
   SyncSchedule schedule = {};
   SparseGradients sparse = SparseGradients::as_dense;

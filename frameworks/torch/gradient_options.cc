@@ -68,7 +68,7 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
   const double divide_by = options.gradient_predivide_factor;
   return {options.op,
           1.0 / divide_by,
-          divide_by / passes_of(options),
+          options.sum_passes ? divide_by : divide_by / passes_of(options),
           order_of(options, runtime),
           options.compression,
           options.measure_norm && !options.schedule.averages_parameters() &&
@@ -77,12 +77,13 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
 
 std::string describe(const DistributedOptions& options, const Runtime& runtime) {
   return fmt::format(
-      "op {}, schedule {}, sparse {}, measure_norm {}, backward_passes_per_step {}, compression {}, "
+      "op {}, schedule {}, sparse {}, measure_norm {}, backward_passes_per_step {}, sum_passes {}, "
+      "compression {}, "
       "gradient_predivide_factor {} and reduction_order {}",
       to_string(options.op), options.schedule.to_string(),
       options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.measure_norm,
-      options.backward_passes_per_step, to_string(options.compression), options.gradient_predivide_factor,
-      to_string(order_of(options, runtime)));
+      options.backward_passes_per_step, options.sum_passes, to_string(options.compression),
+      options.gradient_predivide_factor, to_string(order_of(options, runtime)));
 }
 
 int passes_of(const DistributedOptions& options) {

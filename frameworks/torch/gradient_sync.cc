@@ -28,6 +28,7 @@ constexpr std::size_t kHoldersInAHook = 2;
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                            const Scope& scope)
     : passes_per_step_(passes_of(checked(options, scope))),
+      sum_passes_(options.sum_passes),
       reduction_(reduction_of(options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
       scope_(scope),
@@ -311,7 +312,7 @@ void GradientSync::average_passes() {
   const at::NoGradGuard no_grad;
   hooks_lost_ |= hooks_->refresh() > 0;
   warn_if_early();
-  const double factor = correction() / passes_per_step_;
+  const double factor = sum_passes_ ? 1.0 : correction() / passes_per_step_;
   for (const Parameter& parameter : parameters_) {
     const at::Tensor& grad = parameter.tensor.grad();
     if (factor != 1.0 && grad.defined() && parameter.tensor.requires_grad()) grad.mul_(factor);
@@ -350,21 +351,6 @@ void GradientSync::check_not_reducing(const char* action) const {
                   rank(), action, parameters_[*busy].name));
 }
 
-std::optional<double> GradientSync::norm() const {
-  std::lock_guard lock(mutex_);
-  return norm_;
-}
-
-std::uint64_t GradientSync::steps() const {
-  std::lock_guard lock(mutex_);
-  return steps_;
-}
-
-double GradientSync::wait_seconds() const {
-  std::lock_guard lock(mutex_);
-  return wait_seconds_;
-}
-
 void GradientSync::reset() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
@@ -382,9 +368,11 @@ void GradientSync::reset() {
   hooks_lost_ = false;
 }
 
-// Every rank divides by passes_per_step_; what makes that the number of passes that this rank has done.
-// Without a counted pass the gradients come from elsewhere: set by hand, or by passes whose hooks were lost.
+// A mean over passes is over passes_per_step_ on every rank; what makes that the number of passes that this
+// rank has done. Without a counted pass the gradients come from elsewhere: set by hand, or by passes whose
+// hooks were lost.
 double GradientSync::correction() const {
+  if (sum_passes_) return 1.0;
   const int passes = passes_ > 0 ? passes_ : (hooks_lost_ ? passes_per_step_ : 1);
   return passes < passes_per_step_ ? static_cast<double>(passes_per_step_) / passes : 1.0;
 }

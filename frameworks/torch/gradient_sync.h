@@ -54,9 +54,9 @@ class GradientSync final : private GradientListener {
   // Where ranks step by themselves: .grad becomes the mean over this rank's passes.
   void average_passes();
   // After synchronize(): the norm of all gradients as they were reduced; nothing where it is not measured.
-  std::optional<double> norm() const;
+  std::optional<double> norm() const { return locked(norm_); }
   // How many steps have been synchronized.
-  std::uint64_t steps() const;
+  std::uint64_t steps() const { return locked(steps_); }
   // Puts what this rank has of this step into .grad, where in_shards() it is not yet.
   void show_local_gradients();
   // The step is over: gradients that come now belong to the next.
@@ -67,7 +67,7 @@ class GradientSync final : private GradientListener {
 
   // Throws InvalidArgument when these are not the parameters it was made for.
   void check_parameters(const std::vector<at::Tensor>& parameters) const;
-  double wait_seconds() const;
+  double wait_seconds() const { return locked(wait_seconds_); }
   Rank rank() const { return runtime().topology().rank; }
 
  private:
@@ -98,6 +98,11 @@ class GradientSync final : private GradientListener {
   void submit_held(GradientFlight& flight, const std::vector<float>& holders);
   Status finish(GradientFlight& flight);
   void take_off();
+  template <class T>
+  T locked(const T& member) const {
+    std::lock_guard lock(mutex_);
+    return member;
+  }
   void complete(const std::function<void()>& submit);
   void reset();
   double correction() const;
@@ -106,6 +111,7 @@ class GradientSync final : private GradientListener {
 
   mutable std::mutex mutex_;  // guards all below
   const int passes_per_step_;
+  const bool sum_passes_;
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
   const ScopeReference scope_;

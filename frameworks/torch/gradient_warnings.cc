@@ -20,8 +20,7 @@ void GradientWarnings::lost_hooks(Rank rank, int passes) {
 void GradientWarnings::early(Rank rank, int passes, int of) {
   if (std::exchange(told_early_, true)) return;
   log(LogLevel::warning,
-      "rank {}: step() after {} of {} backward passes (backward_passes_per_step); gradients are averaged "
-      "over {}. "
+      "rank {}: step() after {} of {} backward passes (backward_passes_per_step); the step is made of {}. "
       "Told once.",
       rank, passes, of, passes);
 }

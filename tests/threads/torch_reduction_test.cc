@@ -23,6 +23,27 @@ TEST(GradientReduction, SumAddsOverRanks) {
   });
 }
 
+TEST(GradientReduction, PassesMayBeSummed) {
+  for (const ReductionOrder order : {ReductionOrder::any, ReductionOrder::fixed}) {
+    run_on_one_host(2, [&](Runtime& runtime) {
+      const std::vector<at::Tensor> parameters{make_parameter({2}, 1)};
+      DistributedOptions options;
+      options.backward_passes_per_step = 4;
+      options.sum_passes = true;
+      options.reduction_order = order;
+      GradientReducer reducer(parameters, options, runtime);
+      for (const int passes : {4, 2}) {  // 2: an early step, which nothing makes larger
+        reducer.before_zero_grad();
+        parameters[0].mutable_grad().reset();
+        for (int pass = 0; pass < passes; ++pass)
+          (parameters[0].sum() * (runtime.topology().rank + 1.0)).backward();
+        EXPECT_TRUE(reducer.before_step());
+        EXPECT_EQ(difference(parameters[0].grad(), at::full({2}, 1.5 * passes, at::kDouble)), 0.0) << passes;
+      }
+    });
+  }
+}
+
 TEST(GradientReduction, AnAverageMayBeDividedBeforeAndAfter) {
   const Regression whole;
   whole.loss(make_batch(0, 12)).backward();
