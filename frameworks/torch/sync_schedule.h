@@ -34,7 +34,8 @@ class SyncSchedule {
   // An average of the parameters at every `steps`-th step.
   static SyncSchedule local_sgd(std::int64_t steps);
   // What the ranks have moved on average in `steps` steps is what an SGD with Nesterov momentum makes of the
-  // parameters they have in common (DiLoCo, arXiv:2311.08105, whose values these are).
+  // parameters they have in common (DiLoCo, arXiv:2311.08105, whose values these are, for hundreds of steps;
+  // for few of them these values go too far, and training diverges).
   static SyncSchedule diloco(std::int64_t steps, double outer_learning_rate = 0.7,
                              double outer_momentum = 0.9);
   // Keeps the ranks' distance from their average, as a part of the way that the average has gone since the
