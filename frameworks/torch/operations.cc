@@ -27,8 +27,10 @@ Tensors into_new(const at::Tensor& tensor, const std::string& name) {
 
 TensorHandle submit(const Scope& scope, Submission submission, Tensors tensors) {
   scope.place(submission);
+  // Looked at before: an output that the operation makes itself is the coordinator's from submission on.
+  const bool changes_its_input = tensors->output.defined() && tensors->output.is_same(tensors->input);
   Handle handle = scope.runtime().submit(std::move(submission));
-  if (tensors->output.defined() && tensors->output.is_same(tensors->input)) mark_changed(tensors->output);
+  if (changes_its_input) mark_changed(tensors->input);
   return {std::move(handle), std::move(tensors)};
 }
 
