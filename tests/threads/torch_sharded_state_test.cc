@@ -93,7 +93,7 @@ TEST(ShardedState, IsGatheredByNamesAndScattered) {
       if (runtime.topology().rank == 1) {
         ASSERT_EQ(saved.parameters.size(), 7U);
         for (const SavedParameter& parameter : saved.parameters) {
-          const at::Tensor& own = job.model.named_parameters()[parameter.name];
+          const at::Tensor own = job.model.named_parameters()[parameter.name];
           EXPECT_EQ(parameter.value.sizes(), own.sizes());
           EXPECT_EQ(parameter.state.at("exp_avg").toTensor().numel(), own.numel());
           EXPECT_EQ(parameter.state.at("step").toInt(), 4);
