@@ -2,7 +2,6 @@
 #include "frameworks/torch/gradient_flight.h"
 
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -79,17 +78,16 @@ std::optional<std::size_t> GradientFlight::first() const {
 }
 
 void GradientFlight::submit_presence() {
-  std::vector<float> present, densities;
-  for (const Gradient& each : gradients_) {
+  std::vector<float> flags(2 * gradients_.size());  // whether it is here; how much of it
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    const Gradient& each = gradients_[i];
     const bool dense = each.memory.defined() && !each.stand_in;
-    present.push_back(dense || each.sparse.defined() ? 1.0F : 0.0F);
-    densities.push_back(dense                   ? 1.0F
-                        : each.sparse.defined() ? static_cast<float>(density_of(each.sparse))
-                                                : 0.0F);
+    if (!dense && !each.sparse.defined()) continue;
+    flags[i] = 1.0F;
+    flags[gradients_.size() + i] = dense ? 1.0F : static_cast<float>(density_of(each.sparse));
   }
   presence_ =
-      allreduce_async_(at::stack({at::tensor(present, at::kFloat), at::tensor(densities, at::kFloat)}),
-                       name_ + "/presence", {ReduceOp::sum}, scope_.get());
+      allreduce_async_(at::tensor(flags, at::kFloat), name_ + "/presence", {ReduceOp::sum}, scope_.get());
 }
 
 Status GradientFlight::holders(std::vector<float>& holders) {

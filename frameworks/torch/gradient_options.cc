@@ -41,6 +41,13 @@ void check_power_of_two(const char* what, unsigned count, Rank rank) {
       rank, what, count, std::bit_floor(count), std::bit_ceil(count)));
 }
 
+// Where each of the parameters stands.
+std::unordered_map<Identity, std::size_t> indices_of(const std::vector<at::Tensor>& parameters) {
+  std::unordered_map<Identity, std::size_t> index_of;
+  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
+  return index_of;
+}
+
 // What cannot be together with a schedule in which gradients are never reduced.
 void check_local_steps(const DistributedOptions& options, const Runtime& runtime) {
   std::string what;
@@ -186,8 +193,7 @@ std::vector<std::vector<at::Tensor>> in_groups(const std::vector<at::Tensor>& pa
 
 std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>& parameters,
                                                   const DistributedOptions& options, Rank rank) {
-  std::unordered_map<Identity, std::size_t> index_of;
-  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
+  const auto index_of = indices_of(parameters);
   std::vector<std::optional<std::size_t>> groups(parameters.size());
   for (std::size_t group = 0; group < options.groups.size(); ++group) {
     for (const at::Tensor& member : options.groups[group]) {
@@ -212,8 +218,7 @@ std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>&
 
 std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
                                   const DistributedOptions& options, Rank rank) {
-  std::unordered_map<Identity, std::size_t> index_of;
-  for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
+  const auto index_of = indices_of(parameters);
   std::vector<std::string> names(parameters.size());
   std::set<std::string> used;
   for (const auto& [name, tensor] : options.named_parameters) {

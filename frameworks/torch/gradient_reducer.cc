@@ -58,20 +58,19 @@ double GradientReducer::grad_norm() {
   return norm_of_step();
 }
 
-double GradientReducer::clip(double max_norm) {
-  const double norm = norm_of_step();
-  if (norm <= max_norm || !std::isfinite(norm)) return norm;
+void GradientReducer::clip(double norm, double max_norm) {
+  if (norm <= max_norm || !std::isfinite(norm)) return;
   scale_gradients(parameters_, max_norm / norm);
   clipped_to_ = max_norm;
   clipped_step_ = sync_->steps();
-  return norm;
 }
 
 double GradientReducer::clip_grad_norm_(double max_norm) {
   if (!(max_norm > 0))
     refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", rank_, max_norm));
   const double norm = grad_norm();
-  return norm == 0.0 ? norm : clip(max_norm);
+  clip(norm, max_norm);
+  return norm;
 }
 
 GradientReducer::Skip GradientReducer::skip_synchronize() {
@@ -128,7 +127,7 @@ bool GradientReducer::flush(std::optional<double> max_norm) {
   } else if (!sync_->land()) {
     return false;
   }
-  if (max_norm) clip(*max_norm);
+  if (max_norm) clip(norm_of_step(), *max_norm);
   sync_->begin_step();
   forget_kept();
   return true;

@@ -108,7 +108,7 @@ class GradientReducer {
   bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
   bool stands_apart() const;
   double norm_of_step() const;
-  double clip(double max_norm);
+  void clip(double norm, double max_norm);
   void forget_kept();
 
   const std::vector<at::Tensor> parameters_;  // each once

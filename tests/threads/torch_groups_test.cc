@@ -6,6 +6,7 @@
 #include "frameworks/torch/gradient_reducer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
+#include "tests/support/words_of.h"
 
 namespace rueda {
 namespace {
@@ -109,12 +110,7 @@ TEST(GradientGroups, FailTogether) {
 template <class Failure>
 std::string failure_of(Runtime& runtime, const std::vector<at::Tensor>& parameters,
                        const DistributedOptions& options) {
-  try {
-    const GradientReducer reducer(parameters, options, runtime);
-  } catch (const Failure& error) {
-    return error.what();
-  }
-  return "made";
+  return words_of<Failure>([&] { const GradientReducer reducer(parameters, options, runtime); });
 }
 
 TEST(GradientGroups, ThatAreNotClearAreRefused) {

@@ -16,6 +16,7 @@
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/scheduled_training.h"
+#include "tests/support/words_of.h"
 
 namespace rueda {
 namespace {
@@ -158,16 +159,6 @@ TEST(Schedule, ALearningRateSchedulerSteps) {
                      });
 }
 
-template <class Action>
-std::string refusal(Action&& action) {
-  try {
-    action();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing refused";
-}
-
 TEST(Schedule, WhatWasBegunMustEndBeforeItIsSaved) {
   for (const SyncSchedule& schedule :
        {SyncSchedule::accumulate(3), SyncSchedule::local_sgd(3), SyncSchedule::one_step_late()}) {
@@ -175,7 +166,7 @@ TEST(Schedule, WhatWasBegunMustEndBeforeItIsSaved) {
       std::stringstream stream;
       torch::save(optimizer, stream);
       train_step(optimizer, model, rank, 0);
-      const std::string words = refusal([&] { torch::save(optimizer, stream); });
+      const std::string words = words_of([&] { torch::save(optimizer, stream); });
       EXPECT_NE(words.find("save() in the middle of what schedule " + schedule.to_string()), words.npos)
           << words;
       EXPECT_NE(words.find("call flush() first"), words.npos) << words;
@@ -189,7 +180,7 @@ TEST(Schedule, WhatCannotBeTogetherIsRefused) {
   run_ranks(2, [](Runtime& runtime) {
     const Regression model;
     const auto words = [&](DistributedOptions options) {
-      return refusal(
+      return words_of(
           [&] { const DistributedSgd optimizer(model.tensors(), scheduled_sgd(), options, runtime); });
     };
     const SyncSchedule local = SyncSchedule::local_sgd(4);
@@ -200,12 +191,12 @@ TEST(Schedule, WhatCannotBeTogetherIsRefused) {
       EXPECT_NE(each.find("with schedule local_sgd:4 parameters are averaged"), each.npos) << each;
 
     DistributedSgd optimizer(model.tensors(), scheduled_sgd(), {.schedule = local}, runtime);
-    EXPECT_NE(refusal([&] { auto skip = optimizer.skip_synchronize(); }).find("choose every_step"),
+    EXPECT_NE(words_of([&] { auto skip = optimizer.skip_synchronize(); }).find("choose every_step"),
               std::string::npos);
 
     for (const SyncSchedule& schedule :
          {local, SyncSchedule::diloco(4), SyncSchedule::adaptive(), SyncSchedule::one_step_late()}) {
-      const std::string sharded = refusal([&] {
+      const std::string sharded = words_of([&] {
         const Regression own;
         const ShardedOptimizer<optim::SGD> shards(own.tensors(), scheduled_sgd(), {.schedule = schedule},
                                                   runtime);
@@ -306,7 +297,7 @@ TEST(Schedule, AFlushInTheMiddleOfAStepIsRefused) {
     DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0), options, runtime);
     step_by(optimizer, weight, 1.0);
     weight.sum().backward();
-    EXPECT_NE(refusal([&] { optimizer.flush(); }).find("flush() after a backward pass"), std::string::npos);
+    EXPECT_NE(words_of([&] { optimizer.flush(); }).find("flush() after a backward pass"), std::string::npos);
     optimizer.step();
     optimizer.flush();
   });

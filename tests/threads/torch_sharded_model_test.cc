@@ -16,6 +16,7 @@
 #include "tests/support/layered_model.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
+#include "tests/support/words_of.h"
 
 namespace rueda {
 namespace {
@@ -297,16 +298,6 @@ TEST(ShardedModel, FollowsASchedulerAndHasGroups) {
     }
     EXPECT_EQ(model.layers[0]->weight.sum().item<double>(), still);
   });
-}
-
-template <class Kind>
-std::string words_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Kind& error) {
-    return error.what();
-  }
-  return "nothing thrown";
 }
 
 TEST(ShardedModel, RanksThatRunDifferentUnitsAreTold) {

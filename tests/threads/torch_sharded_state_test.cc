@@ -14,6 +14,7 @@
 #include "tests/support/layered_model.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/words_of.h"
 
 namespace rueda {
 namespace {
@@ -119,15 +120,6 @@ TEST(ShardedState, IsGatheredByNamesAndScattered) {
       EXPECT_EQ(third.step(8), other.step(8));
     });
   }
-}
-
-std::string words_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing thrown";
 }
 
 TEST(ShardedState, RefusesWhatDoesNotFit) {

@@ -21,6 +21,7 @@
 #include "frameworks/torch/parameters.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
+#include "tests/support/words_of.h"
 
 namespace rueda {
 namespace {
@@ -247,15 +248,6 @@ TEST(ShardedOptimizer, FollowsAScheduler) {
       moved = now;
     }
   });
-}
-
-std::string words_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing thrown";
 }
 
 TEST(ShardedOptimizer, RefusesWhatCannotBe) {
