@@ -79,7 +79,7 @@ po::options_description description() {
       ("backward-passes-per-step", whole()->value_name("N"), "batches accumulated before one reduction [1]")
       ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
-      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
+      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
       ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16 or bf16")
       ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
       ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")

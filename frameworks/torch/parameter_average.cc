@@ -88,8 +88,10 @@ void ParameterAverage::synchronize() {
   steps_apart_ = 0;
   if (!status.ok()) at::_foreach_copy_(parameters_, common_);
   // By all, also where it has failed: the others wait for it.
-  if (adaptive) adapt(status.ok() ? own_squares : std::numeric_limits<double>::quiet_NaN());
+  const double stretch =
+      adaptive ? adapt(status.ok() ? own_squares : std::numeric_limits<double>::quiet_NaN()) : 1.0;
   throw_if_error(status);
+  if (stretch > 1.0) at::_foreach_mul_(parameters_, stretch);
   step_outer();
   at::_foreach_add_(parameters_, common_);
 }
@@ -118,18 +120,19 @@ Status ParameterAverage::reduce() {
 
 // The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 where
 // the ways of n ranks have nothing in common. Both are reduced, so that all ranks come to the same interval,
-// bit for bit.
-void ParameterAverage::adapt(double own_squares) {
+// bit for bit. Returns by what d is to be made longer.
+double ParameterAverage::adapt(double own_squares) {
   std::array<double, 2> sums{own_squares, squares(parameters_)};
   const TensorView both = view(std::span<double>(sums));
   allreduce_async(prefix_ + "/drift", both, both, {ReduceOp::average}, scope_.get()).wait();
   const double others = std::max(1.0, static_cast<double>(scope_.get().size()) - 1.0);
   drift_ = std::sqrt(std::max(sums[0] - sums[1], 0.0) / (sums[1] * others));
-  if (!std::isfinite(drift_)) return;  // nothing has moved, or training has diverged
+  if (!std::isfinite(drift_)) return 1.0;  // nothing has moved, or training has diverged
   const double steps = static_cast<double>(interval_) * std::clamp(schedule_.target() / drift_, 0.5, 2.0);
   const bool longer = drift_ < schedule_.target();
   interval_ = std::clamp(static_cast<std::int64_t>(longer ? std::ceil(steps) : std::floor(steps)),
                          std::int64_t{1}, schedule_.steps());
+  return std::min(std::sqrt(sums[0] / sums[1]), schedule_.most_stretch());
 }
 
 // The mean way, negated, is the gradient: v = m v + d, and the parameters go lr (d + m v).

@@ -51,7 +51,7 @@ class ParameterAverage {
  private:
   void synchronize();
   Status reduce();
-  void adapt(double own_squares);
+  double adapt(double own_squares);
   void step_outer();
 
   const std::vector<at::Tensor> parameters_;

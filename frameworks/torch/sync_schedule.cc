@@ -28,7 +28,7 @@ constexpr std::array kRows{
     Row{Kind::accumulate, "accumulate", 1, 1, "accumulate:STEPS"},
     Row{Kind::local_sgd, "local_sgd", 1, 1, "local_sgd:STEPS"},
     Row{Kind::diloco, "diloco", 1, 3, "diloco:STEPS[:OUTER_LEARNING_RATE[:OUTER_MOMENTUM]]"},
-    Row{Kind::adaptive, "adaptive", 0, 2, "adaptive[:TARGET[:MOST_STEPS]]"},
+    Row{Kind::adaptive, "adaptive", 0, 3, "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]"},
     Row{Kind::one_step_late, "one_step_late", 0, 0, "one_step_late"},
 };
 
@@ -84,10 +84,13 @@ SyncSchedule SyncSchedule::diloco(std::int64_t steps, double outer_learning_rate
   return schedule;
 }
 
-SyncSchedule SyncSchedule::adaptive(double target, std::int64_t most_steps) {
+SyncSchedule SyncSchedule::adaptive(double target, std::int64_t most_steps, double most_stretch) {
   check_range(std::isfinite(target) && target > 0, "a target of", target, "greater than 0");
+  check_range(std::isfinite(most_stretch) && most_stretch >= 1, "a stretch of at most", most_stretch,
+              "1 or greater");
   SyncSchedule schedule(Kind::adaptive, most_steps);
   schedule.target_ = target;
+  schedule.most_stretch_ = most_stretch;
   return schedule;
 }
 
@@ -110,7 +113,8 @@ SyncSchedule SyncSchedule::parse(std::string_view words) {
         return numbers == 2 ? diloco(steps(1), real(2)) : diloco(steps(1), real(2), real(3));
       case Kind::adaptive:
         if (numbers == 0) return adaptive();
-        return numbers == 1 ? adaptive(real(1)) : adaptive(real(1), steps(2));
+        if (numbers == 1) return adaptive(real(1));
+        return numbers == 2 ? adaptive(real(1), steps(2)) : adaptive(real(1), steps(2), real(3));
       case Kind::one_step_late: return one_step_late();
     }
   }
@@ -123,7 +127,7 @@ std::string SyncSchedule::to_string() const {
     case Kind::accumulate: return fmt::format("accumulate:{}", steps_);
     case Kind::local_sgd: return fmt::format("local_sgd:{}", steps_);
     case Kind::diloco: return fmt::format("diloco:{}:{}:{}", steps_, outer_learning_rate_, outer_momentum_);
-    case Kind::adaptive: return fmt::format("adaptive:{}:{}", target_, steps_);
+    case Kind::adaptive: return fmt::format("adaptive:{}:{}:{}", target_, steps_, most_stretch_);
     case Kind::one_step_late: return "one_step_late";
   }
   return "unknown";

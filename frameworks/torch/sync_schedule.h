@@ -42,12 +42,15 @@ class SyncSchedule {
   // ranks were last equal, near `target`, which is greater than 0: sqrt(mean |x_i - x|^2 / (n - 1)) / |x -
   // x_last| of n ranks, which is 1 where their ways have nothing in common. It starts with an average at
   // every step; h at most doubles or halves, rounded away from what it was, and stays between 1 and
-  // `most_steps`.
-  static SyncSchedule adaptive(double target = 0.5, std::int64_t most_steps = 64);
+  // `most_steps`. An optimizer that divides by the size of its gradients (Adam, RMSprop, LAMB) goes less far
+  // in the common direction where a batch has more noise, as each rank's own has: so the way of the average
+  // is made as long as the ranks' own are (the root of their mean square), at most `most_stretch` times as
+  // long as it is. 1 takes the average as it is, which is right for SGD.
+  static SyncSchedule adaptive(double target = 1.0, std::int64_t most_steps = 8, double most_stretch = 1.5);
   // Gradients travel beside the passes of the next step, which steps on them.
   static SyncSchedule one_step_late();
 
-  // "every_step", "accumulate:4", "local_sgd:8", "diloco:16:0.7:0.9", "adaptive:0.5:64", "one_step_late";
+  // "every_step", "accumulate:4", "local_sgd:8", "diloco:16:0.7:0.9", "adaptive:1:8:1.5", "one_step_late";
   // numbers at the end that have a default may be left out. Throws InvalidArgument for other words.
   static SyncSchedule parse(std::string_view words);
   std::string to_string() const;  // what parse() reads
@@ -58,6 +61,7 @@ class SyncSchedule {
   double outer_learning_rate() const { return outer_learning_rate_; }
   double outer_momentum() const { return outer_momentum_; }
   double target() const { return target_; }
+  double most_stretch() const { return most_stretch_; }
   // Whether ranks step by themselves and average their parameters, and their gradients never.
   bool averages_parameters() const {
     return kind_ == Kind::local_sgd || kind_ == Kind::diloco || kind_ == Kind::adaptive;
@@ -74,6 +78,7 @@ class SyncSchedule {
   double outer_learning_rate_ = 1.0;  // of an outer SGD that takes the average as it is
   double outer_momentum_ = 0.0;
   double target_ = 0.0;
+  double most_stretch_ = 1.0;
 };
 
 }  // namespace rueda

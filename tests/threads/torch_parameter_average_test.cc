@@ -145,6 +145,27 @@ TEST(ParameterAverage, AdaptiveFollowsTheDrift) {
   });
 }
 
+// The way of the average becomes as long as those of the ranks, but no longer than allowed.
+TEST(ParameterAverage, AdaptiveStretchesWhatNoiseHasShortened) {
+  struct Case {
+    double mine, other, most_stretch, way;
+  };
+  for (const auto& [mine, other, most_stretch, way] :
+       {Case{1.0, 0.0, 1.5, std::sqrt(0.5)},                                  // nothing in common
+        Case{1.0, 1.0, 1.5, 1.0},                                             // all in common
+        Case{1.0, 0.0, 1.25, 1.25 * 0.5}, Case{1.0, -1.5, 1.5, 1.5 * -0.25},  // opposed
+        Case{1.0, 0.0, 1.0, 0.5}}) {
+    run_ranks(2, [&](Runtime& runtime) {
+      const at::Tensor weight = make_parameter({10}, 1);
+      const at::Tensor begin = weight.detach().clone();
+      DistributedSgd optimizer(std::vector{weight}, optim::SGDOptions(1.0),
+                               {.schedule = SyncSchedule::adaptive(1.0, 8, most_stretch)}, runtime);
+      step_by(optimizer, weight, runtime.topology().rank == 0 ? mine : other);
+      EXPECT_LT((weight - (begin - way)).abs().max().item<double>(), 1e-9) << mine << " and " << other;
+    });
+  }
+}
+
 // Nothing that moved says nothing; what is not finite must not part the ranks.
 TEST(ParameterAverage, AdaptiveKeepsItsIntervalWhereTheDriftIsNoNumber) {
   run_ranks(2, [](Runtime& runtime) {

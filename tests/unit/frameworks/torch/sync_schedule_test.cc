@@ -9,15 +9,19 @@ namespace rueda {
 namespace {
 
 TEST(SyncSchedule, WordsAndBack) {
-  const SyncSchedule schedules[] = {SyncSchedule::every_step(),        SyncSchedule::accumulate(4),
-                                    SyncSchedule::local_sgd(8),        SyncSchedule::diloco(16, 0.5, 0.25),
-                                    SyncSchedule::adaptive(0.125, 32), SyncSchedule::one_step_late()};
+  const SyncSchedule schedules[] = {SyncSchedule::every_step(),
+                                    SyncSchedule::accumulate(4),
+                                    SyncSchedule::local_sgd(8),
+                                    SyncSchedule::diloco(16, 0.5, 0.25),
+                                    SyncSchedule::adaptive(0.125, 32, 1.25),
+                                    SyncSchedule::one_step_late()};
   for (const SyncSchedule& schedule : schedules)
     EXPECT_EQ(SyncSchedule::parse(schedule.to_string()), schedule) << schedule.to_string();
   EXPECT_EQ(SyncSchedule::parse("diloco:16"), SyncSchedule::diloco(16));
   EXPECT_EQ(SyncSchedule::parse("diloco:16:0.5"), SyncSchedule::diloco(16, 0.5));
   EXPECT_EQ(SyncSchedule::parse("adaptive"), SyncSchedule::adaptive());
   EXPECT_EQ(SyncSchedule::parse("adaptive:0.25"), SyncSchedule::adaptive(0.25));
+  EXPECT_EQ(SyncSchedule::parse("adaptive:0.25:8"), SyncSchedule::adaptive(0.25, 8));
   EXPECT_EQ(SyncSchedule().to_string(), "every_step");
 }
 
@@ -33,7 +37,7 @@ TEST(SyncSchedule, OtherWordsAreRefused) {
                             "local_sgd:1.5",
                             "diloco",
                             "diloco:1:2:0.5:4",
-                            "adaptive:0.5:8:1",
+                            "adaptive:0.5:8:1:1",
                             "one_step_late:",
                             "accumulate:0",
                             "local_sgd:-1",
@@ -44,7 +48,9 @@ TEST(SyncSchedule, OtherWordsAreRefused) {
                             "diloco:4:0.7:nan",
                             "adaptive:0",
                             "adaptive:nan",
-                            "adaptive:0.5:0"})
+                            "adaptive:0.5:0",
+                            "adaptive:0.5:8:0.9",
+                            "adaptive:0.5:8:inf"})
     EXPECT_THROW(SyncSchedule::parse(words), InvalidArgument) << words;
   try {
     SyncSchedule::parse("sometimes");
@@ -52,7 +58,7 @@ TEST(SyncSchedule, OtherWordsAreRefused) {
     EXPECT_STREQ(error.what(),
                  "'sometimes' is no schedule of synchronisation; it must be one of every_step, "
                  "accumulate:STEPS, local_sgd:STEPS, diloco:STEPS[:OUTER_LEARNING_RATE[:OUTER_MOMENTUM]], "
-                 "adaptive[:TARGET[:MOST_STEPS]], one_step_late");
+                 "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]], one_step_late");
   }
 }
 
