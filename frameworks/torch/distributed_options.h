@@ -53,6 +53,10 @@ struct DistributedOptions {
   // synchronize(). Unset: as with true where something else than this rank's busy cores does the work (a
   // network, more cores than torch threads), else all when the backward pass ends.
   std::optional<bool> overlap = std::nullopt;
+  // The last backward pass of a step returns when its gradients are reduced, so that what looks at .grad next
+  // (a clip, a mixed-precision scaler) sees the reduced ones without synchronize(). A failure is thrown by
+  // what comes next, synchronize() or step(). For schedules every_step and accumulate; others do not.
+  bool synchronize_in_backward = false;
 };
 
 // The parameters in so many groups, in order, of equal length where that is possible.

@@ -174,6 +174,12 @@ Begin begin_of_reductions(const DistributedOptions& options, const Runtime& runt
   return on_one_host && !idle_cores ? Begin::after_the_pass : Begin::as_they_come;
 }
 
+bool synchronizes_in_backward(const DistributedOptions& options) {
+  const SyncSchedule::Kind kind = options.schedule.kind();
+  return options.synchronize_in_backward &&
+         (kind == SyncSchedule::Kind::every_step || kind == SyncSchedule::Kind::accumulate);
+}
+
 std::vector<at::Tensor> without_repetitions(const std::vector<at::Tensor>& parameters) {
   std::set<Identity> seen;
   std::vector<at::Tensor> unique;

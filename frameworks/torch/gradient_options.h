@@ -30,6 +30,8 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
 // When the reductions of a step begin: as each gradient comes, when the last backward pass ends, or then.
 enum class Begin { as_they_come, after_the_pass, in_synchronize };
 Begin begin_of_reductions(const DistributedOptions& options, const Runtime& runtime);
+// Whether the last backward pass of a step waits for them.
+bool synchronizes_in_backward(const DistributedOptions& options);
 
 // Two tensors that are one parameter have one.
 const void* identity(const at::Tensor& tensor);

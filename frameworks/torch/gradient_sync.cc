@@ -28,6 +28,7 @@ constexpr std::size_t kHoldersInAHook = 2;
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                            const Scope& scope)
     : passes_per_step_(passes_of(checked(options, scope))),
+      in_backward_(synchronizes_in_backward(options)),
       sum_passes_(options.sum_passes),
       reduction_(reduction_of(options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
@@ -116,13 +117,27 @@ void GradientSync::check_alone(const Parameter& parameter) const {
                   rank(), parameter.name));
 }
 
+// When a backward pass ends, before backward() returns.
 void GradientSync::count_pass(int pass) {
+  if (!pass_ended(pass)) return;
+  try {
+    synchronize();
+  } catch (const Error& error) {  // through autograd it would come out as an exception of another class
+    std::lock_guard lock(mutex_);
+    failed_in_backward_ = {error.code(), error.what()};
+  }
+}
+
+// Whether the step's gradients are to be waited for now.
+bool GradientSync::pass_ended(int pass) {
   std::lock_guard lock(mutex_);
   if (running_.erase(pass) != 0) ++passes_;
-  if (begin_ != Begin::after_the_pass) return;
-  for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (parameters_[index].complete && waits(index)) submit_gradient(index, 1.0);
+  if (begin_ == Begin::after_the_pass) {
+    for (std::size_t index = 0; index < parameters_.size(); ++index) {
+      if (parameters_[index].complete && waits(index)) submit_gradient(index, 1.0);
+    }
   }
+  return in_backward_ && running_.empty() && passes_ >= passes_per_step_;
 }
 
 // Until the step is over the gradient belongs to this reduction.
@@ -272,6 +287,7 @@ void GradientSync::complete(const std::function<void()>& submit) {
 
 bool GradientSync::synchronize(bool whole) {
   std::lock_guard lock(mutex_);
+  throw_if_error(std::exchange(failed_in_backward_, {}));
   if (reduced_) return has_result_;
   complete([&] {
     hooks_lost_ |= hooks_->refresh() > 0;
@@ -323,12 +339,10 @@ void GradientSync::average_passes() {
 }
 
 void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {
-  const bool same = std::ranges::equal(parameters, given_, {}, identity, identity);
-  if (same) return;
+  if (std::ranges::equal(parameters, given_, {}, identity, identity)) return;
   refuse(
       fmt::format("rank {}: this optimizer was made for {} parameters and now has {} or others. Parameters "
-                  "that were added "
-                  "later would not be reduced; make a new DistributedOptimizer for all of them.",
+                  "that were added later would not be reduced; make a new DistributedOptimizer for all.",
                   rank(), given_.size(), parameters.size()));
 }
 
@@ -344,10 +358,8 @@ void GradientSync::check_not_reducing(const char* action) const {
   if (!busy) return;
   refuse(
       fmt::format("rank {}: {} while gradients are being reduced (parameter '{}' is the first). Call step() "
-                  "or synchronize() before; "
-                  "for a backward pass whose gradients this optimizer shall not see, switch off "
-                  "requires_grad of its parameters "
-                  "during that pass.",
+                  "or synchronize() before; for a backward pass whose gradients this optimizer shall not "
+                  "see, switch off requires_grad of its parameters during that pass.",
                   rank(), action, parameters_[*busy].name));
 }
 

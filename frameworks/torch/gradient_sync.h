@@ -83,6 +83,7 @@ class GradientSync final : private GradientListener {
   void note_pass();
   void check_alone(const Parameter& parameter) const;
   void count_pass(int pass);
+  bool pass_ended(int pass);
   // Whether passes are added up here and not by autograd.
   bool in_shards() const { return reduction_.order == ReductionOrder::fixed && passes_per_step_ > 1; }
   at::Tensor gradient_of(Parameter& parameter) const;
@@ -111,6 +112,7 @@ class GradientSync final : private GradientListener {
 
   mutable std::mutex mutex_;  // guards all below
   const int passes_per_step_;
+  const bool in_backward_;  // synchronizes when the last pass of a step ends
   const bool sum_passes_;
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
@@ -129,8 +131,9 @@ class GradientSync final : private GradientListener {
   GradientClaims claimed_;
   std::optional<GradientWarnings> warnings_;
   std::optional<GradientWindow> window_;
-  std::set<int> running_;    // passes that have not
-  bool hooks_lost_ = false;  // in this step passes may have gone uncounted
+  std::set<int> running_;      // passes that have not
+  bool hooks_lost_ = false;    // in this step passes may have gone uncounted
+  Status failed_in_backward_;  // to be thrown
   double wait_seconds_ = 0.0;
   std::optional<GradientHooks> hooks_;  // last: it calls back
 };

@@ -9,6 +9,7 @@
 #include "frameworks/torch/distributed_optimizer.h"   // IWYU pragma: export
 #include "frameworks/torch/empty.h"                   // IWYU pragma: export
 #include "frameworks/torch/gradient_reducer.h"        // IWYU pragma: export
+#include "frameworks/torch/grouped_operations.h"      // IWYU pragma: export
 #include "frameworks/torch/objects.h"                 // IWYU pragma: export
 #include "frameworks/torch/operations.h"              // IWYU pragma: export
 #include "frameworks/torch/optimizers/fused_adamw.h"  // IWYU pragma: export

@@ -46,11 +46,11 @@ class SyncSchedule {
   // in the common direction where a batch has more noise, as each rank's own has: so the way of the average
   // is made as long as the ranks' own are (the root of their mean square), at most `most_stretch` times as
   // long as it is. 1 takes the average as it is, which is right for SGD.
-  static SyncSchedule adaptive(double target = 1.0, std::int64_t most_steps = 8, double most_stretch = 1.5);
+  static SyncSchedule adaptive(double target = 1.0, std::int64_t most_steps = 5, double most_stretch = 1.5);
   // Gradients travel beside the passes of the next step, which steps on them.
   static SyncSchedule one_step_late();
 
-  // "every_step", "accumulate:4", "local_sgd:8", "diloco:16:0.7:0.9", "adaptive:1:8:1.5", "one_step_late";
+  // "every_step", "accumulate:4", "local_sgd:8", "diloco:16:0.7:0.9", "adaptive:1:5:1.5", "one_step_late";
   // numbers at the end that have a default may be left out. Throws InvalidArgument for other words.
   static SyncSchedule parse(std::string_view words);
   std::string to_string() const;  // what parse() reads

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rueda: collective communication for distributed training.
+
+`import rueda.torch as hvd` is what training scripts use. Here is what needs no framework: who this process is among all ranks.
+"""
+
+from rueda.common.basics import (barrier, cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, metrics,
+                                 rank, report, shutdown, size, start_timeline, stop_timeline)
+from rueda.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from rueda.runner import run
+
+__all__ = ["ProcessSet", "add_process_set", "barrier", "cross_rank", "cross_size", "global_process_set", "init", "is_homogeneous",
+           "is_initialized", "local_rank", "local_size", "metrics", "rank", "remove_process_set", "report", "run", "shutdown", "size",
+           "start_timeline", "stop_timeline"]

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's beginning and end, who is in it, and what it does."""
+
+import atexit
+
+from rueda import _core
+from rueda.common import process_sets as sets
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+
+
+def init(comm=None, process_sets=None):
+    """Starts Rueda on this process, with the ranks that the launcher has started (ruedarun, mpiexec, srun); without one, as one rank.
+
+    comm: None; or all ranks of the job, as a list or a communicator of mpi4py. For some of them use `process_sets`.
+    process_sets: ProcessSets (or lists of ranks), the same on every rank; or "dynamic", which says that add_process_set() will be called,
+        and that is always possible here.
+    A second call does nothing. After shutdown() it may be called again. Raises ValueError for what cannot mean anything, and
+    HorovodInternalError, naming them, when ranks do not come.
+    """
+    wanted = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
+    wanted = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in wanted]
+    wanted = [each for each in wanted if each is not global_process_set]
+    again = _core.is_initialized()
+    _core.init([each.ranks for each in wanted])
+    if not again:
+        for process_set, made in zip(wanted, _core.process_sets()):
+            sets.register(process_set, made)
+    if comm is not None and sorted(sets.ranks_of(comm)) != global_process_set.ranks:
+        words = f"init(comm=...) has ranks {sorted(sets.ranks_of(comm))}, and {_core.size()} were started; a job is all of them"
+        shutdown()
+        raise ValueError(f"{words}: leave comm out and name some of them as a process set, init(process_sets=[[...]])")
+
+
+def shutdown():
+    """Ends Rueda on this process, once every rank has called it and all operations are complete. Does nothing before init(). Called when
+    the interpreter ends."""
+    _core.shutdown()
+    sets.forget_all()
+
+
+atexit.register(shutdown)
+
+
+def is_initialized():
+    """Whether init() has returned, and shutdown() not yet."""
+    return _core.is_initialized()
+
+
+def rank():
+    """This process's number among all ranks, 0 to size() - 1. Raises ValueError before init()."""
+    return _core.rank()
+
+
+def size():
+    """How many ranks there are. Raises ValueError before init()."""
+    return _core.size()
+
+
+def local_rank():
+    """This process's number among the ranks of its host. Raises ValueError before init()."""
+    return _core.local_rank()
+
+
+def local_size():
+    """How many ranks this host has. Raises ValueError before init()."""
+    return _core.local_size()
+
+
+def cross_rank():
+    """This process's number among the ranks of equal local_rank(), one a host. Raises ValueError before init()."""
+    return _core.cross_rank()
+
+
+def cross_size():
+    """How many ranks have this local_rank(). Raises ValueError before init()."""
+    return _core.cross_size()
+
+
+def is_homogeneous():
+    """Whether every host has the same number of ranks. Raises ValueError before init()."""
+    return _core.is_homogeneous()
+
+
+def barrier(process_set=global_process_set):
+    """Returns when every rank of the set has called it."""
+    _core.barrier(native(process_set))
+
+
+def start_timeline(file_path, mark_cycles=False):
+    """Writes what happens to `file_path`, as a Chrome trace (Perfetto, chrome://tracing). Called by every rank; rank 0 writes the file.
+
+    mark_cycles: also a mark for each round of the coordinator. Raises ValueError when the file cannot be written, and while a timeline
+    is being written.
+    """
+    _core.start_timeline(str(file_path), mark_cycles)
+
+
+def stop_timeline():
+    """Ends what start_timeline() has begun; the file, of all ranks if rank 0 can reach theirs, is then complete."""
+    _core.stop_timeline()
+
+
+def metrics():
+    """What this rank has done so far, in numbers: text in the format of Prometheus."""
+    return _core.metrics()
+
+
+def report():
+    """What this rank is doing now, in several lines."""
+    return _core.report()
+
+
+# What scripts written for Horovod ask about how it was built.
+
+
+def mpi_built():
+    """Whether ranks can run over MPI."""
+    return _core.MPI_BUILT
+
+
+def mpi_enabled():
+    """Whether ranks run over MPI where there are several."""
+    return _core.MPI_BUILT
+
+
+def mpi_threads_supported():
+    """Whether other threads of this process may use MPI beside Rueda: it asks for MPI_THREAD_MULTIPLE, and refuses to start with less.
+    Raises ValueError before init()."""
+    _core.rank()
+    return _core.MPI_BUILT
+
+
+def gloo_built():
+    """False: Rueda does not use Gloo."""
+    return False
+
+
+def gloo_enabled():
+    """False: Rueda does not use Gloo."""
+    return False
+
+
+def nccl_built():
+    """The version of NCCL that Rueda was built with, as NCCL numbers it; 0 without."""
+    return _core.NCCL_VERSION
+
+
+def ddl_built():
+    """False: Rueda does not use DDL."""
+    return False
+
+
+def ccl_built():
+    """False: Rueda does not use oneCCL."""
+    return False
+
+
+def cuda_built():
+    """Whether Rueda was built for tensors on GPUs of NVIDIA."""
+    return _core.CUDA_BUILT
+
+
+def rocm_built():
+    """False: Rueda was not built for GPUs of AMD."""
+    return False

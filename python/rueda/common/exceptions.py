@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operations raise."""
+
+
+class HorovodInternalError(RuntimeError):
+    """A collective operation has failed: ranks asked for different things under one name, a rank is lost, or a limit of waiting was
+    reached. The words are the same on every rank. (The name is the one that scripts written for Horovod catch.)"""
+
+
+class InvalidOperation(HorovodInternalError, ValueError):
+    """An operation that cannot mean anything, which was found out when it was carried out: a name twice in flight, say. Doing it again
+    will not help."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """The hosts of the job have changed; what the ranks have computed is still good.
+
+    skip_sync: whether all ranks still have the same state, so that it need not be given to them again.
+    """
+
+    def __init__(self, skip_sync=False):
+        super().__init__("the hosts of the job have changed")
+        self.skip_sync = skip_sync

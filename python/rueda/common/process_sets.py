@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some of a job's ranks, among which operations are carried out."""
+
+from rueda import _core
+
+
+class ProcessSet:
+    """Some ranks of the job.
+
+    ProcessSet([0, 2]) names ranks, ProcessSet(comm) the processes of a communicator of mpi4py. Give it to init(process_sets=[...]), or to
+    add_process_set(); then operations take it as `process_set=`. Ranks ascend, whatever the order in which they are named.
+    """
+
+    def __init__(self, ranks_or_comm):
+        self.ranks = sorted(ranks_of(ranks_or_comm))
+        self._set = None  # _core.ProcessSet; None: not registered, or all ranks
+
+    @property
+    def process_set_id(self):
+        """The same number on all ranks; None before init() or add_process_set(), and after remove_process_set()."""
+        return self._set.id if self._set is not None else None
+
+    def size(self):
+        """The number of members; None where the set is not registered."""
+        return self._set.size if self._set is not None else None
+
+    def rank(self):
+        """This process's place among the members, -1 if it is none of them; None where the set is not registered."""
+        return self._set.rank if self._set is not None else None
+
+    def included(self):
+        """Whether this process is a member; None where the set is not registered."""
+        return self._set.rank >= 0 if self._set is not None else None
+
+    def __str__(self):
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+
+    __repr__ = __str__
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class _AllRanks(ProcessSet):
+    """All ranks of the job; the id is 0. Other numbers are None before init()."""
+
+    process_set_id = 0
+
+    def __init__(self):
+        pass
+
+    def __reduce__(self):
+        return "global_process_set"
+
+    @property
+    def ranks(self):
+        return list(range(_core.size())) if _core.is_initialized() else []
+
+    def size(self):
+        return _core.size() if _core.is_initialized() else None
+
+    def rank(self):
+        return _core.rank() if _core.is_initialized() else None
+
+    def included(self):
+        return True if _core.is_initialized() else None
+
+
+global_process_set = _AllRanks()
+_registered = []
+
+
+def ranks_of(ranks_or_comm):
+    """The ranks of the job in a list of ranks, or in a communicator of mpi4py."""
+    if hasattr(ranks_or_comm, "Get_group"):
+        from mpi4py import MPI
+        group = ranks_or_comm.Get_group()
+        return MPI.Group.Translate_ranks(group, list(range(group.Get_size())), MPI.COMM_WORLD.Get_group())
+    return [int(rank) for rank in ranks_or_comm]
+
+
+def native(process_set):
+    """What the C++ modules take: None for all ranks. Raises ValueError for a set that is not registered."""
+    if process_set is global_process_set:
+        return None
+    if not isinstance(process_set, ProcessSet):
+        raise ValueError(f"process_set is {process_set!r}; it must be a ProcessSet")
+    if process_set._set is None:
+        raise ValueError(f"{process_set} is not registered: give it to init(process_sets=[...]) or to add_process_set(), on every rank")
+    return process_set._set
+
+
+def register(process_set, made):
+    """`made`, of C++, is what `process_set` stands for until remove_process_set() or shutdown()."""
+    process_set._set = made
+    process_set.ranks = made.ranks
+    _registered.append(process_set)
+
+
+def forget_all():
+    """After shutdown()."""
+    for process_set in _registered:
+        process_set._set = None
+    _registered.clear()
+
+
+def add_process_set(process_set):
+    """Registers a ProcessSet (or a list of ranks) while the job runs; returns it.
+
+    Collective: every rank of the job calls it with the same ranks, members or not. Raises ValueError for no ranks, ranks that do not
+    exist, and members that another set has already.
+    """
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    if process_set is global_process_set or process_set._set is not None:
+        raise ValueError(f"{process_set} is registered already")
+    register(process_set, _core.add_process_set(process_set.ranks))
+    return process_set
+
+
+def remove_process_set(process_set):
+    """Ends a set. Collective; when its operations are complete. Returns whether it was registered (the set of all ranks is never
+    removed)."""
+    if process_set is global_process_set or process_set._set is None:
+        return False
+    _core.remove_process_set(process_set._set)
+    process_set._set = None
+    _registered.remove(process_set)
+    return True

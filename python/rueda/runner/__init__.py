@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function on several ranks: rueda.run(train, args=(...), np=4)."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cloudpickle
+
+from rueda import _build
+
+_ELASTIC = "min_num_proc, max_num_proc, reset_limit, cooldown_range and host_discovery_script are of jobs whose ranks come and go; Rueda's " \
+           "are those that it starts"
+
+
+def _launcher():
+    """Where ruedarun is: beside this Python, on PATH, or where it was built."""
+    for place in (Path(sys.executable).parent / "ruedarun", shutil.which("ruedarun"), _build.RUEDARUN):
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    raise FileNotFoundError("ruedarun is neither beside this Python nor on PATH; install rueda with its launcher")
+
+
+def _flags(options):
+    """The launcher's words for those options that are given."""
+    words = []
+    for flag, value in options.items():
+        if value is True:
+            words.append(f"--{flag}")
+        elif value not in (None, False):
+            words += [f"--{flag}", str(value)]
+    return words
+
+
+def _results(folder, ranks):
+    """What the ranks have returned, by rank; raises what the first that failed has raised."""
+    files = [Path(folder) / f"result.{rank}" for rank in range(ranks)]
+    results = [pickle.loads(file.read_bytes()) if file.exists() else None for file in files]
+    failures = [(result["time"], rank, result["error"]) for rank, result in enumerate(results) if result and "error" in result]
+    if failures:
+        _, rank, words = min(failures)  # others have failed because of it
+        raise RuntimeError(f"rueda.run: rank {rank} of {ranks} has raised:\n{words}")
+    missing = [rank for rank, result in enumerate(results) if result is None]
+    if missing:
+        raise RuntimeError(f"rueda.run: rank {missing[0]} of {ranks} ended without a result; what it printed is above")
+    return [result["value"] for result in results]
+
+
+def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=None, slots=None, reset_limit=None, cooldown_range=None,
+        hosts=None, hostfile=None, host_discovery_script=None, start_timeout=None, ssh_port=None, ssh_identity_file=None,
+        disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None, mpi_args=None, network_interface=None,
+        network_interfaces=None, executable=None, np=None, min_np=None, max_np=None):
+    """Calls func(*args, **kwargs) on each of `num_proc` (or `np`) new ranks; returns a list of what they return, by rank.
+
+    func, its arguments and results are given by cloudpickle, in files of a folder of this user that all hosts must see; functions of a
+    notebook will do. hosts: "host1:2,host2:2"; hostfile: the same from a file; None: this machine. Others are flags of ruedarun by their
+    names. use_mpi, disable_cache, slots: accepted for Horovod's sake. Raises RuntimeError with the traceback of the rank that was first to
+    raise, and ValueError for what Rueda does not have: Gloo, and ranks that come and go.
+    """
+    if use_gloo:
+        raise ValueError("use_gloo: there is no Gloo in Rueda; leave it out")
+    if any(value is not None for value in (min_num_proc, max_num_proc, reset_limit, cooldown_range, host_discovery_script, min_np, max_np)):
+        raise ValueError(_ELASTIC)
+    ranks = np if np is not None else num_proc
+    flags = _flags({"hosts": hosts, "hostfile": hostfile, "start-timeout": start_timeout, "ssh-port": ssh_port, "verbose": verbose,
+                    "ssh-identity-file": ssh_identity_file, "output-filename": output_filename, "mpi-args": mpi_args,
+                    "network-interface": ",".join(network_interfaces) if network_interfaces else network_interface})
+    with tempfile.TemporaryDirectory(prefix="rueda-run-") as folder:
+        (Path(folder) / "function").write_bytes(cloudpickle.dumps((func, args, kwargs or {})))
+        command = [_launcher(), *flags, "-np", str(ranks), executable or sys.executable, "-m", "rueda.runner.task", folder]
+        # What this program can import, its ranks can.
+        paths = os.pathsep.join(path or os.getcwd() for path in [str(Path(__file__).parents[2]), *sys.path])
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False)
+        if done.returncode and not list(Path(folder).glob("result.*")):
+            raise RuntimeError(f"rueda.run: {' '.join(command)} ended with status {done.returncode}; what it printed is above")
+        return _results(folder, ranks)

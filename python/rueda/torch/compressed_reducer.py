@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients that travel as a Compressor of the program's own makes them."""
+
+import time
+
+import torch
+
+from rueda.torch.operations.allreduce import allreduce_async_
+from rueda.torch.operations.handles import Average, Sum
+
+_UNSET = {"schedule": "every_step", "groups": [], "measure_norm": False}
+
+
+class CompressedReducer:
+    """What _torch.GradientReducer is for gradients that travel as they are, for those that a Compressor in Python makes smaller.
+
+    Purpose: averages gradients while backward passes run; each is compressed when it is there, allreduced as what it then is, and made
+    into .grad again. Used by the thread that steps. A rank without a gradient takes part with zeros.
+    """
+
+    def __init__(self, parameters, compression, process_set, options):
+        for name, value in _UNSET.items():
+            if options[name] != value:
+                raise ValueError(f"{name} is {options[name]!r}, which compressors of Compression can do only; leave it at {value!r}")
+        if options["op"] not in (Average, Sum):
+            raise ValueError(f"op is {options['op'].name}, which compressors of Compression can do only; choose Average or Sum")
+        names = {id(parameter): name for name, parameter in options["named_parameters"]}
+        self._parameters = list({id(each): each for each in parameters}.values())
+        self._names = [names.get(id(each), f"parameter.{i}") for i, each in enumerate(self._parameters)]
+        self._given = [id(each) for each in parameters]
+        self._compression, self._process_set, self._op = compression, process_set, options["op"]
+        self._passes, self._divisor = options["backward_passes_per_step"], options["gradient_predivide_factor"]
+        self._flying, self._counts = {}, [0] * len(self._parameters)
+        self._reduced, self._skips, self._wait_seconds = False, False, 0.0
+        self._hooks = [each.register_post_accumulate_grad_hook(lambda _, i=i: self._accumulated(i))
+                       for i, each in enumerate(self._parameters) if each.requires_grad]
+
+    def __del__(self):
+        for hook in getattr(self, "_hooks", []):
+            hook.remove()
+
+    def _accumulated(self, index):
+        if self._reduced:
+            self._begin_step()
+        if index in self._flying:
+            raise ValueError(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
+                             f"(backward_passes_per_step is {self._passes}); call step() first, or raise it")
+        self._counts[index] += 1
+        if self._counts[index] == self._passes:
+            self._submit(index)
+
+    def _submit(self, index):
+        parameter = self._parameters[index]
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        gradient = gradient.to_dense() if gradient.is_sparse else gradient
+        packed, ctx = self._compression.compress(gradient)
+        factor = 1.0 / self._divisor
+        handle = allreduce_async_(packed, None, f"compressed.{self._names[index]}", self._op, factor, 1.0 / factor, self._process_set)
+        self._flying[index] = handle, ctx
+
+    def _begin_step(self):
+        self._reduced, self._counts = False, [0] * len(self._parameters)
+
+    def synchronize(self):
+        if self._reduced:
+            return True
+        begin = time.perf_counter()
+        for index, parameter in enumerate(self._parameters):
+            if index not in self._flying and parameter.requires_grad:
+                self._submit(index)
+        flying, self._flying = self._flying, {}
+        for index, (handle, ctx) in sorted(flying.items()):
+            self._parameters[index].grad = self._compression.decompress(handle.wait(), ctx).view_as(self._parameters[index])
+        self._reduced = True
+        self._wait_seconds += time.perf_counter() - begin
+        return True
+
+    def before_step(self):
+        if not self._skips:
+            self.synchronize()
+        self._begin_step()
+        return True
+
+    def after_step(self):
+        pass
+
+    def before_zero_grad(self):
+        if self._flying:
+            raise ValueError("zero_grad() while gradients are being reduced; call step() or synchronize() first")
+        self._begin_step()
+        return True
+
+    def skip_synchronize(self, on):
+        self._skips = on
+
+    def check_parameters(self, parameters):
+        if [id(each) for each in parameters] != self._given:
+            raise ValueError("this optimizer was made for other parameters; make it when all have been added")
+
+    def grad_norm(self):
+        self.synchronize()
+        return torch.nn.utils.get_total_norm([each.grad for each in self._parameters if each.grad is not None]).item()
+
+    def clip_grad_norm_(self, max_norm):
+        self.synchronize()
+        return torch.nn.utils.clip_grad_norm_(self._parameters, max_norm).item()
+
+    def flush(self, max_norm=None):
+        return False
+
+    def sync_interval(self):
+        return 1
+
+    def wait_seconds(self):
+        return self._wait_seconds

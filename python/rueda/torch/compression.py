@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tensors travel."""
+
+import torch
+
+
+class Compressor:
+    """What a compressor of one's own derives from: two static methods."""
+
+    @staticmethod
+    def compress(tensor):
+        """The tensor that travels, and what decompress() needs to know."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        """The tensor that the program gets, of one that has travelled."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Tensors travel as they are."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor
+
+
+def _cast_compressor(name, dtype):
+    class CastCompressor(Compressor):
+        @staticmethod
+        def compress(tensor):
+            if not tensor.dtype.is_floating_point or tensor.dtype.itemsize <= dtype.itemsize:
+                return tensor, None
+            return tensor.type(dtype), tensor.dtype
+
+        @staticmethod
+        def decompress(tensor, ctx):
+            return tensor if ctx is None else tensor.type(ctx)
+
+    CastCompressor.__name__ = CastCompressor.__qualname__ = name
+    CastCompressor.__doc__ = f"Floating-point tensors wider than {dtype} travel as {dtype}, at half the bytes or less."
+    return CastCompressor
+
+
+FP16Compressor = _cast_compressor("FP16Compressor", torch.float16)
+BF16Compressor = _cast_compressor("BF16Compressor", torch.bfloat16)
+
+
+class Compression:
+    """The compressors that come with Rueda. In a DistributedOptimizer fp16 and bf16 are done where data leaves a host; sums are added up
+    in float32 all the same."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which samples a rank reads, when an epoch may be begun in its middle."""
+
+import math
+import random
+
+import torch
+
+from rueda.common import basics
+
+
+class ElasticSampler(torch.utils.data.Sampler):
+    """Shares a dataset out over the ranks; what has been read in an epoch is not read again after a reset.
+
+    dataset: what has a length. shuffle: in another order in every epoch, the same on all ranks. Every rank gets as many samples: the last
+    ones are repeated where the dataset cannot be divided. Call set_epoch() at the *end* of an epoch, and record_batch() or
+    record_indices() after each batch; give it to a TorchState.
+    """
+
+    def __init__(self, dataset, shuffle=True, seed=0):
+        self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
+        self.epoch = 0
+        self.processed_indices = set()
+        self.reset()
+
+    def set_epoch(self, epoch):
+        """Begins an epoch: nothing of it has been read."""
+        self.epoch = epoch
+        self.processed_indices = set()
+        self.reset()
+
+    def record_batch(self, batch_idx, batch_size):
+        """This rank has read batch number `batch_idx` since the epoch, or the last reset, began."""
+        self.record_indices(self.get_indices(batch_idx, batch_size))
+
+    def record_indices(self, indices):
+        """This rank has read these samples."""
+        self.processed_indices.update(indices)
+
+    def get_indices(self, batch_idx, batch_size):
+        """The samples of a batch of this rank."""
+        begin = batch_idx * batch_size
+        return self.indices[begin:begin + batch_size]
+
+    def state_dict(self):
+        return {"epoch": self.epoch, "processed_indices": sorted(self.processed_indices)}
+
+    def load_state_dict(self, state_dict):
+        self.epoch = state_dict["epoch"]
+        self.processed_indices = set(state_dict["processed_indices"])
+        self.reset()
+
+    def reset(self):
+        """Shares out what has not been read, over the ranks that there are."""
+        self.num_replicas, self.rank = basics.size(), basics.rank()
+        self.remaining_indices = [index for index in range(len(self.dataset)) if index not in self.processed_indices]
+        if self.shuffle:
+            random.Random(self.seed + self.epoch).shuffle(self.remaining_indices)
+        self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+        repeated = [self.remaining_indices[i % len(self.remaining_indices)] for i in range(self.total_size)]
+        self.indices = repeated[self.rank::self.num_replicas]
+
+    def __iter__(self):
+        return iter(self.indices)
+
+    def __len__(self):
+        return self.num_samples

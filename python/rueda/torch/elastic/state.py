@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job goes back to when an operation has failed."""
+
+import copy
+import functools
+
+import torch
+
+from rueda.common import basics
+from rueda.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, InvalidOperation
+from rueda.torch.elastic.sampler import ElasticSampler
+from rueda.torch.functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
+
+
+class State:
+    """What a program keeps from one commit to the next; a class of one's own says how, in save(), restore() and sync()."""
+
+    def __init__(self):
+        self._reset_callbacks = []
+
+    def register_reset_callbacks(self, callbacks):
+        """Functions without arguments that are called when training begins again after a failure."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self):
+        """What run() calls before training begins again."""
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def commit(self):
+        """What the state is now is what restore() goes back to. As often as work that would be lost is worth the copy."""
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self):
+        """Horovod raises HostsUpdatedInterrupt here when hosts come or go. Rueda's ranks are those that were started: nothing to do."""
+
+    def save(self):
+        """Keeps what the state is now."""
+        raise NotImplementedError
+
+    def restore(self):
+        """Goes back to what was kept."""
+        raise NotImplementedError
+
+    def sync(self):
+        """Gives rank 0's state to all."""
+        raise NotImplementedError
+
+    def reset(self):
+        """What else has to be done before training begins again."""
+
+
+class ObjectState(State):
+    """Values that can be pickled, by name: ObjectState(epoch=0, batch=0). They are attributes."""
+
+    def __init__(self, **kwargs):
+        super().__init__()
+        self._names = list(kwargs)
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+        self._saved = None
+        ObjectState.save(self)
+
+    def save(self):
+        self._saved = copy.deepcopy({name: getattr(self, name) for name in self._names})
+
+    def restore(self):
+        for name, value in copy.deepcopy(self._saved).items():
+            setattr(self, name, value)
+
+    def sync(self):
+        for name, value in broadcast_object({name: getattr(self, name) for name in self._names}, root_rank=0).items():
+            setattr(self, name, value)
+        ObjectState.save(self)
+
+
+class _ModelHandler:
+    def __init__(self, model):
+        self.value = model
+        self.save()
+
+    def save(self):
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self):
+        self.value.load_state_dict(self._saved)
+
+    def sync(self):
+        broadcast_parameters(self.value.state_dict(), root_rank=0)
+        self.save()
+
+
+class _OptimizerHandler(_ModelHandler):
+    def sync(self):
+        broadcast_optimizer_state(self.value, root_rank=0)
+        self.save()
+
+
+class _SamplerHandler(_ModelHandler):
+    def sync(self):
+        states = allgather_object(self.value.state_dict())
+        processed = sorted(set().union(*(state["processed_indices"] for state in states)))
+        self.value.load_state_dict({"epoch": states[0]["epoch"], "processed_indices": processed})
+        self.save()
+
+
+def _handler_for(value):
+    for kind, handler in ((torch.nn.Module, _ModelHandler), (torch.optim.Optimizer, _OptimizerHandler), (ElasticSampler, _SamplerHandler)):
+        if isinstance(value, kind):
+            return handler(value)
+    return None
+
+
+class TorchState(ObjectState):
+    """A model, an optimizer, samplers (ElasticSampler), and values that can be pickled: TorchState(model, optimizer, epoch=0).
+
+    What is a module, an optimizer or a sampler is kept by its state_dict(); all else by a copy. All are attributes.
+    """
+
+    def __init__(self, model=None, optimizer=None, **kwargs):
+        things = {"model": model, "optimizer": optimizer, **kwargs}
+        handlers = {name: _handler_for(value) for name, value in things.items()}
+        self._handlers = {name: handler for name, handler in handlers.items() if handler is not None}
+        for name, handler in self._handlers.items():
+            object.__setattr__(self, name, handler.value)
+        super().__init__(**{name: value for name, value in things.items() if name not in self._handlers})
+
+    def __setattr__(self, name, value):
+        """A model, optimizer or sampler that takes the place of another is kept from then on."""
+        if name in self.__dict__.get("_handlers", {}):
+            self._handlers[name] = _handler_for(value)
+        super().__setattr__(name, value)
+
+    def save(self):
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self):
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync(self):
+        for handler in self._handlers.values():
+            handler.sync()
+        super().sync()
+
+    def reset(self):
+        for handler in self._handlers.values():
+            if isinstance(handler, _SamplerHandler):
+                handler.value.reset()
+
+
+def _begin_again(error):
+    """All ranks leave the job and form a new one, of the same ranks; raises where that cannot be."""
+    try:
+        basics.shutdown()
+        basics.init()
+    except HorovodInternalError as final:
+        raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: elastic.run restores a job of the ranks "
+                                   "that were started, so start it again, from a checkpoint.") from final
+
+
+def run(func):
+    """func(state, ...), called again after an operation has failed: HorovodInternalError makes all ranks restore what they last committed,
+    HostsUpdatedInterrupt leaves what they have.
+
+    Collective. Raises HorovodInternalError when a rank is lost, and what func raises else: an operation that cannot mean anything
+    (InvalidOperation) would fail again.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state, *args, **kwargs):
+        skip_sync = False
+        while True:
+            try:
+                if not skip_sync:
+                    state.sync()
+                return func(state, *args, **kwargs)
+            except InvalidOperation:
+                raise
+            except HorovodInternalError as error:
+                _begin_again(error)
+                state.restore()
+                skip_sync = False
+            except HostsUpdatedInterrupt as interrupt:
+                _begin_again(interrupt)
+                skip_sync = interrupt.skip_sync
+            state.on_reset()
+
+    return wrapper

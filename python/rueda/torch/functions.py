@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank has, given to all."""
+
+import collections
+
+import cloudpickle
+import torch
+
+from rueda import _torch
+from rueda.common import basics
+from rueda.common.process_sets import global_process_set, native
+
+
+def broadcast_parameters(params, root_rank):
+    """Every tensor gets the values of rank `root_rank`, in place.
+
+    params: model.state_dict(), model.named_parameters(), a dict of tensors, or a list of tensors or (name, tensor). When names, dtypes or
+    shapes differ between ranks, every rank raises HorovodInternalError, in the same words, and no tensor has changed.
+    """
+    if isinstance(params, dict):
+        named = sorted(params.items())
+    elif isinstance(params, (torch.Tensor, str)):
+        raise ValueError(f"broadcast_parameters() takes a dict or a list of tensors, not a {type(params).__name__}")
+    else:
+        named = [each if isinstance(each, tuple) else (f"parameter.{i}", each) for i, each in enumerate(params)]
+    tensors = [(name, tensor.data) for name, tensor in named if isinstance(tensor, torch.Tensor)]
+    _torch.broadcast_parameters(tensors, root_rank, None)
+
+
+_Place = collections.namedtuple("_Place", "index shape dtype")
+
+
+def _without_tensors(value, tensors):
+    """`value` with a _Place for each tensor in it, which is appended to `tensors`."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value.detach())
+        return _Place(len(tensors) - 1, value.shape, value.dtype)
+    if isinstance(value, dict):
+        return {key: _without_tensors(each, tensors) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_without_tensors(each, tensors) for each in value)
+    return value
+
+
+def _with_tensors(value, tensors):
+    """What _without_tensors() took apart; new tensors are appended to `tensors`, in the same order."""
+    if isinstance(value, _Place):
+        tensors.append(torch.empty(value.shape, dtype=value.dtype))
+        return tensors[-1]
+    if isinstance(value, dict):
+        return {key: _with_tensors(each, tensors) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_with_tensors(each, tensors) for each in value)
+    return value
+
+
+def broadcast_optimizer_state(optimizer, root_rank, model=None):
+    """Every rank's optimizer gets the state and the settings of that of rank `root_rank`: moments, step counters, learning rates.
+
+    The optimizer makes no step: a root without state gives none (Horovod steps on zero gradients to make one, which moves weights that
+    decay). model: not used; for scripts written for Horovod. Raises ValueError for LBFGS, whose state is no function of its parameters.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone")
+    is_root = basics.rank() == root_rank
+    tensors = []
+    skeleton = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
+    skeleton = broadcast_object(skeleton, root_rank)
+    if not is_root:
+        state = _with_tensors(skeleton, tensors)
+    _torch.broadcast_parameters([(f"state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank, None)
+    if not is_root:
+        optimizer.load_state_dict(state)
+
+
+def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+    """The object of rank `root_rank` on every rank; anything that cloudpickle can take. On the root it is `obj` itself.
+
+    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order.
+    """
+    is_root = basics.rank() == root_rank
+    made = _torch.broadcast_object(cloudpickle.dumps(obj) if is_root else b"", root_rank, native(process_set))
+    return obj if is_root else cloudpickle.loads(made)
+
+
+def allgather_object(obj, name=None, process_set=global_process_set):
+    """A list of the objects of all ranks, by rank; anything that cloudpickle can take.
+
+    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order.
+    """
+    return [cloudpickle.loads(made) for made in _torch.allgather_object(cloudpickle.dumps(obj), native(process_set))]

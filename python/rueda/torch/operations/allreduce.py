@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""allreduce: every rank gets the reduction of the tensors of all.
+
+Shapes and dtypes are the same on every rank; strides may differ. All dtypes that Rueda moves: uint8, int8, int16, int32, int64, float16,
+bfloat16, float32, float64 and bool; 16-bit floats are added up in float32. In all functions:
+    op: Average (the default), Sum, Min, Max, Product or Adasum; the older `average` (True, False) stands for Average and Sum.
+    name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
+    prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
+    process_set: the ranks that take part.
+Raise ValueError for arguments that cannot mean anything; waiting raises HorovodInternalError, in the same words on every rank, where
+ranks differ or one is lost.
+"""
+
+import torch
+
+from rueda import _torch
+from rueda.common.process_sets import global_process_set, native
+from rueda.torch.compression import Compression
+from rueda.torch.operations.allgather import allgather
+from rueda.torch.operations.handles import Average, Max, Min, Product, Sum, reduce_op, synchronize
+
+
+def _needs_gradient(tensors):
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def _name_of_gradient(name):
+    return None if name is None else f"{name}.gradient"
+
+
+class _Allreduce(torch.autograd.Function):
+    """y = postscale * sum(prescale * x_r) has the gradient prescale * postscale * sum(dy_r), and an average likewise."""
+
+    @staticmethod
+    def forward(ctx, name, op, prescale_factor, postscale_factor, process_set, *tensors):
+        ctx.arguments = name, op, prescale_factor, postscale_factor, process_set
+        if len(tensors) == 1:
+            return allreduce_async(tensors[0], None, name, op, prescale_factor, postscale_factor, process_set).wait()
+        return tuple(grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor, process_set).wait())
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        name, op, prescale_factor, postscale_factor, process_set = ctx.arguments
+        gradients = grouped_allreduce(gradients, None, _name_of_gradient(name), Compression.none, op, prescale_factor, postscale_factor,
+                                      process_set)
+        return None, None, None, None, None, *gradients
+
+
+_OVER_RANKS = {Min: lambda rows: rows.amin(0), Max: lambda rows: rows.amax(0), Product: lambda rows: rows.prod(0)}
+
+
+def _differentiable(tensor, name, op, prescale_factor, postscale_factor, process_set):
+    """Min, Max and Product of tensors that need a gradient: of what all ranks have, by torch's own autograd."""
+    rows = allgather(tensor.unsqueeze(0) * prescale_factor, name, process_set)
+    return _OVER_RANKS[op](rows) * postscale_factor
+
+
+def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """Begins an allreduce into a new tensor, laid out as `tensor` is; returns a handle for synchronize() and poll(). `tensor` must not
+    change until then. Not differentiable."""
+    return _torch.allreduce_async(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set))
+
+
+def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
+              process_set=global_process_set):
+    """The reduction, as a new tensor. Differentiable: the gradient of Adasum is that of all ranks' gradients by Adasum, as Horovod has it,
+    that of the others is exact.
+
+    compression: how the tensor travels; of Compression, or a Compressor of your own.
+    """
+    op = reduce_op(op, average)
+    packed, ctx = compression.compress(tensor)
+    if not _needs_gradient([packed]):
+        reduced = allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
+    elif op in _OVER_RANKS:
+        reduced = _differentiable(packed, name, op, prescale_factor, postscale_factor, process_set)
+    else:
+        reduced = _Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, packed)
+    return compression.decompress(reduced, ctx)
+
+
+def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """allreduce_async() whose result replaces the values of `tensor`."""
+    return _torch.allreduce_async_(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set))
+
+
+def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """allreduce() whose result replaces the values of `tensor`; returns it. Not differentiable."""
+    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                            process_set=global_process_set):
+    """Begins an allreduce of each of several tensors, carried out together or failing together; synchronize() returns a list. Every rank
+    gives as many. Not differentiable."""
+    return _torch.grouped_allreduce_async(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
+                                          native(process_set))
+
+
+def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                      process_set=global_process_set):
+    """allreduce() of several tensors, together; returns a list. Differentiable, as allreduce() is."""
+    op = reduce_op(op, average)
+    packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
+    if not _needs_gradient(packed):
+        reduced = grouped_allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
+    elif op in _OVER_RANKS:
+        names = [None if name is None else f"{name}.{i}" for i in range(len(packed))]
+        reduced = [_differentiable(tensor, each, op, prescale_factor, postscale_factor, process_set) for tensor, each in zip(packed, names)]
+    else:
+        reduced = _Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, *packed)
+        reduced = [reduced] if len(packed) == 1 else reduced
+    return [compression.decompress(tensor, ctx) for tensor, ctx in zip(reduced, contexts)]
+
+
+def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                             process_set=global_process_set):
+    """grouped_allreduce_async() whose results replace the values of the tensors."""
+    return _torch.grouped_allreduce_async_(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
+                                           native(process_set))
+
+
+def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                       process_set=global_process_set):
+    """grouped_allreduce() whose results replace the values of the tensors; returns them as a list. Not differentiable."""
+    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operations have in common: reductions by name, and waiting."""
+
+from rueda import _torch
+
+ReduceOp = _torch.ReduceOp
+Average, Sum, Adasum = ReduceOp.Average, ReduceOp.Sum, ReduceOp.Adasum
+Min, Max, Product = ReduceOp.Min, ReduceOp.Max, ReduceOp.Product
+
+
+def reduce_op(op, average=None):
+    """The reduction that `op`, or the older `average`, asks for; Average where neither does."""
+    if average is not None:
+        if op is not None:
+            raise ValueError("both op and average are given; give op alone (average is deprecated)")
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if not isinstance(op, ReduceOp):
+        raise ValueError(f"op is {op!r}; it must be one of Average, Sum, Adasum, Min, Max and Product")
+    return op
+
+
+def poll(handle):
+    """Whether the operation is complete, well or not; synchronize() then returns at once."""
+    return handle.done()
+
+
+def synchronize(handle):
+    """Waits for an operation of the kind `..._async`; returns what the same operation without it returns.
+
+    Raises HorovodInternalError, in the same words on every rank, where it has failed.
+    """
+    return handle.wait()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""reducescatter: each rank gets some rows of the reduction of the tensors of all; the first ranks get the remainder.
+
+Shapes and dtypes are the same on every rank; a scalar has no rows and is refused. In all functions:
+    op: Average (the default), Sum, Min, Max or Product.
+    name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
+    prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
+    process_set: the ranks that take part.
+Raise ValueError for arguments that cannot mean anything; waiting raises HorovodInternalError, in the same words on every rank, where
+ranks differ or one is lost.
+"""
+
+import torch
+
+from rueda import _torch
+from rueda.common.process_sets import global_process_set, native
+from rueda.torch.compression import Compression
+from rueda.torch.operations.allgather import grouped_allgather
+from rueda.torch.operations.handles import Average, Sum, reduce_op
+
+
+class _Reducescatter(torch.autograd.Function):
+    """y = the rows of postscale * sum(prescale * x_r), or of an average: each x_r has the gradients of all rows."""
+
+    @staticmethod
+    def forward(ctx, name, factor, arguments, *tensors):
+        ctx.name, ctx.factor, ctx.process_set = name, factor, arguments[1]
+        return tuple(grouped_reducescatter_async(tensors, arguments[0], name, *arguments[1:]).wait())
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        name = None if ctx.name is None else f"{ctx.name}.gradient"
+        wholes = grouped_allgather(gradients, name, ctx.process_set)
+        return None, None, None, *(whole * ctx.factor for whole in wholes)
+
+
+def _differentiable(tensors, op, name, process_set, prescale_factor, postscale_factor):
+    if op not in (Average, Sum):
+        raise ValueError(f"reducescatter by {op.name} has no gradient; choose Average or Sum, or give a tensor that needs none (detach())")
+    factor = prescale_factor * postscale_factor / (process_set.size() if op == Average else 1)
+    return _Reducescatter.apply(name, factor, (op, process_set, prescale_factor, postscale_factor), *tensors)
+
+
+def _needs_gradient(tensors):
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def reducescatter_async(tensor, op=Average, name=None, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+    """Begins a reducescatter; returns a handle for synchronize() and poll(). Not differentiable."""
+    return _torch.reducescatter_async(tensor, name, reduce_op(op), prescale_factor, postscale_factor, native(process_set))
+
+
+def reducescatter(tensor, name=None, compression=Compression.none, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                  postscale_factor=1.0):
+    """This rank's rows of the reduction. Differentiable for Average and Sum.
+
+    compression: how the tensor travels; of Compression, or a Compressor of your own.
+    """
+    return grouped_reducescatter([tensor], name, compression, op, process_set, prescale_factor, postscale_factor)[0]
+
+
+def grouped_reducescatter_async(tensors, op=Average, name=None, process_set=global_process_set, prescale_factor=1.0,
+                                postscale_factor=1.0):
+    """Begins a reducescatter of each of several tensors, carried out together or failing together; synchronize() returns a list. Every
+    rank gives as many. Not differentiable."""
+    return _torch.grouped_reducescatter_async(list(tensors), name, reduce_op(op), prescale_factor, postscale_factor, native(process_set))
+
+
+def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average, process_set=global_process_set,
+                          prescale_factor=1.0, postscale_factor=1.0):
+    """reducescatter() of several tensors, together; returns a list. Differentiable for Average and Sum."""
+    op = reduce_op(op)
+    packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
+    if _needs_gradient(packed):
+        parts = _differentiable(packed, op, name, process_set, prescale_factor, postscale_factor)
+    else:
+        parts = grouped_reducescatter_async(packed, op, name, process_set, prescale_factor, postscale_factor).wait()
+    return [compression.decompress(part, ctx) for part, ctx in zip(parts, contexts)]

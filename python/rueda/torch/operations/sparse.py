@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sum or average of sparse tensors."""
+
+import torch
+
+from rueda.common.process_sets import global_process_set
+from rueda.torch.operations.allgather import allgather_async
+from rueda.torch.operations.handles import Average, Sum, reduce_op
+
+
+def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+    """Begins an allreduce of a sparse COO tensor; returns a function that waits, and returns the coalesced result.
+
+    op: Average or Sum. Ranks may have different numbers of elements, also none; size and dtype are the same on every rank. Travels as two
+    allgathers, NAME.indices and NAME.values.
+    """
+    op = reduce_op(op)
+    if op not in (Average, Sum):
+        raise ValueError(f"sparse tensors cannot be reduced by {op.name}; choose Average or Sum")
+    if not tensor.is_sparse:
+        raise ValueError(f"tensor '{name}' is not sparse (layout {tensor.layout}); use allreduce_async")
+    tensor = tensor.coalesce()
+    indices = allgather_async(tensor.indices().t().contiguous(), f"{name}.indices", process_set)
+    values = allgather_async(tensor.values(), f"{name}.values", process_set)
+    divisor = process_set.size() if op == Average else 1
+
+    def wait():
+        summed = torch.sparse_coo_tensor(indices.wait().t(), values.wait() / divisor, tensor.size(),
+                                         check_invariants=False)
+        return summed.coalesce()
+
+    return wait

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any optimizer of torch, made to step on gradients that are reduced over all ranks."""
+
+import contextlib
+
+import torch
+
+from rueda import _torch
+from rueda.common.process_sets import global_process_set, native
+from rueda.torch.compressed_reducer import CompressedReducer
+from rueda.torch.compression import Compression
+from rueda.torch.operations.handles import Average
+
+_TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
+               Compression.bf16: _torch.Compression.bf16}
+
+
+def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, op=Average,
+                         gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
+                         process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False):
+    """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
+
+    Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
+    are there, while the backward pass runs on.
+
+    optimizer: any torch.optim.Optimizer but LBFGS. Do not use it any more.
+    named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered.
+    compression: how gradients travel; of Compression (between hosts), or a Compressor of your own (everywhere, and in Python).
+    backward_passes_per_step: gradients of so many backward passes add up and are reduced at once: their sum over passes, as in Horovod;
+        divide the loss for a mean.
+    op: Average, Sum or Adasum (which combines gradients here, not the updates: equal for plain SGD).
+    gradient_predivide_factor: of an average over n ranks: gradients are divided by it before they are summed, and by n / it after.
+    num_groups, groups: parameters whose gradients are reduced together: a number of groups of equal length, or lists of parameters.
+    sparse_as_dense: sparse gradients are made dense. Else they stay sparse where the ranks together have few elements of them.
+    process_set: the ranks that train together.
+    sync_schedule: when ranks synchronise: "every_step", "accumulate:N", "local_sgd:N", "diloco:N[:LR[:MOMENTUM]]",
+        "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]" or "one_step_late" (frameworks/torch/README.md). With others than every_step call
+        flush() at the end and before a checkpoint.
+    measure_norm: the norm of all gradients is found while they are reduced (grad_norm(), clip_grad_norm_()), without a pass of its own.
+
+    Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("torch.optim.LBFGS evaluates its closure several times in one step, which ranks would do a different number of times")
+    if isinstance(optimizer, _Distributed):
+        raise ValueError("this optimizer is distributed already")
+    cls = type(optimizer.__class__.__name__, (_Distributed, optimizer.__class__), {"__doc__": optimizer.__class__.__doc__})
+    distributed = cls.__new__(cls)
+    # A scheduler that was made before may have wrapped the old optimizer's step.
+    distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key != "step"})
+    groups = groups if groups is not None else num_groups
+    distributed._distribute(dict(named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op,
+                                 backward_passes_per_step=backward_passes_per_step, groups=groups, sparse_as_dense=sparse_as_dense,
+                                 gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule,
+                                 measure_norm=measure_norm))
+    return distributed
+
+
+def _parameters(optimizer):
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _checked_names(optimizer, named_parameters):
+    """A list of (name, parameter): all of the optimizer's, or empty."""
+    named = list(named_parameters) if named_parameters is not None else []
+    if not all(isinstance(each, tuple) and len(each) == 2 for each in named):
+        raise ValueError("named_parameters must be a sequence of (name, parameter), as model.named_parameters() makes it")
+    names = [name for name, _ in named]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"named_parameters has names twice: {', '.join(twice)}")
+    known = {id(parameter) for _, parameter in named}
+    parameters = _parameters(optimizer)
+    unnamed = [i for i, parameter in enumerate(parameters) if id(parameter) not in known]
+    if named and unnamed:
+        shapes = ", ".join(f"number {i} of shape {list(parameters[i].shape)}" for i in unnamed[:8])
+        raise ValueError(f"named_parameters was given, but {len(unnamed)} of the optimizer's {len(parameters)} parameters have no name in "
+                         f"it: {shapes}; name all of them, or leave named_parameters out")
+    mine = {id(parameter) for parameter in parameters}
+    return [(name, parameter) for name, parameter in named if id(parameter) in mine]
+
+
+def _as_lists(groups, parameters):
+    """Groups of parameters, from lists or from a number of them."""
+    if not isinstance(groups, int):
+        return [list(group) for group in groups]
+    if groups < 0:
+        raise ValueError(f"groups is {groups}; it must be 0 (none) or more, or a list of lists of parameters")
+    count = min(groups, len(parameters))
+    lists = [[] for _ in range(count)]
+    for i, parameter in enumerate(parameters if count else []):
+        lists[i * count // len(parameters)].append(parameter)
+    return lists
+
+
+class _Distributed:
+    """What DistributedOptimizer() puts before the methods of an optimizer's class."""
+
+    def _distribute(self, options):
+        self._options = options
+        self._reducer = self._make_reducer()
+
+    def _make_reducer(self):
+        options = dict(self._options)
+        parameters = _parameters(self)
+        options["groups"] = _as_lists(options["groups"], parameters)
+        compression = options.pop("compression")
+        process_set = options.pop("process_set")
+        if compression not in _TRAVELS_AS:
+            return CompressedReducer(parameters, compression, process_set, options)
+        return _torch.GradientReducer(parameters=parameters, compression=_TRAVELS_AS[compression], sum_passes=True,
+                                      process_set=native(process_set), **options)
+
+    def synchronize(self):
+        """Waits for all reductions of this step: afterwards .grad holds the reduced gradients; step() knows. False: the schedule has none
+        for this step, so there is nothing to clip."""
+        return self._reducer.synchronize()
+
+    @contextlib.contextmanager
+    def skip_synchronize(self):
+        """In this context step() does not reduce: for gradients that have been, or that are this rank's own affair."""
+        self._reducer.skip_synchronize(True)
+        try:
+            yield
+        finally:
+            self._reducer.skip_synchronize(False)
+
+    def set_backward_passes_per_step(self, passes):
+        """From the next step on gradients of `passes` backward passes add up. Collective, between steps."""
+        self._options["backward_passes_per_step"] = passes
+        self._reducer = None
+        self._reducer = self._make_reducer()
+
+    def step(self, closure=None):
+        """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
+        self._reducer.check_parameters(_parameters(self))
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if self._reducer.before_step():
+            super().step()
+        self._reducer.after_step()
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        """As torch's. Raises ValueError while gradients are being reduced; does nothing where the schedule adds them up."""
+        if self._reducer.before_zero_grad():
+            super().zero_grad(set_to_none)
+
+    def grad_norm(self):
+        """synchronize(), then the 2-norm of all gradients. 0 where synchronize() is False."""
+        return self._reducer.grad_norm()
+
+    def clip_grad_norm_(self, max_norm):
+        """grad_norm(), and gradients scaled so that it is at most `max_norm`, unless it is not finite. Returns what it was."""
+        return self._reducer.clip_grad_norm_(max_norm)
+
+    def flush(self, max_norm=None):
+        """Ends what the schedule has begun, with a step where gradients were kept or on their way; afterwards all ranks have the same
+        parameters. Collective; for the end, and before a checkpoint."""
+        if self._reducer.flush(max_norm):
+            super().step()
+            self.zero_grad()
+
+    def sync_interval(self):
+        """Steps from one synchronisation to the next, as the schedule has it now."""
+        return self._reducer.sync_interval()
+
+    def wait_seconds(self):
+        """Time that this rank has spent waiting for others in this optimizer, in seconds, in all."""
+        return self._reducer.wait_seconds()

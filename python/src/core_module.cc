@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// rueda._core: a job's beginning and end, who is in it, and what it did. Knows nothing of torch.
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <vector>
+
+#include "core/observe/metrics.h"
+#include "core/process_set.h"
+#include "core/rueda.h"
+#include "ops/init.h"
+#include "python/src/errors.h"
+
+namespace py = pybind11;
+
+namespace rueda::python {
+namespace {
+
+// What waits, or takes a lock of the Runtime, does not hold Python's.
+using NoPythonLock = py::call_guard<py::gil_scoped_release>;
+
+std::vector<Rank> list_of(const RankSet& ranks) {
+  std::vector<Rank> list;
+  for (Rank place = 0; place < ranks.count(); ++place) list.push_back(ranks.at(place));
+  return list;
+}
+
+RankSet set_of(const std::vector<Rank>& list) {
+  RankSet ranks;
+  for (const Rank rank : list) {
+    if (rank < 0) refuse(fmt::format("a process set has rank {}; ranks count from 0", rank));
+    ranks.add(RankSet::of(rank));
+  }
+  return ranks;
+}
+
+void bind_job(py::module_& module) {
+  module.def(
+      "init", [](const std::vector<std::vector<Rank>>& process_sets) { init(process_sets); }, NoPythonLock());
+  module.def("shutdown", &shutdown, NoPythonLock());
+  module.def("is_initialized", &is_initialized);
+  module.def("rank", &rank);
+  module.def("size", &size);
+  module.def("local_rank", &local_rank);
+  module.def("local_size", &local_size);
+  module.def("cross_rank", &cross_rank);
+  module.def("cross_size", &cross_size);
+  module.def("is_homogeneous", &is_homogeneous);
+}
+
+void bind_process_sets(py::module_& module) {
+  py::class_<ProcessSet>(module, "ProcessSet")
+      .def_property_readonly("id", &ProcessSet::id)
+      .def_property_readonly("ranks", [](const ProcessSet& set) { return list_of(set.ranks()); })
+      .def_property_readonly("size", &ProcessSet::size)
+      .def_property_readonly("rank", &ProcessSet::rank);
+  module.def("process_sets", [] { return process_sets(); });
+  module.def(
+      "add_process_set", [](const std::vector<Rank>& ranks) { return add_process_set(set_of(ranks)); },
+      NoPythonLock());
+  module.def(
+      "remove_process_set", [](const ProcessSet& set) { remove_process_set(set); }, NoPythonLock());
+}
+
+void bind_meetings(py::module_& module) {
+  const auto scope_of = [](const ProcessSet* set) { return set ? Scope(*set) : Scope(); };
+  module.def(
+      "barrier", [=](const ProcessSet* set) { barrier_async(scope_of(set)).wait(); },
+      py::arg("set") = nullptr, NoPythonLock());
+  module.def(
+      "join", [=](const ProcessSet* set) { return join(scope_of(set)); }, py::arg("set") = nullptr,
+      NoPythonLock());
+}
+
+void bind_observation(py::module_& module) {
+  module.def("start_timeline", &start_timeline, NoPythonLock());
+  module.def("stop_timeline", &stop_timeline, NoPythonLock());
+  module.def(
+      "metrics", [] { return to_prometheus_text(metrics()); }, NoPythonLock());
+  module.def(
+      "report", [] { return default_runtime().report(); }, NoPythonLock());
+}
+
+}  // namespace
+}  // namespace rueda::python
+
+PYBIND11_MODULE(_core, module) {
+  using namespace rueda::python;
+  register_errors();
+  bind_job(module);
+  bind_process_sets(module);
+  bind_meetings(module);
+  bind_observation(module);
+  module.attr("MPI_BUILT") = RUEDA_PYTHON_MPI;
+  module.attr("CUDA_BUILT") = false;
+  module.attr("NCCL_VERSION") = 0;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/errors.h"
+
+#include <pybind11/pybind11.h>
+
+#include <exception>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace py = pybind11;
+
+namespace rueda::python {
+namespace {
+
+void raise_ours(const char* name, const std::string& words) {
+  const py::object type = py::module_::import("rueda.common.exceptions").attr(name);
+  py::set_error(type, words.c_str());
+}
+
+}  // namespace
+
+void register_errors() {
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const InvalidArgument& error) {
+      py::set_error(PyExc_ValueError, error.what());
+    } catch (const NotInitialized& error) {
+      py::set_error(PyExc_ValueError, error.what());
+    } catch (const Error& error) {
+      raise_ours("HorovodInternalError", error.what());
+    } catch (const OperationFailed& failed) {
+      const bool invalid = failed.status.code == StatusCode::invalid_argument;
+      raise_ours(invalid ? "InvalidOperation" : "HorovodInternalError", failed.status.message);
+    }
+  });
+}
+
+}  // namespace rueda::python

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GradientReducer of frameworks/torch for rueda.torch.DistributedOptimizer: hooks and waiting run without
+// Python's lock.
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frameworks/torch/gradient_reducer.h"
+#include "frameworks/torch/operations.h"
+#include "python/src/torch_module.h"
+
+namespace py = pybind11;
+
+namespace rueda::python {
+namespace {
+
+// Purpose: a GradientReducer whose end, which waits for reductions that are under way, does not hold Python's
+// lock: the coordinator may need it to let go of a tensor.
+class Reducer {
+ public:
+  Reducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options, const Scope& scope)
+      : reducer_(std::make_unique<GradientReducer>(parameters, options, scope)) {}
+  ~Reducer() {
+    const py::gil_scoped_release no_lock;
+    skip_.reset();
+    reducer_.reset();
+  }
+
+  GradientReducer& get() { return *reducer_; }
+  void skip(bool on) {
+    if (on) {
+      skip_ = std::make_unique<GradientReducer::Skip>(*reducer_);
+    } else {
+      skip_.reset();
+    }
+  }
+
+ private:
+  std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<GradientReducer::Skip> skip_;
+};
+
+// A method of the GradientReducer as one of Reducer.
+template <class Method>
+auto of_reducer(Method method) {
+  return [method](Reducer& reducer) { return (reducer.get().*method)(); };
+}
+
+}  // namespace
+
+void bind_gradient_reducer(py::module_& module) {
+  using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  using Groups = std::vector<std::vector<at::Tensor>>;
+  py::enum_<Compression>(module, "Compression")
+      .value("none", Compression::none)
+      .value("fp16", Compression::fp16)
+      .value("bf16", Compression::bf16);
+  py::class_<Reducer>(module, "GradientReducer")
+      .def(py::init([](const std::vector<at::Tensor>& parameters, const Named& named, const Groups& groups,
+                       ReduceOp op, int passes, bool sum_passes, const std::string& schedule,
+                       bool sparse_as_dense, Compression compression, double predivide_factor,
+                       bool measure_norm, const ProcessSet* set) {
+             const DistributedOptions options{
+                 .named_parameters = named,
+                 .groups = groups,
+                 .op = op,
+                 .backward_passes_per_step = passes,
+                 .sum_passes = sum_passes,
+                 .schedule = SyncSchedule::parse(schedule),
+                 .sparse = sparse_as_dense ? SparseGradients::as_dense : SparseGradients::by_density,
+                 .compression = compression,
+                 .gradient_predivide_factor = predivide_factor,
+                 .measure_norm = measure_norm,
+                 .synchronize_in_backward = true};
+             return std::make_unique<Reducer>(parameters, options, scope_of(set));
+           }),
+           py::kw_only(), py::arg("parameters"), py::arg("named_parameters"), py::arg("groups"),
+           py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"), py::arg("schedule"),
+           py::arg("sparse_as_dense"), py::arg("compression"), py::arg("gradient_predivide_factor"),
+           py::arg("measure_norm"), py::arg("process_set"), NoPythonLock())
+      .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
+      .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
+      .def("after_step", of_reducer(&GradientReducer::after_step), NoPythonLock())
+      .def("before_zero_grad", of_reducer(&GradientReducer::before_zero_grad), NoPythonLock())
+      .def("grad_norm", of_reducer(&GradientReducer::grad_norm), NoPythonLock())
+      .def("sync_interval", of_reducer(&GradientReducer::sync_interval))
+      .def("drift", of_reducer(&GradientReducer::drift))
+      .def("wait_seconds", of_reducer(&GradientReducer::wait_seconds))
+      .def("skip_synchronize", &Reducer::skip)
+      .def(
+          "clip_grad_norm_",
+          [](Reducer& reducer, double max_norm) { return reducer.get().clip_grad_norm_(max_norm); },
+          NoPythonLock())
+      .def(
+          "flush",
+          [](Reducer& reducer, std::optional<double> max_norm) { return reducer.get().flush(max_norm); },
+          NoPythonLock())
+      .def("check_parameters", [](Reducer& reducer, const std::vector<at::Tensor>& parameters) {
+        reducer.get().check_parameters(parameters);
+      });
+}
+
+}  // namespace rueda::python

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collective operations. Each returns a Handle at once; the arguments are those of rueda.torch, all
+// given.
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frameworks/torch/empty.h"
+#include "frameworks/torch/grouped_operations.h"
+#include "frameworks/torch/operations.h"
+#include "python/src/errors.h"
+#include "python/src/torch_module.h"
+
+namespace py = pybind11;
+
+namespace rueda::python {
+namespace {
+
+using Name = std::optional<std::string>;
+
+// Purpose: what synchronize() and poll() take: one operation, or those of a group. Shared by C++ and Python;
+// any thread may wait.
+class PendingResult {
+ public:
+  explicit PendingResult(TensorHandle handle, bool with_splits = false) : with_splits_(with_splits) {
+    handles_.push_back(std::move(handle));
+  }
+  explicit PendingResult(std::vector<TensorHandle> handles) : handles_(std::move(handles)), grouped_(true) {}
+
+  bool done() const {
+    for (const TensorHandle& handle : handles_) {
+      if (!handle.done()) return false;
+    }
+    return true;
+  }
+
+  // A tensor; of a group, a list of them; of an alltoall with splits, a tensor and the rows from each rank.
+  py::object wait() const {
+    Status failure;
+    {
+      const py::gil_scoped_release no_lock;
+      // Where one of a group has failed, none is carried out.
+      for (std::size_t i = 0; i < handles_.size() && failure.ok(); ++i) failure = handles_[i].wait_status();
+    }
+    if (!failure.ok()) throw OperationFailed{std::move(failure)};
+    if (grouped_) {
+      py::list outputs;
+      for (const TensorHandle& handle : handles_) outputs.append(py::cast(handle.wait()));
+      return outputs;
+    }
+    py::object output = py::cast(handles_.front().wait());
+    if (!with_splits_) return output;
+    return py::make_tuple(std::move(output), handles_.front().received_splits());
+  }
+
+ private:
+  std::vector<TensorHandle> handles_;
+  bool grouped_ = false;
+  bool with_splits_ = false;
+};
+
+// Names of different operations do not clash; what has none gets the next number.
+std::string name_of(const char* operation, const Name& name, const Scope& scope) {
+  if (name) return std::string(operation) + "." + *name;
+  return scope.runtime().next_name(std::string(operation) + ".noname", scope.process_set());
+}
+
+Reduction reduction_of(ReduceOp op, double prescale_factor, double postscale_factor) {
+  return {.op = op, .prescale_factor = prescale_factor, .postscale_factor = postscale_factor};
+}
+
+void bind_allreduce(py::module_& module) {
+  module.def(
+      "allreduce_async",
+      [](const at::Tensor& tensor, const Name& name, ReduceOp op, double prescale, double postscale,
+         const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(allreduce_async(tensor, name_of("allreduce", name, scope),
+                                             reduction_of(op, prescale, postscale), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "allreduce_async_",
+      [](const at::Tensor& tensor, const Name& name, ReduceOp op, double prescale, double postscale,
+         const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(allreduce_async_(tensor, name_of("allreduce", name, scope),
+                                              reduction_of(op, prescale, postscale), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "grouped_allreduce_async",
+      [](const std::vector<at::Tensor>& tensors, const Name& name, ReduceOp op, double prescale,
+         double postscale, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(grouped_allreduce_async(tensors, name_of("grouped_allreduce", name, scope),
+                                                     reduction_of(op, prescale, postscale), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "grouped_allreduce_async_",
+      [](const std::vector<at::Tensor>& tensors, const Name& name, ReduceOp op, double prescale,
+         double postscale, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(grouped_allreduce_async_(tensors, name_of("grouped_allreduce", name, scope),
+                                                      reduction_of(op, prescale, postscale), scope));
+      },
+      NoPythonLock());
+}
+
+void bind_reducescatter(py::module_& module) {
+  module.def(
+      "reducescatter_async",
+      [](const at::Tensor& tensor, const Name& name, ReduceOp op, double prescale, double postscale,
+         const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(reducescatter_async(tensor, name_of("reducescatter", name, scope),
+                                                 reduction_of(op, prescale, postscale), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "grouped_reducescatter_async",
+      [](const std::vector<at::Tensor>& tensors, const Name& name, ReduceOp op, double prescale,
+         double postscale, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(grouped_reducescatter_async(tensors,
+                                                         name_of("grouped_reducescatter", name, scope),
+                                                         reduction_of(op, prescale, postscale), scope));
+      },
+      NoPythonLock());
+}
+
+void bind_moves(py::module_& module) {
+  module.def(
+      "allgather_async",
+      [](const at::Tensor& tensor, const Name& name, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(allgather_async(tensor, name_of("allgather", name, scope), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "grouped_allgather_async",
+      [](const std::vector<at::Tensor>& tensors, const Name& name, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(
+            grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "broadcast_async",
+      [](const at::Tensor& tensor, Rank root, const Name& name, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "broadcast_async_",
+      [](const at::Tensor& tensor, Rank root, const Name& name, const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope));
+      },
+      NoPythonLock());
+  module.def(
+      "alltoall_async",
+      [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits, const Name& name,
+         const ProcessSet* set) {
+        const Scope scope = scope_of(set);
+        return PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
+                                            name_of("alltoall", name, scope), scope),
+                             splits.has_value());
+      },
+      NoPythonLock());
+}
+
+}  // namespace
+
+void bind_operations(py::module_& module) {
+  py::enum_<ReduceOp>(module, "ReduceOp")
+      .value("Average", ReduceOp::average)
+      .value("Sum", ReduceOp::sum)
+      .value("Adasum", ReduceOp::adasum)
+      .value("Min", ReduceOp::min)
+      .value("Max", ReduceOp::max)
+      .value("Product", ReduceOp::product);
+  py::class_<PendingResult>(module, "Handle")
+      .def("done", &PendingResult::done, "Whether the operation is complete, well or not.")
+      .def("wait", &PendingResult::wait,
+           "The result, when the operation is complete; raises HorovodInternalError where it has failed.");
+  bind_allreduce(module);
+  bind_reducescatter(module);
+  bind_moves(module);
+  module.def(
+      "empty",
+      [](const std::vector<std::int64_t>& sizes, at::ScalarType dtype) { return empty(sizes, dtype); },
+      NoPythonLock());
+}
+
+}  // namespace rueda::python

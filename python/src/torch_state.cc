@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank has, given to all: parameters, and bytes that Python makes of objects.
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frameworks/torch/objects.h"
+#include "frameworks/torch/parameters.h"
+#include "python/src/torch_module.h"
+
+namespace py = pybind11;
+
+namespace rueda::python {
+
+void bind_state(py::module_& module) {
+  module.def(
+      "broadcast_parameters",
+      [](const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root, const ProcessSet* set) {
+        broadcast_parameters(named, root, scope_of(set));
+      },
+      NoPythonLock());
+  module.def("broadcast_object", [](const py::bytes& object, Rank root, const ProcessSet* set) {
+    std::string bytes = object;
+    {
+      const py::gil_scoped_release no_lock;
+      broadcast_object(bytes, root, scope_of(set));
+    }
+    return py::bytes(bytes);
+  });
+  module.def("allgather_object", [](const py::bytes& object, const ProcessSet* set) {
+    const std::string bytes = object;
+    std::vector<std::string> all;
+    {
+      const py::gil_scoped_release no_lock;
+      all = allgather_object(bytes, scope_of(set));
+    }
+    py::list objects;
+    for (const std::string& each : all) objects.append(py::bytes(each));
+    return objects;
+  });
+}
+
+}  // namespace rueda::python

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""examples/04_python: scripts written after the patterns of Horovod's documentation, of which the import alone was changed."""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+EXAMPLES = Path(__file__).parents[2] / "examples/04_python"
+
+
+def run(script, *arguments, ranks=2):
+    command = [BIN / "ruedarun", "--no-prefix", "-np", ranks, sys.executable, EXAMPLES / script, *arguments]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def last_number(pattern, text):
+    return float(re.findall(pattern, text)[-1])
+
+
+@pytest.mark.parametrize("script", sorted(each.name for each in EXAMPLES.glob("*.py")))
+def test_the_import_alone_is_rueda(script):
+    lines = (EXAMPLES / script).read_text().splitlines()
+    assert [line for line in lines if "rueda" in line and not line.startswith(('"""', "import rueda.torch as hvd", "Without", "Written"))
+            and "ruedarun" not in line] == []
+
+
+@pytest.mark.parametrize("ranks, options", [(1, []), (2, []), (2, ["--fp16-allreduce"]), (2, ["--use-adasum"])], ids=str)
+def test_mnist_learns(ranks, options):
+    out = run("mnist.py", "--samples", 2400, "--epochs", 2, *options, ranks=ranks)
+    assert last_number(r"accuracy ([\d.]+) %", out) > 50, out
+
+
+def test_imagenet_goes_on_from_its_checkpoint(tmp_path):
+    arguments = ["--checkpoint-format", tmp_path / "net-{epoch}.pt", "--samples", 320]
+    first = run("imagenet.py", *arguments, "--epochs", 2)
+    again = run("imagenet.py", *arguments, "--epochs", 3)
+    assert "epoch 2:" in first and "epoch 2:" not in again and "epoch 3:" in again
+    assert last_number(r"loss ([\d.]+)", again) < 2.4
+
+
+def test_synthetic_benchmark():
+    assert last_number(r"on 2 ranks: ([\d.]+)", run("synthetic_benchmark.py", "--num-iters", 1, "--image-size", 32)) > 0
+
+
+def test_bert():
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", run("bert.py", "--max-length", 96))]
+    assert len(losses) == 2 and losses[1] < losses[0]

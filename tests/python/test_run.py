@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rueda.run: a function on several ranks, from a Python program; and scripts started in other ways."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rueda
+
+BIN = Path(os.environ["RUEDA_BIN"])
+os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+
+
+def sum_of_ranks(factor, offset=0):
+    import torch
+
+    import rueda.torch as hvd
+    hvd.init()
+    return hvd.rank(), hvd.allreduce(torch.tensor([hvd.rank() * factor + offset]), op=hvd.Sum).item()
+
+
+def test_a_function_on_three_ranks():
+    assert rueda.run(sum_of_ranks, args=(10,), kwargs={"offset": 1}, np=3) == [(0, 33), (1, 33), (2, 33)]
+
+
+def test_a_function_that_is_a_closure_and_needs_no_rank():
+    words = "hello"
+    assert rueda.run(lambda: words.upper(), num_proc=2) == ["HELLO", "HELLO"]
+
+
+def fails(on):
+    import rueda.torch as hvd
+    hvd.init()
+    if hvd.rank() == on:
+        raise KeyError("no such thing")
+    hvd.barrier()
+
+
+def test_an_exception_is_told_with_its_rank():
+    with pytest.raises(RuntimeError, match="rank 1 of 2 has raised") as raised:
+        rueda.run(fails, args=(1,), np=2)
+    assert "no such thing" in str(raised.value) and "in fails" in str(raised.value)
+
+
+def test_a_rank_that_dies_is_named():
+    with pytest.raises(RuntimeError, match="ended"):
+        rueda.run(lambda: os._exit(3), np=2)
+
+
+def test_what_rueda_does_not_have():
+    with pytest.raises(ValueError, match="Gloo"):
+        rueda.run(fails, use_gloo=True)
+    with pytest.raises(ValueError, match="come and go"):
+        rueda.run(fails, min_np=2)
+
+
+SCRIPT = """
+import torch
+import rueda.torch as hvd
+hvd.init()
+print(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.rank(), hvd.size(), flush=True)
+"""
+
+
+def lines_of(*command, **environment):
+    done = subprocess.run([*map(str, command), sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
+
+
+def test_plain_python_is_one_rank():
+    assert lines_of() == ["1.0 0 1"]
+
+
+def test_mpiexec():
+    assert lines_of(Path(sys.executable).parent / "mpiexec", "-n", 2) == ["2.0 0 2", "2.0 1 2"]
+
+
+FORKS = """
+import os
+import torch
+import rueda.torch as hvd
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 16
+    def __getitem__(self, i):
+        return torch.tensor(i * i)
+
+hvd.init()
+for _ in range(2):
+    total = sum(batch.sum() for batch in torch.utils.data.DataLoader(Squares(), batch_size=4, num_workers=2))
+    assert hvd.allreduce(total).item() == 1240, total
+child = os.fork()
+if child == 0:
+    try:
+        hvd.allreduce(torch.ones(1))
+    except ValueError as error:
+        print(error, flush=True)
+        os._exit(0)
+    os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+print("done", flush=True)
+"""
+
+
+def test_workers_of_a_data_loader_may_be_forked():
+    done = subprocess.run([BIN / "ruedarun", "--no-prefix", "-np", "2", sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done") == 2 and done.stdout.count("fork") >= 2
+
+
+def test_a_killed_rank_is_named_to_the_others():
+    script = """
+import os, signal, torch
+import rueda.torch as hvd
+hvd.init()
+for step in range(100):
+    try:
+        hvd.allreduce(torch.ones(1), name="step")
+    except hvd.HorovodInternalError as error:
+        print("told:", error, flush=True)
+        raise SystemExit(7)
+    if step == 50 and hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([BIN / "ruedarun", "--no-prefix", "-np", "2", sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "told:" in done.stdout and "rank 1" in done.stdout, done.stdout + done.stderr

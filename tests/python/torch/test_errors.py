@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes: what is raised, in which words, and that everything works after."""
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+
+
+@pytest.fixture(autouse=True)
+def works_after(size):
+    yield
+    assert hvd.allreduce(torch.ones(1), name="after", op=hvd.Sum).item() == size
+
+
+def fails_everywhere(call, *words):
+    with pytest.raises(hvd.HorovodInternalError) as raised:
+        call()
+    assert all(word in str(raised.value) for word in words), raised.value
+    assert isinstance(raised.value, RuntimeError)
+    assert len(set(hvd.allgather_object(str(raised.value)))) == 1, "ranks have different words"
+
+
+@pytest.fixture
+def several(size):
+    if size == 1:
+        pytest.skip("needs ranks that differ")
+
+
+def test_shapes_that_differ(several, rank):
+    fails_everywhere(lambda: hvd.allreduce(torch.ones(2 + rank % 2), name="shape"), "shape", "[2]", "[3]")
+
+
+def test_numbers_of_dimensions_that_differ(several, rank):
+    fails_everywhere(lambda: hvd.allreduce(torch.ones([2] * (1 + rank % 2)), name="dimensions"), "dimensions")
+
+
+def test_dtypes_that_differ(several, rank):
+    fails_everywhere(lambda: hvd.allreduce(torch.ones(2, dtype=[torch.float32, torch.float64][rank % 2]), name="type"), "float32", "float64")
+
+
+def test_ops_that_differ(several, rank):
+    fails_everywhere(lambda: hvd.allreduce(torch.ones(2), name="op", op=[hvd.Sum, hvd.Max][rank % 2]), "sum", "max")
+
+
+def test_roots_that_differ(several, rank):
+    fails_everywhere(lambda: hvd.broadcast(torch.ones(2), rank % 2, name="root"), "root")
+
+
+def test_allgather_of_other_dimensions_that_differ(several, rank):
+    fails_everywhere(lambda: hvd.allgather(torch.ones(2, 2 + rank % 2), name="rows"), "rows")
+
+
+def test_a_name_twice_in_flight(rank, size):
+    first = hvd.allreduce_async(torch.ones(1 << 16), name="twice") if rank == 0 else None
+    if rank == 0 and size > 1:
+        with pytest.raises(hvd.HorovodInternalError, match="twice") as raised:
+            hvd.allreduce(torch.ones(1 << 16), name="twice")
+        assert isinstance(raised.value, ValueError)
+    hvd.barrier()
+    hvd.synchronize(first or hvd.allreduce_async(torch.ones(1 << 16), name="twice"))
+
+
+def test_a_root_that_does_not_exist(size):
+    with pytest.raises((ValueError, hvd.HorovodInternalError), match=str(size)):
+        hvd.broadcast(torch.ones(1), size, name="nobody")
+
+
+def test_alltoall_with_splits_that_do_not_add_up(size):
+    with pytest.raises((ValueError, hvd.HorovodInternalError), match="splits"):
+        hvd.alltoall(torch.ones(5), splits=[1] * size if size != 5 else [2] * size, name="splits")
+
+
+def test_reducescatter_of_a_scalar():
+    with pytest.raises((ValueError, hvd.HorovodInternalError), match="reducescatter"):
+        hvd.reducescatter(torch.tensor(1.0), name="scalar")
+
+
+def test_both_op_and_average():
+    with pytest.raises(ValueError, match="both op and average"):
+        hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
+
+
+def test_an_op_that_is_none():
+    with pytest.raises(ValueError, match="op is 3"):
+        hvd.allreduce(torch.ones(1), op=3)
+
+
+@pytest.mark.parametrize("tensor", [torch.ones(2, dtype=torch.complex64), torch.ones(2).to_sparse(), torch.ones(2, device="meta")],
+                         ids=["complex", "sparse", "meta"])
+def test_tensors_that_cannot_be_moved(tensor):
+    with pytest.raises(ValueError, match="unmovable"):
+        hvd.allreduce(tensor, name="unmovable")
+
+
+def test_allgather_while_a_rank_has_joined(several, rank, size):
+    if rank == 0:
+        assert hvd.join() >= 0
+    else:
+        with pytest.raises(hvd.HorovodInternalError, match="join"):
+            hvd.allgather(torch.ones(1), name="uneven")
+        hvd.join()
+
+
+def test_groups_of_different_numbers(several, rank, size):
+    with pytest.raises(hvd.HorovodInternalError, match="group"):
+        hvd.grouped_allreduce([torch.ones(1)] * (2 + (rank == size - 1)), name="numbers")
+    hvd.shutdown()  # one rank has submitted more than the others ever will
+    hvd.init()

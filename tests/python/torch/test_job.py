@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is in the job, process sets, joining, the timeline, and what the build has."""
+
+import inspect
+import json
+import tempfile
+
+import pytest
+import torch
+
+import rueda
+import rueda.torch as hvd
+from rueda.common.util import extension_available, split_list
+
+
+def test_init_again_does_nothing(rank, size):
+    hvd.init()
+    hvd.init(comm=list(range(size)))
+    hvd.init(process_sets="dynamic")
+    assert hvd.is_initialized() and (hvd.rank(), hvd.size()) == (rank, size)
+
+
+def test_who_is_where(rank, size):
+    assert hvd.allgather_object(hvd.rank()) == list(range(size))
+    assert (hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size()) == (rank, size, 0, 1)  # on one host
+    assert hvd.is_homogeneous() is True
+    assert (rueda.rank(), rueda.size()) == (rank, size)
+
+
+def test_shutdown_and_init_again(rank, size):
+    hvd.shutdown()
+    assert not hvd.is_initialized()
+    for function in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank, hvd.cross_size, hvd.is_homogeneous):
+        with pytest.raises(ValueError, match="not initialized"):
+            function()
+    with pytest.raises(ValueError, match="not initialized"):
+        hvd.allreduce(torch.ones(1))
+    hvd.init()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == size
+
+
+def test_init_of_some_ranks_names_process_sets(rank, size):
+    hvd.shutdown()
+    with pytest.raises(ValueError, match="a job is all of them"):
+        hvd.init(comm=[*range(size), size])
+    assert not hvd.is_initialized()
+    hvd.init()
+
+
+def test_process_sets_at_init(rank, size):
+    if size == 1:
+        pytest.skip("needs a part of the ranks")
+    hvd.shutdown()
+    first, last = hvd.ProcessSet([0]), hvd.ProcessSet([size - 1])
+    assert first.process_set_id is None and first.included() is None
+    hvd.init(process_sets=[first, last])
+    assert first.process_set_id == 1 and first.ranks == [0] and first.size() == 1
+    assert last.process_set_id == 2 and last.included() == (rank == size - 1)
+    assert first.included() == (rank == 0) and first.rank() == (0 if rank == 0 else -1)
+    hvd.shutdown()
+    assert first.process_set_id is None
+    hvd.init()
+
+
+def test_global_process_set(rank, size):
+    everyone = hvd.global_process_set
+    assert (everyone.process_set_id, everyone.size(), everyone.rank(), everyone.included()) == (0, size, rank, True)
+    assert everyone.ranks == list(range(size))
+    assert hvd.remove_process_set(everyone) is False
+
+
+def test_add_and_remove_process_set(rank, size):
+    if size == 1:
+        pytest.skip("needs a part of the ranks")
+    others = hvd.add_process_set(list(range(1, size)))
+    assert others.included() == (rank > 0)
+    if others.included():
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=others).item() == size - 1
+        assert hvd.allgather(torch.tensor([rank]), process_set=others).tolist() == list(range(1, size))
+        assert hvd.broadcast(torch.tensor([rank]), size - 1, process_set=others).item() == size - 1
+        leaf = torch.ones(2, requires_grad=True)
+        hvd.allgather(leaf, process_set=others).sum().backward()
+        assert torch.all(leaf.grad == size - 1)
+        hvd.barrier(process_set=others)
+        assert hvd.allgather_object(rank, process_set=others) == list(range(1, size))
+    with pytest.raises(ValueError, match="registered already"):
+        hvd.add_process_set(others)
+    assert hvd.remove_process_set(others) is True
+    with pytest.raises(ValueError, match="not registered"):
+        hvd.allreduce(torch.ones(1), process_set=others)
+    assert hvd.remove_process_set(others) is False
+
+
+def test_process_set_of_ranks_that_do_not_exist(rank, size):
+    with pytest.raises(ValueError, match=str(size)):
+        hvd.add_process_set([0, size])
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == size
+
+
+def test_join(rank, size):
+    for i in range(rank + 1):  # rank r has r + 1 batches
+        total = hvd.allreduce(torch.ones(1), name=f"batch.{i}", op=hvd.Sum).item()
+        assert total == size - i
+    assert hvd.join() == size - 1 or size == 1
+
+
+def test_barrier():
+    hvd.barrier()
+
+
+@pytest.fixture
+def folder_of_rank_0():
+    with tempfile.TemporaryDirectory() as folder:
+        yield hvd.broadcast_object(folder)
+
+
+def test_timeline(rank, folder_of_rank_0):
+    file = f"{folder_of_rank_0}/timeline.json"
+    hvd.start_timeline(file, mark_cycles=True)
+    hvd.allreduce(torch.ones(4), name="watched")
+    with pytest.raises(ValueError, match="timeline"):
+        hvd.start_timeline(file)
+    hvd.stop_timeline()
+    hvd.stop_timeline()
+    hvd.barrier()
+    if rank == 0:
+        text = open(file).read()
+        assert json.loads(text)
+        for word in ("allreduce.watched", "NEGOTIATE_ALLREDUCE", "ALLREDUCE", "CYCLE_START", "start_time_since_epoch_in_micros"):
+            assert word in text
+
+
+def test_build_probes():
+    assert hvd.mpi_built() and hvd.mpi_enabled() and hvd.mpi_threads_supported()
+    assert not any([hvd.gloo_built(), hvd.gloo_enabled(), hvd.ddl_built(), hvd.ccl_built(), hvd.rocm_built()])
+    assert hvd.nccl_built() == 0 and hvd.cuda_built() is False
+    assert extension_available("torch") and not extension_available("tensorflow")
+    hvd.check_extension("rueda.torch", "RUEDA_WITH_TORCH", __file__)
+    with pytest.raises(ImportError, match="tensorflow"):
+        hvd.check_extension("rueda.tensorflow", "RUEDA_WITH_TENSORFLOW", __file__)
+    assert hvd.gpu_available("torch") is False
+    assert hvd.num_rank_is_power_2(4) and not hvd.num_rank_is_power_2(6)
+    assert split_list([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
+
+
+def test_metrics_and_report():
+    assert "rueda_" in rueda.metrics()
+    assert "rank" in rueda.report()
+
+
+SIGNATURES = {
+    hvd.init: "(comm=None, process_sets=None)",
+    hvd.allreduce: "(tensor, average=None, name=None, compression=COMPRESSION, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=PS)",
+    hvd.allreduce_async: "(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=PS)",
+    hvd.allreduce_: "(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=PS)",
+    hvd.grouped_allreduce: "(tensors, average=None, name=None, compression=COMPRESSION, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=PS)",
+    hvd.grouped_allreduce_async_: "(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=PS)",
+    hvd.sparse_allreduce_async: "(tensor, name, op, process_set=PS)",
+    hvd.allgather: "(tensor, name=None, process_set=PS)",
+    hvd.grouped_allgather: "(tensors, name=None, process_set=PS)",
+    hvd.broadcast: "(tensor, root_rank, name=None, process_set=PS)",
+    hvd.broadcast_async_: "(tensor, root_rank, name=None, process_set=PS)",
+    hvd.alltoall: "(tensor, splits=None, name=None, process_set=PS)",
+    hvd.reducescatter: "(tensor, name=None, compression=COMPRESSION, op=AVERAGE, process_set=PS, prescale_factor=1.0, postscale_factor=1.0)",
+    hvd.reducescatter_async: "(tensor, op=AVERAGE, name=None, process_set=PS, prescale_factor=1.0, postscale_factor=1.0)",
+    hvd.join: "(device=-1)",
+    hvd.barrier: "(process_set=PS)",
+    hvd.poll: "(handle)",
+    hvd.synchronize: "(handle)",
+    hvd.broadcast_parameters: "(params, root_rank)",
+    hvd.broadcast_optimizer_state: "(optimizer, root_rank, model=None)",
+    hvd.broadcast_object: "(obj, root_rank=0, name=None, process_set=PS)",
+    hvd.start_timeline: "(file_path, mark_cycles=False)",
+}
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda function: function.__name__)
+def test_signatures_are_those_of_horovod(function):
+    words = str(inspect.signature(function))
+    for value, name in ((hvd.Compression.none, "COMPRESSION"), (hvd.Average, "AVERAGE"), (hvd.global_process_set, "PS")):
+        words = words.replace(repr(value), name)
+    assert words == SIGNATURES[function]
