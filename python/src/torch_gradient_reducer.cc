@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/gradient_reducer.h"
 #include "frameworks/torch/operations.h"
 #include "python/src/torch_module.h"
@@ -64,7 +65,7 @@ void bind_gradient_reducer(py::module_& module) {
       .def(py::init([](const std::vector<at::Tensor>& parameters, const Named& named, const Groups& groups,
                        ReduceOp op, int passes, bool sum_passes, const std::string& schedule,
                        bool sparse_as_dense, Compression compression, double predivide_factor,
-                       bool measure_norm, const ProcessSet* set) {
+                       bool measure_norm, bool sharded, const ProcessSet* set) {
              const DistributedOptions options{
                  .named_parameters = named,
                  .groups = groups,
@@ -77,12 +78,14 @@ void bind_gradient_reducer(py::module_& module) {
                  .gradient_predivide_factor = predivide_factor,
                  .measure_norm = measure_norm,
                  .synchronize_in_backward = true};
-             return std::make_unique<Reducer>(parameters, options, scope_of(set));
+             const Scope scope = scope_of(set);
+             if (sharded) checked_for_shards(options, scope.runtime());
+             return std::make_unique<Reducer>(parameters, options, scope);
            }),
            py::kw_only(), py::arg("parameters"), py::arg("named_parameters"), py::arg("groups"),
            py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"), py::arg("schedule"),
            py::arg("sparse_as_dense"), py::arg("compression"), py::arg("gradient_predivide_factor"),
-           py::arg("measure_norm"), py::arg("process_set"), NoPythonLock())
+           py::arg("measure_norm"), py::arg("sharded"), py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
       .def("after_step", of_reducer(&GradientReducer::after_step), NoPythonLock())

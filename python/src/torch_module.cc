@@ -8,5 +8,6 @@ PYBIND11_MODULE(_torch, module) {
   rueda::python::bind_operations(module);
   rueda::python::bind_state(module);
   rueda::python::bind_gradient_reducer(module);
+  rueda::python::bind_parameter_shards(module);
   rueda::python::bind_sync_batch_norm(module);
 }

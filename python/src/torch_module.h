@@ -11,6 +11,7 @@ namespace rueda::python {
 void bind_operations(pybind11::module_& module);
 void bind_state(pybind11::module_& module);
 void bind_gradient_reducer(pybind11::module_& module);
+void bind_parameter_shards(pybind11::module_& module);
 void bind_sync_batch_norm(pybind11::module_& module);
 
 // What waits, or takes a lock of the Runtime, does not hold Python's.

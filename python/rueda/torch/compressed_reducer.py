@@ -8,7 +8,7 @@ import torch
 from rueda.torch.operations.allreduce import allreduce_async_
 from rueda.torch.operations.handles import Average, Sum
 
-_UNSET = {"schedule": "every_step", "groups": [], "measure_norm": False}
+_UNSET = {"schedule": "every_step", "groups": [], "measure_norm": False, "sharded": False}
 
 
 class CompressedReducer:

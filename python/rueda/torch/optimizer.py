@@ -17,7 +17,7 @@ _TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _tor
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, op=Average,
                          gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False):
+                         process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False, sharded=False):
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
@@ -37,6 +37,9 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]" or "one_step_late" (frameworks/torch/README.md). With others than every_step call
         flush() at the end and before a checkpoint.
     measure_norm: the norm of all gradients is found while they are reduced (grad_norm(), clip_grad_norm_()), without a pass of its own.
+    sharded: each of n ranks steps an n-th of the parameters, and keeps an n-th of the state, with the bits of the unsharded optimizer.
+        Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
+        optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks.
 
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
     """
@@ -44,7 +47,10 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         raise ValueError("torch.optim.LBFGS evaluates its closure several times in one step, which ranks would do a different number of times")
     if isinstance(optimizer, _Distributed):
         raise ValueError("this optimizer is distributed already")
-    cls = type(optimizer.__class__.__name__, (_Distributed, optimizer.__class__), {"__doc__": optimizer.__class__.__doc__})
+    if sharded:
+        _check_sharded(optimizer, process_set)
+    bases = (_Sharded if sharded else _Distributed, optimizer.__class__)
+    cls = type(optimizer.__class__.__name__, bases, {"__doc__": optimizer.__class__.__doc__})
     distributed = cls.__new__(cls)
     # A scheduler that was made before may have wrapped the old optimizer's step.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key != "step"})
@@ -52,7 +58,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     distributed._distribute(dict(named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op,
                                  backward_passes_per_step=backward_passes_per_step, groups=groups, sparse_as_dense=sparse_as_dense,
                                  gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule,
-                                 measure_norm=measure_norm))
+                                 measure_norm=measure_norm, sharded=sharded))
     return distributed
 
 
@@ -93,6 +99,21 @@ def _as_lists(groups, parameters):
     return lists
 
 
+# Whose step of one element needs the other elements of its parameter.
+_NOT_ELEMENTWISE = ("Adafactor", "LBFGS", "Muon", "SparseAdam")
+
+
+def _check_sharded(optimizer, process_set):
+    name = type(optimizer).__name__
+    if name in _NOT_ELEMENTWISE or not type(optimizer).__module__.startswith("torch.optim"):
+        raise ValueError(f"sharded: {name} is not known to step each element by itself; leave sharded out")
+    # Adagrad has state before its first step.
+    if any(state.get("step", 1) > 0 for state in optimizer.state.values()):
+        raise ValueError(f"sharded: {name} has stepped already, and its state is of whole parameters; make it distributed before")
+    if process_set is not global_process_set:
+        raise ValueError("sharded: parts are for all ranks; leave process_set out, or sharded")
+
+
 class _Distributed:
     """What DistributedOptimizer() puts before the methods of an optimizer's class."""
 
@@ -100,9 +121,15 @@ class _Distributed:
         self._options = options
         self._reducer = self._make_reducer()
 
+    def _reduced_parameters(self):
+        return _parameters(self)
+
+    def _step_on_reduced(self):
+        super().step()
+
     def _make_reducer(self):
         options = dict(self._options)
-        parameters = _parameters(self)
+        parameters = self._reduced_parameters()
         options["groups"] = _as_lists(options["groups"], parameters)
         compression = options.pop("compression")
         process_set = options.pop("process_set")
@@ -133,13 +160,13 @@ class _Distributed:
 
     def step(self, closure=None):
         """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
-        self._reducer.check_parameters(_parameters(self))
+        self._reducer.check_parameters(self._reduced_parameters())
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         if self._reducer.before_step():
-            super().step()
+            self._step_on_reduced()
         self._reducer.after_step()
         return loss
 
@@ -160,7 +187,7 @@ class _Distributed:
         """Ends what the schedule has begun, with a step where gradients were kept or on their way; afterwards all ranks have the same
         parameters. Collective; for the end, and before a checkpoint."""
         if self._reducer.flush(max_norm):
-            super().step()
+            self._step_on_reduced()
             self.zero_grad()
 
     def sync_interval(self):
@@ -170,3 +197,41 @@ class _Distributed:
     def wait_seconds(self):
         """Time that this rank has spent waiting for others in this optimizer, in seconds, in all."""
         return self._reducer.wait_seconds()
+
+
+class _Sharded(_Distributed):
+    """The same with sharded=True: param_groups hold this rank's parts."""
+
+    def _distribute(self, options):
+        self._shards = _torch.ParameterShards([group["params"] for group in self.param_groups])
+        self.param_groups = [{**group, "params": parts} for group, parts in zip(self.param_groups, self._shards.parts())]
+        if self.state:
+            self.state = torch.optim.Adagrad(self.param_groups).state
+        super()._distribute({**options, "sparse_as_dense": True})
+
+    def _reduced_parameters(self):
+        return self._shards.parameters()
+
+    def _step_on_reduced(self):
+        self._shards.begin_step([group["params"] for group in self.param_groups])
+        try:
+            self._shards.give_gradients()
+            super()._step_on_reduced()
+        except BaseException:
+            self._shards.end_step(False)  # the others wait for this rank, and hear of it
+            raise
+        self._shards.end_step(True)
+
+    def zero_grad(self, set_to_none=True):
+        """Of the model's parameters; else as of other distributed optimizers."""
+        if not self._reducer.before_zero_grad():
+            return
+        for parameter in self._reduced_parameters():
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.detach_().zero_()
+
+    def shares_parameters(self):
+        """Whether all ranks have one copy of the parameters (inside a host), or each its own."""
+        return self._shards.shared()

@@ -295,6 +295,51 @@ def test_process_set(rank, size):
     hvd.remove_process_set(members)
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_sharded_has_the_same_bits_and_a_part_of_the_state(name, rank, size):
+    make = OPTIMIZERS[name]
+    model, whole = trained(rank, make, steps=4)
+    sharded_model, sharded = trained(rank, make, steps=4, sharded=True)
+    same(sharded_model, model, atol=0)
+    assert isinstance(sharded, getattr(torch.optim, name))
+
+    def elements(optimizer):
+        return sum(value.numel() for state in optimizer.state.values() for value in state.values()
+                   if isinstance(value, torch.Tensor) and value.dim() > 0)
+
+    assert sum(hvd.allgather_object(elements(sharded))) == elements(whole)
+
+
+def test_sharded_clips_schedules_and_zeroes(rank):
+    model, plain = model_of(), model_of()
+    optimizers = [hvd.DistributedOptimizer(sgd(each.parameters()), sharded=each is model) for each in (model, plain)]
+    schedulers = [torch.optim.lr_scheduler.StepLR(each, 1, 0.5) for each in optimizers]
+    for step in range(3):
+        for each, optimizer, scheduler in zip((model, plain), optimizers, schedulers):
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
+            loss_of(each, batch(step, [rank])).backward()
+            torch.nn.utils.clip_grad_norm_(each.parameters(), 0.01)
+            optimizer.step()
+            scheduler.step()
+    same(model, plain, atol=0)
+
+
+def test_what_cannot_be_sharded(rank):
+    model, optimizer = trained(rank, steps=1)
+    plain = sgd(model_of().parameters())
+    plain.state[plain.param_groups[0]["params"][0]] = {"momentum_buffer": None}
+    with pytest.raises(ValueError, match="has stepped already"):
+        hvd.DistributedOptimizer(plain, sharded=True)
+    with pytest.raises(ValueError, match="local_sgd"):
+        hvd.DistributedOptimizer(sgd(model_of().parameters()), sharded=True, sync_schedule="local_sgd:2")
+
+    class Own(torch.optim.SGD):
+        pass
+
+    with pytest.raises(ValueError, match="each element by itself"):
+        hvd.DistributedOptimizer(Own(model_of().parameters()), sharded=True)
+
+
 def test_mistakes_are_told(rank):
     model = model_of()
     with pytest.raises(ValueError, match="have no name"):
