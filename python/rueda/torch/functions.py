@@ -58,11 +58,16 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """Every rank's optimizer gets the state and the settings of that of rank `root_rank`: moments, step counters, learning rates.
 
     The optimizer makes no step: a root without state gives none (Horovod steps on zero gradients to make one, which moves weights that
-    decay). model: not used; for scripts written for Horovod. Raises ValueError for LBFGS, whose state is no function of its parameters.
+    decay). Of an optimizer with sharded=True the settings alone: each rank has its own part of the state. model: not used; for scripts written for Horovod. Raises ValueError for LBFGS, whose state is no function of its parameters.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone")
     is_root = basics.rank() == root_rank
+    if hasattr(optimizer, "shares_parameters"):
+        settings = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+        for group, values in zip(optimizer.param_groups, broadcast_object(settings, root_rank)):
+            group.update(values)
+        return
     tensors = []
     skeleton = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank)

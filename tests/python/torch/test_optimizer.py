@@ -324,6 +324,15 @@ def test_sharded_clips_schedules_and_zeroes(rank):
     same(model, plain, atol=0)
 
 
+def test_sharded_gets_the_settings_of_the_root(rank):
+    model, sharded = trained(rank, OPTIMIZERS["Adam"], steps=1, sharded=True)
+    sharded.param_groups[0]["lr"] = 0.5 if rank == 0 else 0.25
+    hvd.broadcast_optimizer_state(sharded, root_rank=0)
+    assert sharded.param_groups[0]["lr"] == 0.5
+    loss_of(model, batch(1, [rank])).backward()
+    sharded.step()
+
+
 def test_what_cannot_be_sharded(rank):
     model, optimizer = trained(rank, steps=1)
     plain = sgd(model_of().parameters())
