@@ -58,7 +58,8 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """Every rank's optimizer gets the state and the settings of that of rank `root_rank`: moments, step counters, learning rates.
 
     The optimizer makes no step: a root without state gives none (Horovod steps on zero gradients to make one, which moves weights that
-    decay). Of an optimizer with sharded=True the settings alone: each rank has its own part of the state. model: not used; for scripts written for Horovod. Raises ValueError for LBFGS, whose state is no function of its parameters.
+    decay). Of an optimizer with sharded=True the settings alone: each rank has its own part of the state. model: not used; for scripts
+    written for Horovod. Raises ValueError for LBFGS, whose state is no function of its parameters.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone")
