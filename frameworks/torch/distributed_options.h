@@ -55,7 +55,8 @@ struct DistributedOptions {
   std::optional<bool> overlap = std::nullopt;
   // The last backward pass of a step returns when its gradients are reduced, so that what looks at .grad next
   // (a clip, a mixed-precision scaler) sees the reduced ones without synchronize(). A failure is thrown by
-  // what comes next, synchronize() or step(). For schedules every_step and accumulate; others do not.
+  // step(). backward() is then collective: between it and step() ranks do the same, and as many passes; a
+  // further pass in a step is for op average. For schedules every_step and accumulate; others do not.
   bool synchronize_in_backward = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -73,7 +74,7 @@ double GradientReducer::clip_grad_norm_(double max_norm) {
   return norm;
 }
 
-GradientReducer::Skip GradientReducer::skip_synchronize() {
+void GradientReducer::check_skip() {
   if (schedule_ != SyncSchedule::every_step()) {
     refuse(
         fmt::format("rank {}: skip_synchronize() with schedule {}, which decides itself when ranks "
@@ -81,6 +82,10 @@ GradientReducer::Skip GradientReducer::skip_synchronize() {
                     rank_, schedule_.to_string()));
   }
   sync_->show_local_gradients();
+}
+
+GradientReducer::Skip GradientReducer::skip_synchronize() {
+  check_skip();
   return Skip(*this);
 }
 
@@ -91,6 +96,7 @@ bool GradientReducer::before_step() {
   }
   bool steps = true;
   if (skips_ > 0) {
+    sync_->throw_failure();
     sync_->check_not_reducing("step() under skip_synchronize()");
     sync_->show_local_gradients();
   } else {
@@ -162,7 +168,12 @@ void GradientReducer::load(torch::serialize::InputArchive& archive) {
 }
 
 void GradientReducer::check_parameters(const std::vector<at::Tensor>& parameters) const {
-  sync_->check_parameters(parameters);
+  const std::vector<at::Tensor>& given = sync_->given();
+  if (std::ranges::equal(parameters, given, {}, identity, identity)) return;
+  refuse(
+      fmt::format("rank {}: this optimizer was made for {} parameters and now has {} or others. Parameters "
+                  "that were added later would not be reduced; make a new DistributedOptimizer for all.",
+                  rank_, given.size(), parameters.size()));
 }
 
 double GradientReducer::wait_seconds() const {

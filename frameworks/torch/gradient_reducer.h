@@ -71,6 +71,8 @@ class GradientReducer {
   // For steps on local gradients (overlap = false), or on gradients that the caller has reduced or changed
   // itself. .grad holds those of this step. With schedule every_step only.
   Skip skip_synchronize();
+  // What skip_synchronize() does first, for who makes a Skip itself.
+  void check_skip();
 
   // What an optimizer's step() does first: synchronize() unless done or skipped; later gradients belong to a
   // new step. False: no step now (see synchronize).

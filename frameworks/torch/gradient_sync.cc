@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/rueda.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/tensor_adapter.h"
@@ -74,8 +75,7 @@ void GradientSync::before_accumulation(std::size_t index) {
   refuse(fmt::format(
       "rank {}: parameter '{}' receives a gradient in a backward pass after the last of its step "
       "(backward_passes_per_step is {}). Call step() first, or raise backward_passes_per_step to the number "
-      "of backward "
-      "passes per step; with checkpointing, use the non-reentrant kind, which runs one backward pass.",
+      "of backward passes per step; with checkpointing, use the non-reentrant kind, which runs one pass.",
       rank(), parameter.name, passes_per_step_));
 }
 
@@ -111,19 +111,18 @@ void GradientSync::check_alone(const Parameter& parameter) const {
   if (other == running_.end()) return;
   refuse(
       fmt::format("rank {}: parameter '{}' receives a gradient while another backward pass runs, or after "
-                  "one that failed. "
-                  "With reduction_order fixed the passes of a step follow one another; after a failed one "
-                  "call zero_grad().",
+                  "one that failed. With reduction_order fixed the passes of a step follow one another; "
+                  "after a failed one call zero_grad().",
                   rank(), parameter.name));
 }
 
 // When a backward pass ends, before backward() returns.
 void GradientSync::count_pass(int pass) {
   if (!pass_ended(pass)) return;
+  std::lock_guard lock(mutex_);
   try {
-    synchronize();
+    reduce_step(true);
   } catch (const Error& error) {  // through autograd it would come out as an exception of another class
-    std::lock_guard lock(mutex_);
     failed_in_backward_ = {error.code(), error.what()};
   }
 }
@@ -288,6 +287,10 @@ void GradientSync::complete(const std::function<void()>& submit) {
 bool GradientSync::synchronize(bool whole) {
   std::lock_guard lock(mutex_);
   throw_if_error(std::exchange(failed_in_backward_, {}));
+  return reduce_step(whole);
+}
+
+bool GradientSync::reduce_step(bool whole) {
   if (reduced_) return has_result_;
   complete([&] {
     hooks_lost_ |= hooks_->refresh() > 0;
@@ -338,18 +341,18 @@ void GradientSync::average_passes() {
   ++steps_;
 }
 
-void GradientSync::check_parameters(const std::vector<at::Tensor>& parameters) const {
-  if (std::ranges::equal(parameters, given_, {}, identity, identity)) return;
-  refuse(
-      fmt::format("rank {}: this optimizer was made for {} parameters and now has {} or others. Parameters "
-                  "that were added later would not be reduced; make a new DistributedOptimizer for all.",
-                  rank(), given_.size(), parameters.size()));
-}
-
 void GradientSync::begin_step() {
   std::lock_guard lock(mutex_);
+  if (const Status failure = std::exchange(failed_in_backward_, {}); !failure.ok())
+    log(LogLevel::warning, "rank {}: a step whose reduction has failed is left out: {}", rank(),
+        failure.message);
   reset();
   hooks_->refresh();
+}
+
+void GradientSync::throw_failure() {
+  std::lock_guard lock(mutex_);
+  throw_if_error(std::exchange(failed_in_backward_, {}));
 }
 
 void GradientSync::check_not_reducing(const char* action) const {
@@ -390,11 +393,8 @@ double GradientSync::correction() const {
 }
 
 void GradientSync::warn_if_early() {
-  if (hooks_lost_ && passes_per_step_ > 1) {
-    GradientWarnings::lost_hooks(rank(), passes_per_step_);
-  } else if (passes_ > 0 && passes_ < passes_per_step_) {
-    warnings_->early(rank(), passes_, passes_per_step_);
-  }
+  if (hooks_lost_ && passes_per_step_ > 1) return GradientWarnings::lost_hooks(rank(), passes_per_step_);
+  if (passes_ > 0 && passes_ < passes_per_step_) warnings_->early(rank(), passes_, passes_per_step_);
 }
 
 }  // namespace rueda

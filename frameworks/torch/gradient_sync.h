@@ -64,9 +64,10 @@ class GradientSync final : private GradientListener {
   // Throws InvalidArgument when gradients are being reduced: `action` (say, "zero_grad()") would change them
   // meanwhile.
   void check_not_reducing(const char* action) const;
+  // Throws what has failed at the end of a backward pass, once.
+  void throw_failure();
 
-  // Throws InvalidArgument when these are not the parameters it was made for.
-  void check_parameters(const std::vector<at::Tensor>& parameters) const;
+  const std::vector<at::Tensor>& given() const { return given_; }
   double wait_seconds() const { return locked(wait_seconds_); }
   Rank rank() const { return runtime().topology().rank; }
 
@@ -84,6 +85,7 @@ class GradientSync final : private GradientListener {
   void check_alone(const Parameter& parameter) const;
   void count_pass(int pass);
   bool pass_ended(int pass);
+  bool reduce_step(bool whole);
   // Whether passes are added up here and not by autograd.
   bool in_shards() const { return reduction_.order == ReductionOrder::fixed && passes_per_step_ > 1; }
   at::Tensor gradient_of(Parameter& parameter) const;

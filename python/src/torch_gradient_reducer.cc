@@ -28,22 +28,21 @@ class Reducer {
       : reducer_(std::make_unique<GradientReducer>(parameters, options, scope)) {}
   ~Reducer() {
     const py::gil_scoped_release no_lock;
-    skip_.reset();
+    skips_.clear();
     reducer_.reset();
   }
 
   GradientReducer& get() { return *reducer_; }
-  void skip(bool on) {
-    if (on) {
-      skip_ = std::make_unique<GradientReducer::Skip>(*reducer_);
-    } else {
-      skip_.reset();
-    }
+  // One more context of skip_synchronize(), or one less.
+  void enter_skip() {
+    reducer_->check_skip();
+    skips_.push_back(std::make_unique<GradientReducer::Skip>(*reducer_));
   }
+  void leave_skip() { skips_.pop_back(); }
 
  private:
   std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<GradientReducer::Skip> skip_;
+  std::vector<std::unique_ptr<GradientReducer::Skip>> skips_;
 };
 
 // A method of the GradientReducer as one of Reducer.
@@ -65,7 +64,7 @@ void bind_gradient_reducer(py::module_& module) {
       .def(py::init([](const std::vector<at::Tensor>& parameters, const Named& named, const Groups& groups,
                        ReduceOp op, int passes, bool sum_passes, const std::string& schedule,
                        bool sparse_as_dense, Compression compression, double predivide_factor,
-                       bool measure_norm, bool sharded, const ProcessSet* set) {
+                       bool measure_norm, bool synchronize_in_backward, bool sharded, const ProcessSet* set) {
              const DistributedOptions options{
                  .named_parameters = named,
                  .groups = groups,
@@ -77,7 +76,7 @@ void bind_gradient_reducer(py::module_& module) {
                  .compression = compression,
                  .gradient_predivide_factor = predivide_factor,
                  .measure_norm = measure_norm,
-                 .synchronize_in_backward = true};
+                 .synchronize_in_backward = synchronize_in_backward};
              const Scope scope = scope_of(set);
              if (sharded) checked_for_shards(options, scope.runtime());
              return std::make_unique<Reducer>(parameters, options, scope);
@@ -85,16 +84,18 @@ void bind_gradient_reducer(py::module_& module) {
            py::kw_only(), py::arg("parameters"), py::arg("named_parameters"), py::arg("groups"),
            py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"), py::arg("schedule"),
            py::arg("sparse_as_dense"), py::arg("compression"), py::arg("gradient_predivide_factor"),
-           py::arg("measure_norm"), py::arg("sharded"), py::arg("process_set"), NoPythonLock())
+           py::arg("measure_norm"), py::arg("synchronize_in_backward"), py::arg("sharded"),
+           py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
       .def("after_step", of_reducer(&GradientReducer::after_step), NoPythonLock())
       .def("before_zero_grad", of_reducer(&GradientReducer::before_zero_grad), NoPythonLock())
       .def("grad_norm", of_reducer(&GradientReducer::grad_norm), NoPythonLock())
-      .def("sync_interval", of_reducer(&GradientReducer::sync_interval))
-      .def("drift", of_reducer(&GradientReducer::drift))
-      .def("wait_seconds", of_reducer(&GradientReducer::wait_seconds))
-      .def("skip_synchronize", &Reducer::skip)
+      .def("sync_interval", of_reducer(&GradientReducer::sync_interval), NoPythonLock())
+      .def("drift", of_reducer(&GradientReducer::drift), NoPythonLock())
+      .def("wait_seconds", of_reducer(&GradientReducer::wait_seconds), NoPythonLock())
+      .def("enter_skip", &Reducer::enter_skip, NoPythonLock())
+      .def("leave_skip", &Reducer::leave_skip)
       .def(
           "clip_grad_norm_",
           [](Reducer& reducer, double max_norm) { return reducer.get().clip_grad_norm_(max_norm); },
@@ -103,6 +104,7 @@ void bind_gradient_reducer(py::module_& module) {
           "flush",
           [](Reducer& reducer, std::optional<double> max_norm) { return reducer.get().flush(max_norm); },
           NoPythonLock())
+      .def("check_flushed", [](Reducer& reducer, const char* action) { reducer.get().check_flushed(action); })
       .def("check_parameters", [](Reducer& reducer, const std::vector<at::Tensor>& parameters) {
         reducer.get().check_parameters(parameters);
       });

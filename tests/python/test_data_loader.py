@@ -53,6 +53,12 @@ def test_a_loop_that_is_left_ends_the_thread():
     assert len(list(loader)) == 1000
 
 
+def test_two_loops_over_one_loader():
+    loader = AsyncLoader(async_loader_queue_size=1, count=20)
+    assert [(a[0], b[0]) for a, b in zip(loader, loader)] == [(i, i) for i in range(0, 200, 10)]
+    assert not threads()
+
+
 def test_what_the_loader_raises_comes_out_of_the_loop():
     got = []
     with pytest.raises(KeyError, match="broken sample"):

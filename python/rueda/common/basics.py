@@ -20,10 +20,9 @@ def init(comm=None, process_sets=None):
     wanted = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
     wanted = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in wanted]
     wanted = [each for each in wanted if each is not global_process_set]
-    again = _core.is_initialized()
     _core.init([each.ranks for each in wanted])
-    if not again:
-        for process_set, made in zip(wanted, _core.process_sets()):
+    for process_set, made in zip(wanted, _core.process_sets()):
+        if process_set.process_set_id is None:
             sets.register(process_set, made)
     if comm is not None and sorted(sets.ranks_of(comm)) != global_process_set.ranks:
         words = f"init(comm=...) has ranks {sorted(sets.ranks_of(comm))}, and {_core.size()} were started; a job is all of them"

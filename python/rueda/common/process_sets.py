@@ -40,6 +40,9 @@ class ProcessSet:
     def __deepcopy__(self, memo):
         return self
 
+    def __getstate__(self):
+        return {"ranks": self.ranks, "_set": None}
+
 
 class _AllRanks(ProcessSet):
     """All ranks of the job; the id is 0. Other numbers are None before init()."""

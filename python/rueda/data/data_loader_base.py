@@ -39,21 +39,24 @@ class AsyncDataLoaderMixin:
     """Loads in a thread, so many batches ahead: class AsyncLoader(AsyncDataLoaderMixin, Loader).
 
     async_loader_queue_size: how many batches wait at most; 0: no thread. debug_data_loader: accepted for Horovod's sake. What the loader
-    raises comes out of the program's loop. The thread ends with the epoch, or when the loop is left; a further loop begins another.
+    raises comes out of the program's loop. The thread ends with the epoch, or when the loop is left; each loop has its own.
     """
 
     def __init__(self, async_loader_queue_size=64, debug_data_loader=False, *args, **kwargs):
         self.async_loader_queue_size = async_loader_queue_size
-        self._stop = self._thread = None
+        self._running = []  # (thread, what tells it to stop)
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self):
-        """Ends the thread, if one is running."""
-        if self._thread is None:
-            return
-        self._stop.set()
-        self._thread.join()
-        self._thread = None
+        """Ends the threads of all loops."""
+        for thread, stop in list(self._running):
+            self._close(thread, stop)
+
+    def _close(self, thread, stop):
+        stop.set()
+        thread.join()
+        if (thread, stop) in self._running:
+            self._running.remove((thread, stop))
 
     def _fill(self, batches, stop):
         def put(item):
@@ -69,21 +72,31 @@ class AsyncDataLoaderMixin:
                 if stop.is_set():
                     return
             put(_END)
-        except Exception as error:
+        except BaseException as error:  # for the program's loop, whatever it is
             put(_Failure(error))
 
     def _iterate(self):
         if self.async_loader_queue_size <= 0:
             yield from super()._iterate()
             return
-        self.close_async_loader()
-        batches, self._stop = queue.Queue(self.async_loader_queue_size), threading.Event()
-        self._thread = threading.Thread(target=self._fill, args=(batches, self._stop), name="rueda-data-loader", daemon=True)
-        self._thread.start()
+        batches, stop = queue.Queue(self.async_loader_queue_size), threading.Event()
+        thread = threading.Thread(target=self._fill, args=(batches, stop), name="rueda-data-loader", daemon=True)
+        self._running.append((thread, stop))
+        thread.start()
         try:
-            while (batch := batches.get()) is not _END:
+            while (batch := self._next(batches, stop)) is not _END:
                 if isinstance(batch, _Failure):
                     raise batch.error
                 yield batch
         finally:
-            self.close_async_loader()
+            self._close(thread, stop)
+
+    @staticmethod
+    def _next(batches, stop):
+        """The next batch; _END where the loader has been closed."""
+        while True:
+            try:
+                return batches.get(timeout=0.1)
+            except queue.Empty:
+                if stop.is_set():
+                    return _END

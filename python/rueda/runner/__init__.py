@@ -66,7 +66,7 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
     if any(value is not None for value in (min_num_proc, max_num_proc, reset_limit, cooldown_range, host_discovery_script, min_np, max_np)):
         raise ValueError(_ELASTIC)
     ranks = np if np is not None else num_proc
-    flags = _flags({"hosts": hosts, "hostfile": hostfile, "start-timeout": start_timeout, "ssh-port": ssh_port, "verbose": verbose,
+    flags = _flags({"hosts": hosts, "hostfile": hostfile, "start-timeout": start_timeout, "ssh-port": ssh_port, "verbose": bool(verbose),
                     "ssh-identity-file": ssh_identity_file, "output-filename": output_filename, "mpi-args": mpi_args,
                     "network-interface": ",".join(network_interfaces) if network_interfaces else network_interface})
     with tempfile.TemporaryDirectory(prefix="rueda-run-") as folder:

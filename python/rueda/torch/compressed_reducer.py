@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients that travel as a Compressor of the program's own makes them."""
 
+import itertools
 import time
+import weakref
 
 import torch
 
@@ -9,13 +11,14 @@ from rueda.torch.operations.allreduce import allreduce_async_
 from rueda.torch.operations.handles import Average, Sum
 
 _UNSET = {"schedule": "every_step", "groups": [], "measure_norm": False, "sharded": False}
+_numbers = itertools.count()  # ranks make optimizers in one order
 
 
 class CompressedReducer:
     """What _torch.GradientReducer is for gradients that travel as they are, for those that a Compressor in Python makes smaller.
 
     Purpose: averages gradients while backward passes run; each is compressed when it is there, allreduced as what it then is, and made
-    into .grad again. Used by the thread that steps. A rank without a gradient takes part with zeros.
+    into .grad again. Used by the thread that steps. A rank without a gradient takes part with zeros. Its hooks end with it.
     """
 
     def __init__(self, parameters, compression, process_set, options):
@@ -24,15 +27,20 @@ class CompressedReducer:
                 raise ValueError(f"{name} is {options[name]!r}, which compressors of Compression can do only; leave it at {value!r}")
         if options["op"] not in (Average, Sum):
             raise ValueError(f"op is {options['op'].name}, which compressors of Compression can do only; choose Average or Sum")
+        if options["backward_passes_per_step"] < 1:
+            raise ValueError(f"backward_passes_per_step is {options['backward_passes_per_step']}; it must be at least 1")
         names = {id(parameter): name for name, parameter in options["named_parameters"]}
+        prefix = f"compressed.{next(_numbers)}"
         self._parameters = list({id(each): each for each in parameters}.values())
-        self._names = [names.get(id(each), f"parameter.{i}") for i, each in enumerate(self._parameters)]
+        self._names = [f"{prefix}.{names.get(id(each), i)}" for i, each in enumerate(self._parameters)]
         self._given = [id(each) for each in parameters]
         self._compression, self._process_set, self._op = compression, process_set, options["op"]
         self._passes, self._divisor = options["backward_passes_per_step"], options["gradient_predivide_factor"]
+        self._in_backward, self._pass_is_noted, self._failure = options["synchronize_in_backward"], False, None
         self._flying, self._counts = {}, [0] * len(self._parameters)
-        self._reduced, self._skips, self._wait_seconds = False, False, 0.0
-        self._hooks = [each.register_post_accumulate_grad_hook(lambda _, i=i: self._accumulated(i))
+        self._reduced, self._skips, self._wait_seconds = False, 0, 0.0
+        me = weakref.ref(self)
+        self._hooks = [each.register_post_accumulate_grad_hook(lambda _, i=i: me() and me()._accumulated(i))
                        for i, each in enumerate(self._parameters) if each.requires_grad]
 
     def __del__(self):
@@ -46,22 +54,41 @@ class CompressedReducer:
             raise ValueError(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
                              f"(backward_passes_per_step is {self._passes}); call step() first, or raise it")
         self._counts[index] += 1
+        if self._in_backward and not self._pass_is_noted:
+            self._pass_is_noted = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._pass_ended)
         if self._counts[index] == self._passes:
             self._submit(index)
+
+    def _pass_ended(self):
+        self._pass_is_noted = False
+        if max(self._counts) < self._passes:
+            return
+        try:
+            self.synchronize()
+        except RuntimeError as error:  # for step(): autograd would make another of it
+            self._failure = error
 
     def _submit(self, index):
         parameter = self._parameters[index]
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         gradient = gradient.to_dense() if gradient.is_sparse else gradient
-        packed, ctx = self._compression.compress(gradient)
-        factor = 1.0 / self._divisor
-        handle = allreduce_async_(packed, None, f"compressed.{self._names[index]}", self._op, factor, 1.0 / factor, self._process_set)
+        with torch.no_grad():
+            packed, ctx = self._compression.compress(gradient)
+        factor = 1.0 / self._divisor if self._op == Average else 1.0
+        handle = allreduce_async_(packed, None, self._names[index], self._op, factor, 1.0 / factor, self._process_set)
         self._flying[index] = handle, ctx
 
     def _begin_step(self):
         self._reduced, self._counts = False, [0] * len(self._parameters)
 
+    def _throw_failure(self):
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
     def synchronize(self):
+        self._throw_failure()
         if self._reduced:
             return True
         begin = time.perf_counter()
@@ -70,12 +97,14 @@ class CompressedReducer:
                 self._submit(index)
         flying, self._flying = self._flying, {}
         for index, (handle, ctx) in sorted(flying.items()):
-            self._parameters[index].grad = self._compression.decompress(handle.wait(), ctx).view_as(self._parameters[index])
+            gradient = self._compression.decompress(handle.wait(), ctx)
+            self._parameters[index].grad = gradient.view_as(self._parameters[index])
         self._reduced = True
         self._wait_seconds += time.perf_counter() - begin
         return True
 
     def before_step(self):
+        self._throw_failure()
         if not self._skips:
             self.synchronize()
         self._begin_step()
@@ -87,15 +116,22 @@ class CompressedReducer:
     def before_zero_grad(self):
         if self._flying:
             raise ValueError("zero_grad() while gradients are being reduced; call step() or synchronize() first")
+        self._failure = None
         self._begin_step()
         return True
 
-    def skip_synchronize(self, on):
-        self._skips = on
+    def enter_skip(self):
+        self._skips += 1
+
+    def leave_skip(self):
+        self._skips -= 1
 
     def check_parameters(self, parameters):
         if [id(each) for each in parameters] != self._given:
             raise ValueError("this optimizer was made for other parameters; make it when all have been added")
+
+    def check_flushed(self, action):
+        pass
 
     def grad_norm(self):
         self.synchronize()

@@ -27,14 +27,19 @@ def broadcast_parameters(params, root_rank):
     _torch.broadcast_parameters(tensors, root_rank, None)
 
 
-_Place = collections.namedtuple("_Place", "index shape dtype")
+_Place = collections.namedtuple("_Place", "index shape stride dtype")
+
+
+def _strides(tensor):
+    """Those of `tensor`, where no two elements share memory and none of it is left out; else those of a contiguous one."""
+    return torch.empty_like(tensor, memory_format=torch.preserve_format).stride()
 
 
 def _without_tensors(value, tensors):
     """`value` with a _Place for each tensor in it, which is appended to `tensors`."""
     if isinstance(value, torch.Tensor):
         tensors.append(value.detach())
-        return _Place(len(tensors) - 1, value.shape, value.dtype)
+        return _Place(len(tensors) - 1, value.shape, _strides(value), value.dtype)
     if isinstance(value, dict):
         return {key: _without_tensors(each, tensors) for key, each in value.items()}
     if type(value) in (list, tuple):
@@ -45,7 +50,7 @@ def _without_tensors(value, tensors):
 def _with_tensors(value, tensors):
     """What _without_tensors() took apart; new tensors are appended to `tensors`, in the same order."""
     if isinstance(value, _Place):
-        tensors.append(torch.empty(value.shape, dtype=value.dtype))
+        tensors.append(torch.empty_strided(value.shape, value.stride, dtype=value.dtype))
         return tensors[-1]
     if isinstance(value, dict):
         return {key: _with_tensors(each, tensors) for key, each in value.items()}
@@ -72,26 +77,55 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
     tensors = []
     skeleton = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank)
+    groups = optimizer.param_groups
     if not is_root:
         state = _with_tensors(skeleton, tensors)
     _torch.broadcast_parameters([(f"state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank, None)
     if not is_root:
         optimizer.load_state_dict(state)
+        # load_state_dict makes new groups, and a scheduler that was made before has the old.
+        for old, new in zip(groups, optimizer.param_groups):
+            old.clear()
+            old.update(new)
+        optimizer.param_groups = groups
+
+
+def _pack(obj):
+    """(bytes, None); or, where `obj` cannot be pickled, (bytes that say so, what was raised)."""
+    try:
+        return b"+" + cloudpickle.dumps(obj), None
+    except Exception as error:
+        return f"-{type(error).__name__}: {error}".encode(), error
+
+
+def _unpack(packed, rank, operation):
+    if packed[:1] == b"-":
+        raise ValueError(f"{operation}: rank {rank} cannot pickle its object: {packed[1:].decode()}")
+    return cloudpickle.loads(packed[1:])
 
 
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
     """The object of rank `root_rank` on every rank; anything that cloudpickle can take. On the root it is `obj` itself.
 
-    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order.
+    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order. Where the root cannot pickle
+    it, that is raised there, and a ValueError that says so on the others.
     """
     is_root = basics.rank() == root_rank
-    made = _torch.broadcast_object(cloudpickle.dumps(obj) if is_root else b"", root_rank, native(process_set))
-    return obj if is_root else cloudpickle.loads(made)
+    packed, error = _pack(obj) if is_root else (b"", None)
+    packed = _torch.broadcast_object(packed, root_rank, native(process_set))
+    if error is not None:
+        raise error
+    return obj if is_root else _unpack(packed, root_rank, "broadcast_object")
 
 
 def allgather_object(obj, name=None, process_set=global_process_set):
     """A list of the objects of all ranks, by rank; anything that cloudpickle can take.
 
-    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order.
+    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order. Where a rank cannot pickle
+    its object, that is raised there, and a ValueError that says so on the others.
     """
-    return [cloudpickle.loads(made) for made in _torch.allgather_object(cloudpickle.dumps(obj), native(process_set))]
+    packed, error = _pack(obj)
+    gathered = _torch.allgather_object(packed, native(process_set))
+    if error is not None:
+        raise error
+    return [_unpack(each, rank, "allgather_object") for rank, each in zip(process_set.ranks, gathered)]

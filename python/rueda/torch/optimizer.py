@@ -17,7 +17,8 @@ _TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _tor
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, op=Average,
                          gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False, sharded=False):
+                         process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False,
+                         synchronize_in_backward=False, sharded=False):
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
@@ -37,9 +38,13 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]" or "one_step_late" (frameworks/torch/README.md). With others than every_step call
         flush() at the end and before a checkpoint.
     measure_norm: the norm of all gradients is found while they are reduced (grad_norm(), clip_grad_norm_()), without a pass of its own.
+    synchronize_in_backward: the last backward pass of a step returns when its gradients are reduced. GradScaler, clip_grad_norm_ and
+        whatever else looks at .grad then need neither synchronize() nor skip_synchronize(), as with DistributedDataParallel; and as there
+        backward() is collective: ranks run as many passes, over the same parameters, and between backward() and step() do the same. With
+        op Average; a further pass in a step is reduced, too.
     sharded: each of n ranks steps an n-th of the parameters, and keeps an n-th of the state, with the bits of the unsharded optimizer.
         Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
-        optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks.
+        optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks; not with a GradScaler.
 
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
     """
@@ -58,7 +63,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     distributed._distribute(dict(named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op,
                                  backward_passes_per_step=backward_passes_per_step, groups=groups, sparse_as_dense=sparse_as_dense,
                                  gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule,
-                                 measure_norm=measure_norm, sharded=sharded))
+                                 measure_norm=measure_norm, sharded=sharded, synchronize_in_backward=synchronize_in_backward))
     return distributed
 
 
@@ -146,17 +151,20 @@ class _Distributed:
     @contextlib.contextmanager
     def skip_synchronize(self):
         """In this context step() does not reduce: for gradients that have been, or that are this rank's own affair."""
-        self._reducer.skip_synchronize(True)
+        self._reducer.enter_skip()
         try:
             yield
         finally:
-            self._reducer.skip_synchronize(False)
+            self._reducer.leave_skip()
 
     def set_backward_passes_per_step(self, passes):
         """From the next step on gradients of `passes` backward passes add up. Collective, between steps."""
-        self._options["backward_passes_per_step"] = passes
-        self._reducer = None
-        self._reducer = self._make_reducer()
+        before, self._options["backward_passes_per_step"] = self._options["backward_passes_per_step"], passes
+        try:
+            self._reducer = self._make_reducer()
+        except ValueError:
+            self._options["backward_passes_per_step"] = before
+            raise
 
     def step(self, closure=None):
         """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
@@ -173,7 +181,18 @@ class _Distributed:
     def zero_grad(self, set_to_none=True):
         """As torch's. Raises ValueError while gradients are being reduced; does nothing where the schedule adds them up."""
         if self._reducer.before_zero_grad():
-            super().zero_grad(set_to_none)
+            super().zero_grad(**({} if set_to_none else {"set_to_none": False}))  # an optimizer's own may take no argument
+
+    def state_dict(self):
+        """As torch's. Raises ValueError in the middle of what a schedule has begun: flush() first."""
+        self._reducer.check_flushed("state_dict()")
+        return super().state_dict()
+
+    def __deepcopy__(self, memo):
+        raise TypeError("a distributed optimizer cannot be copied: making one is collective. Copy the model, and make an optimizer for it")
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a distributed optimizer cannot be pickled; save its state_dict()")
 
     def grad_norm(self):
         """synchronize(), then the 2-norm of all gradients. 0 where synchronize() is False."""
@@ -199,12 +218,17 @@ class _Distributed:
         return self._reducer.wait_seconds()
 
 
+# Hooks of optimizers run in the step of the class that it is derived from.
+_Distributed.step.hooked = True
+
+
 class _Sharded(_Distributed):
     """The same with sharded=True: param_groups hold this rank's parts."""
 
     def _distribute(self, options):
         self._shards = _torch.ParameterShards([group["params"] for group in self.param_groups])
-        self.param_groups = [{**group, "params": parts} for group, parts in zip(self.param_groups, self._shards.parts())]
+        for group, parts in zip(self.param_groups, self._shards.parts()):
+            group["params"] = parts
         if self.state:
             self.state = torch.optim.Adagrad(self.param_groups).state
         super()._distribute({**options, "sparse_as_dense": True})

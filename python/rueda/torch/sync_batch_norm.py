@@ -19,7 +19,7 @@ class SyncBatchNorm(_BatchNorm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, *, process_set=global_process_set):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.process_set = process_set
-        self._normaliser = None  # made when it is needed first: the module may be older than init()
+        self._normaliser = self._made_with = None  # made when it is needed first: the module may be older than init()
 
     def _check_input_dim(self, input):
         if input.dim() < 2 or input.size(1) != self.num_features:
@@ -28,7 +28,8 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input):
         if not self.training:
             return super().forward(input)
-        if self._normaliser is None:
+        if self._normaliser is None or self._made_with != (self.eps, self.momentum):
+            self._made_with = self.eps, self.momentum
             self._normaliser = _torch.SyncBatchNorm(self.num_features, self.eps, self.momentum, native(self.process_set))
         return self._normaliser.forward(input, self.weight, self.bias, self.running_mean, self.running_var, self.num_batches_tracked)
 

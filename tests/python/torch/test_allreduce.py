@@ -115,6 +115,17 @@ def test_grouped_allreduce(rank, size):
     results = hvd.synchronize(hvd.grouped_allreduce_async(tensors, op=hvd.Max))
     assert all(torch.all(result == size - 1) for result in results)
     assert hvd.grouped_allreduce([]) == []
+    assert len(hvd.grouped_allreduce(tensor for tensor in tensors)) == 3
+
+
+@pytest.mark.parametrize("op", [hvd.Sum, hvd.Max, hvd.Product], ids=lambda op: op.name)
+def test_ranks_may_differ_in_whether_they_need_a_gradient(op, rank, size):
+    tensor = torch.full((2,), 2.0, requires_grad=rank == 0)
+    wanted = {hvd.Sum: 2.0 * size, hvd.Max: 2.0, hvd.Product: 2.0 ** size}[op]
+    assert torch.all(hvd.allreduce(tensor, op=op, name="one") == wanted)
+    assert hvd.allgather(tensor, name="rows").shape == (2 * size,)
+    if op == hvd.Sum:
+        assert torch.all(hvd.grouped_allreduce([tensor], op=op, name="group")[0] == wanted)
 
 
 def test_grouped_allreduce_in_place(rank, size):

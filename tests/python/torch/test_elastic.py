@@ -37,6 +37,22 @@ def test_state_commit_restore_and_sync(rank):
     assert state.epoch == 3 and state.log == ["a"] and torch.equal(model.weight, kept)
 
 
+def test_restoring_twice_gives_the_same(rank):
+    model, optimizer = training(rank)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    state = hvd.elastic.TorchState(model, optimizer, scheduler=scheduler)
+    state.sync()
+    step(model, optimizer)
+    state.commit()
+    buffers = []
+    for _ in range(2):
+        step(model, optimizer)
+        scheduler.step()
+        state.restore()
+        buffers.append(optimizer.state_dict()["state"][0]["momentum_buffer"].clone())
+    assert torch.equal(*buffers) and state.scheduler is scheduler and scheduler.last_epoch == 0
+
+
 def test_run_restores_after_a_failure(rank, size):
     model, optimizer = training(rank)
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer, batch=0)

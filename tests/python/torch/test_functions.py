@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters, optimizer state and objects of one rank, given to all."""
 
+import threading
+
 import pytest
 import torch
 
@@ -72,6 +74,24 @@ def test_broadcast_object(rank, size):
     assert received["rank"] == size - 1 and received["function"](1) == size and torch.all(received["tensor"] == size - 1)
     assert (received is made) == (rank == size - 1)
     assert hvd.broadcast_object(None, name="nothing") is None
+
+
+def test_objects_that_cannot_be_pickled(rank, size):
+    for call in (lambda: hvd.broadcast_object(threading.Lock() if rank == 0 else None, root_rank=0),
+                 lambda: hvd.allgather_object(threading.Lock() if rank == 0 else 1)):
+        with pytest.raises(TypeError if rank == 0 else ValueError, match="pickle"):
+            call()
+    assert hvd.broadcast_object({"second": rank}) == {"second": 0}
+
+
+def test_strides_of_optimizer_state(rank):
+    weight = torch.nn.Parameter(torch.ones(4, 3, 3, 3).contiguous(memory_format=torch.channels_last))
+    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+    if rank == 0:
+        weight.grad = torch.rand_like(weight)
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert optimizer.state[weight]["momentum_buffer"].stride() == weight.stride()
 
 
 def test_allgather_object(rank, size):

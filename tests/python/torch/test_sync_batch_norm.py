@@ -42,6 +42,16 @@ def test_uneven_and_empty_batches(rank, size):
     assert torch.allclose(hvd.allgather(output.detach()), plain(whole))
 
 
+def test_momentum_and_eps_may_change(rank):
+    norm = hvd.SyncBatchNorm(5).double()
+    norm(rows(rank))
+    norm.momentum = None
+    norm.reset_running_stats()
+    whole = torch.cat([rows(each) for each in range(hvd.size())])
+    norm(rows(rank))
+    assert torch.allclose(norm.running_mean, whole.mean((0, 2)))
+
+
 def test_conversion(rank):
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Sequential(torch.nn.BatchNorm1d(4)))
     weight = model[1].weight

@@ -85,7 +85,7 @@ class _ModelHandler:
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self):
-        self.value.load_state_dict(self._saved)
+        self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer goes on in the tensors that it is given
 
     def sync(self):
         broadcast_parameters(self.value.state_dict(), root_rank=0)
@@ -95,6 +95,12 @@ class _ModelHandler:
 class _OptimizerHandler(_ModelHandler):
     def sync(self):
         broadcast_optimizer_state(self.value, root_rank=0)
+        self.save()
+
+
+class _OtherHandler(_ModelHandler):
+    def sync(self):
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), root_rank=0))
         self.save()
 
 
@@ -110,13 +116,15 @@ def _handler_for(value):
     for kind, handler in ((torch.nn.Module, _ModelHandler), (torch.optim.Optimizer, _OptimizerHandler), (ElasticSampler, _SamplerHandler)):
         if isinstance(value, kind):
             return handler(value)
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+        return _OtherHandler(value)
     return None
 
 
 class TorchState(ObjectState):
     """A model, an optimizer, samplers (ElasticSampler), and values that can be pickled: TorchState(model, optimizer, epoch=0).
 
-    What is a module, an optimizer or a sampler is kept by its state_dict(); all else by a copy. All are attributes.
+    What has a state_dict() (a module, an optimizer, a scheduler, a sampler) is kept by that; all else by a copy. All are attributes.
     """
 
     def __init__(self, model=None, optimizer=None, **kwargs):

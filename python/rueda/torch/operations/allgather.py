@@ -19,9 +19,12 @@ class _Allgather(torch.autograd.Function):
     """The gradient of a rank's rows is the sum over ranks of those of these rows."""
 
     @staticmethod
-    def forward(ctx, name, process_set, *tensors):
+    def forward(ctx, grouped, name, process_set, *tensors):
         ctx.arguments = name, process_set
         ctx.sizes = [tensor.size() for tensor in tensors]
+        # The same operation as on a rank whose tensors need no gradient.
+        if not grouped:
+            return allgather_async(tensors[0], name, process_set).wait()
         return tuple(grouped_allgather_async(tensors, name, process_set).wait())
 
     @staticmethod
@@ -34,7 +37,7 @@ class _Allgather(torch.autograd.Function):
         begins = rows[:process_set.rank()].sum(0).tolist()
         sums = grouped_allreduce(gradients, name=name, op=Sum, process_set=process_set)
         parts = (whole.narrow(0, begin, count).reshape(size) for whole, begin, count, size in zip(sums, begins, mine.tolist(), ctx.sizes))
-        return None, None, *parts
+        return None, None, None, *parts
 
 
 def _rows(tensor):
@@ -53,7 +56,7 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
 def allgather(tensor, name=None, process_set=global_process_set):
     """The tensors of all ranks, as a new one. Differentiable."""
     if _needs_gradient([tensor]):
-        return _Allgather.apply(name, process_set, tensor)[0]
+        return _Allgather.apply(False, name, process_set, tensor)
     return allgather_async(tensor, name, process_set).wait()
 
 
@@ -65,6 +68,7 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
     """allgather() of several tensors, together; returns a list. Differentiable."""
+    tensors = list(tensors)
     if _needs_gradient(tensors):
-        return list(_Allgather.apply(name, process_set, *tensors))
+        return list(_Allgather.apply(True, name, process_set, *tensors))
     return grouped_allgather_async(tensors, name, process_set).wait()

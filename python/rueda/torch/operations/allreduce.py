@@ -17,7 +17,7 @@ from rueda import _torch
 from rueda.common.process_sets import global_process_set, native
 from rueda.torch.compression import Compression
 from rueda.torch.operations.allgather import allgather
-from rueda.torch.operations.handles import Average, Max, Min, Product, Sum, reduce_op, synchronize
+from rueda.torch.operations.handles import Max, Min, Product, Sum, reduce_op
 
 
 def _needs_gradient(tensors):
@@ -32,9 +32,10 @@ class _Allreduce(torch.autograd.Function):
     """y = postscale * sum(prescale * x_r) has the gradient prescale * postscale * sum(dy_r), and an average likewise."""
 
     @staticmethod
-    def forward(ctx, name, op, prescale_factor, postscale_factor, process_set, *tensors):
+    def forward(ctx, grouped, name, op, prescale_factor, postscale_factor, process_set, *tensors):
         ctx.arguments = name, op, prescale_factor, postscale_factor, process_set
-        if len(tensors) == 1:
+        # The same operation as on a rank whose tensors need no gradient.
+        if not grouped:
             return allreduce_async(tensors[0], None, name, op, prescale_factor, postscale_factor, process_set).wait()
         return tuple(grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor, process_set).wait())
 
@@ -43,16 +44,57 @@ class _Allreduce(torch.autograd.Function):
         name, op, prescale_factor, postscale_factor, process_set = ctx.arguments
         gradients = grouped_allreduce(gradients, None, _name_of_gradient(name), Compression.none, op, prescale_factor, postscale_factor,
                                       process_set)
-        return None, None, None, None, None, *gradients
+        return None, None, None, None, None, None, *gradients
 
 
-_OVER_RANKS = {Min: lambda rows: rows.amin(0), Max: lambda rows: rows.amax(0), Product: lambda rows: rows.prod(0)}
+class _Extreme(torch.autograd.Function):
+    """The least, or the greatest: its gradient goes to the ranks that have it, in equal parts."""
+
+    @staticmethod
+    def forward(ctx, tensor, name, op, process_set):
+        result = allreduce_async(tensor, None, name, op, process_set=process_set).wait()
+        ctx.arguments = name, process_set
+        ctx.save_for_backward(tensor == result)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        name, process_set = ctx.arguments
+        mine = ctx.saved_tensors[0].to(gradient.dtype)
+        gradient, holders = grouped_allreduce([gradient, mine], name=_name_of_gradient(name), op=Sum, process_set=process_set)
+        return gradient * mine / holders, None, None, None
 
 
-def _differentiable(tensor, name, op, prescale_factor, postscale_factor, process_set):
-    """Min, Max and Product of tensors that need a gradient: of what all ranks have, by torch's own autograd."""
-    rows = allgather(tensor.unsqueeze(0) * prescale_factor, name, process_set)
-    return _OVER_RANKS[op](rows) * postscale_factor
+class _Product(torch.autograd.Function):
+    """The gradient of a factor is the product of the others."""
+
+    @staticmethod
+    def forward(ctx, tensor, name, process_set):
+        ctx.arguments = name, process_set
+        ctx.save_for_backward(tensor)
+        return allreduce_async(tensor, None, name, Product, process_set=process_set).wait()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        name, process_set = ctx.arguments
+        name = _name_of_gradient(name)
+        gradient = allreduce(gradient, name=name, op=Sum, process_set=process_set)
+        rows = allgather(ctx.saved_tensors[0].unsqueeze(0), None if name is None else f"{name}.factors", process_set)
+        mine = process_set.rank()
+        return gradient * torch.cat([rows[:mine], rows[mine + 1:]]).prod(0), None, None
+
+
+def _of_order(tensor, name, op, prescale_factor, postscale_factor, process_set):
+    """By Min, Max or Product, of floating point. Scaled here, so that the gradient knows what was compared."""
+    if prescale_factor != 1.0:
+        tensor = tensor * prescale_factor
+    if not _needs_gradient([tensor]):
+        result = allreduce_async(tensor, None, name, op, process_set=process_set).wait()
+    elif op == Product:
+        result = _Product.apply(tensor, name, process_set)
+    else:
+        result = _Extreme.apply(tensor, name, op, process_set)
+    return result if postscale_factor == 1.0 else result * postscale_factor
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
@@ -70,12 +112,12 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     """
     op = reduce_op(op, average)
     packed, ctx = compression.compress(tensor)
-    if not _needs_gradient([packed]):
-        reduced = allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
-    elif op in _OVER_RANKS:
-        reduced = _differentiable(packed, name, op, prescale_factor, postscale_factor, process_set)
+    if op in (Min, Max, Product) and packed.is_floating_point():
+        reduced = _of_order(packed, name, op, prescale_factor, postscale_factor, process_set)
+    elif _needs_gradient([packed]):
+        reduced = _Allreduce.apply(False, name, op, prescale_factor, postscale_factor, process_set, packed)
     else:
-        reduced = _Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, packed)
+        reduced = allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
     return compression.decompress(reduced, ctx)
 
 
@@ -101,15 +143,14 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
                       process_set=global_process_set):
     """allreduce() of several tensors, together; returns a list. Differentiable, as allreduce() is."""
     op = reduce_op(op, average)
+    tensors = list(tensors)
     packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
     if not _needs_gradient(packed):
         reduced = grouped_allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
-    elif op in _OVER_RANKS:
-        names = [None if name is None else f"{name}.{i}" for i in range(len(packed))]
-        reduced = [_differentiable(tensor, each, op, prescale_factor, postscale_factor, process_set) for tensor, each in zip(packed, names)]
+    elif op in (Min, Max, Product):
+        raise ValueError(f"grouped_allreduce by {op.name} has no gradient; use allreduce, or give tensors that need none (detach())")
     else:
-        reduced = _Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, *packed)
-        reduced = [reduced] if len(packed) == 1 else reduced
+        reduced = _Allreduce.apply(True, name, op, prescale_factor, postscale_factor, process_set, *packed)
     return [compression.decompress(tensor, ctx) for tensor, ctx in zip(reduced, contexts)]
 
 

@@ -70,6 +70,7 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
                           prescale_factor=1.0, postscale_factor=1.0):
     """reducescatter() of several tensors, together; returns a list. Differentiable for Average and Sum."""
     op = reduce_op(op)
+    tensors = list(tensors)
     packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
     if _needs_gradient(packed):
         parts = _differentiable(packed, op, name, process_set, prescale_factor, postscale_factor)

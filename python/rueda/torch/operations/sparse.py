@@ -22,11 +22,12 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     tensor = tensor.coalesce()
     indices = allgather_async(tensor.indices().t().contiguous(), f"{name}.indices", process_set)
     values = allgather_async(tensor.values(), f"{name}.values", process_set)
-    divisor = process_set.size() if op == Average else 1
 
     def wait():
-        summed = torch.sparse_coo_tensor(indices.wait().t(), values.wait() / divisor, tensor.size(),
-                                         check_invariants=False)
-        return summed.coalesce()
+        summed = torch.sparse_coo_tensor(indices.wait().t(), values.wait(), tensor.size(), check_invariants=False).coalesce()
+        if op == Average:
+            sums = summed.values()
+            sums.copy_(sums / process_set.size() if sums.is_floating_point() else sums // process_set.size())
+        return summed
 
     return wait

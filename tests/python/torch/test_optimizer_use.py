@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts do around a DistributedOptimizer: clipping, scaling, schedules, shards, copies, mistakes."""
+
+import copy
+
+import pytest
+import torch
+from training import Doubles, OPTIMIZERS, batch, in_backward, loss_of, model_of, reference, same, sgd, trained
+
+import rueda.torch as hvd
+
+
+def test_closure(rank):
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()))
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(model, batch(0, [rank]))
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() > 0
+    same(model, reference(sgd, 1))
+
+
+@pytest.mark.filterwarnings("ignore:Detected call")  # of the scheduler that has the old optimizer
+@pytest.mark.parametrize("first", ["scheduler", "wrapper"])
+def test_learning_rate_schedulers(first, rank):
+    model = model_of()
+    plain = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, 0.5) if first == "scheduler" else None
+    optimizer = hvd.DistributedOptimizer(plain)
+    scheduler = scheduler or torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    for _ in range(2):
+        loss_of(model, batch(0, [rank])).backward()
+        optimizer.step()
+        scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.025
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_zero_grad_of_both_kinds(set_to_none, rank):
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()))
+    for step in range(3):
+        optimizer.zero_grad(set_to_none=set_to_none)
+        assert all(p.grad is None if set_to_none else p.grad is None or not p.grad.any() for p in model.parameters())
+        loss_of(model, batch(step, [rank])).backward()
+        optimizer.step()
+    same(model, reference(sgd, 3))
+
+
+def clipped_reference(max_norm):
+    model = model_of()
+    optimizer = sgd(model.parameters())
+    loss_of(model, batch(0, range(hvd.size()))).backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return model, norm.item()
+
+
+@pytest.mark.parametrize("way", ["in_backward", "synchronized", "skipping", "measured"])
+def test_clipping(way, rank):
+    expected, norm = clipped_reference(0.01)
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), measure_norm=way == "measured",
+                                         synchronize_in_backward=way == "in_backward")
+    loss_of(model, batch(0, [rank])).backward()
+    if way == "measured":
+        found = optimizer.clip_grad_norm_(0.01)
+    else:
+        if way != "in_backward":
+            optimizer.synchronize()
+        found = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01).item()
+    assert abs(found - norm) < 1e-6
+    if way == "skipping":
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    else:
+        optimizer.step()
+    same(model, expected)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+@pytest.mark.parametrize("overflow", [False, True])
+def test_grad_scaler_needs_no_special_calls(overflow, compression, rank, size):
+    model = model_of(dtype=torch.float32)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer = in_backward(sgd(model.parameters()), compression=compression)
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+    loss = loss_of(model, batch(0, [rank], torch.float32))
+    if overflow and rank == size - 1:
+        loss = loss * float("inf")
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == (8.0 if overflow else 16.0)
+    if overflow:
+        assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
+    else:
+        same(model, reference(sgd, 1, dtype=torch.float32), atol=1e-6)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_set_backward_passes_per_step(compression, rank):
+    model, optimizer = trained(rank, steps=0, compression=compression)
+    with pytest.raises(ValueError, match="at least 1"):
+        optimizer.set_backward_passes_per_step(0)
+    optimizer.set_backward_passes_per_step(2)
+    loss_of(model, batch(0, [rank])).backward()
+    loss_of(model, batch(1, [rank])).backward()
+    optimizer.step()
+    same(model, reference(sgd, 1, passes=2))
+
+
+def test_state_dict_goes_on_where_it_was(rank):
+    model, optimizer = trained(rank, OPTIMIZERS["Adam"], steps=2)
+    other = model_of()
+    other.load_state_dict(model.state_dict())
+    resumed = hvd.DistributedOptimizer(OPTIMIZERS["Adam"](other.parameters()))
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for trained_model, each in ((model, optimizer), (other, resumed)):
+        each.zero_grad()
+        loss_of(trained_model, batch(2, [rank])).backward()
+        each.step()
+    same(model, other, atol=0)
+
+
+def test_two_optimizers_of_one_backward_pass_of_which_a_rank_needs_one(rank):
+    head, trunk = torch.nn.Linear(3, 1), torch.nn.Linear(2, 3)
+    optimizers = [hvd.DistributedOptimizer(torch.optim.SGD(each.parameters(), lr=0.1)) for each in (head, trunk)]
+    hidden = trunk(torch.ones(1, 2))
+    (head(hidden).sum() if rank == 0 else hidden.sum()).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+
+
+def test_a_reduction_between_backward_and_step_where_a_rank_has_no_pass(rank, size):
+    parameter = torch.nn.Parameter(torch.ones(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    if rank == 0:
+        parameter.sum().backward()
+    assert hvd.allreduce(torch.ones(1), name="loss", op=hvd.Sum).item() == size
+    optimizer.step()
+    assert abs(parameter.item() - (1 - 1 / size)) < 1e-6
+
+
+def test_nested_contexts_of_skip_synchronize(rank):
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), sync_schedule="every_step")
+    (parameter.sum() * 2).backward()
+    optimizer.synchronize()
+    with optimizer.skip_synchronize():
+        with optimizer.skip_synchronize():
+            pass
+        optimizer.step()
+    assert parameter.item() == -2.0
+    other = hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0), sync_schedule="accumulate:2")
+    with pytest.raises(ValueError, match="skip_synchronize"):
+        with other.skip_synchronize():
+            pass
+
+
+def test_copies_and_pickles_are_refused(rank):
+    _, optimizer = trained(rank, steps=1)
+    with pytest.raises(TypeError, match="cannot be copied"):
+        copy.deepcopy(optimizer)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        torch.save(optimizer, "/dev/null")
+
+
+@pytest.mark.filterwarnings("ignore:Detected call")
+def test_schedulers_and_hooks_survive_broadcast_optimizer_state(rank):
+    model = model_of()
+    plain = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, 0.5)
+    calls = []
+    plain.register_step_pre_hook(lambda *_: calls.append(1))
+    optimizer = hvd.DistributedOptimizer(plain)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    for step in range(2):
+        loss_of(model, batch(step, [rank])).backward()
+        optimizer.step()
+        scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.025 and len(calls) == 2
+
+
+def test_process_set(rank, size):
+    if size < 3:
+        pytest.skip("needs a part of the ranks")
+    members = hvd.add_process_set([0, 1])
+    model = model_of()
+    if members.included():
+        optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), process_set=members)
+        loss_of(model, batch(0, [rank])).backward()
+        optimizer.step()
+        weight = model[0].weight.detach()
+        assert torch.allclose(hvd.allreduce(weight, process_set=members), weight)
+    hvd.remove_process_set(members)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_sharded_has_the_same_bits_and_a_part_of_the_state(name, rank, size):
+    make = OPTIMIZERS[name]
+    model, whole = trained(rank, make, steps=4)
+    sharded_model, sharded = trained(rank, make, steps=4, sharded=True)
+    same(sharded_model, model, atol=0)
+    assert isinstance(sharded, getattr(torch.optim, name))
+
+    def elements(optimizer):
+        return sum(value.numel() for state in optimizer.state.values() for value in state.values()
+                   if isinstance(value, torch.Tensor) and value.dim() > 0)
+
+    assert sum(hvd.allgather_object(elements(sharded))) == elements(whole)
+
+
+def test_sharded_clips_schedules_and_zeroes(rank):
+    model, plain = model_of(), model_of()
+    optimizers = [hvd.DistributedOptimizer(sgd(each.parameters()), sharded=each is model) for each in (model, plain)]
+    schedulers = [torch.optim.lr_scheduler.StepLR(each, 1, 0.5) for each in optimizers]
+    for step in range(3):
+        for each, optimizer, scheduler in zip((model, plain), optimizers, schedulers):
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
+            loss_of(each, batch(step, [rank])).backward()
+            torch.nn.utils.clip_grad_norm_(each.parameters(), 0.01)
+            optimizer.step()
+            scheduler.step()
+    same(model, plain, atol=0)
+
+
+def test_sharded_gets_the_settings_of_the_root(rank):
+    model, sharded = trained(rank, OPTIMIZERS["Adam"], steps=1, sharded=True)
+    sharded.param_groups[0]["lr"] = 0.5 if rank == 0 else 0.25
+    hvd.broadcast_optimizer_state(sharded, root_rank=0)
+    assert sharded.param_groups[0]["lr"] == 0.5
+    loss_of(model, batch(1, [rank])).backward()
+    sharded.step()
+
+
+def test_what_cannot_be_sharded(rank):
+    model, optimizer = trained(rank, steps=1)
+    plain = sgd(model_of().parameters())
+    plain.state[plain.param_groups[0]["params"][0]] = {"momentum_buffer": None}
+    with pytest.raises(ValueError, match="has stepped already"):
+        hvd.DistributedOptimizer(plain, sharded=True)
+    with pytest.raises(ValueError, match="local_sgd"):
+        hvd.DistributedOptimizer(sgd(model_of().parameters()), sharded=True, sync_schedule="local_sgd:2")
+
+    class Own(torch.optim.SGD):
+        pass
+
+    with pytest.raises(ValueError, match="each element by itself"):
+        hvd.DistributedOptimizer(Own(model_of().parameters()), sharded=True)
+
+
+def test_mistakes_are_told(rank):
+    model = model_of()
+    with pytest.raises(ValueError, match="have no name"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=[("weight", model[0].weight)])
+    with pytest.raises(ValueError, match="names twice: x"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=[("x", p) for p in model.parameters()])
+    with pytest.raises(ValueError, match="sequence of"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=model.parameters())
+    with pytest.raises(ValueError, match="gradient_predivide_factor"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), gradient_predivide_factor=2.0, op=hvd.Sum)
+    with pytest.raises(ValueError, match="no schedule of synchronisation"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), sync_schedule="sometimes")
+    with pytest.raises(ValueError, match="LBFGS"):
+        hvd.DistributedOptimizer(torch.optim.LBFGS(model.parameters()))
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()))
+    with pytest.raises(ValueError, match="distributed already"):
+        hvd.DistributedOptimizer(optimizer)
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+    with pytest.raises(ValueError, match="was made for 4 parameters"):
+        optimizer.step()
+
+
+def test_ranks_with_different_parameters(rank, size):
+    if size == 1:
+        pytest.skip("needs ranks that differ")
+    parameter = torch.nn.Parameter(torch.ones(2 + rank))
+    with pytest.raises(hvd.HorovodInternalError, match="the ranks differ"):
+        hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1))
