@@ -74,8 +74,10 @@ def main():
             optimizer.zero_grad()
             loss = model(input_ids=ids, attention_mask=mask, token_type_ids=kinds, start_positions=first, end_positions=last).loss
             loss.backward()
+            optimizer.synchronize()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            with optimizer.skip_synchronize():
+                optimizer.step()
             scheduler.step()
             total += loss.item()
         mean = hvd.allreduce(torch.tensor(total / len(loader)), name="loss").item()

@@ -217,7 +217,7 @@ def test_sharded_has_the_same_bits_and_a_part_of_the_state(name, rank, size):
 
 def test_sharded_clips_schedules_and_zeroes(rank):
     model, plain = model_of(), model_of()
-    optimizers = [hvd.DistributedOptimizer(sgd(each.parameters()), sharded=each is model) for each in (model, plain)]
+    optimizers = [in_backward(sgd(each.parameters()), sharded=each is model) for each in (model, plain)]
     schedulers = [torch.optim.lr_scheduler.StepLR(each, 1, 0.5) for each in optimizers]
     for step in range(3):
         for each, optimizer, scheduler in zip((model, plain), optimizers, schedulers):
