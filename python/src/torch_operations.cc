@@ -69,69 +69,32 @@ std::string name_of(const char* operation, const Name& name, const Scope& scope)
   return scope.runtime().next_name(std::string(operation) + ".noname", scope.process_set());
 }
 
-Reduction reduction_of(ReduceOp op, double prescale_factor, double postscale_factor) {
-  return {.op = op, .prescale_factor = prescale_factor, .postscale_factor = postscale_factor};
-}
-
-void bind_allreduce(py::module_& module) {
+// One function of Python for an operation that reduces; of one tensor, or of a group.
+template <class Handles, class Tensors, class Text>
+void bind_reducing(py::module_& module, const char* function, const char* operation,
+                   Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
   module.def(
-      "allreduce_async",
-      [](const at::Tensor& tensor, const Name& name, ReduceOp op, double prescale, double postscale,
-         const ProcessSet* set) {
+      function,
+      [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale, double postscale,
+          const ProcessSet* set) {
         const Scope scope = scope_of(set);
-        return PendingResult(allreduce_async(tensor, name_of("allreduce", name, scope),
-                                             reduction_of(op, prescale, postscale), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "allreduce_async_",
-      [](const at::Tensor& tensor, const Name& name, ReduceOp op, double prescale, double postscale,
-         const ProcessSet* set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(allreduce_async_(tensor, name_of("allreduce", name, scope),
-                                              reduction_of(op, prescale, postscale), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "grouped_allreduce_async",
-      [](const std::vector<at::Tensor>& tensors, const Name& name, ReduceOp op, double prescale,
-         double postscale, const ProcessSet* set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(grouped_allreduce_async(tensors, name_of("grouped_allreduce", name, scope),
-                                                     reduction_of(op, prescale, postscale), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "grouped_allreduce_async_",
-      [](const std::vector<at::Tensor>& tensors, const Name& name, ReduceOp op, double prescale,
-         double postscale, const ProcessSet* set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(grouped_allreduce_async_(tensors, name_of("grouped_allreduce", name, scope),
-                                                      reduction_of(op, prescale, postscale), scope));
+        const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
+        return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope));
       },
       NoPythonLock());
 }
 
-void bind_reducescatter(py::module_& module) {
-  module.def(
-      "reducescatter_async",
-      [](const at::Tensor& tensor, const Name& name, ReduceOp op, double prescale, double postscale,
-         const ProcessSet* set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(reducescatter_async(tensor, name_of("reducescatter", name, scope),
-                                                 reduction_of(op, prescale, postscale), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "grouped_reducescatter_async",
-      [](const std::vector<at::Tensor>& tensors, const Name& name, ReduceOp op, double prescale,
-         double postscale, const ProcessSet* set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(grouped_reducescatter_async(tensors,
-                                                         name_of("grouped_reducescatter", name, scope),
-                                                         reduction_of(op, prescale, postscale), scope));
-      },
-      NoPythonLock());
+void bind_reductions(py::module_& module) {
+  using One = TensorHandle (*)(const at::Tensor&, std::string, Reduction, Scope);  // core has others
+  bind_reducing(module, "allreduce_async", "allreduce", One(allreduce_async));
+  bind_reducing(module, "allreduce_async_", "allreduce", One(allreduce_async_));
+  bind_reducing(module, "reducescatter_async", "reducescatter", One(reducescatter_async));
+  using Group =
+      std::vector<TensorHandle> (*)(const std::vector<at::Tensor>&, const std::string&, Reduction, Scope);
+  bind_reducing(module, "grouped_allreduce_async", "grouped_allreduce", Group(grouped_allreduce_async));
+  bind_reducing(module, "grouped_allreduce_async_", "grouped_allreduce", Group(grouped_allreduce_async_));
+  bind_reducing(module, "grouped_reducescatter_async", "grouped_reducescatter",
+                Group(grouped_reducescatter_async));
 }
 
 void bind_moves(py::module_& module) {
@@ -190,8 +153,7 @@ void bind_operations(py::module_& module) {
       .def("done", &PendingResult::done, "Whether the operation is complete, well or not.")
       .def("wait", &PendingResult::wait,
            "The result, when the operation is complete; raises HorovodInternalError where it has failed.");
-  bind_allreduce(module);
-  bind_reducescatter(module);
+  bind_reductions(module);
   bind_moves(module);
   module.def(
       "empty",

@@ -7,6 +7,7 @@ import torch
 
 from rueda import _torch
 from rueda.common.process_sets import global_process_set, native
+from rueda.common.util import split_list
 from rueda.torch.compressed_reducer import CompressedReducer
 from rueda.torch.compression import Compression
 from rueda.torch.operations.handles import Average
@@ -98,10 +99,7 @@ def _as_lists(groups, parameters):
     if groups < 0:
         raise ValueError(f"groups is {groups}; it must be 0 (none) or more, or a list of lists of parameters")
     count = min(groups, len(parameters))
-    lists = [[] for _ in range(count)]
-    for i, parameter in enumerate(parameters if count else []):
-        lists[i * count // len(parameters)].append(parameter)
-    return lists
+    return split_list(parameters, count) if count else []
 
 
 # Whose step of one element needs the other elements of its parameter.

@@ -12,7 +12,7 @@ import torch
 
 from rueda import _torch
 from rueda.common.process_sets import global_process_set, native
-from rueda.torch.operations.handles import Sum
+from rueda.torch.operations.handles import Sum, name_of_gradient, needs_gradient
 
 
 class _Allgather(torch.autograd.Function):
@@ -31,7 +31,7 @@ class _Allgather(torch.autograd.Function):
     def backward(ctx, *gradients):
         from rueda.torch.operations.allreduce import grouped_allreduce
         name, process_set = ctx.arguments
-        name = None if name is None else f"{name}.gradient"
+        name = name_of_gradient(name)
         mine = torch.tensor([size[0] if size else 1 for size in ctx.sizes])
         rows = allgather(mine.unsqueeze(0), None if name is None else f"{name}.rows", process_set)
         begins = rows[:process_set.rank()].sum(0).tolist()
@@ -44,10 +44,6 @@ def _rows(tensor):
     return tensor if tensor.dim() else tensor.unsqueeze(0)
 
 
-def _needs_gradient(tensors):
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-
-
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """Begins an allgather; returns a handle for synchronize() and poll(). Not differentiable."""
     return _torch.allgather_async(_rows(tensor), name, native(process_set))
@@ -55,7 +51,7 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
 
 def allgather(tensor, name=None, process_set=global_process_set):
     """The tensors of all ranks, as a new one. Differentiable."""
-    if _needs_gradient([tensor]):
+    if needs_gradient([tensor]):
         return _Allgather.apply(False, name, process_set, tensor)
     return allgather_async(tensor, name, process_set).wait()
 
@@ -69,6 +65,6 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
     """allgather() of several tensors, together; returns a list. Differentiable."""
     tensors = list(tensors)
-    if _needs_gradient(tensors):
+    if needs_gradient(tensors):
         return list(_Allgather.apply(True, name, process_set, *tensors))
     return grouped_allgather_async(tensors, name, process_set).wait()

@@ -17,15 +17,7 @@ from rueda import _torch
 from rueda.common.process_sets import global_process_set, native
 from rueda.torch.compression import Compression
 from rueda.torch.operations.allgather import allgather
-from rueda.torch.operations.handles import Max, Min, Product, Sum, reduce_op
-
-
-def _needs_gradient(tensors):
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-
-
-def _name_of_gradient(name):
-    return None if name is None else f"{name}.gradient"
+from rueda.torch.operations.handles import Max, Min, Product, Sum, name_of_gradient, needs_gradient, reduce_op
 
 
 class _Allreduce(torch.autograd.Function):
@@ -42,7 +34,7 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         name, op, prescale_factor, postscale_factor, process_set = ctx.arguments
-        gradients = grouped_allreduce(gradients, None, _name_of_gradient(name), Compression.none, op, prescale_factor, postscale_factor,
+        gradients = grouped_allreduce(gradients, None, name_of_gradient(name), Compression.none, op, prescale_factor, postscale_factor,
                                       process_set)
         return None, None, None, None, None, None, *gradients
 
@@ -61,7 +53,7 @@ class _Extreme(torch.autograd.Function):
     def backward(ctx, gradient):
         name, process_set = ctx.arguments
         mine = ctx.saved_tensors[0].to(gradient.dtype)
-        gradient, holders = grouped_allreduce([gradient, mine], name=_name_of_gradient(name), op=Sum, process_set=process_set)
+        gradient, holders = grouped_allreduce([gradient, mine], name=name_of_gradient(name), op=Sum, process_set=process_set)
         return gradient * mine / holders, None, None, None
 
 
@@ -77,7 +69,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         name, process_set = ctx.arguments
-        name = _name_of_gradient(name)
+        name = name_of_gradient(name)
         gradient = allreduce(gradient, name=name, op=Sum, process_set=process_set)
         rows = allgather(ctx.saved_tensors[0].unsqueeze(0), None if name is None else f"{name}.factors", process_set)
         mine = process_set.rank()
@@ -88,7 +80,7 @@ def _of_order(tensor, name, op, prescale_factor, postscale_factor, process_set):
     """By Min, Max or Product, of floating point. Scaled here, so that the gradient knows what was compared."""
     if prescale_factor != 1.0:
         tensor = tensor * prescale_factor
-    if not _needs_gradient([tensor]):
+    if not needs_gradient([tensor]):
         result = allreduce_async(tensor, None, name, op, process_set=process_set).wait()
     elif op == Product:
         result = _Product.apply(tensor, name, process_set)
@@ -114,7 +106,7 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     packed, ctx = compression.compress(tensor)
     if op in (Min, Max, Product) and packed.is_floating_point():
         reduced = _of_order(packed, name, op, prescale_factor, postscale_factor, process_set)
-    elif _needs_gradient([packed]):
+    elif needs_gradient([packed]):
         reduced = _Allreduce.apply(False, name, op, prescale_factor, postscale_factor, process_set, packed)
     else:
         reduced = allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
@@ -145,7 +137,7 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
     op = reduce_op(op, average)
     tensors = list(tensors)
     packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
-    if not _needs_gradient(packed):
+    if not needs_gradient(packed):
         reduced = grouped_allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
     elif op in (Min, Max, Product):
         raise ValueError(f"grouped_allreduce by {op.name} has no gradient; use allreduce, or give tensors that need none (detach())")

@@ -14,6 +14,7 @@ import torch
 
 from rueda import _torch
 from rueda.common.process_sets import global_process_set, native
+from rueda.torch.operations.handles import name_of_gradient, needs_gradient
 
 
 class _Pending:
@@ -47,7 +48,7 @@ class _Alltoall(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient, *_):
         name, process_set = ctx.arguments
-        result = alltoall(gradient, ctx.received, None if name is None else f"{name}.gradient", process_set)
+        result = alltoall(gradient, ctx.received, name_of_gradient(name), process_set)
         return result if ctx.received is None else result[0], None, None, None
 
 
@@ -62,6 +63,6 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     """The rows that came, in the order of ranks; with `splits` also how many came from each rank, a tensor of the type of `splits`
     (int32 for a list). Differentiable."""
-    if torch.is_grad_enabled() and tensor.requires_grad:
+    if needs_gradient([tensor]):
         return _Alltoall.apply(tensor, splits, name, process_set)
     return alltoall_async(tensor, splits, name, process_set).wait()

@@ -14,7 +14,7 @@ import torch
 from rueda import _torch
 from rueda.common import basics
 from rueda.common.process_sets import global_process_set, native
-from rueda.torch.operations.handles import Sum
+from rueda.torch.operations.handles import Sum, name_of_gradient, needs_gradient
 
 
 class _Broadcast(torch.autograd.Function):
@@ -29,7 +29,7 @@ class _Broadcast(torch.autograd.Function):
     def backward(ctx, gradient):
         from rueda.torch.operations.allreduce import allreduce
         root_rank, name, process_set = ctx.arguments
-        gradient = allreduce(gradient, name=None if name is None else f"{name}.gradient", op=Sum, process_set=process_set)
+        gradient = allreduce(gradient, name=name_of_gradient(name), op=Sum, process_set=process_set)
         return gradient if basics.rank() == root_rank else torch.zeros_like(gradient), None, None, None
 
 
@@ -40,7 +40,7 @@ def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set
 
 def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
     """The root's tensor, as a new one. Differentiable."""
-    if torch.is_grad_enabled() and tensor.requires_grad:
+    if needs_gradient([tensor]):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return broadcast_async(tensor, root_rank, name, process_set).wait()
 

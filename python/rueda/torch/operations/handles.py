@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operations have in common: reductions by name, and waiting."""
 
+import torch
+
 from rueda import _torch
 
 ReduceOp = _torch.ReduceOp
@@ -19,6 +21,16 @@ def reduce_op(op, average=None):
     if not isinstance(op, ReduceOp):
         raise ValueError(f"op is {op!r}; it must be one of Average, Sum, Adasum, Min, Max and Product")
     return op
+
+
+def needs_gradient(tensors):
+    """Whether autograd is to remember what is done to them."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def name_of_gradient(name):
+    """What the backward pass of an operation calls its own; None where that has no name."""
+    return None if name is None else f"{name}.gradient"
 
 
 def poll(handle):

@@ -16,7 +16,7 @@ from rueda import _torch
 from rueda.common.process_sets import global_process_set, native
 from rueda.torch.compression import Compression
 from rueda.torch.operations.allgather import grouped_allgather
-from rueda.torch.operations.handles import Average, Sum, reduce_op
+from rueda.torch.operations.handles import Average, Sum, name_of_gradient, needs_gradient, reduce_op
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -29,8 +29,7 @@ class _Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        name = None if ctx.name is None else f"{ctx.name}.gradient"
-        wholes = grouped_allgather(gradients, name, ctx.process_set)
+        wholes = grouped_allgather(gradients, name_of_gradient(ctx.name), ctx.process_set)
         return None, None, None, *(whole * ctx.factor for whole in wholes)
 
 
@@ -39,10 +38,6 @@ def _differentiable(tensors, op, name, process_set, prescale_factor, postscale_f
         raise ValueError(f"reducescatter by {op.name} has no gradient; choose Average or Sum, or give a tensor that needs none (detach())")
     factor = prescale_factor * postscale_factor / (process_set.size() if op == Average else 1)
     return _Reducescatter.apply(name, factor, (op, process_set, prescale_factor, postscale_factor), *tensors)
-
-
-def _needs_gradient(tensors):
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def reducescatter_async(tensor, op=Average, name=None, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
@@ -72,7 +67,7 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
     op = reduce_op(op)
     tensors = list(tensors)
     packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
-    if _needs_gradient(packed):
+    if needs_gradient(packed):
         parts = _differentiable(packed, op, name, process_set, prescale_factor, postscale_factor)
     else:
         parts = grouped_reducescatter_async(packed, op, name, process_set, prescale_factor, postscale_factor).wait()
