@@ -10,17 +10,19 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/forked.h"
+
 namespace rueda {
 namespace {
 
 // The one global: the default Runtime, and what must be remembered when it is gone.
 struct Global {
   std::mutex mutex;
-  std::unique_ptr<Runtime> runtime;  // written under the mutex
-  std::atomic<Runtime*> current{};   // the same, for reading
-  std::atomic<bool> forked{false};   // this process is a child of one that had a Runtime
-  std::uint64_t jobs = 0;            // that have begun; guarded by the mutex
-  Status failed;                     // why a job could not go on, which is final; guarded by the mutex
+  std::unique_ptr<Runtime> runtime;     // written under the mutex
+  std::atomic<Runtime*> current{};      // the same, for reading
+  const Runtime* of_parent = nullptr;   // in a forked child; of it only what never changes
+  std::atomic<std::uint64_t> jobs = 0;  // that have begun; written under the mutex
+  Status failed;                        // why a job could not go on, which is final; guarded by the mutex
 };
 
 Global& global() {
@@ -28,12 +30,12 @@ Global& global() {
   return instance;
 }
 
-// In a forked child there is no coordinator thread: the object must not be touched, not even destroyed.
+// In a forked child there is no coordinator thread: the object must not be changed, not even destroyed.
 void forget_in_child() {
   Global& process = global();
-  process.forked.store(true);
+  note_forked_child();
   process.current.store(nullptr);
-  static_cast<void>(process.runtime.release());
+  if (const Runtime* runtime = process.runtime.release()) process.of_parent = runtime;
 }
 
 void register_exit_handlers() {
@@ -84,7 +86,7 @@ void init(Parts parts) {
 
 void shutdown() {
   Global& process = global();
-  if (process.forked.load()) return;
+  if (is_forked_child()) return;
   std::lock_guard lock(process.mutex);
   if (!process.runtime) return;
   if (process.runtime->on_coordinator_thread()) {  // exit() was called there; the process ends at once
@@ -100,19 +102,26 @@ void shutdown() {
 
 Status final_failure() {
   Global& process = global();
-  if (process.forked.load()) return {};
+  if (is_forked_child()) return {};
   std::lock_guard lock(process.mutex);
   return process.failed;
 }
 
 bool is_initialized() { return global().current.load() != nullptr; }
 
+std::uint64_t jobs_begun() { return global().jobs.load(); }
+
+void check_job(std::uint64_t job, ProcessSetId set) {
+  if (is_initialized() && job == jobs_begun()) return;
+  throw NotInitialized(
+      Status::not_initialized(fmt::format("Process set {} belongs to a job that has ended by shutdown(); "
+                                          "make it again after init(), and what uses "
+                                          "it.",
+                                          set)));
+}
+
 void check_not_forked() {
-  if (!global().forked.load()) return;
-  throw_if_error(
-      Status::not_initialized("This process was forked from one that uses Rueda, and cannot use it. Start "
-                              "workers before rueda::init(), or let "
-                              "them leave Rueda alone."));
+  if (is_forked_child()) throw_if_error(status_in_forked_child());
 }
 
 Runtime& default_runtime() {
@@ -124,13 +133,23 @@ Runtime& default_runtime() {
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) { return default_runtime().allocate(bytes); }
 
-Rank rank() { return default_runtime().topology().rank; }
-Rank size() { return default_runtime().topology().size; }
-Rank local_rank() { return default_runtime().topology().local_rank; }
-Rank local_size() { return default_runtime().topology().local_size; }
-Rank cross_rank() { return default_runtime().topology().cross_rank; }
-Rank cross_size() { return default_runtime().topology().cross_size; }
-bool is_homogeneous() { return default_runtime().topology().homogeneous; }
+namespace {
+
+// A worker that loads data may ask whose it is.
+const Topology& topology() {
+  const Runtime* parents = global().of_parent;
+  return parents ? parents->topology() : default_runtime().topology();
+}
+
+}  // namespace
+
+Rank rank() { return topology().rank; }
+Rank size() { return topology().size; }
+Rank local_rank() { return topology().local_rank; }
+Rank local_size() { return topology().local_size; }
+Rank cross_rank() { return topology().cross_rank; }
+Rank cross_size() { return topology().cross_size; }
+bool is_homogeneous() { return topology().homogeneous; }
 
 void Reduction::write_to(Request& request) const {
   request.reduce_op = op;

@@ -2,6 +2,7 @@
 // The front door: start, ask who you are, submit operations, wait for them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,11 @@ bool is_initialized();
 // Why the last job of this process could not go on, which is final; ok if there is no such thing.
 Status final_failure();
 
+// How many jobs this process has begun, by init(). An object may outlive the one it was made in.
+std::uint64_t jobs_begun();
+// Throws NotInitialized unless the default Runtime is of that job, which `set` belongs to.
+void check_job(std::uint64_t job, ProcessSetId set);
+
 // Throws NotInitialized in a child that was forked after init(): it has no coordinator, and its parent's MPI.
 void check_not_forked();
 
@@ -46,7 +52,8 @@ Runtime& default_runtime();
 // BackendError where there is too little memory, naming the size wanted and the remedy.
 std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-// Who this process is among all ranks. They throw NotInitialized as default_runtime() does.
+// Who this process is among all ranks; in a forked child, who its parent is. They throw NotInitialized before
+// init() and after shutdown().
 Rank rank();
 Rank size();
 Rank local_rank();  // among the ranks of this host

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "ops/launched.h"
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_parts.h"
 #include "ops/shm/shm_parts.h"
@@ -26,6 +27,7 @@ Parts alone(const Config& config) {
 Parts defaults(const Config& config) {
   std::optional<Parts> found = mpi_parts(config);
   Parts parts = found ? std::move(*found) : alone(config);
+  check_others_were_found(parts.size);
   if (parts.size > 1) add_shared_memory(parts);
   parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
   return parts;

@@ -1,15 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/launched.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
+#include "core/base/error.h"
+
 namespace rueda {
+namespace {
+
+// Where launchers leave how many ranks they start, and what to do if those do not find each other.
+struct Announcement {
+  const char* variable;
+  const char* launcher;
+  const char* remedy;
+};
+constexpr Announcement kAnnouncements[] = {
+    {"PMI_SIZE", "the launcher", "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
+    {"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI",
+     "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
+    {"SLURM_STEP_NUM_TASKS", "srun", "Use srun --mpi=pmi2, or ruedarun in an allocation"},
+};
+
+}  // namespace
 
 std::optional<std::string> rank_from_launcher() {
   for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
     if (const char* rank = std::getenv(name)) return rank;
   }
   return std::nullopt;
+}
+
+void check_others_were_found(int size) {
+  if (size > 1) return;
+  for (const Announcement& each : kAnnouncements) {
+    const char* announced = std::getenv(each.variable);
+    if (announced == nullptr) continue;
+    if (std::atoi(announced) <= 1) return;
+    throw BackendError(Status::backend_error(
+        fmt::format("init: {} has started {} processes ({}), and this one has found no other. {}; for "
+                    "processes that shall "
+                    "each be alone, unset {}.",
+                    each.launcher, announced, each.variable, each.remedy, each.variable)));
+  }
 }
 
 }  // namespace rueda

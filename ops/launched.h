@@ -10,4 +10,8 @@ namespace rueda {
 // The rank that a launcher left in the environment (PMI: Hydra, Slurm; PMIx; Open MPI); nothing without one.
 std::optional<std::string> rank_from_launcher();
 
+// Throws BackendError where a launcher says that it has started several ranks, and this process has found no
+// other: each would be a job by itself.
+void check_others_were_found(int size);
+
 }  // namespace rueda

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/forked.h"
 #include "core/engine/handle_state.h"
 #include "core/engine/patience.h"
 
@@ -63,7 +64,11 @@ bool Handle::done() const { return !state_ || state_->done(); }
 
 void Handle::wait() const { throw_if_error(wait_status()); }
 
-Status Handle::wait_status() const { return state_ ? state_->wait() : Status{}; }
+Status Handle::wait_status() const {
+  if (!state_) return {};
+  if (!state_->done() && is_forked_child()) return status_in_forked_child();  // nobody would complete it
+  return state_->wait();
+}
 
 const TensorView& Handle::output() const {
   RUEDA_ASSERT(state_ && state_->done());

@@ -58,6 +58,8 @@ class DistributedOptimizer : public Opt {
   bool synchronize() { return reducer_.synchronize(); }
   // While the result lives, step() does not synchronize. With schedule every_step only.
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+  // While the result lives, backward passes only add to .grad: none of them is one of a step's.
+  [[nodiscard]] auto no_sync() { return reducer_.no_sync(); }
   // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
   // it is not finite, and returns what it was. 0 where synchronize() is false.
   double grad_norm() { return reducer_.grad_norm(); }

@@ -54,9 +54,10 @@ struct DistributedOptions {
   // network, more cores than torch threads), else all when the backward pass ends.
   std::optional<bool> overlap = std::nullopt;
   // The last backward pass of a step returns when its gradients are reduced, so that what looks at .grad next
-  // (a clip, a mixed-precision scaler) sees the reduced ones without synchronize(). A failure is thrown by
-  // step(). backward() is then collective: between it and step() ranks do the same, and as many passes; a
-  // further pass in a step is for op average. For schedules every_step and accumulate; others do not.
+  // (a clip, a mixed-precision scaler) sees the reduced ones without synchronize(). backward() is then
+  // collective, and throws what fails: ranks do as many passes, and the same between them and step(). A
+  // further pass before step() is reduced, too: its gradients add to the reduced ones. For schedules
+  // every_step and accumulate; others do not.
   bool synchronize_in_backward = false;
 };
 

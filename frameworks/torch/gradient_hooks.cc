@@ -9,6 +9,8 @@
 
 #include <utility>
 
+#include "frameworks/torch/backward_errors.h"
+
 namespace rueda {
 namespace {
 
@@ -19,7 +21,7 @@ class BeforeHook final : public autograd::FunctionPreHook {
  public:
   BeforeHook(GradientListener& listener, std::size_t index) : listener_(listener), index_(index) {}
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
-    listener_.before_accumulation(index_);
+    from_backward_pass([this] { listener_.before_accumulation(index_); });
     return gradients;
   }
 
@@ -34,7 +36,7 @@ class AfterHook final : public autograd::FunctionPostHook {
   AfterHook(GradientListener& listener, std::size_t index) : listener_(listener), index_(index) {}
   autograd::variable_list operator()(const autograd::variable_list& outputs,
                                      const autograd::variable_list&) override {
-    listener_.after_accumulation(index_);
+    from_backward_pass([this] { listener_.after_accumulation(index_); });
     return outputs;
   }
 
@@ -93,7 +95,11 @@ void GradientHooks::detach(Attachment& attachment) {
 int current_backward_pass() { return autograd::get_current_graph_task_id(); }
 
 void at_end_of_backward_pass(std::function<void()> action) {
-  autograd::Engine::get_default_engine().queue_callback(std::move(action));
+  autograd::Engine::get_default_engine().queue_callback(
+      [action = std::move(action)] { from_backward_pass(action); });
 }
+
+// The pass has evaluated all its nodes: one that is being evaluated belongs to a pass around it.
+bool inside_another_backward_pass() { return autograd::get_current_node() != nullptr; }
 
 }  // namespace rueda

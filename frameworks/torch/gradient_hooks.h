@@ -55,7 +55,10 @@ class GradientHooks {
 
 // In a hook: the number of the backward pass that called it, unique in the process.
 int current_backward_pass();
-// In a hook: have `action` run when that pass ends, before backward() returns. Not run when the pass fails.
+// In a hook: have `action` run when that pass ends, before backward() returns; in such an action: after all
+// others that it has by then. Not run when the pass fails.
 void at_end_of_backward_pass(std::function<void()> action);
+// In such an action: whether that pass runs inside of another, as those of reentrant checkpoints do.
+bool inside_another_backward_pass();
 
 }  // namespace rueda

@@ -89,6 +89,11 @@ GradientReducer::Skip GradientReducer::skip_synchronize() {
   return Skip(*this);
 }
 
+GradientReducer::NoSync::NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.sync_->pause(+1); }
+GradientReducer::NoSync::~NoSync() { reducer_.sync_->pause(-1); }
+
+void GradientReducer::refresh_hooks() { sync_->refresh_hooks(); }
+
 bool GradientReducer::before_step() {
   if (keeps()) {
     ++kept_;

@@ -74,6 +74,25 @@ class GradientReducer {
   // What skip_synchronize() does first, for who makes a Skip itself.
   void check_skip();
 
+  // Purpose: while it lives, backward passes only add to .grad: they are none of a step's passes, and what
+  // they leave is reduced with the next pass that is. Lives no longer than its GradientReducer.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(GradientReducer& reducer);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    GradientReducer& reducer_;
+  };
+  // As no_sync() of Python's DistributedDataParallel.
+  NoSync no_sync() { return NoSync(*this); }
+
+  // What a model's forward pass may do first, where no step() or zero_grad() tells this reducer: parameters
+  // that have changed their type, or come to require a gradient, are heard of again.
+  void refresh_hooks();
+
   // What an optimizer's step() does first: synchronize() unless done or skipped; later gradients belong to a
   // new step. False: no step now (see synchronize).
   bool before_step();

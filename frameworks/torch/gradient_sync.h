@@ -5,12 +5,12 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "core/engine/runtime.h"
 #include "core/rueda.h"
+#include "frameworks/torch/backward_passes.h"
 #include "frameworks/torch/distributed_options.h"
 #include "frameworks/torch/gradient_claims.h"
 #include "frameworks/torch/gradient_flight.h"
@@ -61,11 +61,15 @@ class GradientSync final : private GradientListener {
   void show_local_gradients();
   // The step is over: gradients that come now belong to the next.
   void begin_step();
+  // As GradientReducer's.
+  void refresh_hooks();
   // Throws InvalidArgument when gradients are being reduced: `action` (say, "zero_grad()") would change them
   // meanwhile.
   void check_not_reducing(const char* action) const;
-  // Throws what has failed at the end of a backward pass, once.
+  // Throws what has failed at the end of a backward pass and was not thrown there, once.
   void throw_failure();
+  // +1: from here on passes only add to .grad, until as many times -1.
+  void pause(int change);
 
   const std::vector<at::Tensor>& given() const { return given_; }
   double wait_seconds() const { return locked(wait_seconds_); }
@@ -83,9 +87,12 @@ class GradientSync final : private GradientListener {
   void after_accumulation(std::size_t index) override;
   void note_pass();
   void check_alone(const Parameter& parameter) const;
-  void count_pass(int pass);
-  bool pass_ended(int pass);
+  void begin_further_pass();
+  void end_pass(int pass);
+  void keep_failure_of(const std::function<void()>& action);
+  void wait_in_backward();
   bool reduce_step(bool whole);
+  void submit_step(bool whole);
   // Whether passes are added up here and not by autograd.
   bool in_shards() const { return reduction_.order == ReductionOrder::fixed && passes_per_step_ > 1; }
   at::Tensor gradient_of(Parameter& parameter) const;
@@ -106,7 +113,8 @@ class GradientSync final : private GradientListener {
     std::lock_guard lock(mutex_);
     return member;
   }
-  void complete(const std::function<void()>& submit);
+  void complete();
+  void abandon();
   void reset();
   double correction() const;
   void warn_if_early();
@@ -116,6 +124,7 @@ class GradientSync final : private GradientListener {
   const int passes_per_step_;
   const bool in_backward_;  // synchronizes when the last pass of a step ends
   const bool sum_passes_;
+  const double again_;         // what reduced gradients are multiplied by to be reduced once more
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
   const ScopeReference scope_;
@@ -129,11 +138,11 @@ class GradientSync final : private GradientListener {
   std::optional<double> norm_;
   std::uint64_t steps_ = 0;
   bool has_result_ = false;  // of the last synchronize()
-  int passes_ = 0;           // backward passes that have ended in this step
+  BackwardPasses passes_;    // of this step
+  int pauses_ = 0;
   GradientClaims claimed_;
   std::optional<GradientWarnings> warnings_;
   std::optional<GradientWindow> window_;
-  std::set<int> running_;      // passes that have not
   bool hooks_lost_ = false;    // in this step passes may have gone uncounted
   Status failed_in_backward_;  // to be thrown
   double wait_seconds_ = 0.0;

@@ -43,6 +43,15 @@ void GradientWarnings::missing(Rank rank, const std::vector<std::size_t>& parame
       rank, names);
 }
 
+void GradientWarnings::late_reduction(Rank rank) {
+  if (std::exchange(told_late_, true)) return;
+  log(LogLevel::warning,
+      "rank {}: all parameters with gradients are inside of reentrant checkpoints, so that backward() could "
+      "not wait for their reduction, and step() does: what looked at .grad before it saw this rank's own. "
+      "Use the non-reentrant kind, or call synchronize() after backward(). Told once.",
+      rank);
+}
+
 void GradientWarnings::nothing(Rank rank) {
   if (std::exchange(told_nothing_, true)) return;
   log(LogLevel::warning,

@@ -23,6 +23,8 @@ class GradientWarnings {
   void early(Rank rank, int passes, int of);
   // No gradient here for these parameters, but on other ranks. Told once for each.
   void missing(Rank rank, const std::vector<std::size_t>& parameters);
+  // A reduction that a backward pass should have waited for, and could not.
+  void late_reduction(Rank rank);
   // No gradient on any rank.
   void nothing(Rank rank);
 
@@ -30,6 +32,7 @@ class GradientWarnings {
   const std::vector<std::string> names_;
   std::vector<bool> told_;
   bool told_early_ = false;
+  bool told_late_ = false;
   bool told_nothing_ = false;
 };
 

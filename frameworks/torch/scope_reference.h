@@ -2,6 +2,7 @@
 // The Scope of an object that may outlive its Runtime.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "core/rueda.h"
@@ -13,14 +14,20 @@ namespace rueda {
 class ScopeReference {
  public:
   explicit ScopeReference(const Scope& scope) {
-    const bool follows =
-        scope.process_set() == kWorld && is_initialized() && &scope.runtime() == &default_runtime();
-    if (!follows) scope_ = scope;
+    const bool of_default = is_initialized() && &scope.runtime() == &default_runtime();
+    if (of_default) job_ = jobs_begun();
+    if (!of_default || scope.process_set() != kWorld) scope_ = scope;
   }
-  Scope get() const { return scope_ ? *scope_ : Scope(); }
+  // Throws NotInitialized where there is no such job any more.
+  Scope get() const {
+    if (!scope_) return Scope();
+    if (job_ != 0) check_job(job_, scope_->process_set());
+    return *scope_;
+  }
 
  private:
   std::optional<Scope> scope_;  // none: the default
+  std::uint64_t job_ = 0;       // of the default Runtime; 0: of another, which the caller keeps
 };
 
 }  // namespace rueda

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "frameworks/torch/agreement.h"
+#include "frameworks/torch/backward_errors.h"
 #include "frameworks/torch/operations.h"
 
 namespace rueda {
@@ -29,8 +30,8 @@ using torch::autograd::variable_list;
 
 // Purpose: where and under what name the backward pass of one forward call reduces.
 struct Exchange : torch::CustomClassHolder {
-  Exchange(Scope scope, std::string name) : scope(std::move(scope)), name(std::move(name)) {}
-  Scope scope;
+  Exchange(ScopeReference scope, std::string name) : scope(std::move(scope)), name(std::move(name)) {}
+  ScopeReference scope;  // the backward pass may come after the job's end
   std::string name;
 };
 
@@ -134,6 +135,10 @@ struct Normalise : torch::autograd::Function<Normalise> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return from_backward_pass([&] { return gradients_of_inputs(context, gradients); });
+  }
+
+  static variable_list gradients_of_inputs(AutogradContext* context, const variable_list& gradients) {
     if (at::GradMode::is_enabled())
       refuse("SyncBatchNorm has no second derivative; run backward() without create_graph");
     const variable_list saved = context->get_saved_variables();
@@ -151,7 +156,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const at::Tensor sums = at::cat({sum, product}).to(at::kDouble);
     const auto exchange =
         c10::static_intrusive_pointer_cast<Exchange>(context->saved_data["exchange"].toCapsule());
-    allreduce_(sums, exchange->name + ".backward", {ReduceOp::sum}, exchange->scope);
+    allreduce_(sums, exchange->name + ".backward", {ReduceOp::sum}, exchange->scope.get());
     sums.div_(context->saved_data["count"].toDouble());
 
     const at::Tensor mean_slope = sums.narrow(0, 0, features).to(type);
@@ -220,7 +225,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   const at::Tensor scale = weight.defined() ? weight : at::ones(all.mean.sizes(), computed_in(input));
   const at::Tensor offset = bias.defined() ? bias : at::zeros_like(scale);
   return Normalise::apply(input, scale, offset, all.mean, variance, options.eps(), all.count,
-                          c10::make_intrusive<Exchange>(scope, name_));
+                          c10::make_intrusive<Exchange>(scope_, name_));
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {

@@ -93,7 +93,7 @@ PYBIND11_MODULE(_core, module) {
   bind_process_sets(module);
   bind_meetings(module);
   bind_observation(module);
-  module.attr("MPI_BUILT") = RUEDA_PYTHON_MPI;
+  module.attr("MPI_BUILT") = py::bool_(RUEDA_PYTHON_MPI);
   module.attr("CUDA_BUILT") = false;
   module.attr("NCCL_VERSION") = 0;
 }

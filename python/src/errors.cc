@@ -20,19 +20,27 @@ void raise_ours(const char* name, const std::string& words) {
 
 }  // namespace
 
+void set_python_error() {
+  try {
+    throw;
+  } catch (const InvalidArgument& error) {
+    py::set_error(PyExc_ValueError, error.what());
+  } catch (const NotInitialized& error) {
+    py::set_error(PyExc_ValueError, error.what());
+  } catch (const Error& error) {
+    raise_ours("HorovodInternalError", error.what());
+  } catch (const OperationFailed& failed) {
+    const bool invalid = failed.status.code == StatusCode::invalid_argument;
+    raise_ours(invalid ? "InvalidOperation" : "HorovodInternalError", failed.status.message);
+  }
+}
+
 void register_errors() {
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       std::rethrow_exception(thrown);
-    } catch (const InvalidArgument& error) {
-      py::set_error(PyExc_ValueError, error.what());
-    } catch (const NotInitialized& error) {
-      py::set_error(PyExc_ValueError, error.what());
-    } catch (const Error& error) {
-      raise_ours("HorovodInternalError", error.what());
-    } catch (const OperationFailed& failed) {
-      const bool invalid = failed.status.code == StatusCode::invalid_argument;
-      raise_ours(invalid ? "InvalidOperation" : "HorovodInternalError", failed.status.message);
+    } catch (...) {
+      set_python_error();
     }
   });
 }

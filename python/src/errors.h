@@ -12,8 +12,12 @@ struct OperationFailed {
   Status status;
 };
 
-// Once a process, by the module `rueda._core`: InvalidArgument and NotInitialized become ValueError (a call
-// that cannot mean anything), all other errors rueda.common.exceptions.HorovodInternalError, a RuntimeError.
+// In a catch block: makes what has been caught Python's current exception. InvalidArgument and NotInitialized
+// become ValueError (a call that cannot mean anything), all other errors of Rueda
+// rueda.common.exceptions.HorovodInternalError, a RuntimeError; others are thrown again.
+void set_python_error();
+
+// The same for all that leaves a function of the modules. Once a process, by `rueda._core`.
 void register_errors();
 
 }  // namespace rueda::python

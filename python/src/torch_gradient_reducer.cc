@@ -29,6 +29,7 @@ class Reducer {
   ~Reducer() {
     const py::gil_scoped_release no_lock;
     skips_.clear();
+    pauses_.clear();
     reducer_.reset();
   }
 
@@ -39,10 +40,14 @@ class Reducer {
     skips_.push_back(std::make_unique<GradientReducer::Skip>(*reducer_));
   }
   void leave_skip() { skips_.pop_back(); }
+  // One more context of no_sync(), or one less.
+  void enter_no_sync() { pauses_.push_back(std::make_unique<GradientReducer::NoSync>(*reducer_)); }
+  void leave_no_sync() { pauses_.pop_back(); }
 
  private:
   std::unique_ptr<GradientReducer> reducer_;
   std::vector<std::unique_ptr<GradientReducer::Skip>> skips_;
+  std::vector<std::unique_ptr<GradientReducer::NoSync>> pauses_;
 };
 
 // A method of the GradientReducer as one of Reducer.
@@ -87,6 +92,7 @@ void bind_gradient_reducer(py::module_& module) {
            py::arg("measure_norm"), py::arg("synchronize_in_backward"), py::arg("sharded"),
            py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
+      .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
       .def("after_step", of_reducer(&GradientReducer::after_step), NoPythonLock())
       .def("before_zero_grad", of_reducer(&GradientReducer::before_zero_grad), NoPythonLock())
@@ -96,6 +102,8 @@ void bind_gradient_reducer(py::module_& module) {
       .def("wait_seconds", of_reducer(&GradientReducer::wait_seconds), NoPythonLock())
       .def("enter_skip", &Reducer::enter_skip, NoPythonLock())
       .def("leave_skip", &Reducer::leave_skip)
+      .def("enter_no_sync", &Reducer::enter_no_sync, NoPythonLock())
+      .def("leave_no_sync", &Reducer::leave_no_sync, NoPythonLock())
       .def(
           "clip_grad_norm_",
           [](Reducer& reducer, double max_norm) { return reducer.get().clip_grad_norm_(max_norm); },

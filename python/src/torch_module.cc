@@ -3,8 +3,29 @@
 // errors.
 #include "python/src/torch_module.h"
 
+#include <torch/csrc/Exceptions.h>
+
+#include <utility>
+
+#include "frameworks/torch/backward_errors.h"
+#include "python/src/errors.h"
+
+namespace {
+
+// Python's backward() raises what autograd was thrown as a python_error.
+void throw_as_python_error() {
+  const pybind11::gil_scoped_acquire lock;
+  rueda::python::set_python_error();
+  python_error error;
+  error.persist();
+  throw python_error(std::move(error));
+}
+
+}  // namespace
+
 PYBIND11_MODULE(_torch, module) {
   pybind11::module_::import("rueda._core");
+  rueda::set_errors_of_backward_passes(&throw_as_python_error);
   rueda::python::bind_operations(module);
   rueda::python::bind_state(module);
   rueda::python::bind_gradient_reducer(module);

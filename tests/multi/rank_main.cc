@@ -267,8 +267,20 @@ void shapes(double) {
 
 void forks(double) {
   std::vector<float> values(10, 1.0f);
+  std::vector<std::vector<float>> sums(static_cast<std::size_t>(rueda::size()), values);
+  const auto submit_of = [&](rueda::Rank rank) {
+    return allreduce_async("parent of " + std::to_string(rank), view(values), view(sums.at(rank)));
+  };
+  const rueda::Handle pending = submit_of(rueda::rank());  // until the others submit it
+  const rueda::Rank rank = rueda::rank();
   const pid_t child = fork();
   if (child == 0) {
+    if (rueda::rank() == rank) std::printf("child of rank %d of %d\n", rank, rueda::size());
+    try {
+      pending.wait();
+    } catch (const rueda::NotInitialized& error) {
+      std::printf("child waits: %s\n", error.what());
+    }
     try {
       rueda::init();
     } catch (const rueda::NotInitialized& error) {
@@ -282,7 +294,10 @@ void forks(double) {
     }
     std::exit(1);
   }
-  rueda::barrier_async().wait();
+  for (rueda::Rank other = 0; other < rueda::size(); ++other) {
+    if (other != rank) submit_of(other).wait();
+  }
+  pending.wait();
 }
 
 // Rank 1 comes late; the others, who allow little time, are told and try again.

@@ -128,7 +128,8 @@ def test_an_allocation_that_fails_on_one_rank_fails_one_operation_on_all(ranks, 
 def test_a_forked_child_is_told_and_leaves_the_job_alone():
     status, out, err, _ = run(2, "forks")
     assert status == 0, err
-    assert out.count("was forked from one that uses Rueda") == 4
+    assert out.count("was forked from one that uses Rueda") == 6
+    assert all(f"child of rank {rank} of 2" in out for rank in range(2))
 
 
 def test_a_rank_that_never_calls_init_does_not_hang_the_others():

@@ -3,9 +3,13 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <vector>
 
 #include "core/base/error.h"
 #include "frameworks/torch/gradient_reducer.h"
+#include "frameworks/torch/operations.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/words_of.h"
@@ -16,6 +20,25 @@ namespace {
 DistributedOptions in_backward(int passes = 1, std::optional<bool> overlap = std::nullopt) {
   return {.backward_passes_per_step = passes, .overlap = overlap, .synchronize_in_backward = true};
 }
+
+// x times the sum of `inside`, whose gradient is found by a backward pass of its own inside the one that
+// comes here, as with reentrant checkpoints.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor* inside) {  // no input, so that the pass outside leaves it alone
+    context->saved_data["x"] = x.detach();
+    context->saved_data["inside"] = *inside;
+    return x * inside->detach().sum();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const at::AutoGradMode gradients_on(true);
+    const at::Tensor x = context->saved_data["x"].toTensor().clone().requires_grad_();
+    const at::Tensor inside = context->saved_data["inside"].toTensor();
+    (x * inside.sum()).backward(gradients[0]);
+    return {x.grad(), at::Tensor()};
+  }
+};
 
 // A gradient of rank + 1 everywhere, so 1.5 on average over two ranks.
 void run_pass(const at::Tensor& parameter, Rank rank) { (parameter.sum() * (rank + 1.0)).backward(); }
@@ -81,6 +104,105 @@ TEST(InBackward, AnotherPassOfTheStepIsReducedToo) {
   });
 }
 
+TEST(InBackward, AnotherPassOfASumLeavesWhatWasSummed) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor parameter = make_parameter({5}, 1), other = make_parameter({5}, 2);
+    DistributedOptions options = in_backward();
+    options.op = ReduceOp::sum;
+    GradientReducer reducer({parameter, other}, options, runtime);
+    const Rank rank = runtime.topology().rank;
+    run_pass(other, rank);
+    EXPECT_EQ(first_gradient(other), 3.0);
+    run_pass(parameter, rank);
+    run_pass(parameter, rank);
+    EXPECT_EQ(first_gradient(parameter), 6.0);
+    EXPECT_EQ(first_gradient(other), 3.0);
+    reducer.before_step();
+  });
+}
+
+TEST(InBackward, AnotherStepOfPassesAddsToTheirMean) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor parameter = make_parameter({5}, 1);
+    GradientReducer reducer({parameter}, in_backward(2), runtime);
+    for (int pass = 0; pass < 4; ++pass) run_pass(parameter, runtime.topology().rank);
+    EXPECT_EQ(first_gradient(parameter), 3.0);
+    reducer.before_step();
+  });
+}
+
+TEST(InBackward, AllReducersOfAPassSubmitBeforeOneWaits) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor head = make_parameter({5}, 1), trunk = make_parameter({5}, 2);
+    GradientReducer of_head({head}, in_backward(), runtime), of_trunk({trunk}, in_backward(), runtime);
+    const Rank rank = runtime.topology().rank;
+    if (rank == 0) (head * trunk).sum().backward();
+    if (rank == 1) trunk.sum().backward();  // and takes part in the head's when it steps
+    of_trunk.before_step();
+    of_head.before_step();
+    EXPECT_TRUE(at::equal(head.grad(), trunk.detach() / 2));
+    EXPECT_TRUE(at::equal(trunk.grad(), (head.detach() + 1) / 2));
+  });
+}
+
+TEST(InBackward, APassInsideAnotherIsPartOfIt) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor first = make_parameter({5}, 1), last = make_parameter({5}, 2);
+    const at::Tensor insides[] = {make_parameter({3}, 3), make_parameter({3}, 4)};
+    const std::vector<at::Tensor> all{first, insides[0], insides[1], last};
+    GradientReducer reducer(all, in_backward(2), runtime);
+    const double factor = runtime.topology().rank + 1.0;
+    const auto loss = [&](bool with_last) {
+      const at::Tensor hidden = Recomputed::apply(Recomputed::apply(first, &insides[0]), &insides[1]);
+      return (with_last ? hidden * last : hidden).sum() * factor;
+    };
+    loss(false).backward();  // of which the inside is heard first
+    const at::Tensor own = first.grad().clone();
+    loss(true).backward();
+    for (const at::Tensor& parameter : all) {
+      const at::Tensor mine = parameter.grad().clone();
+      EXPECT_TRUE(at::equal(broadcast(mine, 0, "of rank 0", runtime), mine));
+    }
+    EXPECT_FALSE(at::equal(first.grad(), own));
+    reducer.before_step();
+  });
+}
+
+TEST(InBackward, WhereOnlyTheInsideIsHeardTheStepReduces) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor inside = make_parameter({5}, 1), x = at::ones({1}, at::kDouble).requires_grad_();
+    GradientReducer reducer({inside}, in_backward(2), runtime);
+    const Rank rank = runtime.topology().rank;
+    for (int pass = 0; pass < 2; ++pass) (Recomputed::apply(x, &inside).sum() * (rank + 1.0)).backward();
+    EXPECT_EQ(first_gradient(inside), 2 * (rank + 1.0));
+    reducer.before_step();
+    EXPECT_EQ(first_gradient(inside), 1.5);
+  });
+}
+
+TEST(InBackward, PassesWithoutSynchronisationOnlyAdd) {
+  for (const bool overlap : {true, false}) {
+    run_on_one_host(2, [&](Runtime& runtime) {
+      const at::Tensor parameter = make_parameter({5}, 1), early = make_parameter({5}, 2);
+      GradientReducer reducer({parameter, early}, in_backward(1, overlap), runtime);
+      const Rank rank = runtime.topology().rank;
+      for (int step = 0; step < 2; ++step) {
+        {
+          const auto quiet = reducer.no_sync();
+          run_pass(parameter, rank);
+          run_pass(early, rank);
+        }
+        EXPECT_EQ(first_gradient(parameter), rank + 1.0);
+        run_pass(parameter, rank);
+        EXPECT_EQ(first_gradient(parameter), 3.0);
+        EXPECT_EQ(first_gradient(early), 1.5);
+        parameter.mutable_grad().reset();
+        early.mutable_grad().reset();
+      }
+    });
+  }
+}
+
 TEST(InBackward, ARankWithoutABackwardPassTakesPartWhenItSteps) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor parameter = make_parameter({5}, 1);
@@ -91,14 +213,13 @@ TEST(InBackward, ARankWithoutABackwardPassTakesPartWhenItSteps) {
   });
 }
 
-TEST(InBackward, AFailureIsToldByTheStepAndTheNextWorks) {
+TEST(InBackward, AFailureIsThrownByThePassAndTheNextStepWorks) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor first = make_parameter({5}, 1), second = make_parameter({5}, 2);
     GradientReducer reducer({first, second}, in_backward(), runtime);
     const Rank rank = runtime.topology().rank;
     second.mutable_grad() = at::ones({5}, rank == 0 ? at::kDouble : at::kFloat);
-    run_pass(first, rank);
-    EXPECT_THAT(words_of<Mismatch>([&] { reducer.before_step(); }),
+    EXPECT_THAT(words_of<Mismatch>([&] { run_pass(first, rank); }),
                 testing::HasSubstr("gradient of parameter 'parameter.1'"));
     EXPECT_TRUE(reducer.before_zero_grad());
     first.mutable_grad().reset();

@@ -28,6 +28,7 @@ from rueda.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from rueda.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.common.util import check_extension, gpu_available, num_rank_is_power_2
 from rueda.torch.compression import Compression
+from rueda.torch.distributed_data_parallel import DistributedDataParallel
 from rueda.torch.functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.mpi_ops import *  # noqa: F403 - its own list of names
 from rueda.torch.mpi_ops import __all__ as _operations
@@ -36,6 +37,6 @@ from rueda.torch import elastic
 from rueda.torch.sync_batch_norm import SyncBatchNorm
 from rueda.torch.tensors import empty
 
-__all__ = [*_operations, "Compression", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt", "ProcessSet", "SyncBatchNorm",
+__all__ = [*_operations, "Compression", "DistributedDataParallel", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt", "ProcessSet", "SyncBatchNorm",
            "add_process_set", "allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters",
            "check_extension", "elastic", "empty", "global_process_set", "gpu_available", "num_rank_is_power_2", "remove_process_set"]

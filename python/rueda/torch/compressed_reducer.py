@@ -14,11 +14,17 @@ _UNSET = {"schedule": "every_step", "groups": [], "measure_norm": False, "sharde
 _numbers = itertools.count()  # ranks make optimizers in one order
 
 
+def _at_end_of_pass(action):
+    """In a hook, or in such an action: `action` is called when the pass that runs ends, after all that it has to call by then."""
+    torch.autograd.Variable._execution_engine.queue_callback(action)
+
+
 class CompressedReducer:
     """What _torch.GradientReducer is for gradients that travel as they are, for those that a Compressor in Python makes smaller.
 
     Purpose: averages gradients while backward passes run; each is compressed when it is there, allreduced as what it then is, and made
-    into .grad again. Used by the thread that steps. A rank without a gradient takes part with zeros. Its hooks end with it.
+    into .grad again. Used by the thread that steps. A rank without a gradient takes part with zeros. Its hooks end with it. Passes begin
+    and end a step as in GradientSync of the C++ frontend.
     """
 
     def __init__(self, parameters, compression, process_set, options):
@@ -38,36 +44,64 @@ class CompressedReducer:
         self._passes, self._divisor = options["backward_passes_per_step"], options["gradient_predivide_factor"]
         self._in_backward, self._pass_is_noted, self._failure = options["synchronize_in_backward"], False, None
         self._flying, self._counts = {}, [0] * len(self._parameters)
-        self._reduced, self._skips, self._wait_seconds = False, 0, 0.0
+        self._reduced, self._skips, self._pauses, self._wait_seconds = False, 0, 0, 0.0
+        # What is reduced already, and alike on all ranks, shall be the same when it is reduced with a further pass.
+        self._again = 1.0 if self._op == Average else 1.0 / process_set.size()
         me = weakref.ref(self)
-        self._hooks = [each.register_post_accumulate_grad_hook(lambda _, i=i: me() and me()._accumulated(i))
-                       for i, each in enumerate(self._parameters) if each.requires_grad]
+        trained = [(i, each) for i, each in enumerate(self._parameters) if each.requires_grad]
+        self._hooks = [each.register_hook(lambda _: me() and me()._before_accumulation()) for _, each in trained]
+        self._hooks += [each.register_post_accumulate_grad_hook(lambda _, i=i: me() and me()._accumulated(i)) for i, each in trained]
 
     def __del__(self):
         for hook in getattr(self, "_hooks", []):
             hook.remove()
 
+    @torch.no_grad()
+    def _before_accumulation(self):
+        if not self._reduced:
+            return
+        self._begin_step()
+        for parameter in self._parameters:
+            if self._again != 1.0 and parameter.grad is not None:
+                parameter.grad.mul_(self._again)
+
     def _accumulated(self, index):
-        if self._reduced:
-            self._begin_step()
+        if self._pauses:
+            return
         if index in self._flying:
             raise ValueError(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
                              f"(backward_passes_per_step is {self._passes}); call step() first, or raise it")
         self._counts[index] += 1
         if self._in_backward and not self._pass_is_noted:
             self._pass_is_noted = True
-            torch.autograd.Variable._execution_engine.queue_callback(self._pass_ended)
+            _at_end_of_pass(self._pass_ended)
         if self._counts[index] == self._passes:
             self._submit(index)
 
     def _pass_ended(self):
         self._pass_is_noted = False
-        if max(self._counts) < self._passes:
+        inside_another = torch._C._current_autograd_node() is not None  # as those of reentrant checkpoints are
+        if inside_another or max(self._counts) < self._passes:
             return
+        self._keep_failure_of(self._submit_rest)
+        _at_end_of_pass(self._wait_in_backward)
+
+    def _wait_in_backward(self):
+        if self._failure is None:
+            self._keep_failure_of(self.synchronize)
+        if self._failure is not None:
+            _at_end_of_pass(self._throw_failure)
+
+    def _keep_failure_of(self, action):
         try:
-            self.synchronize()
-        except RuntimeError as error:  # for step(): autograd would make another of it
+            action()
+        except (RuntimeError, ValueError) as error:
             self._failure = error
+
+    def _submit_rest(self):
+        for index, parameter in enumerate(self._parameters):
+            if index not in self._flying and parameter.requires_grad:
+                self._submit(index)
 
     def _submit(self, index):
         parameter = self._parameters[index]
@@ -92,13 +126,17 @@ class CompressedReducer:
         if self._reduced:
             return True
         begin = time.perf_counter()
-        for index, parameter in enumerate(self._parameters):
-            if index not in self._flying and parameter.requires_grad:
-                self._submit(index)
+        self._submit_rest()
         flying, self._flying = self._flying, {}
-        for index, (handle, ctx) in sorted(flying.items()):
-            gradient = self._compression.decompress(handle.wait(), ctx)
-            self._parameters[index].grad = gradient.view_as(self._parameters[index])
+        failure = None
+        for index, (handle, ctx) in sorted(flying.items()):  # all of them: the next step uses their names again
+            try:
+                gradient = self._compression.decompress(handle.wait(), ctx)
+                self._parameters[index].grad = gradient.view_as(self._parameters[index])
+            except RuntimeError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
         self._reduced = True
         self._wait_seconds += time.perf_counter() - begin
         return True
@@ -125,6 +163,12 @@ class CompressedReducer:
 
     def leave_skip(self):
         self._skips -= 1
+
+    def enter_no_sync(self):
+        self._pauses += 1
+
+    def leave_no_sync(self):
+        self._pauses -= 1
 
     def check_parameters(self, parameters):
         if [id(each) for each in parameters] != self._given:

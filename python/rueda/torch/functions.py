@@ -11,20 +11,24 @@ from rueda.common import basics
 from rueda.common.process_sets import global_process_set, native
 
 
-def broadcast_parameters(params, root_rank):
-    """Every tensor gets the values of rank `root_rank`, in place.
-
-    params: model.state_dict(), model.named_parameters(), a dict of tensors, or a list of tensors or (name, tensor). When names, dtypes or
-    shapes differ between ranks, every rank raises HorovodInternalError, in the same words, and no tensor has changed.
-    """
+def named_tensors(params):
+    """(name, tensor) of every tensor in a state_dict(), or in a list of parameters with or without names."""
     if isinstance(params, dict):
         named = sorted(params.items())
     elif isinstance(params, (torch.Tensor, str)):
         raise ValueError(f"broadcast_parameters() takes a dict or a list of tensors, not a {type(params).__name__}")
     else:
         named = [each if isinstance(each, tuple) else (f"parameter.{i}", each) for i, each in enumerate(params)]
-    tensors = [(name, tensor.data) for name, tensor in named if isinstance(tensor, torch.Tensor)]
-    _torch.broadcast_parameters(tensors, root_rank, None)
+    return [(name, tensor.data) for name, tensor in named if isinstance(tensor, torch.Tensor)]
+
+
+def broadcast_parameters(params, root_rank):
+    """Every tensor gets the values of rank `root_rank`, in place.
+
+    params: model.state_dict(), model.named_parameters(), a dict of tensors, or a list of tensors or (name, tensor). When names, dtypes or
+    shapes differ between ranks, every rank raises HorovodInternalError, in the same words, and no tensor has changed.
+    """
+    _torch.broadcast_parameters(named_tensors(params), root_rank, None)
 
 
 _Place = collections.namedtuple("_Place", "index shape stride dtype")

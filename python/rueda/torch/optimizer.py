@@ -12,14 +12,14 @@ from rueda.torch.compressed_reducer import CompressedReducer
 from rueda.torch.compression import Compression
 from rueda.torch.operations.handles import Average
 
-_TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
-               Compression.bf16: _torch.Compression.bf16}
+TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
+              Compression.bf16: _torch.Compression.bf16}
 
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, op=Average,
                          gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
                          process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False,
-                         synchronize_in_backward=False, sharded=False):
+                         synchronize_in_backward=True, sharded=False):
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
@@ -39,10 +39,11 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]" or "one_step_late" (frameworks/torch/README.md). With others than every_step call
         flush() at the end and before a checkpoint.
     measure_norm: the norm of all gradients is found while they are reduced (grad_norm(), clip_grad_norm_()), without a pass of its own.
-    synchronize_in_backward: the last backward pass of a step returns when its gradients are reduced. GradScaler, clip_grad_norm_ and
-        whatever else looks at .grad then need neither synchronize() nor skip_synchronize(), as with DistributedDataParallel; and as there
-        backward() is collective: ranks run as many passes, over the same parameters, and between backward() and step() do the same. With
-        op Average; a further pass in a step is reduced, too.
+    synchronize_in_backward: the last backward pass of a step returns when its gradients are reduced (and raises what fails). GradScaler,
+        clip_grad_norm_ and whatever else looks at .grad then need neither synchronize() nor skip_synchronize(), as with
+        DistributedDataParallel; and as there backward() is collective: ranks run as many passes, over parameters of the same optimizers,
+        and do the same between backward() and step(). A further pass before step() is reduced, too: its gradients add to the reduced ones.
+        False: step() waits, or synchronize(); for ranks of which some have no pass in a step, or another optimizer's.
     sharded: each of n ranks steps an n-th of the parameters, and keeps an n-th of the state, with the bits of the unsharded optimizer.
         Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
         optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks; not with a GradScaler.
@@ -136,9 +137,9 @@ class _Distributed:
         options["groups"] = _as_lists(options["groups"], parameters)
         compression = options.pop("compression")
         process_set = options.pop("process_set")
-        if compression not in _TRAVELS_AS:
+        if compression not in TRAVELS_AS:
             return CompressedReducer(parameters, compression, process_set, options)
-        return _torch.GradientReducer(parameters=parameters, compression=_TRAVELS_AS[compression], sum_passes=True,
+        return _torch.GradientReducer(parameters=parameters, compression=TRAVELS_AS[compression], sum_passes=True,
                                       process_set=native(process_set), **options)
 
     def synchronize(self):
@@ -154,6 +155,15 @@ class _Distributed:
             yield
         finally:
             self._reducer.leave_skip()
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
+        self._reducer.enter_no_sync()
+        try:
+            yield
+        finally:
+            self._reducer.leave_no_sync()
 
     def set_backward_passes_per_step(self, passes):
         """From the next step on gradients of `passes` backward passes add up. Collective, between steps."""

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from training import Doubles, OPTIMIZERS, batch, in_backward, loss_of, model_of, reference, same, sgd, trained
+from training import Doubles, OPTIMIZERS, batch, loss_of, model_of, reference, same, sgd, trained
 
 import rueda.torch as hvd
 
@@ -59,7 +59,7 @@ def test_a_compressor_of_ones_own(rank):
 @pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
 def test_two_backward_passes_of_one_step(compression, rank):
     model = model_of()
-    optimizer = in_backward(sgd(model.parameters()), compression=compression)
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=compression)
     loss_of(model, batch(0, [rank])).backward()
     loss_of(model, batch(1, [rank])).backward()
     optimizer.step()

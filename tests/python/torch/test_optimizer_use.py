@@ -5,7 +5,7 @@ import copy
 
 import pytest
 import torch
-from training import Doubles, OPTIMIZERS, batch, in_backward, loss_of, model_of, reference, same, sgd, trained
+from training import Doubles, OPTIMIZERS, batch, loss_of, model_of, reference, same, sgd, trained
 
 import rueda.torch as hvd
 
@@ -60,17 +60,17 @@ def clipped_reference(max_norm):
     return model, norm.item()
 
 
-@pytest.mark.parametrize("way", ["in_backward", "synchronized", "skipping", "measured"])
+@pytest.mark.parametrize("way", ["as_it_is", "synchronized", "skipping", "measured", "in_step"])
 def test_clipping(way, rank):
     expected, norm = clipped_reference(0.01)
     model = model_of()
     optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), measure_norm=way == "measured",
-                                         synchronize_in_backward=way == "in_backward")
+                                         synchronize_in_backward=way != "in_step")
     loss_of(model, batch(0, [rank])).backward()
     if way == "measured":
         found = optimizer.clip_grad_norm_(0.01)
     else:
-        if way != "in_backward":
+        if way != "as_it_is":
             optimizer.synchronize()
         found = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01).item()
     assert abs(found - norm) < 1e-6
@@ -87,7 +87,7 @@ def test_clipping(way, rank):
 def test_grad_scaler_needs_no_special_calls(overflow, compression, rank, size):
     model = model_of(dtype=torch.float32)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizer = in_backward(sgd(model.parameters()), compression=compression)
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=compression)
     scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
     loss = loss_of(model, batch(0, [rank], torch.float32))
     if overflow and rank == size - 1:
@@ -138,12 +138,79 @@ def test_two_optimizers_of_one_backward_pass_of_which_a_rank_needs_one(rank):
 
 def test_a_reduction_between_backward_and_step_where_a_rank_has_no_pass(rank, size):
     parameter = torch.nn.Parameter(torch.ones(1))
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), synchronize_in_backward=False)
     if rank == 0:
         parameter.sum().backward()
     assert hvd.allreduce(torch.ones(1), name="loss", op=hvd.Sum).item() == size
     optimizer.step()
     assert abs(parameter.item() - (1 - 1 / size)) < 1e-6
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+@pytest.mark.parametrize("op", [hvd.Average, hvd.Sum])
+def test_a_further_pass_adds_to_what_is_reduced(op, compression, rank, size):
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), op=op, compression=compression)
+    for step in range(2):
+        loss_of(model, batch(step, [rank])).backward()
+        loss_of(plain, batch(step, range(size))).backward()
+    for mine, expected in zip(model.parameters(), plain.parameters()):
+        assert torch.allclose(mine.grad, expected.grad * (size if op == hvd.Sum else 1), rtol=0, atol=1e-12)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_no_sync(compression, rank, size):
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=compression)
+    with optimizer.no_sync():
+        loss_of(model, batch(0, [rank])).backward()
+    loss_of(model, batch(1, [rank])).backward()
+    for step in range(2):
+        loss_of(plain, batch(step, range(size))).backward()
+    for mine, expected in zip(model.parameters(), plain.parameters()):
+        assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointing(reentrant, compression, rank, size):
+    def loss_with(model, rows):
+        hidden = model[0](rows)
+        for _ in range(2):
+            hidden = torch.utils.checkpoint.checkpoint(torch.nn.Tanh(), hidden, use_reentrant=reentrant)
+        middle = torch.utils.checkpoint.checkpoint(model[1], hidden, use_reentrant=reentrant)
+        return (model[2](middle) ** 2).mean()
+
+    def deep():
+        torch.manual_seed(3)
+        return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 3)).double()
+
+    model, plain = deep(), deep()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=compression)
+    loss_with(model, batch(0, [rank])).backward()
+    loss_with(plain, batch(0, range(size))).backward()
+    for mine, expected in zip(model.parameters(), plain.parameters()):
+        assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_a_failure_comes_out_of_backward_and_the_next_step_works(compression, rank, size):
+    if size == 1:
+        pytest.skip("needs ranks that differ")
+    model = torch.nn.ParameterList([torch.ones(2), torch.ones(2)])
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model, lr=1.0), compression=compression)
+    model[0].data = torch.ones(2, dtype=torch.float64 if rank == 0 else torch.float32)
+    optimizer.zero_grad()
+    with pytest.raises(hvd.HorovodInternalError, match="0"):
+        model[0].sum().backward()
+    optimizer.zero_grad()
+    model[0].data = torch.ones(2)
+    model[1].sum().backward()
+    assert torch.equal(model[1].grad, torch.ones(2))
+    optimizer.step()
 
 
 def test_nested_contexts_of_skip_synchronize(rank):
@@ -217,7 +284,7 @@ def test_sharded_has_the_same_bits_and_a_part_of_the_state(name, rank, size):
 
 def test_sharded_clips_schedules_and_zeroes(rank):
     model, plain = model_of(), model_of()
-    optimizers = [in_backward(sgd(each.parameters()), sharded=each is model) for each in (model, plain)]
+    optimizers = [hvd.DistributedOptimizer(sgd(each.parameters()), sharded=each is model) for each in (model, plain)]
     schedulers = [torch.optim.lr_scheduler.StepLR(each, 1, 0.5) for each in optimizers]
     for step in range(3):
         for each, optimizer, scheduler in zip((model, plain), optimizers, schedulers):

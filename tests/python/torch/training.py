@@ -72,7 +72,3 @@ class Doubles(hvd.Compression.none):
     @staticmethod
     def decompress(tensor, ctx):
         return (tensor / 2).to(ctx)
-
-
-def in_backward(parameters, **options):
-    return hvd.DistributedOptimizer(parameters, synchronize_in_backward=True, **options)

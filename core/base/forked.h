@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Children that were forked from a process with a Runtime: they have its memory, and none of its threads.
+#pragma once
+
+#include "core/base/status.h"
+
+namespace rueda {
+
+// Whether this process is such a child. Any thread.
+bool is_forked_child();
+// From here on it is one. Called in the child, by what pthread_atfork() runs.
+void note_forked_child();
+// What such a child is told when it wants to take part.
+Status status_in_forked_child();
+
+}  // namespace rueda

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A module that every rank trains on its own data, for scripts written for torch.nn.parallel.DistributedDataParallel."""
+
+import contextlib
+import itertools
+
+import torch
+
+from rueda import _core, _torch
+from rueda.common.process_sets import global_process_set, native
+from rueda.torch.compression import Compression
+from rueda.torch.functions import named_tensors
+from rueda.torch.operations.broadcast import broadcast_async_
+from rueda.torch.operations.handles import Average
+from rueda.torch.optimizer import TRAVELS_AS
+
+_NOT_NEEDED = ("bucket_cap_mb", "check_reduction", "dim", "find_unused_parameters", "gradient_as_bucket_view", "static_graph")
+_numbers = itertools.count()  # ranks make modules in one order
+
+
+class DistributedDataParallel(torch.nn.Module):
+    """`module`, whose gradients are averages over all ranks when backward() returns.
+
+        model = hvd.DistributedDataParallel(Net())
+        optimizer = torch.optim.AdamW(model.parameters())  # any optimizer of torch, as it is
+
+    Collective: every rank of the process set makes it, with the same module; then all have the parameters and buffers of the first.
+    backward() is collective, and raises what fails: ranks run as many passes. A parameter without a gradient on some ranks counts as zeros
+    there, on all ranks has none; nothing need be said about it. module: as `.module`; state_dict() has its names after "module.".
+    device_ids, output_device: None, or empty; tensors are in host memory.
+    broadcast_buffers: a forward pass in training begins with the buffers of the first rank on all; passes in eval() and under no_grad()
+        communicate nothing (those of torch do).
+    init_sync: False leaves parameters and buffers as they are; they are the same then already.
+    process_set: the ranks that train together, where torch has process_group.
+    op: Average, Sum or Adasum. compression, gradient_predivide_factor: as of hvd.DistributedOptimizer.
+    Of torch's other arguments bucket_cap_mb, check_reduction, dim, find_unused_parameters, gradient_as_bucket_view and static_graph may be
+    given: nothing of the kind is needed here.
+
+    Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
+    """
+
+    def __init__(self, module, device_ids=None, output_device=None, *, broadcast_buffers=True, init_sync=True, process_set=global_process_set,
+                 op=Average, compression=Compression.none, gradient_predivide_factor=1.0, **not_needed):
+        super().__init__()
+        unknown = sorted(set(not_needed) - set(_NOT_NEEDED))
+        if unknown:
+            remedy = "; give the ranks as process_set" if "process_group" in unknown else ""
+            raise TypeError(f"DistributedDataParallel does not take {', '.join(unknown)}{remedy}")
+        if device_ids or output_device is not None:
+            raise ValueError(f"device_ids is {device_ids} and output_device {output_device}; leave them out: tensors are in host memory")
+        if compression not in TRAVELS_AS:
+            raise ValueError(f"compression is {compression}; DistributedDataParallel takes those of hvd.Compression")
+        if not any(parameter.requires_grad for parameter in module.parameters()):
+            raise ValueError("DistributedDataParallel of a module with no parameter that requires a gradient; use the module itself")
+        self.module = module
+        self.broadcast_buffers = broadcast_buffers
+        self._process_set, self._joins, self._pauses = process_set, False, 0
+        self._root = 0 if process_set is global_process_set else process_set.ranks[0]
+        self._name = f"data_parallel.{next(_numbers)}"
+        if init_sync:
+            self._give_state(self._root)
+        named = [(name, parameter) for name, parameter in module.named_parameters()]
+        self._reducer = _torch.GradientReducer(
+            parameters=[parameter for _, parameter in named], named_parameters=named, groups=[], op=op, backward_passes_per_step=1,
+            sum_passes=True, schedule="every_step", sparse_as_dense=False, compression=TRAVELS_AS[compression],
+            gradient_predivide_factor=gradient_predivide_factor, measure_norm=False, synchronize_in_backward=True, sharded=False,
+            process_set=native(process_set))
+
+    def forward(self, *inputs, **kwargs):
+        if self.broadcast_buffers and self.training and torch.is_grad_enabled() and not self._pauses and not self._joins:
+            self._give_buffers()
+        self._reducer.refresh_hooks()
+        return self.module(*inputs, **kwargs)
+
+    def _give_state(self, root):
+        _torch.broadcast_parameters(named_tensors(self.module.state_dict()), root, native(self._process_set))
+
+    def _give_buffers(self):
+        handles = [broadcast_async_(buffer.data, self._root, f"{self._name}.{name}", self._process_set)
+                   for name, buffer in self.module.named_buffers()]
+        for handle in handles:
+            handle.wait()
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
+        self._reducer.enter_no_sync()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            self._reducer.leave_no_sync()
+
+    @contextlib.contextmanager
+    def join(self, divide_by_initial_world_size=True, enable=True):
+        """For ranks with different numbers of batches: `with model.join():` around the loop over them, on every rank.
+
+        A rank that leaves the context takes part in the passes of the others with gradients of zero until all have left; then all have
+        the parameters and buffers of one that left last. Averages stay those over all ranks. In it buffers are each rank's own.
+        divide_by_initial_world_size: True only. enable: False makes the context do nothing.
+        """
+        if not divide_by_initial_world_size:
+            raise ValueError("join: averages are over all ranks; scale the loss for others, and leave divide_by_initial_world_size out")
+        if not enable:
+            yield
+            return
+        self._joins = True
+        try:
+            yield
+        finally:
+            self._joins = False
+        last = _core.join(native(self._process_set))
+        self._give_state(last)
+
+    def __getstate__(self):
+        raise TypeError("a DistributedDataParallel cannot be copied or pickled: making one is collective. Use its .module, or state_dict()")
