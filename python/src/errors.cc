@@ -30,8 +30,11 @@ void set_python_error() {
   } catch (const Error& error) {
     raise_ours("HorovodInternalError", error.what());
   } catch (const OperationFailed& failed) {
-    const bool invalid = failed.status.code == StatusCode::invalid_argument;
-    raise_ours(invalid ? "InvalidOperation" : "HorovodInternalError", failed.status.message);
+    const StatusCode code = failed.status.code;
+    if (code == StatusCode::not_initialized)
+      return py::set_error(PyExc_ValueError, failed.status.message.c_str());
+    raise_ours(code == StatusCode::invalid_argument ? "InvalidOperation" : "HorovodInternalError",
+               failed.status.message);
   }
 }
 

@@ -84,10 +84,10 @@ TASK_OF_SRUN = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS
                 "SLURM_LOCALID": "1"}
 
 
-def test_srun_with_pmi2():
-    # Slurm's server of PMI2 is played by Hydra's: the variables and the protocol are the same.
+def test_srun_with_pmi():
+    # The server of PMI, which Slurm's plugin is, is Hydra's here.
     assert lines_of(Path(sys.executable).parent / "mpiexec", "-launcher", "fork", "-hosts", "localhost", "-n", 2,
-                    **TASK_OF_SRUN, MPIR_CVAR_PMI_VERSION="2") == ["2.0 0 2", "2.0 1 2"]
+                    **TASK_OF_SRUN) == ["2.0 0 2", "2.0 1 2"]
 
 
 @pytest.mark.parametrize("environment, words", [
