@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's beginning and end, who is in it, and what it does."""
 
+from __future__ import annotations
+
 import atexit
+import os
+from collections.abc import Sequence
+from typing import Any
 
 from rueda import _core
 from rueda.common import process_sets as sets
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
-def init(comm=None, process_sets=None):
+def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[int]] | None = None) -> None:
     """Starts Rueda on this process, with the ranks that the launcher has started (ruedarun, mpiexec, srun); without one, as one rank.
 
     comm: None; or all ranks of the job, as a list or a communicator of mpi4py. For some of them use `process_sets`.
@@ -17,8 +22,10 @@ def init(comm=None, process_sets=None):
     A second call does nothing. After shutdown() it may be called again. Raises ValueError for what cannot mean anything, and
     HorovodInternalError, naming them, when ranks do not come.
     """
-    wanted = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
-    wanted = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in wanted]
+    if isinstance(process_sets, str) and process_sets != "dynamic":
+        raise ValueError(f"init: process_sets is {process_sets!r}; it must be a list of process sets, or \"dynamic\"")
+    given: Sequence[Any] = [] if process_sets is None or isinstance(process_sets, str) else process_sets
+    wanted = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in given]
     wanted = [each for each in wanted if each is not global_process_set]
     _core.init([each.ranks for each in wanted])
     for process_set, made in zip(wanted, _core.process_sets()):
@@ -30,7 +37,7 @@ def init(comm=None, process_sets=None):
         raise ValueError(f"{words}: leave comm out and name some of them as a process set, init(process_sets=[[...]])")
 
 
-def shutdown():
+def shutdown() -> None:
     """Ends Rueda on this process, once every rank has called it and all operations are complete. Does nothing before init(). Called when
     the interpreter ends."""
     _core.shutdown()
@@ -40,52 +47,52 @@ def shutdown():
 atexit.register(shutdown)
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether init() has returned, and shutdown() not yet."""
     return _core.is_initialized()
 
 
-def rank():
+def rank() -> int:
     """This process's number among all ranks, 0 to size() - 1. Raises ValueError before init()."""
     return _core.rank()
 
 
-def size():
+def size() -> int:
     """How many ranks there are. Raises ValueError before init()."""
     return _core.size()
 
 
-def local_rank():
+def local_rank() -> int:
     """This process's number among the ranks of its host. Raises ValueError before init()."""
     return _core.local_rank()
 
 
-def local_size():
+def local_size() -> int:
     """How many ranks this host has. Raises ValueError before init()."""
     return _core.local_size()
 
 
-def cross_rank():
+def cross_rank() -> int:
     """This process's number among the ranks of equal local_rank(), one a host. Raises ValueError before init()."""
     return _core.cross_rank()
 
 
-def cross_size():
+def cross_size() -> int:
     """How many ranks have this local_rank(). Raises ValueError before init()."""
     return _core.cross_size()
 
 
-def is_homogeneous():
+def is_homogeneous() -> bool:
     """Whether every host has the same number of ranks. Raises ValueError before init()."""
     return _core.is_homogeneous()
 
 
-def barrier(process_set=global_process_set):
+def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when every rank of the set has called it."""
     _core.barrier(native(process_set))
 
 
-def start_timeline(file_path, mark_cycles=False):
+def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
     """Writes what happens to `file_path`, as a Chrome trace (Perfetto, chrome://tracing). Called by every rank; rank 0 writes the file.
 
     mark_cycles: also a mark for each round of the coordinator. Raises ValueError when the file cannot be written, and while a timeline
@@ -94,17 +101,17 @@ def start_timeline(file_path, mark_cycles=False):
     _core.start_timeline(str(file_path), mark_cycles)
 
 
-def stop_timeline():
+def stop_timeline() -> None:
     """Ends what start_timeline() has begun; the file, of all ranks if rank 0 can reach theirs, is then complete."""
     _core.stop_timeline()
 
 
-def metrics():
+def metrics() -> str:
     """What this rank has done so far, in numbers: text in the format of Prometheus."""
     return _core.metrics()
 
 
-def report():
+def report() -> str:
     """What this rank is doing now, in several lines."""
     return _core.report()
 
@@ -112,53 +119,53 @@ def report():
 # What scripts written for Horovod ask about how it was built.
 
 
-def mpi_built():
+def mpi_built() -> bool:
     """Whether ranks can run over MPI."""
     return _core.MPI_BUILT
 
 
-def mpi_enabled():
+def mpi_enabled() -> bool:
     """Whether ranks run over MPI where there are several."""
     return _core.MPI_BUILT
 
 
-def mpi_threads_supported():
+def mpi_threads_supported() -> bool:
     """Whether other threads of this process may use MPI beside Rueda: it asks for MPI_THREAD_MULTIPLE, and refuses to start with less.
     Raises ValueError before init()."""
     _core.rank()
     return _core.MPI_BUILT
 
 
-def gloo_built():
+def gloo_built() -> bool:
     """False: Rueda does not use Gloo."""
     return False
 
 
-def gloo_enabled():
+def gloo_enabled() -> bool:
     """False: Rueda does not use Gloo."""
     return False
 
 
-def nccl_built():
+def nccl_built() -> int:
     """The version of NCCL that Rueda was built with, as NCCL numbers it; 0 without."""
     return _core.NCCL_VERSION
 
 
-def ddl_built():
+def ddl_built() -> bool:
     """False: Rueda does not use DDL."""
     return False
 
 
-def ccl_built():
+def ccl_built() -> bool:
     """False: Rueda does not use oneCCL."""
     return False
 
 
-def cuda_built():
+def cuda_built() -> bool:
     """Whether Rueda was built for tensors on GPUs of NVIDIA."""
     return _core.CUDA_BUILT
 
 
-def rocm_built():
+def rocm_built() -> bool:
     """False: Rueda was not built for GPUs of AMD."""
     return False

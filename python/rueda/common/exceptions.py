@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operations raise."""
 
+from __future__ import annotations
+
 
 class HorovodInternalError(RuntimeError):
     """A collective operation has failed: ranks asked for different things under one name, a rank is lost, or a limit of waiting was
@@ -18,6 +20,6 @@ class HostsUpdatedInterrupt(RuntimeError):
     skip_sync: whether all ranks still have the same state, so that it need not be given to them again.
     """
 
-    def __init__(self, skip_sync=False):
+    def __init__(self, skip_sync: bool = False):
         super().__init__("the hosts of the job have changed")
         self.skip_sync = skip_sync

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Some of a job's ranks, among which operations are carried out."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rueda import _core
 
 
@@ -11,24 +16,24 @@ class ProcessSet:
     add_process_set(); then operations take it as `process_set=`. Ranks ascend, whatever the order in which they are named.
     """
 
-    def __init__(self, ranks_or_comm):
-        self.ranks = sorted(ranks_of(ranks_or_comm))
+    def __init__(self, ranks_or_comm: Sequence[int] | Any):
+        self.ranks: list[int] = sorted(ranks_of(ranks_or_comm))
         self._set = None  # _core.ProcessSet; None: not registered, or all ranks
 
     @property
-    def process_set_id(self):
+    def process_set_id(self) -> int | None:
         """The same number on all ranks; None before init() or add_process_set(), and after remove_process_set()."""
         return self._set.id if self._set is not None else None
 
-    def size(self):
+    def size(self) -> int | None:
         """The number of members; None where the set is not registered."""
         return self._set.size if self._set is not None else None
 
-    def rank(self):
+    def rank(self) -> int | None:
         """This process's place among the members, -1 if it is none of them; None where the set is not registered."""
         return self._set.rank if self._set is not None else None
 
-    def included(self):
+    def included(self) -> bool | None:
         """Whether this process is a member; None where the set is not registered."""
         return self._set.rank >= 0 if self._set is not None else None
 
@@ -70,7 +75,7 @@ class _AllRanks(ProcessSet):
 
 
 global_process_set = _AllRanks()
-_registered = []
+_registered: list[ProcessSet] = []
 
 
 def ranks_of(ranks_or_comm):
@@ -107,7 +112,7 @@ def forget_all():
     _registered.clear()
 
 
-def add_process_set(process_set):
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Registers a ProcessSet (or a list of ranks) while the job runs; returns it.
 
     Collective: every rank of the job calls it with the same ranks, members or not. Raises ValueError for no ranks, ranks that do not
@@ -121,7 +126,7 @@ def add_process_set(process_set):
     return process_set
 
 
-def remove_process_set(process_set):
+def remove_process_set(process_set: ProcessSet) -> bool:
     """Ends a set. Collective; when its operations are complete. Returns whether it was registered (the set of all ranks is never
     removed)."""
     if process_set is global_process_set or process_set._set is None:

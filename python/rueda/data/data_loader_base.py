@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data loaders, and a mixin that runs any of them in a thread of its own."""
 
+from __future__ import annotations
+
 import queue
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 
 class BaseDataLoader:
     """What a loader derives from: _iterate() yields batches."""
 
-    def __len__(self):
+    def __len__(self) -> int:
         """How many batches there are."""
         raise NotImplementedError
 
@@ -20,7 +24,7 @@ class BaseDataLoader:
         """What becomes of a batch before the program gets it, on the program's thread."""
         return batch
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for batch in self._iterate():
             yield self._process_batch(batch)
 
@@ -42,12 +46,12 @@ class AsyncDataLoaderMixin:
     raises comes out of the program's loop. The thread ends with the epoch, or when the loop is left; each loop has its own.
     """
 
-    def __init__(self, async_loader_queue_size=64, debug_data_loader=False, *args, **kwargs):
+    def __init__(self, async_loader_queue_size: int = 64, debug_data_loader: bool = False, *args: Any, **kwargs: Any):
         self.async_loader_queue_size = async_loader_queue_size
-        self._running = []  # (thread, what tells it to stop)
+        self._running: list[Any] = []  # (thread, what tells it to stop)
         super().__init__(*args, **kwargs)
 
-    def close_async_loader(self):
+    def close_async_loader(self) -> None:
         """Ends the threads of all loops."""
         for thread, stop in list(self._running):
             self._close(thread, stop)

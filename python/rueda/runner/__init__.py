@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A function on several ranks: rueda.run(train, args=(...), np=4)."""
 
+from __future__ import annotations
+
 import os
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import cloudpickle
 
 from rueda import _build
+
+T = TypeVar("T")
 
 _ELASTIC = "min_num_proc, max_num_proc, reset_limit, cooldown_range and host_discovery_script are of jobs whose ranks come and go; Rueda's " \
            "are those that it starts"
@@ -50,10 +56,14 @@ def _results(folder, ranks):
     return [result["value"] for result in results]
 
 
-def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=None, slots=None, reset_limit=None, cooldown_range=None,
-        hosts=None, hostfile=None, host_discovery_script=None, start_timeout=None, ssh_port=None, ssh_identity_file=None,
-        disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None, mpi_args=None, network_interface=None,
-        network_interfaces=None, executable=None, np=None, min_np=None, max_np=None):
+def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, num_proc: int = 1,
+        min_num_proc: int | None = None, max_num_proc: int | None = None, slots: int | None = None, reset_limit: int | None = None,
+        cooldown_range: Sequence[int] | None = None, hosts: str | None = None, hostfile: str | None = None,
+        host_discovery_script: str | None = None, start_timeout: int | None = None, ssh_port: int | None = None,
+        ssh_identity_file: str | None = None, disable_cache: bool | None = None, output_filename: str | None = None,
+        verbose: int | bool | None = None, use_gloo: bool | None = None, use_mpi: bool | None = None, mpi_args: str | None = None,
+        network_interface: str | None = None, network_interfaces: Sequence[str] | None = None, executable: str | None = None,
+        np: int | None = None, min_np: int | None = None, max_np: int | None = None) -> list[T]:
     """Calls func(*args, **kwargs) on each of `num_proc` (or `np`) new ranks; returns a list of what they return, by rank.
 
     func, its arguments and results are given by cloudpickle, in files of a folder of this user that all hosts must see; functions of a

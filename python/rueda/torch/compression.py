@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tensors travel."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 
 
@@ -8,12 +12,12 @@ class Compressor:
     """What a compressor of one's own derives from: two static methods."""
 
     @staticmethod
-    def compress(tensor):
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
         """The tensor that travels, and what decompress() needs to know."""
         raise NotImplementedError
 
     @staticmethod
-    def decompress(tensor, ctx):
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         """The tensor that the program gets, of one that has travelled."""
         raise NotImplementedError
 
@@ -30,7 +34,7 @@ class NoneCompressor(Compressor):
         return tensor
 
 
-def _cast_compressor(name, dtype):
+def _cast_compressor(name: str, dtype: torch.dtype) -> type[Compressor]:
     class CastCompressor(Compressor):
         @staticmethod
         def compress(tensor):
@@ -55,6 +59,6 @@ class Compression:
     """The compressors that come with Rueda. In a DistributedOptimizer fp16 and bf16 are done where data leaves a host; sums are added up
     in float32 all the same."""
 
-    none = NoneCompressor
-    fp16 = FP16Compressor
-    bf16 = BF16Compressor
+    none: type[Compressor] = NoneCompressor
+    fp16: type[Compressor] = FP16Compressor
+    bf16: type[Compressor] = BF16Compressor

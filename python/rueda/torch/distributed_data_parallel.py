@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A module that every rank trains on its own data, for scripts written for torch.nn.parallel.DistributedDataParallel."""
 
+from __future__ import annotations
+
 import contextlib
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
 from rueda import _core, _torch
-from rueda.common.process_sets import global_process_set, native
-from rueda.torch.compression import Compression
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.compression import Compression, Compressor
 from rueda.torch.functions import named_tensors
 from rueda.torch.operations.broadcast import broadcast_async_
-from rueda.torch.operations.handles import Average
+from rueda.torch.operations.handles import Average, ReduceOp
 from rueda.torch.optimizer import TRAVELS_AS
 
 _NOT_NEEDED = ("bucket_cap_mb", "check_reduction", "dim", "find_unused_parameters", "gradient_as_bucket_view", "static_graph")
@@ -39,8 +43,9 @@ class DistributedDataParallel(torch.nn.Module):
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
     """
 
-    def __init__(self, module, device_ids=None, output_device=None, *, broadcast_buffers=True, init_sync=True, process_set=global_process_set,
-                 op=Average, compression=Compression.none, gradient_predivide_factor=1.0, **not_needed):
+    def __init__(self, module: torch.nn.Module, device_ids: None = None, output_device: None = None, *, broadcast_buffers: bool = True,
+                 init_sync: bool = True, process_set: ProcessSet = global_process_set, op: ReduceOp = Average,
+                 compression: type[Compressor] = Compression.none, gradient_predivide_factor: float = 1.0, **not_needed: Any):
         super().__init__()
         unknown = sorted(set(not_needed) - set(_NOT_NEEDED))
         if unknown:
@@ -66,7 +71,7 @@ class DistributedDataParallel(torch.nn.Module):
             gradient_predivide_factor=gradient_predivide_factor, measure_norm=False, synchronize_in_backward=True, sharded=False,
             process_set=native(process_set))
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.broadcast_buffers and self.training and torch.is_grad_enabled() and not self._pauses and not self._joins:
             self._give_buffers()
         self._reducer.refresh_hooks()
@@ -82,7 +87,7 @@ class DistributedDataParallel(torch.nn.Module):
             handle.wait()
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Iterator[None]:
         """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
         self._reducer.enter_no_sync()
         self._pauses += 1
@@ -93,7 +98,7 @@ class DistributedDataParallel(torch.nn.Module):
             self._reducer.leave_no_sync()
 
     @contextlib.contextmanager
-    def join(self, divide_by_initial_world_size=True, enable=True):
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True) -> Iterator[None]:
         """For ranks with different numbers of batches: `with model.join():` around the loop over them, on every rank.
 
         A rank that leaves the context takes part in the passes of the others with gradients of zero until all have left; then all have

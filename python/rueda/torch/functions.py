@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one rank has, given to all."""
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import cloudpickle
 import torch
 
 from rueda import _torch
 from rueda.common import basics
-from rueda.common.process_sets import global_process_set, native
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+
+T = TypeVar("T")
 
 
-def named_tensors(params):
+def named_tensors(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) of every tensor in a state_dict(), or in a list of parameters with or without names."""
     if isinstance(params, dict):
         named = sorted(params.items())
@@ -22,7 +28,7 @@ def named_tensors(params):
     return [(name, tensor.data) for name, tensor in named if isinstance(tensor, torch.Tensor)]
 
 
-def broadcast_parameters(params, root_rank):
+def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: int) -> None:
     """Every tensor gets the values of rank `root_rank`, in place.
 
     params: model.state_dict(), model.named_parameters(), a dict of tensors, or a list of tensors or (name, tensor). When names, dtypes or
@@ -63,7 +69,7 @@ def _with_tensors(value, tensors):
     return value
 
 
-def broadcast_optimizer_state(optimizer, root_rank, model=None):
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:
     """Every rank's optimizer gets the state and the settings of that of rank `root_rank`: moments, step counters, learning rates.
 
     The optimizer makes no step: a root without state gives none (Horovod steps on zero gradients to make one, which moves weights that
@@ -78,7 +84,7 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
         for group, values in zip(optimizer.param_groups, broadcast_object(settings, root_rank)):
             group.update(values)
         return
-    tensors = []
+    tensors: list[torch.Tensor] = []
     skeleton = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank)
     groups = optimizer.param_groups
@@ -108,7 +114,7 @@ def _unpack(packed, rank, operation):
     return cloudpickle.loads(packed[1:])
 
 
-def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> T:
     """The object of rank `root_rank` on every rank; anything that cloudpickle can take. On the root it is `obj` itself.
 
     Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order. Where the root cannot pickle
@@ -122,7 +128,7 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     return obj if is_root else _unpack(packed, root_rank, "broadcast_object")
 
 
-def allgather_object(obj, name=None, process_set=global_process_set):
+def allgather_object(obj: T, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[T]:
     """A list of the objects of all ranks, by rank; anything that cloudpickle can take.
 
     Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order. Where a rank cannot pickle

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All collective operations, under the name that scripts written for Horovod import them from."""
 
+from __future__ import annotations
+
 from rueda import _core
 from rueda.common.basics import (barrier, ccl_built, cross_rank, cross_size, cuda_built, ddl_built, gloo_built, gloo_enabled, init,
                                  is_homogeneous, is_initialized, local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported,
@@ -26,7 +28,7 @@ __all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "al
            "sparse_allreduce_async", "start_timeline", "stop_timeline", "synchronize"]
 
 
-def join(device=-1):
+def join(device: int = -1) -> int:
     """Says that this rank has no more data; others go on. Returns, when every rank has joined, the last that did.
 
     Until then joined ranks take part in allreduce (with zeros for a sum or average, which still divides by the number of all ranks) and

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any optimizer of torch, made to step on gradients that are reduced over all ranks."""
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from rueda import _torch
-from rueda.common.process_sets import global_process_set, native
+from rueda.common.process_sets import ProcessSet, global_process_set, native
 from rueda.common.util import split_list
 from rueda.torch.compressed_reducer import CompressedReducer
-from rueda.torch.compression import Compression
-from rueda.torch.operations.handles import Average
+from rueda.torch.compression import Compression, Compressor
+from rueda.torch.operations.handles import Average, ReduceOp
 
 TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
               Compression.bf16: _torch.Compression.bf16}
 
 
-def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, op=Average,
-                         gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set, *, sync_schedule="every_step", measure_norm=False,
-                         synchronize_in_backward=True, sharded=False):
+def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
+                         compression: type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
+                         gradient_predivide_factor: float = 1.0, num_groups: int = 0,
+                         groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool = False,
+                         process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
+                         synchronize_in_backward: bool = True, sharded: bool = False) -> _Distributed:
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
@@ -57,7 +63,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     if sharded:
         _check_sharded(optimizer, process_set)
     bases = (_Sharded if sharded else _Distributed, optimizer.__class__)
-    cls = type(optimizer.__class__.__name__, bases, {"__doc__": optimizer.__class__.__doc__})
+    cls: Any = type(optimizer.__class__.__name__, bases, {"__doc__": optimizer.__class__.__doc__})
     distributed = cls.__new__(cls)
     # A scheduler that was made before may have wrapped the old optimizer's step.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key != "step"})
@@ -67,6 +73,10 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
                                  gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule,
                                  measure_norm=measure_norm, sharded=sharded, synchronize_in_backward=synchronize_in_backward))
     return distributed
+
+
+# What the methods below are put before.
+_Base: Any = torch.optim.Optimizer if TYPE_CHECKING else object
 
 
 def _parameters(optimizer):
@@ -118,7 +128,7 @@ def _check_sharded(optimizer, process_set):
         raise ValueError("sharded: parts are for all ranks; leave process_set out, or sharded")
 
 
-class _Distributed:
+class _Distributed(_Base):
     """What DistributedOptimizer() puts before the methods of an optimizer's class."""
 
     def _distribute(self, options):
@@ -142,13 +152,13 @@ class _Distributed:
         return _torch.GradientReducer(parameters=parameters, compression=TRAVELS_AS[compression], sum_passes=True,
                                       process_set=native(process_set), **options)
 
-    def synchronize(self):
+    def synchronize(self) -> bool:
         """Waits for all reductions of this step: afterwards .grad holds the reduced gradients; step() knows. False: the schedule has none
         for this step, so there is nothing to clip."""
         return self._reducer.synchronize()
 
     @contextlib.contextmanager
-    def skip_synchronize(self):
+    def skip_synchronize(self) -> Iterator[None]:
         """In this context step() does not reduce: for gradients that have been, or that are this rank's own affair."""
         self._reducer.enter_skip()
         try:
@@ -157,7 +167,7 @@ class _Distributed:
             self._reducer.leave_skip()
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Iterator[None]:
         """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
         self._reducer.enter_no_sync()
         try:
@@ -165,7 +175,7 @@ class _Distributed:
         finally:
             self._reducer.leave_no_sync()
 
-    def set_backward_passes_per_step(self, passes):
+    def set_backward_passes_per_step(self, passes: int) -> None:
         """From the next step on gradients of `passes` backward passes add up. Collective, between steps."""
         before, self._options["backward_passes_per_step"] = self._options["backward_passes_per_step"], passes
         try:
@@ -174,7 +184,7 @@ class _Distributed:
             self._options["backward_passes_per_step"] = before
             raise
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
         self._reducer.check_parameters(self._reduced_parameters())
         loss = None
@@ -186,12 +196,12 @@ class _Distributed:
         self._reducer.after_step()
         return loss
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """As torch's. Raises ValueError while gradients are being reduced; does nothing where the schedule adds them up."""
         if self._reducer.before_zero_grad():
             super().zero_grad(**({} if set_to_none else {"set_to_none": False}))  # an optimizer's own may take no argument
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """As torch's. Raises ValueError in the middle of what a schedule has begun: flush() first."""
         self._reducer.check_flushed("state_dict()")
         return super().state_dict()
@@ -202,32 +212,32 @@ class _Distributed:
     def __reduce_ex__(self, protocol):
         raise TypeError("a distributed optimizer cannot be pickled; save its state_dict()")
 
-    def grad_norm(self):
+    def grad_norm(self) -> float:
         """synchronize(), then the 2-norm of all gradients. 0 where synchronize() is False."""
         return self._reducer.grad_norm()
 
-    def clip_grad_norm_(self, max_norm):
+    def clip_grad_norm_(self, max_norm: float) -> float:
         """grad_norm(), and gradients scaled so that it is at most `max_norm`, unless it is not finite. Returns what it was."""
         return self._reducer.clip_grad_norm_(max_norm)
 
-    def flush(self, max_norm=None):
+    def flush(self, max_norm: float | None = None) -> None:
         """Ends what the schedule has begun, with a step where gradients were kept or on their way; afterwards all ranks have the same
         parameters. Collective; for the end, and before a checkpoint."""
         if self._reducer.flush(max_norm):
             self._step_on_reduced()
             self.zero_grad()
 
-    def sync_interval(self):
+    def sync_interval(self) -> int:
         """Steps from one synchronisation to the next, as the schedule has it now."""
         return self._reducer.sync_interval()
 
-    def wait_seconds(self):
+    def wait_seconds(self) -> float:
         """Time that this rank has spent waiting for others in this optimizer, in seconds, in all."""
         return self._reducer.wait_seconds()
 
 
 # Hooks of optimizers run in the step of the class that it is derived from.
-_Distributed.step.hooked = True
+setattr(_Distributed.step, "hooked", True)
 
 
 class _Sharded(_Distributed):
@@ -254,7 +264,7 @@ class _Sharded(_Distributed):
             raise
         self._shards.end_step(True)
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Of the model's parameters; else as of other distributed optimizers."""
         if not self._reducer.before_zero_grad():
             return
@@ -264,6 +274,6 @@ class _Sharded(_Distributed):
             elif parameter.grad is not None:
                 parameter.grad.detach_().zero_()
 
-    def shares_parameters(self):
+    def shares_parameters(self) -> bool:
         """Whether all ranks have one copy of the parameters (inside a host), or each its own."""
         return self._shards.shared()

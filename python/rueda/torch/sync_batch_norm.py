@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batch normalisation by the statistics of all ranks' batches together."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from rueda import _torch
-from rueda.common.process_sets import global_process_set, native
+from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -16,16 +21,18 @@ class SyncBatchNorm(_BatchNorm):
     that normalise together. In training, raises ValueError, on every rank, for an input that any of them cannot normalise.
     """
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, *, process_set=global_process_set):
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, *, process_set: ProcessSet = global_process_set):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.process_set = process_set
-        self._normaliser = self._made_with = None  # made when it is needed first: the module may be older than init()
+        self._made_with: Any = None
+        self._normaliser: Any = None  # made when it is needed first: the module may be older than init()
 
     def _check_input_dim(self, input):
         if input.dim() < 2 or input.size(1) != self.num_features:
             raise ValueError(f"SyncBatchNorm got an input of shape {list(input.shape)}; it must be (N, {self.num_features}, ...)")
 
-    def forward(self, input):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         if not self.training:
             return super().forward(input)
         if self._normaliser is None or self._made_with != (self.eps, self.momentum):
@@ -37,7 +44,7 @@ class SyncBatchNorm(_BatchNorm):
         return {**self.__dict__, "_normaliser": None}
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_set=global_process_set):
+    def convert_sync_batchnorm(cls, module: torch.nn.Module, process_set: ProcessSet = global_process_set) -> torch.nn.Module:
         """`module`, with a SyncBatchNorm of the same parameters and statistics in the place of every BatchNorm1d, 2d and 3d."""
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_set=process_set)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which samples a rank reads, when an epoch may be begun in its middle."""
 
+from __future__ import annotations
+
 import math
 import random
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
 
 import torch
 
@@ -17,40 +21,40 @@ class ElasticSampler(torch.utils.data.Sampler):
     record_indices() after each batch; give it to a TorchState.
     """
 
-    def __init__(self, dataset, shuffle=True, seed=0):
+    def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0):
         self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
         self.epoch = 0
-        self.processed_indices = set()
+        self.processed_indices: set[int] = set()
         self.reset()
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Begins an epoch: nothing of it has been read."""
         self.epoch = epoch
         self.processed_indices = set()
         self.reset()
 
-    def record_batch(self, batch_idx, batch_size):
+    def record_batch(self, batch_idx: int, batch_size: int) -> None:
         """This rank has read batch number `batch_idx` since the epoch, or the last reset, began."""
         self.record_indices(self.get_indices(batch_idx, batch_size))
 
-    def record_indices(self, indices):
+    def record_indices(self, indices: Iterable[int]) -> None:
         """This rank has read these samples."""
         self.processed_indices.update(indices)
 
-    def get_indices(self, batch_idx, batch_size):
+    def get_indices(self, batch_idx: int, batch_size: int) -> list[int]:
         """The samples of a batch of this rank."""
         begin = batch_idx * batch_size
         return self.indices[begin:begin + batch_size]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "processed_indices": sorted(self.processed_indices)}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.epoch = state_dict["epoch"]
         self.processed_indices = set(state_dict["processed_indices"])
         self.reset()
 
-    def reset(self):
+    def reset(self) -> None:
         """Shares out what has not been read, over the ranks that there are."""
         self.num_replicas, self.rank = basics.size(), basics.rank()
         self.remaining_indices = [index for index in range(len(self.dataset)) if index not in self.processed_indices]
@@ -61,8 +65,8 @@ class ElasticSampler(torch.utils.data.Sampler):
         repeated = [self.remaining_indices[i % len(self.remaining_indices)] for i in range(self.total_size)]
         self.indices = repeated[self.rank::self.num_replicas]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(self.indices)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples

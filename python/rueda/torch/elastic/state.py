@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job goes back to when an operation has failed."""
 
+from __future__ import annotations
+
 import copy
 import functools
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 
@@ -15,62 +19,62 @@ from rueda.torch.functions import allgather_object, broadcast_object, broadcast_
 class State:
     """What a program keeps from one commit to the next; a class of one's own says how, in save(), restore() and sync()."""
 
-    def __init__(self):
-        self._reset_callbacks = []
+    def __init__(self) -> None:
+        self._reset_callbacks: list[Callable[[], Any]] = []
 
-    def register_reset_callbacks(self, callbacks):
+    def register_reset_callbacks(self, callbacks: Iterable[Callable[[], Any]]) -> None:
         """Functions without arguments that are called when training begins again after a failure."""
         self._reset_callbacks.extend(callbacks)
 
-    def on_reset(self):
+    def on_reset(self) -> None:
         """What run() calls before training begins again."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
-    def commit(self):
+    def commit(self) -> None:
         """What the state is now is what restore() goes back to. As often as work that would be lost is worth the copy."""
         self.save()
         self.check_host_updates()
 
-    def check_host_updates(self):
+    def check_host_updates(self) -> None:
         """Horovod raises HostsUpdatedInterrupt here when hosts come or go. Rueda's ranks are those that were started: nothing to do."""
 
-    def save(self):
+    def save(self) -> None:
         """Keeps what the state is now."""
         raise NotImplementedError
 
-    def restore(self):
+    def restore(self) -> None:
         """Goes back to what was kept."""
         raise NotImplementedError
 
-    def sync(self):
+    def sync(self) -> None:
         """Gives rank 0's state to all."""
         raise NotImplementedError
 
-    def reset(self):
+    def reset(self) -> None:
         """What else has to be done before training begins again."""
 
 
 class ObjectState(State):
     """Values that can be pickled, by name: ObjectState(epoch=0, batch=0). They are attributes."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any):
         super().__init__()
         self._names = list(kwargs)
         for name, value in kwargs.items():
             setattr(self, name, value)
-        self._saved = None
+        self._saved: dict[str, Any] = {}
         ObjectState.save(self)
 
-    def save(self):
+    def save(self) -> None:
         self._saved = copy.deepcopy({name: getattr(self, name) for name in self._names})
 
-    def restore(self):
+    def restore(self) -> None:
         for name, value in copy.deepcopy(self._saved).items():
             setattr(self, name, value)
 
-    def sync(self):
+    def sync(self) -> None:
         for name, value in broadcast_object({name: getattr(self, name) for name in self._names}, root_rank=0).items():
             setattr(self, name, value)
         ObjectState.save(self)
@@ -81,31 +85,31 @@ class _ModelHandler:
         self.value = model
         self.save()
 
-    def save(self):
+    def save(self) -> None:
         self._saved = copy.deepcopy(self.value.state_dict())
 
-    def restore(self):
+    def restore(self) -> None:
         self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer goes on in the tensors that it is given
 
-    def sync(self):
+    def sync(self) -> None:
         broadcast_parameters(self.value.state_dict(), root_rank=0)
         self.save()
 
 
 class _OptimizerHandler(_ModelHandler):
-    def sync(self):
+    def sync(self) -> None:
         broadcast_optimizer_state(self.value, root_rank=0)
         self.save()
 
 
 class _OtherHandler(_ModelHandler):
-    def sync(self):
+    def sync(self) -> None:
         self.value.load_state_dict(broadcast_object(self.value.state_dict(), root_rank=0))
         self.save()
 
 
 class _SamplerHandler(_ModelHandler):
-    def sync(self):
+    def sync(self) -> None:
         states = allgather_object(self.value.state_dict())
         processed = sorted(set().union(*(state["processed_indices"] for state in states)))
         self.value.load_state_dict({"epoch": states[0]["epoch"], "processed_indices": processed})
@@ -127,7 +131,7 @@ class TorchState(ObjectState):
     What has a state_dict() (a module, an optimizer, a scheduler, a sampler) is kept by that; all else by a copy. All are attributes.
     """
 
-    def __init__(self, model=None, optimizer=None, **kwargs):
+    def __init__(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, **kwargs: Any):
         things = {"model": model, "optimizer": optimizer, **kwargs}
         handlers = {name: _handler_for(value) for name, value in things.items()}
         self._handlers = {name: handler for name, handler in handlers.items() if handler is not None}
@@ -141,22 +145,22 @@ class TorchState(ObjectState):
             self._handlers[name] = _handler_for(value)
         super().__setattr__(name, value)
 
-    def save(self):
+    def save(self) -> None:
         for handler in self._handlers.values():
             handler.save()
         super().save()
 
-    def restore(self):
+    def restore(self) -> None:
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
 
-    def sync(self):
+    def sync(self) -> None:
         for handler in self._handlers.values():
             handler.sync()
         super().sync()
 
-    def reset(self):
+    def reset(self) -> None:
         for handler in self._handlers.values():
             if isinstance(handler, _SamplerHandler):
                 handler.value.reset()
@@ -172,7 +176,7 @@ def _begin_again(error):
                                    "that were started, so start it again, from a checkpoint.") from final
 
 
-def run(func):
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """func(state, ...), called again after an operation has failed: HorovodInternalError makes all ranks restore what they last committed,
     HostsUpdatedInterrupt leaves what they have.
 

@@ -8,11 +8,15 @@ Raise ValueError for arguments that cannot mean anything; waiting raises Horovod
 ranks differ or one is lost.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 import torch
 
 from rueda import _torch
-from rueda.common.process_sets import global_process_set, native
-from rueda.torch.operations.handles import Sum, name_of_gradient, needs_gradient
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.operations.handles import Handle, Sum, name_of_gradient, needs_gradient
 
 
 class _Allgather(torch.autograd.Function):
@@ -44,25 +48,27 @@ def _rows(tensor):
     return tensor if tensor.dim() else tensor.unsqueeze(0)
 
 
-def allgather_async(tensor, name=None, process_set=global_process_set):
+def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """Begins an allgather; returns a handle for synchronize() and poll(). Not differentiable."""
     return _torch.allgather_async(_rows(tensor), name, native(process_set))
 
 
-def allgather(tensor, name=None, process_set=global_process_set):
+def allgather(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The tensors of all ranks, as a new one. Differentiable."""
     if needs_gradient([tensor]):
         return _Allgather.apply(False, name, process_set, tensor)
     return allgather_async(tensor, name, process_set).wait()
 
 
-def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+def grouped_allgather_async(tensors: Iterable[torch.Tensor], name: str | None = None,
+                            process_set: ProcessSet = global_process_set) -> Handle:
     """Begins an allgather of each of several tensors, carried out together or failing together; synchronize() returns a list. Every rank
     gives as many. Not differentiable."""
     return _torch.grouped_allgather_async([_rows(tensor) for tensor in tensors], name, native(process_set))
 
 
-def grouped_allgather(tensors, name=None, process_set=global_process_set):
+def grouped_allgather(tensors: Iterable[torch.Tensor], name: str | None = None,
+                      process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """allgather() of several tensors, together; returns a list. Differentiable."""
     tensors = list(tensors)
     if needs_gradient(tensors):

@@ -11,13 +11,17 @@ Raise ValueError for arguments that cannot mean anything; waiting raises Horovod
 ranks differ or one is lost.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 import torch
 
 from rueda import _torch
-from rueda.common.process_sets import global_process_set, native
-from rueda.torch.compression import Compression
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.compression import Compression, Compressor
 from rueda.torch.operations.allgather import allgather
-from rueda.torch.operations.handles import Max, Min, Product, Sum, name_of_gradient, needs_gradient, reduce_op
+from rueda.torch.operations.handles import Handle, Max, Min, Product, ReduceOp, Sum, name_of_gradient, needs_gradient, reduce_op
 
 
 class _Allreduce(torch.autograd.Function):
@@ -89,14 +93,16 @@ def _of_order(tensor, name, op, prescale_factor, postscale_factor, process_set):
     return result if postscale_factor == 1.0 else result * postscale_factor
 
 
-def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
+                    prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
     """Begins an allreduce into a new tensor, laid out as `tensor` is; returns a handle for synchronize() and poll(). `tensor` must not
     change until then. Not differentiable."""
     return _torch.allreduce_async(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set))
 
 
-def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
-              process_set=global_process_set):
+def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, compression: type[Compressor] = Compression.none,
+              op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The reduction, as a new tensor. Differentiable: the gradient of Adasum is that of all ranks' gradients by Adasum, as Horovod has it,
     that of the others is exact.
 
@@ -113,26 +119,30 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     return compression.decompress(reduced, ctx)
 
 
-def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
+                     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_async() whose result replaces the values of `tensor`."""
     return _torch.allreduce_async_(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set))
 
 
-def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
+               prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """allreduce() whose result replaces the values of `tensor`; returns it. Not differentiable."""
     return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
-def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                            process_set=global_process_set):
+def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
+                            op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set) -> Handle:
     """Begins an allreduce of each of several tensors, carried out together or failing together; synchronize() returns a list. Every rank
     gives as many. Not differentiable."""
     return _torch.grouped_allreduce_async(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
                                           native(process_set))
 
 
-def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                      process_set=global_process_set):
+def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
+                      compression: type[Compressor] = Compression.none, op: ReduceOp | None = None, prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """allreduce() of several tensors, together; returns a list. Differentiable, as allreduce() is."""
     op = reduce_op(op, average)
     tensors = list(tensors)
@@ -146,14 +156,16 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
     return [compression.decompress(tensor, ctx) for tensor, ctx in zip(reduced, contexts)]
 
 
-def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                             process_set=global_process_set):
+def grouped_allreduce_async_(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
+                             op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                             process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_async() whose results replace the values of the tensors."""
     return _torch.grouped_allreduce_async_(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
                                            native(process_set))
 
 
-def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                       process_set=global_process_set):
+def grouped_allreduce_(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
+                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """grouped_allreduce() whose results replace the values of the tensors; returns them as a list. Not differentiable."""
     return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()

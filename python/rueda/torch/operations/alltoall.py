@@ -10,11 +10,15 @@ Raise ValueError for arguments that cannot mean anything; waiting raises Horovod
 ranks differ or one is lost.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import torch
 
 from rueda import _torch
-from rueda.common.process_sets import global_process_set, native
-from rueda.torch.operations.handles import name_of_gradient, needs_gradient
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.operations.handles import Handle, name_of_gradient, needs_gradient
 
 
 class _Pending:
@@ -52,7 +56,8 @@ class _Alltoall(torch.autograd.Function):
         return result if ctx.received is None else result[0], None, None, None
 
 
-def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+def alltoall_async(tensor: torch.Tensor, splits: torch.Tensor | Sequence[int] | None = None, name: str | None = None,
+                   process_set: ProcessSet = global_process_set) -> Handle:
     """Begins an alltoall; returns a handle for synchronize() and poll(). Not differentiable."""
     if splits is None:
         return _torch.alltoall_async(tensor, None, name, native(process_set))
@@ -60,7 +65,8 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
     return _Pending(_torch.alltoall_async(tensor, rows, name, native(process_set)), splits)
 
 
-def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+def alltoall(tensor: torch.Tensor, splits: torch.Tensor | Sequence[int] | None = None, name: str | None = None,
+             process_set: ProcessSet = global_process_set) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """The rows that came, in the order of ranks; with `splits` also how many came from each rank, a tensor of the type of `splits`
     (int32 for a list). Differentiable."""
     if needs_gradient([tensor]):

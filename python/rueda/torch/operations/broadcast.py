@@ -9,12 +9,14 @@ Raise ValueError for arguments that cannot mean anything; waiting raises Horovod
 ranks differ or one is lost.
 """
 
+from __future__ import annotations
+
 import torch
 
 from rueda import _torch
 from rueda.common import basics
-from rueda.common.process_sets import global_process_set, native
-from rueda.torch.operations.handles import Sum, name_of_gradient, needs_gradient
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.operations.handles import Handle, Sum, name_of_gradient, needs_gradient
 
 
 class _Broadcast(torch.autograd.Function):
@@ -33,23 +35,23 @@ class _Broadcast(torch.autograd.Function):
         return gradient if basics.rank() == root_rank else torch.zeros_like(gradient), None, None, None
 
 
-def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """Begins a broadcast into a new tensor; returns a handle for synchronize() and poll(). Not differentiable."""
     return _torch.broadcast_async(tensor, root_rank, name, native(process_set))
 
 
-def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The root's tensor, as a new one. Differentiable."""
     if needs_gradient([tensor]):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return broadcast_async(tensor, root_rank, name, process_set).wait()
 
 
-def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_async() whose result replaces the values of `tensor`."""
     return _torch.broadcast_async_(tensor, root_rank, name, native(process_set))
 
 
-def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """broadcast() whose result replaces the values of `tensor`; returns it. Not differentiable."""
     return broadcast_async_(tensor, root_rank, name, process_set).wait()

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operations have in common: reductions by name, and waiting."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
 import torch
 
 from rueda import _torch
@@ -10,7 +15,15 @@ Average, Sum, Adasum = ReduceOp.Average, ReduceOp.Sum, ReduceOp.Adasum
 Min, Max, Product = ReduceOp.Min, ReduceOp.Max, ReduceOp.Product
 
 
-def reduce_op(op, average=None):
+class Handle(Protocol):
+    """What begins an operation returns, for poll() and synchronize()."""
+
+    def done(self) -> bool: ...
+
+    def wait(self) -> Any: ...
+
+
+def reduce_op(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
     """The reduction that `op`, or the older `average`, asks for; Average where neither does."""
     if average is not None:
         if op is not None:
@@ -23,22 +36,22 @@ def reduce_op(op, average=None):
     return op
 
 
-def needs_gradient(tensors):
+def needs_gradient(tensors: Iterable[torch.Tensor]) -> bool:
     """Whether autograd is to remember what is done to them."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-def name_of_gradient(name):
+def name_of_gradient(name: str | None) -> str | None:
     """What the backward pass of an operation calls its own; None where that has no name."""
     return None if name is None else f"{name}.gradient"
 
 
-def poll(handle):
+def poll(handle: Handle) -> bool:
     """Whether the operation is complete, well or not; synchronize() then returns at once."""
     return handle.done()
 
 
-def synchronize(handle):
+def synchronize(handle: Handle) -> Any:
     """Waits for an operation of the kind `..._async`; returns what the same operation without it returns.
 
     Raises HorovodInternalError, in the same words on every rank, where it has failed.

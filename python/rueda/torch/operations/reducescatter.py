@@ -10,13 +10,17 @@ Raise ValueError for arguments that cannot mean anything; waiting raises Horovod
 ranks differ or one is lost.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 import torch
 
 from rueda import _torch
-from rueda.common.process_sets import global_process_set, native
-from rueda.torch.compression import Compression
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.compression import Compression, Compressor
 from rueda.torch.operations.allgather import grouped_allgather
-from rueda.torch.operations.handles import Average, Sum, name_of_gradient, needs_gradient, reduce_op
+from rueda.torch.operations.handles import Average, Handle, ReduceOp, Sum, name_of_gradient, needs_gradient, reduce_op
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -40,13 +44,15 @@ def _differentiable(tensors, op, name, process_set, prescale_factor, postscale_f
     return _Reducescatter.apply(name, factor, (op, process_set, prescale_factor, postscale_factor), *tensors)
 
 
-def reducescatter_async(tensor, op=Average, name=None, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter_async(tensor: torch.Tensor, op: ReduceOp = Average, name: str | None = None, process_set: ProcessSet = global_process_set,
+                        prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> Handle:
     """Begins a reducescatter; returns a handle for synchronize() and poll(). Not differentiable."""
     return _torch.reducescatter_async(tensor, name, reduce_op(op), prescale_factor, postscale_factor, native(process_set))
 
 
-def reducescatter(tensor, name=None, compression=Compression.none, op=Average, process_set=global_process_set, prescale_factor=1.0,
-                  postscale_factor=1.0):
+def reducescatter(tensor: torch.Tensor, name: str | None = None, compression: type[Compressor] = Compression.none, op: ReduceOp = Average,
+                  process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                  postscale_factor: float = 1.0) -> torch.Tensor:
     """This rank's rows of the reduction. Differentiable for Average and Sum.
 
     compression: how the tensor travels; of Compression, or a Compressor of your own.
@@ -54,15 +60,17 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average, p
     return grouped_reducescatter([tensor], name, compression, op, process_set, prescale_factor, postscale_factor)[0]
 
 
-def grouped_reducescatter_async(tensors, op=Average, name=None, process_set=global_process_set, prescale_factor=1.0,
-                                postscale_factor=1.0):
+def grouped_reducescatter_async(tensors: Iterable[torch.Tensor], op: ReduceOp = Average, name: str | None = None,
+                                process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                                postscale_factor: float = 1.0) -> Handle:
     """Begins a reducescatter of each of several tensors, carried out together or failing together; synchronize() returns a list. Every
     rank gives as many. Not differentiable."""
     return _torch.grouped_reducescatter_async(list(tensors), name, reduce_op(op), prescale_factor, postscale_factor, native(process_set))
 
 
-def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average, process_set=global_process_set,
-                          prescale_factor=1.0, postscale_factor=1.0):
+def grouped_reducescatter(tensors: Iterable[torch.Tensor], name: str | None = None, compression: type[Compressor] = Compression.none,
+                          op: ReduceOp = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                          postscale_factor: float = 1.0) -> list[torch.Tensor]:
     """reducescatter() of several tensors, together; returns a list. Differentiable for Average and Sum."""
     op = reduce_op(op)
     tensors = list(tensors)

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sum or average of sparse tensors."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import torch
 
-from rueda.common.process_sets import global_process_set
+from rueda.common.process_sets import ProcessSet, global_process_set
 from rueda.torch.operations.allgather import allgather_async
-from rueda.torch.operations.handles import Average, Sum, reduce_op
+from rueda.torch.operations.handles import Average, ReduceOp, Sum, reduce_op
 
 
-def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: ReduceOp,
+                           process_set: ProcessSet = global_process_set) -> Callable[[], torch.Tensor]:
     """Begins an allreduce of a sparse COO tensor; returns a function that waits, and returns the coalesced result.
 
     op: Average or Sum. Ranks may have different numbers of elements, also none; size and dtype are the same on every rank. Travels as two
