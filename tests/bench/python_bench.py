@@ -6,8 +6,9 @@ python_bench.py [latency|tensors|train|import]... [--ranks 2] [--pairs 7] [--ste
 
 latency   a synchronous hvd.allreduce of 4 bytes: median, microseconds
 tensors   160 tensors of 4 KiB by allreduce_async_ and synchronize, rewritten before: median, milliseconds
-train     a step of a small BERT, batch 4 x 128, SGD with momentum: with rueda.torch, with DistributedDataParallel over gloo, and the same
-          processes without communication, in alternation; medians, and the median of the paired ratios with its spread
+train     a step of a small BERT, batch 4 x 128, SGD with momentum: with rueda.torch, with DistributedDataParallel over gloo, without
+          communication, and without it but for a barrier, which is what keeping step alone costs; in alternation; medians, and the
+          median of the paired ratios with its spread
 import    seconds of `import rueda.torch` beyond `import torch`
 """
 
@@ -96,9 +97,10 @@ def train(way, steps):
     if way == "ddp":
         torch.distributed.init_process_group("gloo", rank=rank, world_size=size)
         net = torch.nn.parallel.DistributedDataParallel(model)
-    elif way == "rueda":
+    elif way in ("rueda", "meet"):
         import rueda.torch as hvd
         hvd.init()
+    if way == "rueda":
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     samples = torch.Generator().manual_seed(rank)
@@ -107,6 +109,8 @@ def train(way, steps):
     def step():
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(net(x).view(-1, 30522), y.view(-1)).backward()
+        if way == "meet":
+            hvd.barrier()
         optimizer.step()
 
     median = timed(step, steps, 3)
@@ -122,7 +126,7 @@ def inside(arguments):
 
 
 def compare_training(options):
-    ways = ("none", "rueda", "ddp")
+    ways = ("none", "rueda", "ddp", "meet")
     runs = {way: [] for way in ways}
     for pair in range(options.pairs):
         for way in ways if pair % 2 == 0 else ways[::-1]:
