@@ -128,7 +128,7 @@ Runtime& default_runtime() {
   if (Runtime* runtime = global().current.load()) return *runtime;
   check_not_forked();
   throw NotInitialized(
-      Status::not_initialized("Rueda is not initialized in this process. Call rueda::init() first."));
+      Status::not_initialized("Rueda is not initialized in this process. Call init() first."));
 }
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) { return default_runtime().allocate(bytes); }

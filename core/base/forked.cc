@@ -17,7 +17,7 @@ void note_forked_child() { forked.store(true, std::memory_order_relaxed); }
 Status status_in_forked_child() {
   return Status::not_initialized(
       "This process was forked from one that uses Rueda, and cannot use it. Start workers before "
-      "rueda::init(), or let them leave Rueda alone.");
+      "init(), or let them leave Rueda alone.");
 }
 
 }  // namespace rueda
