@@ -3,9 +3,11 @@
 // Python's lock.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/serialize/archive.h>
 
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,6 +114,20 @@ void bind_gradient_reducer(py::module_& module) {
           "flush",
           [](Reducer& reducer, std::optional<double> max_norm) { return reducer.get().flush(max_norm); },
           NoPythonLock())
+      .def("save",
+           [](Reducer& reducer) {
+             torch::serialize::OutputArchive archive;
+             reducer.get().save(archive);
+             std::ostringstream bytes;
+             archive.save_to(bytes);
+             return py::bytes(bytes.str());
+           })
+      .def("load",
+           [](Reducer& reducer, const std::string& bytes) {
+             torch::serialize::InputArchive archive;
+             archive.load_from(bytes.data(), bytes.size());
+             reducer.get().load(archive);
+           })
       .def("check_flushed", [](Reducer& reducer, const char* action) { reducer.get().check_flushed(action); })
       .def("check_parameters", [](Reducer& reducer, const std::vector<at::Tensor>& parameters) {
         reducer.get().check_parameters(parameters);

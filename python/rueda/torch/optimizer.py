@@ -202,9 +202,22 @@ class _Distributed(_Base):
             super().zero_grad(**({} if set_to_none else {"set_to_none": False}))  # an optimizer's own may take no argument
 
     def state_dict(self) -> dict[str, Any]:
-        """As torch's. Raises ValueError in the middle of what a schedule has begun: flush() first."""
+        """As torch's, and, under "sync_schedule", what a schedule must find again when training is resumed (the outer momentum of diloco,
+        the interval of adaptive). Raises ValueError in the middle of what a schedule has begun: flush() first."""
         self._reducer.check_flushed("state_dict()")
-        return super().state_dict()
+        state = super().state_dict()
+        if self._schedule_remembers():
+            state["sync_schedule"] = torch.frombuffer(bytearray(self._reducer.save()), dtype=torch.uint8)
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch's; of an optimizer without that schedule, too: it then begins anew."""
+        super().load_state_dict(state_dict)
+        if self._schedule_remembers() and "sync_schedule" in state_dict:
+            self._reducer.load(state_dict["sync_schedule"].numpy().tobytes())
+
+    def _schedule_remembers(self):
+        return self._options["schedule"].split(":")[0] in ("diloco", "adaptive")
 
     def __deepcopy__(self, memo):
         raise TypeError("a distributed optimizer cannot be copied: making one is collective. Copy the model, and make an optimizer for it")

@@ -127,6 +127,30 @@ def test_state_dict_goes_on_where_it_was(rank):
     same(model, other, atol=0)
 
 
+@pytest.mark.parametrize("schedule", ["diloco:2:0.7:0.9", "adaptive:1:4"])
+def test_state_dict_has_what_a_schedule_remembers(schedule, rank):
+    def train(model, optimizer, steps):
+        for step in steps:
+            optimizer.zero_grad()
+            loss_of(model, batch(step, [rank])).backward()
+            optimizer.step()
+        optimizer.flush()
+
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), sync_schedule=schedule)
+    train(model, optimizer, range(6))
+    other = model_of()
+    other.load_state_dict(model.state_dict())
+    resumed = hvd.DistributedOptimizer(sgd(other.parameters()), sync_schedule=schedule)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert resumed.sync_interval() == optimizer.sync_interval()
+    forgetful = hvd.DistributedOptimizer(sgd(model_of().parameters()))
+    forgetful.load_state_dict(optimizer.state_dict())
+    for each, its in ((model, optimizer), (other, resumed)):
+        train(each, its, range(6, 12))
+    same(model, other, atol=0)
+
+
 def test_two_optimizers_of_one_backward_pass_of_which_a_rank_needs_one(rank):
     head, trunk = torch.nn.Linear(3, 1), torch.nn.Linear(2, 3)
     optimizers = [hvd.DistributedOptimizer(torch.optim.SGD(each.parameters(), lr=0.1)) for each in (head, trunk)]
