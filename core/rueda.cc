@@ -107,11 +107,15 @@ Status final_failure() {
   return process.failed;
 }
 
-bool is_initialized() { return global().current.load() != nullptr; }
+bool is_initialized() {
+  const Global& process = global();
+  return process.current.load() != nullptr || process.of_parent != nullptr;
+}
 
 std::uint64_t jobs_begun() { return global().jobs.load(); }
 
 void check_job(std::uint64_t job, ProcessSetId set) {
+  check_not_forked();
   if (is_initialized() && job == jobs_begun()) return;
   throw NotInitialized(
       Status::not_initialized(fmt::format("Process set {} belongs to a job that has ended by shutdown(); "

@@ -15,12 +15,15 @@ struct Announcement {
   const char* variable;
   const char* launcher;
   const char* remedy;
+  const char* its_own = nullptr;  // without which the variable is not the launcher's
 };
 constexpr Announcement kAnnouncements[] = {
     {"PMI_SIZE", "the launcher", "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
     {"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI",
      "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
     {"SLURM_STEP_NUM_TASKS", "srun", "Use srun --mpi=pmi2, or ruedarun in an allocation"},
+    {"WORLD_SIZE", "torchrun", "Use ruedarun", "TORCHELASTIC_RUN_ID"},
+    {"HOROVOD_SIZE", "horovodrun", "Use ruedarun"},
 };
 
 }  // namespace
@@ -36,7 +39,7 @@ void check_others_were_found(int size) {
   if (size > 1) return;
   for (const Announcement& each : kAnnouncements) {
     const char* announced = std::getenv(each.variable);
-    if (announced == nullptr) continue;
+    if (announced == nullptr || (each.its_own != nullptr && std::getenv(each.its_own) == nullptr)) continue;
     if (std::atoi(announced) <= 1) return;
     throw BackendError(Status::backend_error(
         fmt::format("init: {} has started {} processes ({}), and this one has found no other. {}; for "

@@ -9,6 +9,7 @@
 #include <functional>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/rueda.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/tensor_adapter.h"
@@ -68,6 +69,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
 
 void GradientSync::before_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
+  clear_up();
   if (reduced_) begin_further_pass();
   const Parameter& parameter = parameters_[index];
   if (in_shards() && pauses_ == 0) {
@@ -75,6 +77,12 @@ void GradientSync::before_accumulation(std::size_t index) {
     note_pass();
   }
   if (!parameter.complete && !flight().presence_submitted()) return;
+  if (passes_.failed()) {
+    refuse(fmt::format(
+        "rank {}: parameter '{}' receives a gradient after a backward pass of this step that failed. Call "
+        "synchronize() first, with which the step ends on all ranks, and zero_grad().",
+        rank(), parameter.name));
+  }
   refuse(fmt::format(
       "rank {}: parameter '{}' receives a gradient in a backward pass after the last of its step "
       "(backward_passes_per_step is {}). Call step() first, or raise backward_passes_per_step to the number "
@@ -105,7 +113,8 @@ void GradientSync::after_accumulation(std::size_t index) {
 // In a hook of a running pass.
 void GradientSync::note_pass() {
   const int pass = current_backward_pass();
-  if (passes_.note(pass)) at_end_of_backward_pass([this, pass] { end_pass(pass); });
+  if (auto running = passes_.note(pass))
+    at_end_of_backward_pass([this, pass, running = std::move(running)] { end_pass(pass); });
 }
 
 // In a hook: gradients of two passes at a time have no order.
@@ -116,6 +125,13 @@ void GradientSync::check_alone(const Parameter& parameter) const {
                   "one that failed. With reduction_order fixed the passes of a step follow one another; "
                   "after a failed one call zero_grad().",
                   rank(), parameter.name));
+}
+
+// What an earlier job has left, or a pass that failed, where nothing of it is on its way.
+void GradientSync::clear_up() {
+  const bool new_job = std::exchange(job_, jobs_begun()) != jobs_begun();
+  if (new_job) failed_in_backward_ = {};
+  if (new_job || (passes_.failed() && !passes_.running() && !flight().first())) reset();
 }
 
 // A pass after the reduction and before step(): its gradients add to the reduced ones, which all ranks have
@@ -141,6 +157,7 @@ void GradientSync::end_pass(int pass) {
     }
   }
   if (!in_backward_ || passes_.running() || passes_.ended() < passes_per_step_) return;
+  failed_in_backward_ = {};  // of a step before, which nobody has asked for
   keep_failure_of([this] { submit_step(true); });
   at_end_of_backward_pass([this] { wait_in_backward(); });
 }
@@ -162,6 +179,21 @@ void GradientSync::keep_failure_of(const std::function<void()>& action) {
 
 void GradientSync::refresh_hooks() {
   std::lock_guard lock(mutex_);
+  clear_up();
+  const bool unheard = in_backward_ && passes_.unheard();
+  if (!passes_.running() && (unheard || passes_.failed())) {
+    reduce_step(false);  // other ranks may wait for it
+    reset();
+    for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+    if (unheard) {
+      refuse(fmt::format(
+          "rank {}: the gradients of the last backward pass were not reduced in it: all of it that reached "
+          "parameters ran inside of another (reentrant checkpoints, or a backward() in a hook). Use the "
+          "non-reentrant kind.",
+          rank()));
+    }
+    log(LogLevel::warning, "rank {}: a step of which a backward pass has failed is left out here", rank());
+  }
   hooks_->refresh();
 }
 

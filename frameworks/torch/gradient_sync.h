@@ -61,7 +61,8 @@ class GradientSync final : private GradientListener {
   void show_local_gradients();
   // The step is over: gradients that come now belong to the next.
   void begin_step();
-  // As GradientReducer's.
+  // As GradientReducer's. Ends a step of which a pass has failed, if gradients of it are on their way; throws
+  // InvalidArgument when the last pass could not be reduced.
   void refresh_hooks();
   // Throws InvalidArgument when gradients are being reduced: `action` (say, "zero_grad()") would change them
   // meanwhile.
@@ -87,6 +88,7 @@ class GradientSync final : private GradientListener {
   void after_accumulation(std::size_t index) override;
   void note_pass();
   void check_alone(const Parameter& parameter) const;
+  void clear_up();
   void begin_further_pass();
   void end_pass(int pass);
   void keep_failure_of(const std::function<void()>& action);
@@ -137,8 +139,9 @@ class GradientSync final : private GradientListener {
   std::optional<SharedNorm> shared_norm_;  // where it is measured
   std::optional<double> norm_;
   std::uint64_t steps_ = 0;
-  bool has_result_ = false;  // of the last synchronize()
-  BackwardPasses passes_;    // of this step
+  std::uint64_t job_ = jobs_begun();  // that the state is of
+  bool has_result_ = false;           // of the last synchronize()
+  BackwardPasses passes_;             // of this step
   int pauses_ = 0;
   GradientClaims claimed_;
   std::optional<GradientWarnings> warnings_;

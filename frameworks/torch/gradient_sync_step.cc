@@ -113,6 +113,7 @@ void GradientSync::complete() {
 
 bool GradientSync::synchronize(bool whole) {
   std::lock_guard lock(mutex_);
+  clear_up();
   throw_if_error(std::exchange(failed_in_backward_, {}));
   return reduce_step(whole);
 }
@@ -141,8 +142,9 @@ void GradientSync::submit_step(bool whole) {
 }
 
 bool GradientSync::on_its_way() const {
+  if (!one_step_late()) return false;  // a reduction that is waited for has the mutex
   std::lock_guard lock(mutex_);
-  return one_step_late() && flights_[1 - flying_].presence_submitted();
+  return flights_[1 - flying_].presence_submitted();
 }
 
 bool GradientSync::land() {
@@ -195,6 +197,12 @@ void GradientSync::check_not_reducing(const char* action) const {
   std::lock_guard lock(mutex_);
   const std::optional<std::size_t> busy = flight().first();
   if (!busy) return;
+  if (passes_.failed()) {
+    refuse(fmt::format(
+        "rank {}: {} after a backward pass that failed, of which gradients are being reduced (parameter '{}' "
+        "is the first). Call synchronize() before, with which the step ends on all ranks.",
+        rank(), action, parameters_[*busy].name));
+  }
   refuse(
       fmt::format("rank {}: {} while gradients are being reduced (parameter '{}' is the first). Call step() "
                   "or synchronize() before; for a backward pass whose gradients this optimizer shall not "
@@ -235,7 +243,8 @@ double GradientSync::correction() const {
 
 void GradientSync::warn_if_early() {
   if (in_backward_ && passes_.unheard()) warnings_->late_reduction(rank());
-  if (hooks_lost_ && passes_per_step_ > 1) return GradientWarnings::lost_hooks(rank(), passes_per_step_);
+  if (hooks_lost_ && (passes_per_step_ > 1 || in_backward_))
+    return GradientWarnings::lost_hooks(rank(), passes_per_step_);
   const int passes = passes_.ended();
   if (passes > 0 && passes < passes_per_step_) warnings_->early(rank(), passes, passes_per_step_);
 }

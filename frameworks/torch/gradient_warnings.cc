@@ -12,8 +12,9 @@ namespace rueda {
 void GradientWarnings::lost_hooks(Rank rank, int passes) {
   log(LogLevel::warning,
       "rank {}: parameters changed their type, or came to require a gradient, after the optimizer was made, "
-      "so "
-      "backward passes went uncounted; taking them for {}. Prepare the model before making the optimizer.",
+      "so backward passes went unheard; taking them for {}. What looked at .grad before this reduction saw "
+      "this "
+      "rank's own. Prepare the model before making the optimizer, or call zero_grad() after changing it.",
       rank, passes);
 }
 
@@ -46,9 +47,13 @@ void GradientWarnings::missing(Rank rank, const std::vector<std::size_t>& parame
 void GradientWarnings::late_reduction(Rank rank) {
   if (std::exchange(told_late_, true)) return;
   log(LogLevel::warning,
-      "rank {}: all parameters with gradients are inside of reentrant checkpoints, so that backward() could "
-      "not wait for their reduction, and step() does: what looked at .grad before it saw this rank's own. "
-      "Use the non-reentrant kind, or call synchronize() after backward(). Told once.",
+      "rank {}: all that reached parameters ran in backward passes inside of another (reentrant checkpoints, "
+      "or "
+      "a backward() in a hook), whose end is not told; so step() waits for their reduction, and what looked "
+      "at "
+      ".grad before it saw this rank's own. Use the non-reentrant kind, or call synchronize() after "
+      "backward(). "
+      "Told once.",
       rank);
 }
 

@@ -41,10 +41,14 @@ class Reducer {
     reducer_->check_skip();
     skips_.push_back(std::make_unique<GradientReducer::Skip>(*reducer_));
   }
-  void leave_skip() { skips_.pop_back(); }
+  void leave_skip() {
+    if (!skips_.empty()) skips_.pop_back();
+  }
   // One more context of no_sync(), or one less.
   void enter_no_sync() { pauses_.push_back(std::make_unique<GradientReducer::NoSync>(*reducer_)); }
-  void leave_no_sync() { pauses_.pop_back(); }
+  void leave_no_sync() {
+    if (!pauses_.empty()) pauses_.pop_back();
+  }
 
  private:
   std::unique_ptr<GradientReducer> reducer_;
@@ -116,19 +120,27 @@ void bind_gradient_reducer(py::module_& module) {
           NoPythonLock())
       .def("save",
            [](Reducer& reducer) {
-             torch::serialize::OutputArchive archive;
-             reducer.get().save(archive);
              std::ostringstream bytes;
-             archive.save_to(bytes);
+             {
+               const py::gil_scoped_release no_lock;
+               torch::serialize::OutputArchive archive;
+               reducer.get().save(archive);
+               archive.save_to(bytes);
+             }
              return py::bytes(bytes.str());
            })
-      .def("load",
-           [](Reducer& reducer, const std::string& bytes) {
-             torch::serialize::InputArchive archive;
-             archive.load_from(bytes.data(), bytes.size());
-             reducer.get().load(archive);
-           })
-      .def("check_flushed", [](Reducer& reducer, const char* action) { reducer.get().check_flushed(action); })
+      .def(
+          "load",
+          [](Reducer& reducer, const std::string& bytes) {
+            torch::serialize::InputArchive archive;
+            archive.load_from(bytes.data(), bytes.size());
+            reducer.get().load(archive);
+          },
+          NoPythonLock())
+      .def(
+          "check_flushed",
+          [](Reducer& reducer, const std::string& action) { reducer.get().check_flushed(action.c_str()); },
+          NoPythonLock())
       .def("check_parameters", [](Reducer& reducer, const std::vector<at::Tensor>& parameters) {
         reducer.get().check_parameters(parameters);
       });

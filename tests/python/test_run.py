@@ -92,7 +92,8 @@ def test_srun_with_pmi():
 
 @pytest.mark.parametrize("environment, words", [
     (TASK_OF_SRUN, ["srun has started 2 processes", "srun --mpi=pmi2"]),
-    ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, ["mpirun of Open MPI has started 3 processes", "Use ruedarun"])])
+    ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, ["mpirun of Open MPI has started 3 processes", "Use ruedarun"]),
+    ({"RANK": "0", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}, ["torchrun has started 4 processes", "Use ruedarun"])])
 def test_a_launcher_that_rueda_does_not_understand(environment, words):
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
     assert done.returncode == 1
@@ -112,7 +113,7 @@ class Squares(torch.utils.data.Dataset):
     def __len__(self):
         return 16
     def __getitem__(self, i):
-        assert hvd.rank() == rank and hvd.size() == 2 and not hvd.is_initialized()
+        assert hvd.rank() == rank and hvd.size() == 2 and hvd.is_initialized() and hvd.global_process_set.ranks == [0, 1]
         return torch.tensor(i * i)
 
 hvd.init()

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <stdexcept>
 #include <vector>
 
 #include "core/base/error.h"
@@ -37,6 +38,14 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     const at::Tensor inside = context->saved_data["inside"].toTensor();
     (x * inside.sum()).backward(gradients[0]);
     return {x.grad(), at::Tensor()};
+  }
+};
+
+struct Fails : torch::autograd::Function<Fails> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list&) {
+    throw std::runtime_error("no memory today");
   }
 };
 
@@ -177,6 +186,46 @@ TEST(InBackward, WhereOnlyTheInsideIsHeardTheStepReduces) {
     EXPECT_EQ(first_gradient(inside), 2 * (rank + 1.0));
     reducer.before_step();
     EXPECT_EQ(first_gradient(inside), 1.5);
+  });
+}
+
+TEST(InBackward, AfterAPassThatFailedTheNextIsReduced) {
+  for (const int passes : {1, 2}) {
+    run_on_one_host(2, [&](Runtime& runtime) {
+      const at::Tensor last = make_parameter({5}, 1), first = make_parameter({5}, 2);
+      GradientReducer reducer({last, first}, in_backward(passes, false), runtime);
+      const Rank rank = runtime.topology().rank;
+      EXPECT_THROW((last * Fails::apply(first)).sum().backward(), std::exception);
+      last.mutable_grad().reset();  // as a module's zero_grad() does
+      for (int pass = 0; pass < passes; ++pass) run_pass(last, rank);
+      EXPECT_EQ(first_gradient(last), 1.5);
+      reducer.before_step();
+    });
+  }
+}
+
+TEST(InBackward, AStepWhoseGradientsAreOnTheirWayWhenAPassFailsIsEndedByAll) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor last = make_parameter({5}, 1), first = make_parameter({5}, 2);
+    GradientReducer reducer({last, first}, in_backward(1, true), runtime);
+    const Rank rank = runtime.topology().rank;
+    if (rank == 0) {
+      EXPECT_THROW((last * Fails::apply(first)).sum().backward(), std::exception);
+      EXPECT_THAT(words_of<InvalidArgument>([&] { reducer.before_zero_grad(); }),
+                  testing::HasSubstr("after a backward pass that failed"));
+      EXPECT_THAT(words_of<InvalidArgument>([&] { run_pass(last, rank); }),
+                  testing::HasSubstr("after a backward pass of this step that failed"));
+      reducer.synchronize();
+      EXPECT_TRUE(reducer.before_zero_grad());
+    } else {
+      (last * first).sum().backward();
+      reducer.before_step();
+    }
+    last.mutable_grad().reset();
+    first.mutable_grad().reset();
+    run_pass(last, rank);
+    EXPECT_EQ(first_gradient(last), 1.5);
+    reducer.before_step();
   });
 }
 

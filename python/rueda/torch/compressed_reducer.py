@@ -42,7 +42,7 @@ class CompressedReducer:
         self._given = [id(each) for each in parameters]
         self._compression, self._process_set, self._op = compression, process_set, options["op"]
         self._passes, self._divisor = options["backward_passes_per_step"], options["gradient_predivide_factor"]
-        self._in_backward, self._pass_is_noted, self._failure = options["synchronize_in_backward"], False, None
+        self._in_backward, self._noted, self._failure = options["synchronize_in_backward"], set(), None
         self._flying, self._counts = {}, [0] * len(self._parameters)
         self._reduced, self._skips, self._pauses, self._wait_seconds = False, 0, 0, 0.0
         # What is reduced already, and alike on all ranks, shall be the same when it is reduced with a further pass.
@@ -70,19 +70,21 @@ class CompressedReducer:
             return
         if index in self._flying:
             raise ValueError(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
-                             f"(backward_passes_per_step is {self._passes}); call step() first, or raise it")
+                             f"(backward_passes_per_step is {self._passes}); call step() first, or raise it; after a pass that failed "
+                             "call synchronize() and zero_grad()")
         self._counts[index] += 1
-        if self._in_backward and not self._pass_is_noted:
-            self._pass_is_noted = True
+        number = torch._C._current_graph_task_id()
+        if self._in_backward and number not in self._noted:
+            self._noted.add(number)
             _at_end_of_pass(self._pass_ended)
         if self._counts[index] == self._passes:
             self._submit(index)
 
     def _pass_ended(self):
-        self._pass_is_noted = False
         inside_another = torch._C._current_autograd_node() is not None  # as those of reentrant checkpoints are
         if inside_another or max(self._counts) < self._passes:
             return
+        self._failure = None  # of a step before, which nobody has asked for
         self._keep_failure_of(self._submit_rest)
         _at_end_of_pass(self._wait_in_backward)
 
@@ -95,7 +97,7 @@ class CompressedReducer:
     def _keep_failure_of(self, action):
         try:
             action()
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:
             self._failure = error
 
     def _submit_rest(self):
@@ -115,6 +117,7 @@ class CompressedReducer:
 
     def _begin_step(self):
         self._reduced, self._counts = False, [0] * len(self._parameters)
+        self._noted.clear()
 
     def _throw_failure(self):
         failure, self._failure = self._failure, None

@@ -30,7 +30,8 @@ class DistributedDataParallel(torch.nn.Module):
 
     Collective: every rank of the process set makes it, with the same module; then all have the parameters and buffers of the first.
     backward() is collective, and raises what fails: ranks run as many passes. A parameter without a gradient on some ranks counts as zeros
-    there, on all ranks has none; nothing need be said about it. module: as `.module`; state_dict() has its names after "module.".
+    there, on all ranks has none; nothing need be said about it. Where all of the module is inside of reentrant checkpoints the pass after
+    raises; use_reentrant=False works. module: as `.module`; state_dict() has its names after "module.".
     device_ids, output_device: None, or empty; tensors are in host memory.
     broadcast_buffers: a forward pass in training begins with the buffers of the first rank on all; passes in eval() and under no_grad()
         communicate nothing (those of torch do).
@@ -64,7 +65,8 @@ class DistributedDataParallel(torch.nn.Module):
         self._name = f"data_parallel.{next(_numbers)}"
         if init_sync:
             self._give_state(self._root)
-        named = [(name, parameter) for name, parameter in module.named_parameters()]
+        named = list(module.named_parameters())
+        self._wrapped = [id(parameter) for _, parameter in named]
         self._reducer = _torch.GradientReducer(
             parameters=[parameter for _, parameter in named], named_parameters=named, groups=[], op=op, backward_passes_per_step=1,
             sum_passes=True, schedule="every_step", sparse_as_dense=False, compression=TRAVELS_AS[compression],
@@ -74,11 +76,16 @@ class DistributedDataParallel(torch.nn.Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.broadcast_buffers and self.training and torch.is_grad_enabled() and not self._pauses and not self._joins:
             self._give_buffers()
-        self._reducer.refresh_hooks()
+        if torch.is_grad_enabled():
+            if self._wrapped != [id(parameter) for parameter in self.module.parameters()]:
+                raise ValueError("the module has other parameters than when DistributedDataParallel was made of it, and those would not be "
+                                 "reduced; make it again")
+            self._reducer.refresh_hooks()
         return self.module(*inputs, **kwargs)
 
     def _give_state(self, root):
-        _torch.broadcast_parameters(named_tensors(self.module.state_dict()), root, native(self._process_set))
+        tensors = named_tensors([*self.module.named_parameters(), *self.module.named_buffers()])
+        _torch.broadcast_parameters(tensors, root, native(self._process_set))
 
     def _give_buffers(self):
         handles = [broadcast_async_(buffer.data, self._root, f"{self._name}.{name}", self._process_set)
@@ -88,7 +95,8 @@ class DistributedDataParallel(torch.nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
+        """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it. (What counts is
+        where backward() is called; in torch it is the forward pass.)"""
         self._reducer.enter_no_sync()
         self._pauses += 1
         try:

@@ -49,7 +49,9 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
         clip_grad_norm_ and whatever else looks at .grad then need neither synchronize() nor skip_synchronize(), as with
         DistributedDataParallel; and as there backward() is collective: ranks run as many passes, over parameters of the same optimizers,
         and do the same between backward() and step(). A further pass before step() is reduced, too: its gradients add to the reduced ones.
-        False: step() waits, or synchronize(); for ranks of which some have no pass in a step, or another optimizer's.
+        (With backward_passes_per_step > 1 when as many have come.) False: step() waits, or synchronize(): for programs in which a rank
+        without a pass, or with one for another optimizer, reduces something else before step(). Schedules that part the ranks, or step
+        one late, reduce in step() whatever is said here.
     sharded: each of n ranks steps an n-th of the parameters, and keeps an n-th of the state, with the bits of the unsharded optimizer.
         Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
         optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks; not with a GradScaler.
@@ -159,28 +161,31 @@ class _Distributed(_Base):
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """In this context step() does not reduce: for gradients that have been, or that are this rank's own affair."""
-        self._reducer.enter_skip()
+        """In this context step() does not reduce: for gradients that have been, or, with no_sync() around backward(), for a step of this
+        rank's own."""
+        reducer = self._reducer  # set_backward_passes_per_step() makes another
+        reducer.enter_skip()
         try:
             yield
         finally:
-            self._reducer.leave_skip()
+            reducer.leave_skip()
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
-        self._reducer.enter_no_sync()
+        reducer = self._reducer
+        reducer.enter_no_sync()
         try:
             yield
         finally:
-            self._reducer.leave_no_sync()
+            reducer.leave_no_sync()
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """From the next step on gradients of `passes` backward passes add up. Collective, between steps."""
         before, self._options["backward_passes_per_step"] = self._options["backward_passes_per_step"], passes
         try:
             self._reducer = self._make_reducer()
-        except ValueError:
+        except (ValueError, RuntimeError):
             self._options["backward_passes_per_step"] = before
             raise
 

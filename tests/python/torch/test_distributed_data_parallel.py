@@ -5,7 +5,7 @@ import copy
 
 import pytest
 import torch
-from training import Doubles, batch, loss_of, model_of, reference, same, sgd
+from training import Doubles, Fails, batch, loss_of, model_of, reference, same, sgd
 
 import rueda.torch as hvd
 
@@ -122,6 +122,39 @@ def test_parameters_that_are_unfrozen_later(rank, size):
     module.requires_grad_(False)
     wanted = module[1].weight[0].unsqueeze(1) * torch.full((2, 2), (size - 1) / 2)
     assert torch.allclose(module[0].weight.grad, wanted)
+
+
+def test_after_a_pass_that_failed_the_next_is_reduced(rank, size):
+    model, plain = wrapped(rank), model_of()
+    optimizer = sgd(model.parameters())
+    with pytest.raises(KeyError):
+        (model.module[2](Fails.apply(model(batch(0, [rank])) @ torch.ones(3, 8).double())) ** 2).mean().backward()
+    optimizer.zero_grad()
+    loss_of(model, batch(0, [rank])).backward()
+    loss_of(plain, batch(0, range(size))).backward()
+    for mine, expected in zip(model.parameters(), plain.parameters()):
+        assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
+
+
+def test_reentrant_checkpoints_around_everything_are_told_of(rank):
+    model = wrapped(rank)
+    rows = batch(0, [rank]).requires_grad_()
+    for reentrant in (False, True):
+        torch.utils.checkpoint.checkpoint(model, rows, use_reentrant=reentrant).sum().backward()
+    with pytest.raises(ValueError, match="reentrant checkpoints"):
+        model(rows)
+    model.zero_grad()
+    model(rows).sum().backward()
+
+
+def test_buffers_that_are_not_saved_and_parameters_that_are_assigned(rank, size):
+    module = torch.nn.Linear(2, 1)
+    module.register_buffer("seen", torch.full((1,), float(rank)), persistent=False)
+    model = hvd.DistributedDataParallel(module, broadcast_buffers=False)
+    assert module.seen.item() == 0
+    model.load_state_dict({name: tensor.clone() for name, tensor in model.state_dict().items()}, assign=True)
+    with pytest.raises(ValueError, match="make it again"):
+        model(torch.ones(1, 2))
 
 
 def test_arguments(rank):

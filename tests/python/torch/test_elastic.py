@@ -75,6 +75,38 @@ def test_run_restores_after_a_failure(rank, size):
     assert calls == [0, 3] and resets == [1]
 
 
+@pytest.mark.parametrize("in_backward", [True, False])
+def test_run_goes_on_after_a_failure_in_the_midst_of_backward(in_backward, rank, size):
+    models = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)]
+    optimizers = [hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), synchronize_in_backward=in_backward)
+                  for model in models]
+    state = hvd.elastic.TorchState(first=models[0], second=models[1], one=optimizers[0], other=optimizers[1], batch=0)
+    calls = []
+
+    def fail(gradient):
+        if len(calls) == 1 and state.batch == 2:
+            raise hvd.HorovodInternalError("as if a reduction in the backward pass had failed")
+
+    @hvd.elastic.run
+    def train(state):
+        calls.append(state.batch)
+        while state.batch < 4:
+            hidden = models[0](torch.full((1, 2), rank + 1.0))
+            hidden.register_hook(fail)
+            models[1](hidden).sum().backward()
+            for optimizer in optimizers:
+                optimizer.step()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            state.batch += 1
+            state.commit()
+        return state.batch
+
+    assert train(state) == 4 and calls == [0, 2]
+    weight = models[0].weight.detach()
+    assert torch.allclose(hvd.allreduce(weight), weight)
+
+
 def test_run_keeps_the_state_when_hosts_change(rank):
     state = hvd.elastic.ObjectState(batch=0)
     calls = []

@@ -5,7 +5,7 @@ import copy
 
 import pytest
 import torch
-from training import Doubles, OPTIMIZERS, batch, loss_of, model_of, reference, same, sgd, trained
+from training import Doubles, Fails, OPTIMIZERS, batch, loss_of, model_of, reference, same, sgd, trained
 
 import rueda.torch as hvd
 
@@ -235,6 +235,35 @@ def test_a_failure_comes_out_of_backward_and_the_next_step_works(compression, ra
     model[1].sum().backward()
     assert torch.equal(model[1].grad, torch.ones(2))
     optimizer.step()
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_after_a_pass_that_failed_the_next_step_is_reduced(passes, compression, rank, size):
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=compression, backward_passes_per_step=passes)
+    with pytest.raises(KeyError):
+        (model[2](Fails.apply(model[0](batch(0, [rank]))[:, :8])) ** 2).mean().backward()
+    optimizer.synchronize()
+    optimizer.zero_grad()
+    for step in range(passes):
+        loss_of(model, batch(step, [rank])).backward()
+        loss_of(plain, batch(step, range(size))).backward()
+    for mine, expected in zip(model.parameters(), plain.parameters()):
+        assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
+    optimizer.step()
+
+
+def test_contexts_that_begin_before_another_number_of_passes(rank):
+    model, optimizer = trained(rank, steps=1)
+    with optimizer.no_sync(), optimizer.skip_synchronize():
+        optimizer.set_backward_passes_per_step(2)
+    with optimizer.skip_synchronize():
+        optimizer.set_backward_passes_per_step(1)
+    optimizer.zero_grad()
+    loss_of(model, batch(1, [rank])).backward()
+    optimizer.step()
+    same(model, reference(sgd, 2))
 
 
 def test_nested_contexts_of_skip_synchronize(rank):

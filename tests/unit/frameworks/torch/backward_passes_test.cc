@@ -8,13 +8,14 @@ namespace {
 
 TEST(BackwardPasses, ArePassesOneAfterAnother) {
   BackwardPasses passes;
-  EXPECT_TRUE(passes.note(1));
+  const auto first = passes.note(1);
+  EXPECT_TRUE(first);
   EXPECT_FALSE(passes.note(1));
   EXPECT_TRUE(passes.running());
   passes.end(1, false);
   EXPECT_FALSE(passes.running());
   EXPECT_EQ(passes.ended(), 1);
-  passes.note(2);
+  const auto second = passes.note(2);
   passes.end(2, false);
   EXPECT_EQ(passes.ended(), 2);
   EXPECT_FALSE(passes.unheard());
@@ -22,17 +23,30 @@ TEST(BackwardPasses, ArePassesOneAfterAnother) {
 
 TEST(BackwardPasses, KnowsOthersBesideOne) {
   BackwardPasses passes;
-  passes.note(1);
+  const auto first = passes.note(1);
   EXPECT_FALSE(passes.running_beside(1));
   EXPECT_TRUE(passes.running_beside(2));
-  passes.note(2);
+  const auto second = passes.note(2);
   EXPECT_TRUE(passes.running_beside(1));
+}
+
+TEST(BackwardPasses, OneThatIsGoneBeforeItsEndHasFailed) {
+  BackwardPasses passes;
+  passes.note(1);
+  EXPECT_FALSE(passes.running());
+  EXPECT_TRUE(passes.failed());
+  const auto second = passes.note(2);
+  EXPECT_FALSE(passes.running_beside(2));
+  passes.end(2, false);
+  EXPECT_TRUE(passes.failed());
+  passes.reset();
+  EXPECT_FALSE(passes.failed());
 }
 
 TEST(BackwardPasses, OneInsideAnotherIsPartOfIt) {
   BackwardPasses passes;
-  passes.note(1);
-  passes.note(2);
+  const auto outside = passes.note(1);
+  const auto inside = passes.note(2);
   passes.end(2, true);
   EXPECT_EQ(passes.ended(), 0);
   EXPECT_FALSE(passes.unheard());
@@ -42,10 +56,10 @@ TEST(BackwardPasses, OneInsideAnotherIsPartOfIt) {
 
 TEST(BackwardPasses, OneOfWhichOnlyTheInsideIsHeardIsUnheardUntilItIsHeardToo) {
   BackwardPasses passes;
-  passes.note(2);
+  const auto inside = passes.note(2);
   passes.end(2, true);
   EXPECT_TRUE(passes.unheard());
-  passes.note(1);
+  const auto outside = passes.note(1);
   passes.end(1, false);
   EXPECT_FALSE(passes.unheard());
   EXPECT_EQ(passes.ended(), 1);
@@ -53,7 +67,7 @@ TEST(BackwardPasses, OneOfWhichOnlyTheInsideIsHeardIsUnheardUntilItIsHeardToo) {
 
 TEST(BackwardPasses, OneOfAStepThatIsOverDoesNotCount) {
   BackwardPasses passes;
-  passes.note(1);
+  const auto first = passes.note(1);
   passes.reset();
   passes.end(1, false);
   EXPECT_EQ(passes.ended(), 0);
