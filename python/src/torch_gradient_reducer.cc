@@ -22,6 +22,9 @@ namespace py = pybind11;
 namespace rueda::python {
 namespace {
 
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+using Groups = std::vector<std::vector<at::Tensor>>;
+
 // Purpose: a GradientReducer whose end, which waits for reductions that are under way, does not hold Python's
 // lock: the coordinator may need it to let go of a tensor.
 class Reducer {
@@ -56,6 +59,46 @@ class Reducer {
   std::vector<std::unique_ptr<GradientReducer::NoSync>> pauses_;
 };
 
+std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters, const Named& named,
+                                      const Groups& groups, ReduceOp op, int passes, bool sum_passes,
+                                      const std::string& schedule, bool sparse_as_dense,
+                                      Compression compression, double predivide_factor, bool measure_norm,
+                                      bool synchronize_in_backward, bool sharded, const ProcessSet* set) {
+  const DistributedOptions options{
+      .named_parameters = named,
+      .groups = groups,
+      .op = op,
+      .backward_passes_per_step = passes,
+      .sum_passes = sum_passes,
+      .schedule = SyncSchedule::parse(schedule),
+      .sparse = sparse_as_dense ? SparseGradients::as_dense : SparseGradients::by_density,
+      .compression = compression,
+      .gradient_predivide_factor = predivide_factor,
+      .measure_norm = measure_norm,
+      .synchronize_in_backward = synchronize_in_backward};
+  const Scope scope = scope_of(set);
+  if (sharded) checked_for_shards(options, scope.runtime());
+  return std::make_unique<Reducer>(parameters, options, scope);
+}
+
+// What schedules remember, as an archive of LibTorch.
+py::bytes saved(Reducer& reducer) {
+  std::ostringstream bytes;
+  {
+    const py::gil_scoped_release no_lock;
+    torch::serialize::OutputArchive archive;
+    reducer.get().save(archive);
+    archive.save_to(bytes);
+  }
+  return bytes.str();
+}
+
+void load(Reducer& reducer, const std::string& bytes) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size());
+  reducer.get().load(archive);
+}
+
 // A method of the GradientReducer as one of Reducer.
 template <class Method>
 auto of_reducer(Method method) {
@@ -65,38 +108,16 @@ auto of_reducer(Method method) {
 }  // namespace
 
 void bind_gradient_reducer(py::module_& module) {
-  using Named = std::vector<std::pair<std::string, at::Tensor>>;
-  using Groups = std::vector<std::vector<at::Tensor>>;
   py::enum_<Compression>(module, "Compression")
       .value("none", Compression::none)
       .value("fp16", Compression::fp16)
       .value("bf16", Compression::bf16);
   py::class_<Reducer>(module, "GradientReducer")
-      .def(py::init([](const std::vector<at::Tensor>& parameters, const Named& named, const Groups& groups,
-                       ReduceOp op, int passes, bool sum_passes, const std::string& schedule,
-                       bool sparse_as_dense, Compression compression, double predivide_factor,
-                       bool measure_norm, bool synchronize_in_backward, bool sharded, const ProcessSet* set) {
-             const DistributedOptions options{
-                 .named_parameters = named,
-                 .groups = groups,
-                 .op = op,
-                 .backward_passes_per_step = passes,
-                 .sum_passes = sum_passes,
-                 .schedule = SyncSchedule::parse(schedule),
-                 .sparse = sparse_as_dense ? SparseGradients::as_dense : SparseGradients::by_density,
-                 .compression = compression,
-                 .gradient_predivide_factor = predivide_factor,
-                 .measure_norm = measure_norm,
-                 .synchronize_in_backward = synchronize_in_backward};
-             const Scope scope = scope_of(set);
-             if (sharded) checked_for_shards(options, scope.runtime());
-             return std::make_unique<Reducer>(parameters, options, scope);
-           }),
-           py::kw_only(), py::arg("parameters"), py::arg("named_parameters"), py::arg("groups"),
-           py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"), py::arg("schedule"),
-           py::arg("sparse_as_dense"), py::arg("compression"), py::arg("gradient_predivide_factor"),
-           py::arg("measure_norm"), py::arg("synchronize_in_backward"), py::arg("sharded"),
-           py::arg("process_set"), NoPythonLock())
+      .def(py::init(&make_reducer), py::kw_only(), py::arg("parameters"), py::arg("named_parameters"),
+           py::arg("groups"), py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"),
+           py::arg("schedule"), py::arg("sparse_as_dense"), py::arg("compression"),
+           py::arg("gradient_predivide_factor"), py::arg("measure_norm"), py::arg("synchronize_in_backward"),
+           py::arg("sharded"), py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
@@ -118,25 +139,8 @@ void bind_gradient_reducer(py::module_& module) {
           "flush",
           [](Reducer& reducer, std::optional<double> max_norm) { return reducer.get().flush(max_norm); },
           NoPythonLock())
-      .def("save",
-           [](Reducer& reducer) {
-             std::ostringstream bytes;
-             {
-               const py::gil_scoped_release no_lock;
-               torch::serialize::OutputArchive archive;
-               reducer.get().save(archive);
-               archive.save_to(bytes);
-             }
-             return py::bytes(bytes.str());
-           })
-      .def(
-          "load",
-          [](Reducer& reducer, const std::string& bytes) {
-            torch::serialize::InputArchive archive;
-            archive.load_from(bytes.data(), bytes.size());
-            reducer.get().load(archive);
-          },
-          NoPythonLock())
+      .def("save", &saved)
+      .def("load", &load, NoPythonLock())
       .def(
           "check_flushed",
           [](Reducer& reducer, const std::string& action) { reducer.get().check_flushed(action.c_str()); },
