@@ -78,6 +78,7 @@ class GradientReducer {
   // they leave is reduced with the next pass that is. Lives no longer than its GradientReducer.
   class [[nodiscard]] NoSync {
    public:
+    // What no_sync() makes.
     explicit NoSync(GradientReducer& reducer);
     ~NoSync();
     NoSync(const NoSync&) = delete;
