@@ -45,6 +45,24 @@ class AfterHook final : public autograd::FunctionPostHook {
   std::size_t index_;
 };
 
+// Purpose: what happens once, at the first of several nodes that a pass comes to. Owned by those nodes.
+class Once final : public autograd::FunctionPreHook {
+ public:
+  struct Action {
+    std::weak_ptr<const void> owner;
+    std::function<void()> run;
+  };
+  explicit Once(std::shared_ptr<Action> action) : action_(std::move(action)) {}
+  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+    const std::function<void()> run = std::exchange(action_->run, nullptr);
+    if (run && !action_->owner.expired()) from_backward_pass(run);
+    return gradients;
+  }
+
+ private:
+  std::shared_ptr<Action> action_;
+};
+
 }  // namespace
 
 GradientHooks::GradientHooks(GradientListener& listener, std::vector<at::Tensor> parameters)
@@ -101,5 +119,12 @@ void at_end_of_backward_pass(std::function<void()> action) {
 
 // The pass has evaluated all its nodes: one that is being evaluated belongs to a pass around it.
 bool inside_another_backward_pass() { return autograd::get_current_node() != nullptr; }
+
+void in_backward_pass_around(std::weak_ptr<const void> owner, std::function<void()> action) {
+  const auto shared = std::make_shared<Once::Action>(std::move(owner), std::move(action));
+  for (const autograd::Edge& edge : autograd::get_current_node()->next_edges()) {
+    if (edge.is_valid()) edge.function->add_pre_hook(std::make_unique<Once>(shared));
+  }
+}
 
 }  // namespace rueda

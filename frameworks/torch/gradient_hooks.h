@@ -60,5 +60,8 @@ int current_backward_pass();
 void at_end_of_backward_pass(std::function<void()> action);
 // In such an action: whether that pass runs inside of another, as those of reentrant checkpoints do.
 bool inside_another_backward_pass();
+// In such an action, of a pass inside of another: have `action` run once, in a hook of the one around, if
+// `owner` lives by then. Not run when the one around evaluates nothing more.
+void in_backward_pass_around(std::weak_ptr<const void> owner, std::function<void()> action);
 
 }  // namespace rueda

@@ -151,6 +151,7 @@ void GradientSync::begin_further_pass() {
 void GradientSync::end_pass(int pass) {
   std::lock_guard lock(mutex_);
   passes_.end(pass, inside_another_backward_pass());
+  if (passes_.unheard() && !in_shards()) hear_pass_around();
   if (begin_ == Begin::after_the_pass) {
     for (std::size_t index = 0; index < parameters_.size(); ++index) {
       if (parameters_[index].complete && waits(index)) submit_gradient(index, 1.0);
@@ -160,6 +161,14 @@ void GradientSync::end_pass(int pass) {
   failed_in_backward_ = {};  // of a step before, which nobody has asked for
   keep_failure_of([this] { submit_step(true); });
   at_end_of_backward_pass([this] { wait_in_backward(); });
+}
+
+// Reentrant checkpoints, of which the last may be still to come: the pass around them ends the step.
+void GradientSync::hear_pass_around() {
+  in_backward_pass_around(alive_, [this] {
+    std::lock_guard lock(mutex_);
+    if (passes_.unheard() && pauses_ == 0) note_pass();
+  });
 }
 
 // All others of the pass have submitted. They shall have waited, too, before a failure is thrown.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -91,6 +92,7 @@ class GradientSync final : private GradientListener {
   void clear_up();
   void begin_further_pass();
   void end_pass(int pass);
+  void hear_pass_around();
   void keep_failure_of(const std::function<void()>& action);
   void wait_in_backward();
   bool reduce_step(bool whole);
@@ -149,7 +151,8 @@ class GradientSync final : private GradientListener {
   bool hooks_lost_ = false;    // in this step passes may have gone uncounted
   Status failed_in_backward_;  // to be thrown
   double wait_seconds_ = 0.0;
-  std::optional<GradientHooks> hooks_;  // last: it calls back
+  std::optional<GradientHooks> hooks_;                                  // it calls back
+  const std::shared_ptr<const void> alive_ = std::make_shared<char>();  // for hooks that may be left over
 };
 
 }  // namespace rueda

@@ -12,14 +12,12 @@
 #include "core/rueda.h"
 #include "ops/init.h"
 #include "python/src/errors.h"
+#include "python/src/scope.h"
 
 namespace py = pybind11;
 
 namespace rueda::python {
 namespace {
-
-// What waits, or takes a lock of the Runtime, does not hold Python's.
-using NoPythonLock = py::call_guard<py::gil_scoped_release>;
 
 std::vector<Rank> list_of(const RankSet& ranks) {
   std::vector<Rank> list;
@@ -65,12 +63,11 @@ void bind_process_sets(py::module_& module) {
 }
 
 void bind_meetings(py::module_& module) {
-  const auto scope_of = [](const ProcessSet* set) { return set ? Scope(*set) : Scope(); };
   module.def(
-      "barrier", [=](const ProcessSet* set) { barrier_async(scope_of(set)).wait(); },
-      py::arg("set") = nullptr, NoPythonLock());
+      "barrier", [](const Members& set) { barrier_async(scope_of(set)).wait(); }, py::arg("set") = py::none(),
+      NoPythonLock());
   module.def(
-      "join", [=](const ProcessSet* set) { return join(scope_of(set)); }, py::arg("set") = nullptr,
+      "join", [](const Members& set) { return join(scope_of(set)); }, py::arg("set") = py::none(),
       NoPythonLock());
 }
 

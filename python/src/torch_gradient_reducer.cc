@@ -63,7 +63,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
                                       const Groups& groups, ReduceOp op, int passes, bool sum_passes,
                                       const std::string& schedule, bool sparse_as_dense,
                                       Compression compression, double predivide_factor, bool measure_norm,
-                                      bool synchronize_in_backward, bool sharded, const ProcessSet* set) {
+                                      bool synchronize_in_backward, bool sharded, Members set) {
   const DistributedOptions options{
       .named_parameters = named,
       .groups = groups,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The collective operations. Each returns a Handle at once; the arguments are those of rueda.torch, all
 // given.
+#include <c10/util/SmallVector.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,7 +31,9 @@ class PendingResult {
   explicit PendingResult(TensorHandle handle, bool with_splits = false) : with_splits_(with_splits) {
     handles_.push_back(std::move(handle));
   }
-  explicit PendingResult(std::vector<TensorHandle> handles) : handles_(std::move(handles)), grouped_(true) {}
+  explicit PendingResult(std::vector<TensorHandle> handles)
+      : handles_(std::make_move_iterator(handles.begin()), std::make_move_iterator(handles.end())),
+        grouped_(true) {}
 
   bool done() const {
     for (const TensorHandle& handle : handles_) {
@@ -58,7 +62,7 @@ class PendingResult {
   }
 
  private:
-  std::vector<TensorHandle> handles_;
+  c10::SmallVector<TensorHandle, 1> handles_;
   bool grouped_ = false;
   bool with_splits_ = false;
 };
@@ -76,7 +80,7 @@ void bind_reducing(py::module_& module, const char* function, const char* operat
   module.def(
       function,
       [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale, double postscale,
-          const ProcessSet* set) {
+          Members set) {
         const Scope scope = scope_of(set);
         const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
         return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope));
@@ -100,14 +104,14 @@ void bind_reductions(py::module_& module) {
 void bind_moves(py::module_& module) {
   module.def(
       "allgather_async",
-      [](const at::Tensor& tensor, const Name& name, const ProcessSet* set) {
+      [](const at::Tensor& tensor, const Name& name, Members set) {
         const Scope scope = scope_of(set);
         return PendingResult(allgather_async(tensor, name_of("allgather", name, scope), scope));
       },
       NoPythonLock());
   module.def(
       "grouped_allgather_async",
-      [](const std::vector<at::Tensor>& tensors, const Name& name, const ProcessSet* set) {
+      [](const std::vector<at::Tensor>& tensors, const Name& name, Members set) {
         const Scope scope = scope_of(set);
         return PendingResult(
             grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope));
@@ -115,14 +119,14 @@ void bind_moves(py::module_& module) {
       NoPythonLock());
   module.def(
       "broadcast_async",
-      [](const at::Tensor& tensor, Rank root, const Name& name, const ProcessSet* set) {
+      [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
         const Scope scope = scope_of(set);
         return PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope));
       },
       NoPythonLock());
   module.def(
       "broadcast_async_",
-      [](const at::Tensor& tensor, Rank root, const Name& name, const ProcessSet* set) {
+      [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
         const Scope scope = scope_of(set);
         return PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope));
       },
@@ -130,7 +134,7 @@ void bind_moves(py::module_& module) {
   module.def(
       "alltoall_async",
       [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits, const Name& name,
-         const ProcessSet* set) {
+         Members set) {
         const Scope scope = scope_of(set);
         return PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
                                             name_of("alltoall", name, scope), scope),

@@ -18,11 +18,11 @@ namespace rueda::python {
 void bind_state(py::module_& module) {
   module.def(
       "broadcast_parameters",
-      [](const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root, const ProcessSet* set) {
+      [](const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root, Members set) {
         broadcast_parameters(named, root, scope_of(set));
       },
       NoPythonLock());
-  module.def("broadcast_object", [](const py::bytes& object, Rank root, const ProcessSet* set) {
+  module.def("broadcast_object", [](const py::bytes& object, Rank root, Members set) {
     std::string bytes = object;
     {
       const py::gil_scoped_release no_lock;
@@ -30,7 +30,7 @@ void bind_state(py::module_& module) {
     }
     return py::bytes(bytes);
   });
-  module.def("allgather_object", [](const py::bytes& object, const ProcessSet* set) {
+  module.def("allgather_object", [](const py::bytes& object, Members set) {
     const std::string bytes = object;
     std::vector<std::string> all;
     {

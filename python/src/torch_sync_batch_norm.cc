@@ -19,7 +19,7 @@ at::Tensor or_none(const std::optional<at::Tensor>& tensor) { return tensor.valu
 // Purpose: one SyncBatchNorm of the C++ frontend. Used by the thread that runs the module.
 class Normaliser {
  public:
-  Normaliser(std::int64_t features, double eps, const std::optional<double>& momentum, const ProcessSet* set)
+  Normaliser(std::int64_t features, double eps, const std::optional<double>& momentum, Members set)
       : norm_(torch::nn::BatchNormOptions(features)
                   .eps(eps)
                   .momentum(momentum)
@@ -47,7 +47,7 @@ class Normaliser {
 
 void bind_sync_batch_norm(py::module_& module) {
   py::class_<Normaliser>(module, "SyncBatchNorm")
-      .def(py::init<std::int64_t, double, std::optional<double>, const ProcessSet*>())
+      .def(py::init<std::int64_t, double, std::optional<double>, Members>())
       .def("forward", &Normaliser::forward, NoPythonLock());
 }
 

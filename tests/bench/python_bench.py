@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rueda.torch costs a Python program.
 
-python_bench.py [latency|tensors|train|import]... [--ranks 2] [--pairs 7] [--steps 12]
+python_bench.py [latency|tensors|train|import]... [--ranks 2] [--rounds 16] [--steps 4]
 
 latency   a synchronous hvd.allreduce of 4 bytes: median, microseconds
 tensors   160 tensors of 4 KiB by allreduce_async_ and synchronize, rewritten before: median, milliseconds
 train     a step of a small BERT, batch 4 x 128, SGD with momentum: with rueda.torch, with DistributedDataParallel over gloo, without
-          communication, and without it but for a barrier, which is what keeping step alone costs; in alternation; medians, and the
-          median of the paired ratios with its spread
+          communication, and without it but for a barrier, which is what keeping step alone costs; four models in the same processes, a
+          few steps of each in turn, so that what else the machine does meets all alike; medians of the slowest rank, and of the ratios
+          of each round
 import    seconds of `import rueda.torch` beyond `import torch`
 """
 
@@ -22,12 +23,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("RUEDA_BIN", ROOT / "build/bin"))
+WAYS = ("none", "rueda", "ddp", "meet")
 
 
 def launch(options, *arguments):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29613"}
     command = [BIN / "ruedarun", "--no-prefix", "-np", options.ranks, sys.executable, __file__, "--inside", *arguments]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600, env=environment)
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=1800, env=environment)
     if done.returncode:
         sys.exit(f"error: {arguments[0]} ended with status {done.returncode}\n{done.stderr}")
     return [float(number) for number in done.stdout.split()]
@@ -86,56 +88,81 @@ def make_bert():
     return Bert()
 
 
-def train(way, steps):
-    """The median time of a step, of the slowest rank."""
+class Training:
+    """A model that is trained in one of the WAYS."""
+
+    def __init__(self, way):
+        import torch
+
+        import rueda.torch as hvd
+        self.way, self.model = way, make_bert()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        if way == "ddp":
+            torch.distributed.init_process_group("gloo", rank=hvd.rank(), world_size=hvd.size())
+            self.model = torch.nn.parallel.DistributedDataParallel(self.model)
+        elif way == "rueda":
+            self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=self.model.named_parameters())
+            hvd.broadcast_parameters(self.model.state_dict(), root_rank=0)
+        samples = torch.Generator().manual_seed(hvd.rank())
+        self.words, self.targets = (torch.randint(0, 30522, (4, 128), generator=samples) for _ in range(2))
+
+    def step(self):
+        import torch
+
+        import rueda.torch as hvd
+        self.optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(self.model(self.words).view(-1, 30522), self.targets.view(-1)).backward()
+        if self.way == "meet":
+            hvd.barrier()
+        self.optimizer.step()
+
+    def seconds(self, steps):
+        """Of some steps that all ranks begin at the same time."""
+        import rueda.torch as hvd
+        hvd.barrier()
+        begin = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        return time.perf_counter() - begin
+
+
+def train(rounds, steps):
+    """Seconds of each way in each round."""
     import torch
 
+    import rueda.torch as hvd
     torch.set_num_threads(1)
-    rank, size = int(os.environ["RUEDA_RANK"]), int(os.environ["RUEDA_SIZE"])
-    model = net = make_bert()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    if way == "ddp":
-        torch.distributed.init_process_group("gloo", rank=rank, world_size=size)
-        net = torch.nn.parallel.DistributedDataParallel(model)
-    elif way in ("rueda", "meet"):
-        import rueda.torch as hvd
-        hvd.init()
-    if way == "rueda":
-        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    samples = torch.Generator().manual_seed(rank)
-    x, y = (torch.randint(0, 30522, (4, 128), generator=samples) for _ in range(2))
-
-    def step():
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(x).view(-1, 30522), y.view(-1)).backward()
-        if way == "meet":
-            hvd.barrier()
-        optimizer.step()
-
-    median = timed(step, steps, 3)
-    if way == "ddp":
-        torch.distributed.destroy_process_group()
-    return median
+    hvd.init()
+    trainings = [Training(way) for way in WAYS]
+    for training in trainings:
+        training.seconds(3)
+    for turn in range(rounds):
+        order = trainings[turn % len(WAYS):] + trainings[:turn % len(WAYS)]
+        seconds = {training.way: training.seconds(steps) for training in order}
+        print(*(seconds[way] for way in WAYS), flush=True)
+    torch.distributed.destroy_process_group()
 
 
 def inside(arguments):
     what, *rest = arguments
-    seconds = train(rest[0], int(rest[1])) if what == "train" else small_operations(what)
-    print(seconds, flush=True)
+    if what == "train":
+        train(*map(int, rest))
+    else:
+        print(small_operations(what), flush=True)
 
 
 def compare_training(options):
-    ways = ("none", "rueda", "ddp", "meet")
-    runs = {way: [] for way in ways}
-    for pair in range(options.pairs):
-        for way in ways if pair % 2 == 0 else ways[::-1]:
-            runs[way].append(max(launch(options, "train", way, options.steps)))
-        print(f"pair {pair + 1}: " + ", ".join(f"{way} {runs[way][-1] * 1e3:.0f} ms" for way in ways), flush=True)
-    for way in ways[1:]:
-        ratios = [none / mine for none, mine in zip(runs["none"], runs[way])]
-        print(f"train, {way}: {statistics.median(runs[way]) * 1e3:.0f} ms; of the speed without communication {statistics.median(ratios):.3f} "
-              f"({min(ratios):.3f} to {max(ratios):.3f}); load {os.getloadavg()[0]:.1f}", flush=True)
+    ranks = options.ranks
+    numbers = launch(options, "train", options.rounds, options.steps)
+    # Lines of the ranks come in any order, but those of a round come before those of the next.
+    lines = [numbers[i:i + len(WAYS)] for i in range(0, len(numbers), len(WAYS))]
+    rounds = [[max(seconds) / options.steps for seconds in zip(*lines[i:i + ranks])] for i in range(0, len(lines), ranks)]
+    seconds = dict(zip(WAYS, zip(*rounds)))
+    for way in WAYS:
+        ratios = sorted(none / mine for none, mine in zip(seconds["none"], seconds[way]))
+        print(f"train, {way}: {statistics.median(seconds[way]) * 1e3:.0f} ms; of the speed without communication "
+              f"{statistics.median(ratios):.3f} (middle half {ratios[len(ratios) // 4]:.3f} to {ratios[-1 - len(ratios) // 4]:.3f})", flush=True)
+    print(f"{len(rounds)} rounds of {options.steps} steps each; load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def import_time():
@@ -150,8 +177,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["latency", "tensors", "import", "train"])
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=4)
     options = parser.parse_args()
     for what in options.what:
         if what == "train":

@@ -177,12 +177,33 @@ TEST(InBackward, APassInsideAnotherIsPartOfIt) {
   });
 }
 
-TEST(InBackward, WhereOnlyTheInsideIsHeardTheStepReduces) {
+TEST(InBackward, APassOfWhichOnlyTheInsideReachesParameters) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor insides[] = {make_parameter({5}, 1), make_parameter({5}, 2)};
+    const at::Tensor x = at::ones({1}, at::kDouble).requires_grad_();
+    GradientReducer reducer({insides[0], insides[1]}, in_backward(2), runtime);
+    const Rank rank = runtime.topology().rank;
+    for (int pass = 0; pass < 4; ++pass) {
+      const at::Tensor hidden = Recomputed::apply(x, &insides[0]) / insides[0].detach().sum();
+      const at::Tensor loss = Recomputed::apply(hidden, &insides[1]).sum() * (rank + 1.0);
+      loss.backward({}, /*retain_graph=*/pass == 2);
+      EXPECT_EQ(first_gradient(insides[1]), pass % 2 == 0 ? rank + 1.0 : 1.5) << "pass " << pass;
+      EXPECT_TRUE(at::allclose(insides[0].grad() * insides[0].detach().sum(),
+                               insides[1].grad() * insides[1].detach().sum()));
+      if (pass % 2 == 0) continue;
+      reducer.before_step();
+      for (const at::Tensor& inside : insides) inside.mutable_grad().reset();
+    }
+  });
+}
+
+TEST(InBackward, WhereNothingCanBeHeardOfThePassAroundTheStepReduces) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor inside = make_parameter({5}, 1), x = at::ones({1}, at::kDouble).requires_grad_();
     GradientReducer reducer({inside}, in_backward(2), runtime);
     const Rank rank = runtime.topology().rank;
-    for (int pass = 0; pass < 2; ++pass) (Recomputed::apply(x, &inside).sum() * (rank + 1.0)).backward();
+    x.register_hook([&](const at::Tensor&) { run_pass(inside, rank); });
+    for (int pass = 0; pass < 2; ++pass) x.sum().backward();
     EXPECT_EQ(first_gradient(inside), 2 * (rank + 1.0));
     reducer.before_step();
     EXPECT_EQ(first_gradient(inside), 1.5);

@@ -30,8 +30,7 @@ class DistributedDataParallel(torch.nn.Module):
 
     Collective: every rank of the process set makes it, with the same module; then all have the parameters and buffers of the first.
     backward() is collective, and raises what fails: ranks run as many passes. A parameter without a gradient on some ranks counts as zeros
-    there, on all ranks has none; nothing need be said about it. Where all of the module is inside of reentrant checkpoints the pass after
-    raises; use_reentrant=False works. module: as `.module`; state_dict() has its names after "module.".
+    there, on all ranks has none; nothing need be said about it. module: as `.module`; state_dict() has its names after "module.".
     device_ids, output_device: None, or empty; tensors are in host memory.
     broadcast_buffers: a forward pass in training begins with the buffers of the first rank on all; passes in eval() and under no_grad()
         communicate nothing (those of torch do).

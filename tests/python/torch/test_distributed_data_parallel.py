@@ -136,15 +136,36 @@ def test_after_a_pass_that_failed_the_next_is_reduced(rank, size):
         assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
 
 
-def test_reentrant_checkpoints_around_everything_are_told_of(rank):
-    model = wrapped(rank)
-    rows = batch(0, [rank]).requires_grad_()
-    for reentrant in (False, True):
-        torch.utils.checkpoint.checkpoint(model, rows, use_reentrant=reentrant).sum().backward()
-    with pytest.raises(ValueError, match="reentrant checkpoints"):
-        model(rows)
-    model.zero_grad()
-    model(rows).sum().backward()
+@pytest.mark.parametrize("around", ["module", "wrapper"])
+def test_reentrant_checkpoints_around_everything(around, rank, size):
+    def checkpointed(part):
+        return lambda rows: torch.utils.checkpoint.checkpoint(part, rows, use_reentrant=True)
+
+    model, plain = wrapped(rank), model_of()
+    if around == "module":
+        model.module.forward = checkpointed(model.module.forward)
+    run = model if around == "module" else checkpointed(model)
+    optimizer, alone = sgd(model.parameters()), sgd(plain.parameters())
+    for step in range(3):
+        for each, of, ranks in ((optimizer, run, [rank]), (alone, plain, range(size))):
+            each.zero_grad()
+            rows = batch(step, ranks).requires_grad_()
+            (of(rows) ** 2).mean().backward()
+            each.step()
+    same(model.module, plain)
+
+
+def test_reentrant_checkpoints_in_turn_inside_of_one_another(rank, size):
+    def checkpointed(part):
+        return lambda rows: torch.utils.checkpoint.checkpoint(part, rows, use_reentrant=True)
+
+    model, plain = wrapped(rank), model_of()
+    layers = list(model.module)
+    model.module.forward = checkpointed(lambda rows: checkpointed(layers[2])(checkpointed(layers[1])(checkpointed(layers[0])(rows))))
+    for of, ranks in ((model, [rank]), (plain, range(size))):
+        (of(batch(0, ranks).requires_grad_()) ** 2).mean().backward()
+    for mine, expected in zip(model.parameters(), plain.parameters()):
+        assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
 
 
 def test_buffers_that_are_not_saved_and_parameters_that_are_assigned(rank, size):

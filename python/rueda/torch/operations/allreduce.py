@@ -110,9 +110,11 @@ def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | Non
     """
     op = reduce_op(op, average)
     packed, ctx = compression.compress(tensor)
-    if op in (Min, Max, Product) and packed.is_floating_point():
+    differentiated = needs_gradient([packed])
+    scaled = prescale_factor != 1.0 or postscale_factor != 1.0
+    if (differentiated or scaled) and op in (Min, Max, Product) and packed.is_floating_point():
         reduced = _of_order(packed, name, op, prescale_factor, postscale_factor, process_set)
-    elif needs_gradient([packed]):
+    elif differentiated:
         reduced = _Allreduce.apply(False, name, op, prescale_factor, postscale_factor, process_set, packed)
     else:
         reduced = allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all bindings of operations have in common.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "core/process_set.h"
+
+namespace rueda::python {
+
+// What waits, or takes a lock of the Runtime, does not hold Python's.
+using NoPythonLock = pybind11::call_guard<pybind11::gil_scoped_release>;
+
+// Python's ProcessSet, or None for all ranks. Optional, because pybind11 needs longer to make a null pointer
+// of None than all else of a call.
+using Members = std::optional<const ProcessSet*>;
+
+// Where an operation takes place.
+inline Scope scope_of(const Members& set) { return set ? Scope(**set) : Scope(); }
+
+}  // namespace rueda::python
