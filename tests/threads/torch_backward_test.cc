@@ -202,7 +202,10 @@ TEST(InBackward, WhereNothingCanBeHeardOfThePassAroundTheStepReduces) {
     const at::Tensor inside = make_parameter({5}, 1), x = at::ones({1}, at::kDouble).requires_grad_();
     GradientReducer reducer({inside}, in_backward(2), runtime);
     const Rank rank = runtime.topology().rank;
-    x.register_hook([&](const at::Tensor&) { run_pass(inside, rank); });
+    x.register_hook([&](const at::Tensor&) {
+      const at::AutoGradMode gradients_on(true);
+      run_pass(inside, rank);
+    });
     for (int pass = 0; pass < 2; ++pass) x.sum().backward();
     EXPECT_EQ(first_gradient(inside), 2 * (rank + 1.0));
     reducer.before_step();
