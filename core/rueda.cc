@@ -114,14 +114,18 @@ bool is_initialized() {
 
 std::uint64_t jobs_begun() { return global().jobs.load(); }
 
-void check_job(std::uint64_t job, ProcessSetId set) {
+Scope in_present_job(const Scope& scope, std::uint64_t job) {
   check_not_forked();
-  if (is_initialized() && job == jobs_begun()) return;
-  throw NotInitialized(
-      Status::not_initialized(fmt::format("Process set {} belongs to a job that has ended by shutdown(); "
-                                          "make it again after init(), and what uses "
-                                          "it.",
-                                          set)));
+  if (is_initialized()) {
+    if (job == jobs_begun()) return scope;
+    for (const ProcessSet& set : process_sets()) {
+      if (set.ranks() == *scope.ranks()) return set;
+    }
+  }
+  throw NotInitialized(Status::not_initialized(
+      fmt::format("Process set {} belongs to a job that has ended by shutdown(). Give its ranks to init(), "
+                  "or make the set again, and what uses it.",
+                  scope.process_set())));
 }
 
 void check_not_forked() {

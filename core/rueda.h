@@ -36,8 +36,9 @@ Status final_failure();
 
 // How many jobs this process has begun, by init(). An object may outlive the one it was made in.
 std::uint64_t jobs_begun();
-// Throws NotInitialized unless the default Runtime is of that job, which `set` belongs to.
-void check_job(std::uint64_t job, ProcessSetId set);
+// `scope`, a process set of that job, or the set of the same ranks that init() was given for the present one.
+// Throws NotInitialized where there is none.
+Scope in_present_job(const Scope& scope, std::uint64_t job);
 
 // Throws NotInitialized in a child that was forked after init(): it has no coordinator, and its parent's MPI.
 void check_not_forked();

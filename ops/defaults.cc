@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/defaults.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
 
+#include "core/base/error.h"
 #include "ops/launched.h"
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_parts.h"
@@ -24,10 +27,14 @@ Parts alone(const Config& config) {
 
 }  // namespace
 
-Parts defaults(const Config& config) {
-  std::optional<Parts> found = mpi_parts(config);
+Parts defaults(const Config& config, const std::vector<Rank>& ranks) {
+  std::optional<Parts> found = mpi_parts(config, ranks);
+  if (!found && !ranks.empty() && ranks != std::vector{0}) {
+    refuse(fmt::format("init of the ranks [{}]: no more than rank 0 was started. Start several by ruedarun.",
+                       fmt::join(ranks, ", ")));
+  }
   Parts parts = found ? std::move(*found) : alone(config);
-  check_others_were_found(parts.size);
+  if (ranks.empty()) check_others_were_found(parts.size);
   if (parts.size > 1) add_shared_memory(parts);
   parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
   return parts;

@@ -2,11 +2,14 @@
 // The list of transports and backends that init() tries.
 #pragma once
 
+#include <vector>
+
 #include "core/engine/parts.h"
 
 namespace rueda::ops {
 
-// The parts of this process's rank: over MPI when it is one of several, else alone.
-Parts defaults(const Config& config);
+// The parts of this process's rank: over MPI when it is one of several, else alone. `ranks`: those of all
+// that were started that make up the job; empty: all.
+Parts defaults(const Config& config, const std::vector<Rank>& ranks);
 
 }  // namespace rueda::ops

@@ -8,7 +8,7 @@
 
 namespace rueda {
 
-void init(const std::vector<std::vector<Rank>>& process_sets) {
+void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
   check_not_forked();
   if (is_initialized()) {  // checks that the job can still go on
     Parts parts;
@@ -16,7 +16,7 @@ void init(const std::vector<std::vector<Rank>>& process_sets) {
     return init(std::move(parts));
   }
   const Config config = config_from_environment();
-  Parts parts = ops::defaults(config);
+  Parts parts = ops::defaults(config, ranks);
   parts.process_sets = process_sets;
   configure_log(*log_level_from(config.log_level), config.log_hide_time, parts.rank);
   if (parts.rank == 0) {

@@ -18,6 +18,10 @@ namespace rueda {
 // made of them, with the ids 1, 2, ... Ranks that differ get Mismatch, and an impossible list
 // InvalidArgument, in the same words on every rank; init() may then be called again. ops/mpi/communicator.h
 // makes lists of MPI communicators.
-void init(const std::vector<std::vector<Rank>>& process_sets = {});
+//
+// `ranks`: the job is those of all that were started, numbered in this order; each of them gives the same
+// list. Empty: all. The others may make jobs of their own; the launcher's MPI begins when all have called
+// init(), or MPI_Init(). A rank that is not in its list gets InvalidArgument.
+void init(const std::vector<std::vector<Rank>>& process_sets = {}, const std::vector<Rank>& ranks = {});
 
 }  // namespace rueda

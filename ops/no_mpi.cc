@@ -6,7 +6,7 @@
 
 namespace rueda {
 
-std::optional<Parts> mpi_parts(const Config&) {
+std::optional<Parts> mpi_parts(const Config&, const std::vector<Rank>&) {
   if (!rank_from_launcher()) return std::nullopt;
   throw BackendError(
       Status::backend_error("This process was started as one of several, but Rueda was built without MPI. "

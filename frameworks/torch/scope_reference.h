@@ -9,8 +9,9 @@
 
 namespace rueda {
 
-// Purpose: where an object's operations take place, or, where that was all ranks of the default Runtime,
-// whichever is the default now: after shutdown() and init() the object goes on with the next. A value.
+// Purpose: where an object's operations take place. In the default Runtime that is all ranks, or the same
+// ranks, of whichever is the default now: after shutdown() and init() the object goes on with the next, if it
+// has the process set. A value.
 class ScopeReference {
  public:
   explicit ScopeReference(const Scope& scope) {
@@ -21,8 +22,7 @@ class ScopeReference {
   // Throws NotInitialized where there is no such job any more.
   Scope get() const {
     if (!scope_) return Scope();
-    if (job_ != 0) check_job(job_, scope_->process_set());
-    return *scope_;
+    return job_ == 0 ? *scope_ : in_present_job(*scope_, job_);
   }
 
  private:

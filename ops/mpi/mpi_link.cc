@@ -3,6 +3,7 @@
 
 #include "core/engine/work.h"
 #include "ops/mpi/mpi_check.h"
+#include "ops/mpi/mpi_runtime.h"
 
 namespace rueda {
 
@@ -10,7 +11,7 @@ Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
   owner_.check();
   const Ticket ticket = free_place(peer, bytes.size());
   check_peer(MPI_Isend_c(bytes.data(), static_cast<MPI_Count>(bytes.size()), MPI_BYTE, peer,
-                         static_cast<int>(tag), mpi_.data(), &messages_[ticket].request),
+                         static_cast<int>(tag), group_.data(), &messages_[ticket].request),
              peer);
   return ticket;
 }
@@ -19,7 +20,7 @@ Ticket MpiLink::post_receive(Rank peer, MutableBytes bytes, Tag tag) {
   owner_.check();
   const Ticket ticket = free_place(peer, std::nullopt);
   check_peer(MPI_Irecv_c(bytes.data(), static_cast<MPI_Count>(bytes.size()), MPI_BYTE, peer,
-                         static_cast<int>(tag), mpi_.data(), &messages_[ticket].request),
+                         static_cast<int>(tag), group_.data(), &messages_[ticket].request),
              peer);
   return ticket;
 }
@@ -51,7 +52,7 @@ void MpiLink::cancel(Ticket ticket) {
 // With MPICH a call about one message fails when its peer cannot be reached.
 void MpiLink::check_peer(int rc, Rank peer) {
   if (rc == MPI_SUCCESS) return;
-  mpi_.mark_lost();
+  MpiRuntime::mark_lost();
   throw PeerGone{peer};
 }
 

@@ -9,7 +9,7 @@
 
 #include "core/base/owner_thread.h"
 #include "ops/link.h"
-#include "ops/mpi/mpi_runtime.h"
+#include "ops/mpi/mpi_group.h"
 
 namespace rueda {
 
@@ -17,7 +17,7 @@ namespace rueda {
 // by the coordinator thread.
 class MpiLink final : public Link {
  public:
-  explicit MpiLink(MpiRuntime& mpi) : mpi_(mpi) {}
+  explicit MpiLink(MpiGroup& group) : group_(group) {}
 
   Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;
   Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override;
@@ -34,7 +34,7 @@ class MpiLink final : public Link {
   void check_peer(int rc, Rank peer);
   Ticket free_place(Rank peer, std::optional<std::size_t> sends);
 
-  MpiRuntime& mpi_;
+  MpiGroup& group_;
   std::vector<Message> messages_;
   std::vector<Ticket> free_;
   OwnerThread owner_;

@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <future>
 #include <thread>
@@ -20,7 +20,7 @@ namespace rueda {
 namespace {
 
 // MPI_Finalize would wait for a rank that is gone, or has not come.
-std::atomic<bool> must_not_finalize{false};
+std::atomic<int> reasons_not_to_finalize{0};
 pid_t begun_by = 0;  // the process that began MPI; a forked child inherits its exit handlers
 
 std::string_view level_name(int level) {
@@ -38,7 +38,7 @@ bool is_finalized() {
 
 // Began by us: ended by us, when everything else of the process has ended.
 void finalize_at_exit() {
-  const bool lost = must_not_finalize.load() || final_failure().code == StatusCode::peer_lost;
+  const bool lost = reasons_not_to_finalize.load() > 0 || final_failure().code == StatusCode::peer_lost;
   if (getpid() == begun_by && !is_finalized() && !lost) MPI_Finalize();
 }
 
@@ -83,11 +83,11 @@ void keep_launcher_from_children() {
   if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
 }
 
-[[noreturn]] void give_up(double patience) {
-  throw PeerLost(Status::peer_lost(fmt::format(
-      "init: rank {} waited {} s in vain: MPI begins when every rank of the job has called init(). "
-      "Start every rank, or allow more time by RUEDA_START_TIMEOUT.",
-      rank_from_launcher().value_or("?"), patience)));
+[[noreturn]] void give_up(double patience, const std::string& why) {
+  throw PeerLost(Status::peer_lost(
+      fmt::format("init: rank {} waited {} s in vain: {}. Start every rank, or allow more time by "
+                  "RUEDA_START_TIMEOUT.",
+                  rank_from_launcher().value_or("?"), patience, why)));
 }
 
 }  // namespace
@@ -99,29 +99,35 @@ MpiRuntime& MpiRuntime::instance(double patience) {
   }
   static MpiRuntime runtime;
   std::lock_guard lock(runtime.mutex_);
-  runtime.start(clock_now() + from_seconds(patience));
-  if (runtime.stage_ != Stage::ready) give_up(patience);
+  if (!runtime.start(clock_now() + from_seconds(patience)))
+    give_up(patience, "MPI begins when every rank of the job has called init()");
   return runtime;
 }
 
+MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double patience) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<MpiGroup>& group = groups_[world_ranks];
+  if (!group) group = std::make_unique<MpiGroup>(world_ranks);
+  if (group->start(clock_now() + from_seconds(patience))) return *group;
+  give_up(patience, world_ranks.empty() ? "MPI begins when every rank of the job has called init()"
+                                        : fmt::format("each of the ranks [{}] calls init() with this list",
+                                                      fmt::join(world_ranks, ", ")));
+}
+
 // Goes on from wherever an earlier call gave up.
-void MpiRuntime::start(Time deadline) {
+bool MpiRuntime::start(Time deadline) {
   if (stage_ == Stage::untouched) begin();
-  if (stage_ == Stage::beginning) {
-    if (level_.wait_until(deadline) != std::future_status::ready) return;
-    check_level(level_.get());
-    keep_launcher_from_children();
-    agent_.tell_shared_memory();
-    watch_for_finalize();
-    duplicate_world();
-  }
-  while (stage_ == Stage::duplicating) {
-    int done = 0;
-    check(MPI_Testall(2, duplications_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (done != 0) return finish();
-    if (clock_now() > deadline) return;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
+  if (stage_ == Stage::ready) return true;
+  if (level_.wait_until(deadline) != std::future_status::ready) return false;
+  check_level(level_.get());
+  keep_launcher_from_children();
+  agent_.tell_shared_memory();
+  watch_for_finalize();
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  host_ = name.data();
+  stage_ = Stage::ready;
+  return true;
 }
 
 void MpiRuntime::begin() {
@@ -141,25 +147,6 @@ void MpiRuntime::begin() {
   stage_ = Stage::beginning;
 }
 
-void MpiRuntime::duplicate_world() {
-  check(MPI_Comm_idup(MPI_COMM_WORLD, &control_, &duplications_[0]), "MPI_Comm_idup");
-  check(MPI_Comm_idup(MPI_COMM_WORLD, &data_, &duplications_[1]), "MPI_Comm_idup");
-  must_not_finalize.store(true);
-  stage_ = Stage::duplicating;
-}
-
-void MpiRuntime::finish() {
-  must_not_finalize.store(false);
-  for (MPI_Comm communicator : {control_, data_})
-    check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(control_, &rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(control_, &size_), "MPI_Comm_size");
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  host_ = name.data();
-  stage_ = Stage::ready;
-}
-
-void MpiRuntime::mark_lost() { must_not_finalize.store(true); }
+void MpiRuntime::hold_back_finalize(int change) { reasons_not_to_finalize += change; }
 
 }  // namespace rueda

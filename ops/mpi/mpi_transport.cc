@@ -37,13 +37,13 @@ void MpiTransport::send(Rank to, Bytes bytes) {
   message.envelope = {to, std::move(bytes)};
   Bytes& content = message.envelope.bytes;
   check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, tag(),
-                    mpi_.control(), &message.request),
+                    group_.control(), &message.request),
         "MPI_Isend");
 }
 
 // Taken with the first message, so that a transport that is never used counts on no rank.
 int MpiTransport::tag() {
-  if (!tag_) tag_ = mpi_.next_job_tag();
+  if (!tag_) tag_ = group_.next_job_tag();
   return *tag_;
 }
 
@@ -62,7 +62,7 @@ bool MpiTransport::accept_arriving() {
   int flag = 0;
   MPI_Message arriving = MPI_MESSAGE_NULL;
   MPI_Status status;
-  check(MPI_Improbe(MPI_ANY_SOURCE, tag(), mpi_.control(), &flag, &arriving, &status), "MPI_Improbe");
+  check(MPI_Improbe(MPI_ANY_SOURCE, tag(), group_.control(), &flag, &arriving, &status), "MPI_Improbe");
   if (flag == 0) return false;
   MPI_Count size = 0;
   check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");
@@ -87,8 +87,8 @@ std::vector<Rank> MpiTransport::lost() {
   std::vector<Rank> found = std::exchange(named_by_mpi_, failed_in_mpi());
   if (!mpi_.agent()) std::ranges::copy(std::exchange(named_by_mpi_, {}), std::back_inserter(found));
   for (const LostPeer& peer : mpi_.agent().lost()) {
-    if (peer.rank >= mpi_.size() || peer.rank == mpi_.rank()) continue;
-    found.push_back(peer.rank);
+    const std::optional<Rank> rank = group_.of_world(peer.rank);
+    if (rank && *rank != group_.rank()) found.push_back(*rank);
   }
   std::vector<Rank> fresh;
   for (Rank rank : found) {
@@ -96,14 +96,14 @@ std::vector<Rank> MpiTransport::lost() {
     known_lost_.push_back(rank);
     fresh.push_back(rank);
   }
-  if (!fresh.empty()) mpi_.mark_lost();
+  if (!fresh.empty()) MpiRuntime::mark_lost();
   return fresh;
 }
 
 // All of them, when there are more than last time.
 std::vector<Rank> MpiTransport::failed_in_mpi() {
   MPI_Group failed = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
-  check(MPIX_Comm_get_failed(mpi_.control(), &failed), "MPIX_Comm_get_failed");
+  check(MPIX_Comm_get_failed(group_.control(), &failed), "MPIX_Comm_get_failed");
   int count = 0;
   check(MPI_Group_size(failed, &count), "MPI_Group_size");
   std::vector<Rank> ranks;
@@ -112,7 +112,7 @@ std::vector<Rank> MpiTransport::failed_in_mpi() {
     std::vector<int> numbers(static_cast<std::size_t>(count));
     std::iota(numbers.begin(), numbers.end(), 0);
     ranks.resize(numbers.size());
-    check(MPI_Comm_group(mpi_.control(), &all), "MPI_Comm_group");
+    check(MPI_Comm_group(group_.control(), &all), "MPI_Comm_group");
     check(MPI_Group_translate_ranks(failed, count, numbers.data(), all, ranks.data()),
           "MPI_Group_translate_ranks");
     check(MPI_Group_free(&all), "MPI_Group_free");

@@ -18,7 +18,7 @@ namespace rueda {
 // Purpose: the Transport over nonblocking MPI point to point. Owned by the coordinator thread.
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(MpiRuntime& mpi) : mpi_(mpi) {}
+  MpiTransport(MpiRuntime& mpi, MpiGroup& group) : mpi_(mpi), group_(group) {}
   ~MpiTransport() override;
 
   void send(Rank to, Bytes bytes) override;
@@ -39,6 +39,7 @@ class MpiTransport final : public Transport {
   std::vector<Rank> failed_in_mpi();
 
   MpiRuntime& mpi_;
+  MpiGroup& group_;
   std::optional<int> tag_;
   std::deque<Message> sending_;
   std::optional<Message> receiving_;

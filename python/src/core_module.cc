@@ -36,7 +36,11 @@ RankSet set_of(const std::vector<Rank>& list) {
 
 void bind_job(py::module_& module) {
   module.def(
-      "init", [](const std::vector<std::vector<Rank>>& process_sets) { init(process_sets); }, NoPythonLock());
+      "init",
+      [](const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
+        init(process_sets, ranks);
+      },
+      NoPythonLock());
   module.def("shutdown", &shutdown, NoPythonLock());
   module.def("is_initialized", &is_initialized);
   module.def("rank", &rank);

@@ -13,11 +13,15 @@ from rueda.common import process_sets as sets
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
+_begun_with: dict[str, Any] = {"comm": None}
+
+
 def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[int]] | None = None) -> None:
     """Starts Rueda on this process, with the ranks that the launcher has started (ruedarun, mpiexec, srun); without one, as one rank.
 
-    comm: None; or all ranks of the job, as a list or a communicator of mpi4py. For some of them use `process_sets`.
-    process_sets: ProcessSets (or lists of ranks), the same on every rank; or "dynamic", which says that add_process_set() will be called,
+    comm: None: all of them. Else those that make up the job, a list or a communicator of mpi4py: they are numbered in its order, and each
+        of them gives the same. The others may make jobs of their own; MPI begins when all have called init(), or mpi4py has begun it.
+    process_sets: ProcessSets (or lists of ranks of the job), the same on every rank; or "dynamic", which says that add_process_set() will be called,
         and that is always possible here.
     A second call does nothing. After shutdown() it may be called again. Raises ValueError for what cannot mean anything, and
     HorovodInternalError, naming them, when ranks do not come.
@@ -27,14 +31,16 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
     given: Sequence[Any] = [] if process_sets is None or isinstance(process_sets, str) else process_sets
     wanted = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in given]
     wanted = [each for each in wanted if each is not global_process_set]
-    _core.init([each.ranks for each in wanted])
+    world_ranks = [] if comm is None else sets.ranks_of(comm)
+    if comm is not None and not world_ranks:
+        raise ValueError("init: comm names no ranks; leave it out for all")
+    began = not _core.is_initialized()
+    _core.init([each.ranks for each in wanted], world_ranks)
+    if began:
+        _begun_with["comm"] = world_ranks or None
     for process_set, made in zip(wanted, _core.process_sets()):
         if process_set.process_set_id is None:
             sets.register(process_set, made)
-    if comm is not None and sorted(sets.ranks_of(comm)) != global_process_set.ranks:
-        words = f"init(comm=...) has ranks {sorted(sets.ranks_of(comm))}, and {_core.size()} were started; a job is all of them"
-        shutdown()
-        raise ValueError(f"{words}: leave comm out and name some of them as a process set, init(process_sets=[[...]])")
 
 
 def shutdown() -> None:
@@ -42,6 +48,13 @@ def shutdown() -> None:
     the interpreter ends."""
     _core.shutdown()
     sets.forget_all()
+
+
+def begin_again() -> None:
+    """shutdown(), then init() as it was called before, with the process sets that there are. Collective."""
+    registered = sets.registered()
+    shutdown()
+    init(_begun_with["comm"], registered)
 
 
 atexit.register(shutdown)

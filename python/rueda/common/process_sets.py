@@ -12,7 +12,7 @@ from rueda import _core
 class ProcessSet:
     """Some ranks of the job.
 
-    ProcessSet([0, 2]) names ranks, ProcessSet(comm) the processes of a communicator of mpi4py. Give it to init(process_sets=[...]), or to
+    ProcessSet([0, 2]) names ranks, ProcessSet(comm) the processes of a communicator of mpi4py by their ranks in COMM_WORLD. Give it to init(process_sets=[...]), or to
     add_process_set(); then operations take it as `process_set=`. Ranks ascend, whatever the order in which they are named.
     """
 
@@ -103,6 +103,11 @@ def register(process_set, made):
     process_set._set = made
     process_set.ranks = made.ranks
     _registered.append(process_set)
+
+
+def registered():
+    """The sets there are, but that of all ranks, in the order in which they were made."""
+    return list(_registered)
 
 
 def forget_all():

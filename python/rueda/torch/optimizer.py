@@ -269,6 +269,12 @@ class _Sharded(_Distributed):
             self.state = torch.optim.Adagrad(self.param_groups).state
         super()._distribute({**options, "sparse_as_dense": True})
 
+    @property
+    def _step_supports_amp_scaling(self):
+        """What GradScaler.step() asks for first."""
+        raise ValueError("sharded: a GradScaler would look at this rank's part of the gradients only; leave sharded out, or train in bfloat16, "
+                         "which needs no scaler")
+
     def _reduced_parameters(self):
         return self._shards.parameters()
 

@@ -38,12 +38,78 @@ def test_shutdown_and_init_again(rank, size):
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == size
 
 
-def test_init_of_some_ranks_names_process_sets(rank, size):
+def test_init_of_some_ranks(rank, size):
     hvd.shutdown()
-    with pytest.raises(ValueError, match="a job is all of them"):
-        hvd.init(comm=[*range(size), size])
-    assert not hvd.is_initialized()
+    jobs = [list(range(0, size, 2))[::-1], list(range(1, size, 2))]
+    mine = jobs[rank % 2]
+    hvd.init(comm=mine)
+    assert hvd.size() == len(mine) and mine[hvd.rank()] == rank and hvd.local_rank() == hvd.rank()
+    assert hvd.allreduce(torch.tensor([rank]), op=hvd.Sum, name="of this job").item() == sum(mine)
+    last = hvd.add_process_set([len(mine) - 1])
+    if last.included():
+        assert hvd.broadcast(torch.tensor([rank]), root_rank=len(mine) - 1, process_set=last).item() == mine[-1]
+    calls = []
+
+    @hvd.elastic.run
+    def train(state):
+        calls.append(hvd.size())
+        if len(calls) == 1:
+            raise hvd.HorovodInternalError("as if an operation had failed")
+        return hvd.allreduce(torch.tensor([rank]), op=hvd.Sum).item(), last.included()
+
+    assert train(hvd.elastic.ObjectState(epoch=0)) == (sum(mine), mine[-1] == rank) and calls == [len(mine)] * 2
+    hvd.shutdown()
     hvd.init()
+    assert hvd.rank() == rank and hvd.size() == size
+
+
+def test_init_of_impossible_ranks(rank, size):
+    hvd.shutdown()
+    for comm, words in (([rank, size], "does not exist|no more than rank 0"), ([rank, rank], "twice|no more than rank 0"),
+                        ([], "names no ranks"), ([(rank + 1) % size], f"this process is rank {rank}")):
+        if comm != [rank]:
+            with pytest.raises(ValueError, match=words):
+                hvd.init(comm=comm)
+        assert not hvd.is_initialized()
+    hvd.init()
+
+
+def test_init_of_a_communicator(rank, size):
+    world = pytest.importorskip("mpi4py.MPI").COMM_WORLD
+    hvd.shutdown()
+    part = world.Split(rank % 2, -rank)
+    hvd.init(comm=part)
+    assert hvd.size() == part.size and hvd.rank() == part.rank
+    hvd.shutdown()
+    hvd.init()
+
+
+def test_what_was_made_with_a_process_set_goes_on_with_the_same_ranks(rank, size):
+    if size == 1:
+        pytest.skip("needs a part of the ranks")
+    members = hvd.add_process_set([0, size - 1])
+    model, plain = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, plain)]
+    if members.included():
+        optimizers[0] = hvd.DistributedOptimizer(optimizers[0], process_set=members)
+    state = hvd.elastic.TorchState(model, optimizers[0], batch=0)
+    calls = []
+
+    @hvd.elastic.run
+    def train(state):
+        calls.append(state.batch)
+        while state.batch < 4:
+            optimizers[0].zero_grad()
+            (model(torch.ones(1, 2)).sum() * (rank + 1)).backward()
+            optimizers[0].step()
+            state.batch += 1
+            state.commit()
+            if state.batch == 2 and len(calls) == 1:
+                raise hvd.HorovodInternalError("as if an operation had failed")
+        return model.bias.grad.item()
+
+    assert train(state) == ((size + 1) / 2 if members.included() else rank + 1.0) and calls == [0, 2]
+    hvd.remove_process_set(members)
 
 
 @pytest.mark.parametrize("size_of_set", [1, 2])

@@ -264,6 +264,10 @@ def test_what_cannot_be_sharded(rank):
     with pytest.raises(ValueError, match="local_sgd"):
         hvd.DistributedOptimizer(sgd(model_of().parameters()), sharded=True, sync_schedule="local_sgd:2")
 
+    parts = hvd.DistributedOptimizer(sgd(model_of().parameters()), sharded=True)
+    with pytest.raises(ValueError, match="a GradScaler would look at"):
+        torch.amp.GradScaler("cpu").step(parts)
+
     class Own(torch.optim.SGD):
         pass
 

@@ -167,10 +167,9 @@ class TorchState(ObjectState):
 
 
 def _begin_again(error):
-    """All ranks leave the job and form a new one, of the same ranks; raises where that cannot be."""
+    """All ranks leave the job and form a new one, of the same ranks and process sets; raises where that cannot be."""
     try:
-        basics.shutdown()
-        basics.init()
+        basics.begin_again()
     except HorovodInternalError as final:
         raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: elastic.run restores a job of the ranks "
                                    "that were started, so start it again, from a checkpoint.") from final
