@@ -83,6 +83,16 @@ void keep_launcher_from_children() {
   if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
 }
 
+// A rank's own children have its environment, but not its line to the launcher: MPI would end them.
+void check_own_line() {
+  const char* number = std::getenv("PMI_FD");
+  if (number == nullptr || fcntl(std::atoi(number), F_GETFD) >= 0) return;
+  throw BackendError(Status::backend_error(
+      fmt::format("init: this process was started by rank {}, and is no rank itself: only the launcher starts "
+                  "those. For a job of its own start it without the variables PMI_FD, PMI_RANK and PMI_SIZE.",
+                  rank_from_launcher().value_or("?"))));
+}
+
 [[noreturn]] void give_up(double patience, const std::string& why) {
   throw PeerLost(Status::peer_lost(
       fmt::format("init: rank {} waited {} s in vain: {}. Start every rank, or allow more time by "
@@ -140,6 +150,7 @@ void MpiRuntime::begin() {
     known.set_value(level);
     level_ = known.get_future().share();
   } else {
+    check_own_line();
     std::packaged_task<int()> task(begin_mpi);
     level_ = task.get_future().share();
     std::thread(std::move(task)).detach();  // it may be in there for as long as a rank is missing

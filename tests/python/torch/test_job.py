@@ -2,6 +2,9 @@
 """Who is in the job, process sets, joining, the timeline, and what the build has."""
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -61,6 +64,14 @@ def test_init_of_some_ranks(rank, size):
     hvd.shutdown()
     hvd.init()
     assert hvd.rank() == rank and hvd.size() == size
+
+
+def test_a_program_that_a_rank_starts_is_no_rank(rank):
+    ended = subprocess.run([sys.executable, "-c", "import rueda.torch as hvd; hvd.init()"], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1 and f"was started by rank {rank}, and is no rank itself" in ended.stderr
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PMI")}
+    code = "import rueda.torch as hvd; hvd.init(); print(hvd.size())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=alone).stdout == "1\n"
 
 
 def test_init_of_impossible_ranks(rank, size):
