@@ -266,7 +266,9 @@ def test_what_cannot_be_sharded(rank):
 
     parts = hvd.DistributedOptimizer(sgd(model_of().parameters()), sharded=True)
     with pytest.raises(ValueError, match="a GradScaler would look at"):
-        torch.amp.GradScaler("cpu").step(parts)
+        scaler = torch.amp.GradScaler("cpu")
+        scaler.scale(torch.ones(1))
+        scaler.step(parts)
 
     class Own(torch.optim.SGD):
         pass
