@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-namespace torch::autograd {
-struct Node;
-}  // namespace torch::autograd
-
 namespace rueda {
+
+// A node of autograd's graph, shared: a std::shared_ptr in torch 2.11, a c10::intrusive_ptr in torch 2.15.
+using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>().grad_fn())>;
 
 // What the hooks call, on whatever thread runs the backward pass. An exception comes out of backward().
 class GradientListener {
@@ -42,7 +43,7 @@ class GradientHooks {
  private:
   struct Attachment {
     at::Tensor parameter;
-    std::shared_ptr<torch::autograd::Node> node;
+    NodePointer node;
     const void* before = nullptr;  // identifies the hook, to remove it
     std::uintptr_t after = 0;
   };
