@@ -72,7 +72,7 @@ void init(Parts parts) {
   try {
     parts.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(parts));
-    ++process.jobs;
+    process.jobs = process.runtime->job() + 1;
   } catch (const Error& error) {
     // Where all ranks were there and heard why they do not fit together, nothing is left of this start; else
     // its messages could reach another one.
@@ -114,13 +114,19 @@ bool is_initialized() {
 
 std::uint64_t jobs_begun() { return global().jobs.load(); }
 
-Scope in_present_job(const Scope& scope, std::uint64_t job) {
-  check_not_forked();
-  if (is_initialized()) {
-    if (job == jobs_begun()) return scope;
-    for (const ProcessSet& set : process_sets()) {
-      if (set.ranks() == *scope.ranks()) return set;
-    }
+JobReference present_job() { return {jobs_begun(), default_runtime().started_as()}; }
+
+Scope in_present_job(const Scope& scope, const JobReference& job) {
+  Runtime& runtime = default_runtime();
+  if (job.number == jobs_begun()) return scope;
+  if (job.started_as != runtime.started_as()) {
+    throw NotInitialized(Status::not_initialized(
+        "What was made in a job that has ended by shutdown() cannot go on in one of other processes. "
+        "Make it again after init(), and what uses it."));
+  }
+  if (!scope.ranks()) return runtime;
+  for (const ProcessSet& set : process_sets(runtime)) {
+    if (set.ranks() == *scope.ranks()) return set;
   }
   throw NotInitialized(Status::not_initialized(
       fmt::format("Process set {} belongs to a job that has ended by shutdown(). Give its ranks to init(), "

@@ -34,11 +34,19 @@ bool is_initialized();
 // Why the last job of this process could not go on, which is final; ok if there is no such thing.
 Status final_failure();
 
-// How many jobs this process has begun, by init(). An object may outlive the one it was made in.
+// Grows with each job that this process begins, by init(). An object may outlive the one it was made in.
 std::uint64_t jobs_begun();
-// `scope`, a process set of that job, or the set of the same ranks that init() was given for the present one.
+// Purpose: names a job of the default Runtime. A value.
+struct JobReference {
+  std::uint64_t number = 0;      // jobs_begun() in it
+  std::vector<Rank> started_as;  // Runtime::started_as()
+};
 // Throws NotInitialized where there is none.
-Scope in_present_job(const Scope& scope, std::uint64_t job);
+JobReference present_job();
+// `scope`, of that job, or what stands for it in the present one: all ranks, or the set of the same ranks
+// that init() was given. Throws NotInitialized where there is none, and where the present job is of other
+// processes.
+Scope in_present_job(const Scope& scope, const JobReference& job);
 
 // Throws NotInitialized in a child that was forked after init(): it has no coordinator, and its parent's MPI.
 void check_not_forked();

@@ -15,6 +15,7 @@ void write(Writer& writer, const Introduction& introduction) {
   for (const std::string& setting : introduction.settings) writer.put_string(setting);
   writer.put_string(introduction.card);
   writer.put_string(introduction.process_sets);
+  writer.put(introduction.job);
 }
 
 std::string read_card(Reader& reader) {
@@ -32,6 +33,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
   introduction.card = read_card(reader);
   introduction.process_sets = reader.get_string();
+  introduction.job = reader.get<std::uint64_t>();
   return introduction;
 }
 
@@ -50,6 +52,7 @@ void write(Writer& writer, const Welcome& welcome) {
     writer.put(welcome.process_ids[i]);
     writer.put_string(welcome.cards[i]);
   }
+  writer.put(welcome.job);
 }
 
 Welcome read_welcome(Reader& reader) {
@@ -61,6 +64,7 @@ Welcome read_welcome(Reader& reader) {
     welcome.process_ids.push_back(reader.get<std::int64_t>());
     welcome.cards.push_back(read_card(reader));
   }
+  welcome.job = reader.get<std::uint64_t>();
   return welcome;
 }
 

@@ -26,6 +26,7 @@ struct Introduction {
   std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
   std::string card;                   // how ranks of its host can share memory with it; read by ops alone
   std::string process_sets;           // given to init(), in words that differ where the sets do
+  std::uint64_t job = 0;              // how many jobs the process has had before
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -43,6 +44,7 @@ struct Welcome {
   std::vector<std::string> hosts;
   std::vector<std::int64_t> process_ids;
   std::vector<std::string> cards;
+  std::uint64_t job = 0;  // more than any of the processes has had before
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 

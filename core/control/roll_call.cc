@@ -39,7 +39,8 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
                             own_.rank, from)),
             {},
             {},
-            {}});
+            {},
+            0});
     return;
   }
   for (Introduction& introduction : std::get<Hello>(*message).ranks) {
@@ -62,7 +63,8 @@ void RollCall::expire(double seconds) {
                           whom, size_, seconds)),
           {},
           {},
-          {}});
+          {},
+          0});
 }
 
 std::vector<Envelope> RollCall::take_outgoing() {
@@ -107,6 +109,7 @@ void RollCall::conclude() {
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
     welcome.cards.push_back(introduction->card);
+    welcome.job = std::max(welcome.job, introduction->job);
   }
   finish(std::move(welcome));
 }

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 Introduction introduce(const Parts& parts) {
-  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}, parts.card};
+  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}, parts.card, "", parts.job};
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(parts.config)));
   }

@@ -27,6 +27,8 @@ struct Parts {
   Config config;
   Rank rank = 0;
   Rank size = 1;
+  // The ranks of the job among those that were started, where it is not all of them in their order.
+  std::vector<Rank> started_as;
   std::uint64_t job = 0;   // how many this process has had before: makes names of operations its own
   RankLists process_sets;  // that the job begins with, the same on all ranks
   std::string host;        // ranks of equal host share a machine

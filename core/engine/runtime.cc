@@ -45,7 +45,7 @@ Runtime::Runtime(Parts parts) {
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
   static_sets_ = parts.process_sets;
-  job_ = parts.job;
+  started_as_ = parts.started_as;
   reduction_order_ = parts.config.reduction_order;
   tensor_memory_ = parts.tensor_memory;
   std::promise<Welcome> promise;
@@ -65,6 +65,7 @@ Runtime::Runtime(Parts parts) {
     thread_.join();
     throw_if_error(welcome.status);
   }
+  job_ = welcome.job;
   topology_ = make_topology(rank, welcome.hosts);
   if (!metrics_file.empty()) {
     metrics_file_ = std::make_unique<MetricsFile>(path_of_rank(metrics_file, rank),

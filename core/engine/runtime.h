@@ -55,6 +55,10 @@ class Runtime {
   bool on_coordinator_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
   const Topology& topology() const { return topology_; }
+  // Which of the ranks that were started these are; empty: all.
+  const std::vector<Rank>& started_as() const { return started_as_; }
+  // The number of the job, the same on all ranks, and another than any of them has had before.
+  std::uint64_t job() const { return job_; }
   // The process sets that the job began with: ids 1, 2, ...
   const RankLists& static_sets() const { return static_sets_; }
   // The setting; `fixed` holds for all that this rank submits.
@@ -85,6 +89,7 @@ class Runtime {
   RuntimeState shared_;
   std::shared_ptr<TensorMemory> tensor_memory_;
   Topology topology_;
+  std::vector<Rank> started_as_;
   RankLists static_sets_;
   ReductionOrder reduction_order_ = ReductionOrder::any;
   std::uint64_t job_ = 0;

@@ -58,6 +58,7 @@ class Once final : public autograd::FunctionPreHook {
     if (run && !action_->owner.expired()) from_backward_pass(run);
     return gradients;
   }
+  bool spent() const { return action_->run == nullptr; }
 
  private:
   std::shared_ptr<Action> action_;
@@ -123,7 +124,13 @@ bool inside_another_backward_pass() { return autograd::get_current_node() != nul
 void in_backward_pass_around(std::weak_ptr<const void> owner, std::function<void()> action) {
   const auto shared = std::make_shared<Once::Action>(std::move(owner), std::move(action));
   for (const autograd::Edge& edge : autograd::get_current_node()->next_edges()) {
-    if (edge.is_valid()) edge.function->add_pre_hook(std::make_unique<Once>(shared));
+    if (!edge.is_valid()) continue;
+    // A node may live for many passes (a parameter's, a retained graph's). It does not run now.
+    std::erase_if(edge.function->pre_hooks(), [](const auto& hook) {
+      const auto* once = dynamic_cast<const Once*>(hook.get());
+      return once != nullptr && once->spent();
+    });
+    edge.function->add_pre_hook(std::make_unique<Once>(shared));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <set>
 #include <thread>
 #include <utility>
@@ -42,6 +43,13 @@ std::vector<Rank> checked(std::vector<Rank> ranks) {
       Status::invalid_argument(fmt::format("init of the ranks [{}]: {}", fmt::join(ranks, ", "), words)));
 }
 
+// Lists that differ never meet: MPI wants equal ones for a tag.
+int tag_of(const std::vector<Rank>& world_ranks) {
+  std::uint32_t hash = 2166136261U;
+  for (const Rank rank : world_ranks) hash = (hash ^ static_cast<std::uint32_t>(rank)) * 16777619U;
+  return static_cast<int>((hash ^ (hash >> 15U)) & 0x7FFFU);  // every MPI has so many
+}
+
 // Returns when all of them have called it.
 MPI_Comm communicator_of(const std::vector<Rank>& world_ranks) {
   MPI_Group world = MPI_GROUP_NULL, part = MPI_GROUP_NULL;
@@ -49,7 +57,8 @@ MPI_Comm communicator_of(const std::vector<Rank>& world_ranks) {
   check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
   check(MPI_Group_incl(world, static_cast<int>(world_ranks.size()), world_ranks.data(), &part),
         "MPI_Group_incl");
-  check(MPI_Comm_create_group(MPI_COMM_WORLD, part, 0, &communicator), "MPI_Comm_create_group");
+  check(MPI_Comm_create_group(MPI_COMM_WORLD, part, tag_of(world_ranks), &communicator),
+        "MPI_Comm_create_group");
   check(MPI_Group_free(&part), "MPI_Group_free");
   check(MPI_Group_free(&world), "MPI_Group_free");
   return communicator;

@@ -33,6 +33,8 @@ class MpiGroup {
   MPI_Comm control() const { return control_; }
   MPI_Comm data() const { return data_; }
 
+  // By their ranks in MPI_COMM_WORLD; empty: all, in their order.
+  const std::vector<Rank>& world_ranks() const { return world_ranks_; }
   // Between a rank of the job and the same process in MPI_COMM_WORLD, which may be none of the job's.
   Rank in_world(Rank rank) const { return world_ranks_.empty() ? rank : world_ranks_[rank]; }
   std::optional<Rank> of_world(Rank world_rank) const;

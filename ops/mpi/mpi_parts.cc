@@ -18,6 +18,7 @@ std::optional<Parts> mpi_parts(const Config& config, const std::vector<Rank>& ra
   MpiGroup& group = mpi.group(ranks, config.start_timeout);
   parts.rank = group.rank();
   parts.size = group.size();
+  parts.started_as = group.world_ranks();
   parts.host = mpi.host();
   if (parts.size > 1) {
     parts.transport = std::make_unique<MpiTransport>(mpi, group);

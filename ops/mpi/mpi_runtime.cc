@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <future>
+#include <numeric>
 #include <thread>
 
 #include "core/rueda.h"
@@ -83,14 +85,23 @@ void keep_launcher_from_children() {
   if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
 }
 
+std::vector<Rank> all_ranks() {
+  int size = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  std::vector<Rank> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 // A rank's own children have its environment, but not its line to the launcher: MPI would end them.
 void check_own_line() {
   const char* number = std::getenv("PMI_FD");
-  if (number == nullptr || fcntl(std::atoi(number), F_GETFD) >= 0) return;
-  throw BackendError(Status::backend_error(
-      fmt::format("init: this process was started by rank {}, and is no rank itself: only the launcher starts "
-                  "those. For a job of its own start it without the variables PMI_FD, PMI_RANK and PMI_SIZE.",
-                  rank_from_launcher().value_or("?"))));
+  struct stat file {};
+  if (number == nullptr || (fstat(std::atoi(number), &file) == 0 && S_ISSOCK(file.st_mode))) return;
+  throw BackendError(Status::backend_error(fmt::format(
+      "init: this process was started by rank {}, and is no rank itself: only the launcher starts "
+      "those. For a job of its own start it without the variables PMI_FD, PMI_RANK and PMI_SIZE.",
+      rank_from_launcher().value_or("?"))));
 }
 
 [[noreturn]] void give_up(double patience, const std::string& why) {
@@ -116,12 +127,14 @@ MpiRuntime& MpiRuntime::instance(double patience) {
 
 MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double patience) {
   std::lock_guard lock(mutex_);
+  if (world_ranks == all_ranks()) world_ranks.clear();
   std::unique_ptr<MpiGroup>& group = groups_[world_ranks];
   if (!group) group = std::make_unique<MpiGroup>(world_ranks);
   if (group->start(clock_now() + from_seconds(patience))) return *group;
-  give_up(patience, world_ranks.empty() ? "MPI begins when every rank of the job has called init()"
-                                        : fmt::format("each of the ranks [{}] calls init() with this list",
-                                                      fmt::join(world_ranks, ", ")));
+  give_up(patience, world_ranks.empty()
+                        ? "MPI begins when every rank of the job has called init()"
+                        : fmt::format("each of the ranks [{}] calls init() with this list, in this order",
+                                      fmt::join(world_ranks, ", ")));
 }
 
 // Goes on from wherever an earlier call gave up.

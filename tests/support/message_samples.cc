@@ -56,8 +56,9 @@ std::vector<Message> message_samples() {
   grouped.compression = Compression::fp16;
   grouped.measure = true;
   return {
-      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]"}}},
-      Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}},
+      Hello{
+          {{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7}}},
+      Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}, 7},
       Welcome{Status::peer_lost("gone"), {}, {}, {}},
       Report{41,
              ids,

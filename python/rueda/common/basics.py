@@ -13,9 +13,6 @@ from rueda.common import process_sets as sets
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
-_begun_with: dict[str, Any] = {"comm": None}
-
-
 def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[int]] | None = None) -> None:
     """Starts Rueda on this process, with the ranks that the launcher has started (ruedarun, mpiexec, srun); without one, as one rank.
 
@@ -23,21 +20,20 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
         of them gives the same. The others may make jobs of their own; MPI begins when all have called init(), or mpi4py has begun it.
     process_sets: ProcessSets (or lists of ranks of the job), the same on every rank; or "dynamic", which says that add_process_set() will be called,
         and that is always possible here.
-    A second call does nothing. After shutdown() it may be called again. Raises ValueError for what cannot mean anything, and
-    HorovodInternalError, naming them, when ranks do not come.
+    A second call does nothing. After shutdown() it may be called again, until a rank has been lost. Raises ValueError for what cannot mean
+    anything, and HorovodInternalError when ranks do not come.
     """
     if isinstance(process_sets, str) and process_sets != "dynamic":
         raise ValueError(f"init: process_sets is {process_sets!r}; it must be a list of process sets, or \"dynamic\"")
     given: Sequence[Any] = [] if process_sets is None or isinstance(process_sets, str) else process_sets
     wanted = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in given]
     wanted = [each for each in wanted if each is not global_process_set]
-    world_ranks = [] if comm is None else sets.ranks_of(comm)
-    if comm is not None and not world_ranks:
-        raise ValueError("init: comm names no ranks; leave it out for all")
-    began = not _core.is_initialized()
-    _core.init([each.ranks for each in wanted], world_ranks)
-    if began:
-        _begun_with["comm"] = world_ranks or None
+    ranks = None if comm is None else sets.ranks_of(comm)
+    if ranks is not None and not (ranks and 0 <= min(ranks) and max(ranks) < 2**31):
+        raise ValueError(f"init: comm is {ranks}; name ranks that were started, or leave it out for all")
+    if not _core.is_initialized():
+        sets.job["ranks"] = ranks
+    _core.init([sets.ranks_in_job(each, sets.job["ranks"]) for each in wanted], ranks or [])
     for process_set, made in zip(wanted, _core.process_sets()):
         if process_set.process_set_id is None:
             sets.register(process_set, made)
@@ -54,7 +50,7 @@ def begin_again() -> None:
     """shutdown(), then init() as it was called before, with the process sets that there are. Collective."""
     registered = sets.registered()
     shutdown()
-    init(_begun_with["comm"], registered)
+    init(sets.job["ranks"], registered)
 
 
 atexit.register(shutdown)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,13 @@ from rueda import _core
 class ProcessSet:
     """Some ranks of the job.
 
-    ProcessSet([0, 2]) names ranks, ProcessSet(comm) the processes of a communicator of mpi4py by their ranks in COMM_WORLD. Give it to init(process_sets=[...]), or to
+    ProcessSet([0, 2]) names ranks, ProcessSet(comm) the processes of a communicator of mpi4py. Give it to init(process_sets=[...]), or to
     add_process_set(); then operations take it as `process_set=`. Ranks ascend, whatever the order in which they are named.
     """
 
     def __init__(self, ranks_or_comm: Sequence[int] | Any):
         self.ranks: list[int] = sorted(ranks_of(ranks_or_comm))
+        self._world_ranks = self.ranks if hasattr(ranks_or_comm, "Get_group") else None  # of a communicator
         self._set = None  # _core.ProcessSet; None: not registered, or all ranks
 
     @property
@@ -46,7 +48,7 @@ class ProcessSet:
         return self
 
     def __getstate__(self):
-        return {"ranks": self.ranks, "_set": None}
+        return {"ranks": self.ranks, "_world_ranks": self._world_ranks, "_set": None}
 
 
 class _AllRanks(ProcessSet):
@@ -76,6 +78,7 @@ class _AllRanks(ProcessSet):
 
 global_process_set = _AllRanks()
 _registered: list[ProcessSet] = []
+job: dict[str, list[int] | None] = {"ranks": None}  # of those that were started; None: all
 
 
 def ranks_of(ranks_or_comm):
@@ -84,7 +87,21 @@ def ranks_of(ranks_or_comm):
         from mpi4py import MPI
         group = ranks_or_comm.Get_group()
         return MPI.Group.Translate_ranks(group, list(range(group.Get_size())), MPI.COMM_WORLD.Get_group())
-    return [int(rank) for rank in ranks_or_comm]
+    try:
+        return [operator.index(rank) for rank in ranks_or_comm]
+    except TypeError:
+        raise ValueError(f"{ranks_or_comm!r} is no list of ranks, and no communicator of mpi4py") from None
+
+
+def ranks_in_job(process_set, job):
+    """What `process_set` is in a job of these ranks of all that were started (None: of all)."""
+    if process_set._world_ranks is None or job is None:
+        return process_set._world_ranks or process_set.ranks
+    outside = [rank for rank in process_set._world_ranks if rank not in job]
+    if outside:
+        raise ValueError(f"a process set of a communicator has the ranks {process_set._world_ranks} of those that were started, and "
+                         f"{outside} are not in this job of {job}")
+    return sorted(job.index(rank) for rank in process_set._world_ranks)
 
 
 def native(process_set):
@@ -127,7 +144,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
         process_set = ProcessSet(process_set)
     if process_set is global_process_set or process_set._set is not None:
         raise ValueError(f"{process_set} is registered already")
-    register(process_set, _core.add_process_set(process_set.ranks))
+    register(process_set, _core.add_process_set(ranks_in_job(process_set, job["ranks"])))
     return process_set
 
 

@@ -77,11 +77,37 @@ def test_a_program_that_a_rank_starts_is_no_rank(rank):
 def test_init_of_impossible_ranks(rank, size):
     hvd.shutdown()
     for comm, words in (([rank, size], "does not exist|no more than rank 0"), ([rank, rank], "twice|no more than rank 0"),
-                        ([], "names no ranks"), ([(rank + 1) % size], f"this process is rank {rank}")):
+                        ([], r"comm is \[\]"), ([-1], r"comm is \[-1\]"), (["0"], "no list of ranks"), (3, "no list of ranks"), ([(rank + 1) % size], f"this process is rank {rank}")):
         if comm != [rank]:
             with pytest.raises(ValueError, match=words):
                 hvd.init(comm=comm)
         assert not hvd.is_initialized()
+    hvd.init()
+
+
+def test_jobs_in_which_ranks_have_had_different_numbers_of_jobs(rank, size):
+    hvd.shutdown()
+    if rank == 0:
+        hvd.init(comm=[0])
+        hvd.shutdown()
+    hvd.init()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == size
+    hvd.DistributedOptimizer(torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=1.0))
+
+
+@pytest.mark.parametrize("options", [{}, {"sharded": True}, {"op": hvd.Sum}])
+def test_an_optimizer_does_not_go_on_with_other_processes(options, rank, size):
+    if size == 1:
+        pytest.skip("needs a part of the ranks")
+    model = torch.nn.Linear(2, 1)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), **options)
+    hvd.shutdown()
+    hvd.init(comm=[rank])
+    with pytest.raises(ValueError, match="one of other processes"):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    hvd.shutdown()
     hvd.init()
 
 

@@ -28,7 +28,9 @@ std::vector<RollCall> call_the_roll(Rank size, const RankSet& absent, const std:
                                     "host" + std::to_string(rank / 2),
                                     100 + rank,
                                     {"A=" + std::to_string(rank / 2)},
-                                    "card" + std::to_string(rank)},
+                                    "card" + std::to_string(rank),
+                                    "",
+                                    static_cast<std::uint64_t>(rank % 7)},
                        size);
   }
   pass_messages(nodes, absent);
@@ -42,6 +44,7 @@ TEST(RollCall, EveryRankLearnsWhoIsWhere) {
     EXPECT_EQ(node.welcome()->hosts[5], "host2");
     EXPECT_EQ(node.welcome()->process_ids[69], 169);
     EXPECT_EQ(node.welcome()->cards[68], "card68");
+    EXPECT_EQ(node.welcome()->job, 6u);
   }
   EXPECT_EQ(nodes[0].differing_settings().size(), 34u);
 }

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of some of the ranks that were started, where they do not come together."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, rueda
+from rueda.common.exceptions import HorovodInternalError
+lists = {lists}
+try:
+    rueda.init(comm=lists[int(os.environ["RUEDA_RANK"])])
+except HorovodInternalError as error:
+    print(error)
+else:
+    print("a job of", rueda.size())
+"""
+
+
+def run(lists):
+    command = [os.environ["RUEDA_BIN"] + "/ruedarun", "-np", str(len(lists)), sys.executable, "-c", PROGRAM.format(lists=lists)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "RUEDA_START_TIMEOUT": "2"})
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("lists", [[[0, 1], [1, 0]], [[0, 1], [0, 1, 2], [0, 1, 2]], [[0, 1], None]])
+def test_lists_that_differ_do_not_make_a_job(lists):
+    out = run(lists)
+    assert "a job of" not in out
+    for each in lists:
+        assert each is None or f"each of the ranks {each} calls init() with this list" in out, out
