@@ -57,10 +57,12 @@ def test_what_rueda_does_not_have():
 
 
 SCRIPT = """
+import sys
 import torch
 import rueda.torch as hvd
 hvd.init()
-print(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.rank(), hvd.size(), flush=True)
+# In one piece: mpiexec mixes what ranks write.
+sys.stdout.write(f"{hvd.allreduce(torch.ones(1), op=hvd.Sum).item()} {hvd.rank()} {hvd.size()}\\n")
 """
 
 
