@@ -25,9 +25,17 @@ def run(lists):
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("lists", [[[0, 1], [1, 0]], [[0, 1], [0, 1, 2], [0, 1, 2]], [[0, 1], None]])
+ALL = "MPI begins when every rank of the job has called init()"
+
+
+@pytest.mark.parametrize("lists", [[[0, 1], [1, 0], None], [[0, 1], [0, 1, 2], [0, 1, 2]], [[1, 0], [0, 1]]])
 def test_lists_that_differ_do_not_make_a_job(lists):
     out = run(lists)
     assert "a job of" not in out
     for each in lists:
-        assert each is None or f"each of the ranks {each} calls init() with this list" in out, out
+        everybody = each is None or each == list(range(len(lists)))
+        assert (ALL if everybody else f"each of the ranks {each} calls init() with this list") in out, out
+
+
+def test_all_ranks_by_name_or_without_are_the_same():
+    assert run([[0, 1], None]).count("a job of 2") == 2
