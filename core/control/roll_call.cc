@@ -34,13 +34,9 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
   }
   if (!message || !std::holds_alternative<Hello>(*message)) {
     finish({Status::backend_error(
-                fmt::format("rank {} got something from rank {} that is no introduction of this version. "
-                            "Are all ranks of one build?",
-                            own_.rank, from)),
-            {},
-            {},
-            {},
-            0});
+        fmt::format("rank {} got something from rank {} that is no introduction of this version. "
+                    "Are all ranks of one build?",
+                    own_.rank, from))});
     return;
   }
   for (Introduction& introduction : std::get<Hello>(*message).ranks) {
@@ -58,13 +54,9 @@ void RollCall::receive(Rank from, ConstBytes bytes) {
 void RollCall::expire(double seconds) {
   const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", node_.parent);
   finish({Status::peer_lost(
-              fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
-                          "by RUEDA_START_TIMEOUT.",
-                          whom, size_, seconds)),
-          {},
-          {},
-          {},
-          0});
+      fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
+                  "by RUEDA_START_TIMEOUT.",
+                  whom, size_, seconds))});
 }
 
 std::vector<Envelope> RollCall::take_outgoing() {

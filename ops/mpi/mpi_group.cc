@@ -43,7 +43,7 @@ std::vector<Rank> checked(std::vector<Rank> ranks) {
       Status::invalid_argument(fmt::format("init of the ranks [{}]: {}", fmt::join(ranks, ", "), words)));
 }
 
-// Lists that differ never meet: MPI wants equal ones for a tag.
+// So that lists that differ do not meet: MPI wants equal ones for a tag.
 int tag_of(const std::vector<Rank>& world_ranks) {
   std::uint32_t hash = 2166136261U;
   for (const Rank rank : world_ranks) hash = (hash ^ static_cast<std::uint32_t>(rank)) * 16777619U;

@@ -104,6 +104,8 @@ void check_own_line() {
       rank_from_launcher().value_or("?"))));
 }
 
+constexpr const char* kAllCall = "MPI begins when every rank of the job has called init()";
+
 [[noreturn]] void give_up(double patience, const std::string& why) {
   throw PeerLost(Status::peer_lost(
       fmt::format("init: rank {} waited {} s in vain: {}. Start every rank, or allow more time by "
@@ -120,8 +122,7 @@ MpiRuntime& MpiRuntime::instance(double patience) {
   }
   static MpiRuntime runtime;
   std::lock_guard lock(runtime.mutex_);
-  if (!runtime.start(clock_now() + from_seconds(patience)))
-    give_up(patience, "MPI begins when every rank of the job has called init()");
+  if (!runtime.start(clock_now() + from_seconds(patience))) give_up(patience, kAllCall);
   return runtime;
 }
 
@@ -132,7 +133,7 @@ MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double patience) {
   if (!group) group = std::make_unique<MpiGroup>(world_ranks);
   if (group->start(clock_now() + from_seconds(patience))) return *group;
   give_up(patience, world_ranks.empty()
-                        ? "MPI begins when every rank of the job has called init()"
+                        ? kAllCall
                         : fmt::format("each of the ranks [{}] calls init() with this list, in this order",
                                       fmt::join(world_ranks, ", ")));
 }

@@ -136,11 +136,12 @@ def test_after_a_pass_that_failed_the_next_is_reduced(rank, size):
         assert torch.allclose(mine.grad, expected.grad, rtol=0, atol=1e-12)
 
 
+def checkpointed(part):
+    return lambda rows: torch.utils.checkpoint.checkpoint(part, rows, use_reentrant=True)
+
+
 @pytest.mark.parametrize("around", ["module", "wrapper"])
 def test_reentrant_checkpoints_around_everything(around, rank, size):
-    def checkpointed(part):
-        return lambda rows: torch.utils.checkpoint.checkpoint(part, rows, use_reentrant=True)
-
     model, plain = wrapped(rank), model_of()
     if around == "module":
         model.module.forward = checkpointed(model.module.forward)
@@ -156,9 +157,6 @@ def test_reentrant_checkpoints_around_everything(around, rank, size):
 
 
 def test_reentrant_checkpoints_in_turn_inside_of_one_another(rank, size):
-    def checkpointed(part):
-        return lambda rows: torch.utils.checkpoint.checkpoint(part, rows, use_reentrant=True)
-
     model, plain = wrapped(rank), model_of()
     layers = list(model.module)
     model.module.forward = checkpointed(lambda rows: checkpointed(layers[2])(checkpointed(layers[1])(checkpointed(layers[0])(rows))))
