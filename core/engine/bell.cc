@@ -24,6 +24,7 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 void Bell::ring() {
   if (word_->sleeping.load() == 0) return;
   word_->rings.fetch_add(1);
+  if (word_->sleeping.exchange(0) == 0) return;  // another's ring wakes it
   futex(word_->rings, FUTEX_WAKE, INT_MAX, nullptr);
 }
 

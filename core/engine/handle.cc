@@ -20,8 +20,8 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   }
   status_ = std::move(status);
   owner_ = std::move(owner);
-  state_.store(kDone, std::memory_order_release);
-  state_.notify_all();
+  state_.store(kDone);
+  if (awaited_.load()) state_.notify_all();
 }
 
 const Status& HandleState::wait() {
@@ -37,10 +37,8 @@ const Status& HandleState::wait() {
   }
   if (!done()) {
     if (waiters_) waiters_->add(this);
-    for (int state = state_.load(std::memory_order_acquire); state != kDone;
-         state = state_.load(std::memory_order_acquire)) {
-      state_.wait(state, std::memory_order_acquire);
-    }
+    awaited_.store(true);
+    for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
     if (waiters_) waiters_->remove(this);
   }
   if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait

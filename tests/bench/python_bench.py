@@ -5,7 +5,8 @@
 python_bench.py [latency|tensors|train|import]... [--ranks 2] [--rounds 16] [--steps 4]
 
 latency   a synchronous hvd.allreduce of 4 bytes: median, microseconds
-tensors   160 tensors of 4 KiB by allreduce_async_ and synchronize, rewritten before: median, milliseconds
+tensors   160 tensors of 4 KiB by allreduce_async_ and synchronize, rewritten before: median, milliseconds; in turns, in the same
+          processes, the same by torch.distributed over gloo in one bucket: copied in, reduced, copied out
 train     a step of a small BERT, batch 4 x 128, SGD with momentum: with rueda.torch, with DistributedDataParallel over gloo, without
           communication, and without it but for a barrier, which is what keeping step alone costs; four models in the same processes, a
           few steps of each in turn, so that what else the machine does meets all alike; medians of the slowest rank, and of the ratios
@@ -44,28 +45,46 @@ def timed(action, times, warmup):
     return statistics.median(seconds[warmup:])
 
 
-def small_operations(what):
+def latency():
     import torch
 
     import rueda.torch as hvd
     hvd.init()
     torch.set_num_threads(1)
-    if what == "latency":
-        tensor = torch.zeros(1)
-        return timed(lambda: hvd.allreduce(tensor, name="latency"), 3000, 500)
-    tensors = [torch.zeros(1024) for _ in range(160)]
+    tensor = torch.zeros(1)
+    return timed(lambda: hvd.allreduce(tensor, name="latency"), 3000, 500)
 
-    def step():
+
+def many_tensors():
+    """Seconds by rueda, and by gloo."""
+    import torch
+
+    import rueda.torch as hvd
+    hvd.init()
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=hvd.rank(), world_size=hvd.size())
+    tensors = [torch.zeros(1024) for _ in range(160)]
+    bucket = torch.zeros(160 * 1024)
+    parts = list(bucket.split(1024))
+
+    def by_rueda():
         for handle in [hvd.allreduce_async_(tensor, name=f"tensor.{i}") for i, tensor in enumerate(tensors)]:
             hvd.synchronize(handle)
 
-    seconds = []
+    def by_gloo():
+        torch._foreach_copy_(parts, tensors)
+        torch.distributed.all_reduce(bucket)
+        torch._foreach_copy_(tensors, parts)
+
+    seconds = {by_rueda: [], by_gloo: []}
     for _ in range(220):
-        for tensor in tensors:
-            tensor.fill_(hvd.rank())
-        hvd.barrier()
-        seconds.append(timed(step, 1, 0))
-    return statistics.median(seconds[20:])
+        for step, measured in seconds.items():
+            for tensor in tensors:
+                tensor.fill_(hvd.rank())
+            hvd.barrier()
+            measured.append(timed(step, 1, 0))
+    torch.distributed.destroy_process_group()
+    return [statistics.median(measured[20:]) for measured in seconds.values()]
 
 
 def make_bert():
@@ -147,8 +166,17 @@ def inside(arguments):
     what, *rest = arguments
     if what == "train":
         train(*map(int, rest))
+    elif what == "tensors":
+        print(*many_tensors(), flush=True)
     else:
-        print(small_operations(what), flush=True)
+        print(latency(), flush=True)
+
+
+def compare_tensors(options):
+    for _ in range(3):
+        numbers = launch(options, "tensors")
+        rueda, gloo = max(numbers[0::2]) * 1e3, max(numbers[1::2]) * 1e3
+        print(f"tensors: {rueda:.2f} ms; gloo in one bucket {gloo:.2f} ms; of that {rueda / gloo:.2f}; load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def compare_training(options):
@@ -185,10 +213,11 @@ def main():
             compare_training(options)
         elif what == "import":
             import_time()
+        elif what == "tensors":
+            compare_tensors(options)
         else:
             runs = [max(launch(options, what)) for _ in range(3)]
-            scale, unit = (1e6, "us") if what == "latency" else (1e3, "ms")
-            print(f"{what}: " + " ".join(f"{seconds * scale:.2f}" for seconds in runs) + f" {unit}; load {os.getloadavg()[0]:.1f}", flush=True)
+            print(f"{what}: " + " ".join(f"{seconds * 1e6:.2f}" for seconds in runs) + f" us; load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 if __name__ == "__main__":
