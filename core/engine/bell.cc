@@ -22,9 +22,9 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 }  // namespace
 
 void Bell::ring() {
-  if (word_->sleeping.load() == 0) return;
+  // Whoever ends the sleep counts its ring after that, and so wakes even one that has begun to sleep anew.
+  if (word_->sleeping.load() == 0 || word_->sleeping.exchange(0) == 0) return;
   word_->rings.fetch_add(1);
-  if (word_->sleeping.exchange(0) == 0) return;  // another's ring wakes it
   futex(word_->rings, FUTEX_WAKE, INT_MAX, nullptr);
 }
 

@@ -17,11 +17,11 @@ struct BellWord {
 };
 
 // Purpose: one BellWord for each Runtime; every process that wants to ring has a Bell of its own over it. Any
-// thread may ring; the Runtime's coordinator alone sleeps. A ring costs one load while nobody sleeps; the first
-// one wakes the sleeper, and those that follow before it runs cost no more than that load. To
-// sleep without missing a ring: `listen()`, look at every condition once more, then `sleep(heard)`; or
-// `stay_awake()`. Whoever rings first stores what the sleeper looks at. All these accesses are seq_cst, so
-// one of the two sees the other. Keeps the word alive.
+// thread may ring; the Runtime's coordinator alone sleeps. A ring costs one load while nobody sleeps; the
+// first one wakes the sleeper, and those that follow before it runs cost that load again. To sleep without
+// missing a ring: `listen()`, look at every condition once more, then `sleep(heard)`; or `stay_awake()`.
+// Whoever rings first stores what the sleeper looks at. All these accesses are seq_cst, so one of the two
+// sees the other. Keeps the word alive.
 class Bell {
  public:
   Bell() : word_(std::make_shared<BellWord>()) {}

@@ -178,9 +178,9 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
     return;
   }
   for (Entry& entry : entries) {
-    auto request = std::make_shared<const Request>(entry.request());
+    const SharedRequest request = entry.shared_request;
+    entry.flight = shared_.observer.submitted(*request);
     pending_.add(std::move(entry));
-    shared_.observer.submitted(*request);
     negotiator_->submit(request, now);
   }
 }
@@ -251,6 +251,7 @@ void Coordinator::start_plan(Works::Called called) {
   const bool carried_out = plan.status.ok() && traits(plan.operation).moves_data;
   for (const PlanTensor& tensor : plan.tensors) {
     if (std::optional<Entry> entry = pending_.start(key_view_of(*tensor.request))) {
+      shared_.observer.planned(plan, entry->flight);
       entries.push_back(std::move(*entry));
     } else if (carried_out) {
       // Rank 0 calls what every rank has reported, or has joined for.
@@ -285,7 +286,7 @@ void Coordinator::complete(Entry& entry, const Status& status) {
   // What stands in for this rank has no name here: the rank may have submitted that one itself meanwhile,
   // after everybody's join.
   if (!entry.ghost) {
-    shared_.observer.completed(entry.request(), status.ok());
+    shared_.observer.completed(entry.request(), entry.flight, status.ok());
     // Before the Handle: its waiter may submit the name again at once.
     pending_.finish(key_view_of(entry.request()));
   }
@@ -301,7 +302,7 @@ void Coordinator::complete_all(const Status& status) {
   for (Entry& entry : pending_.take_all()) complete(entry, status);
   std::vector<Entry> entries;
   shared_.queue.take(entries);
-  for (Entry& entry : entries) complete(entry, status);
+  for (Entry& entry : entries) refuse(entry, status);
 }
 
 void Coordinator::name_the_lost(Rank lost) {

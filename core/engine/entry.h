@@ -3,20 +3,30 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "core/engine/handle_state.h"
 #include "core/engine/submission.h"
+#include "core/observe/recorder.h"
 
 namespace rueda {
 
 // Purpose: one operation from the submit queue to its completion. Owned by the coordinator; a Work may read
 // it, write the memory it names, and set the output of `handle`.
 struct Entry {
-  Submission submission;
+  Entry() = default;
+  Entry(Submission submitted, std::shared_ptr<HandleState> handle)
+      : shared_request(std::make_shared<const Request>(std::move(submitted.request))),
+        submission(std::move(submitted)),
+        handle(std::move(handle)) {}
+
+  SharedRequest shared_request;
+  Submission submission;  // all but its request, which is the one above
   std::shared_ptr<HandleState> handle;
+  Flight flight;       // from the coordinator's acceptance on
   bool ghost = false;  // see ghost.h
 
-  const Request& request() const { return submission.request; }
+  const Request& request() const { return *shared_request; }
 };
 
 // The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory

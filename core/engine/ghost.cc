@@ -66,20 +66,20 @@ void fill_identity(std::byte* to, std::int64_t count, DataType dtype, ReduceOp o
 }  // namespace
 
 Entry make_ghost(const PlanTensor& tensor) {
-  Entry ghost{{}, std::make_shared<HandleState>()};
-  Submission& submission = ghost.submission;
-  submission.request = *tensor.request;
+  Submission submission;
   Request& request = submission.request;
+  request = *tensor.request;
   if (traits(request.operation).ragged_first_axis) request.shape.front() = 0;
   submission.output = {nullptr, request.dtype, request.shape, {}};
   submission.input = submission.output;
+  Entry ghost(std::move(submission), std::make_shared<HandleState>());
   ghost.ghost = true;
   return ghost;
 }
 
 void give_memory(Entry& ghost) {
   Submission& submission = ghost.submission;
-  const Request& request = submission.request;
+  const Request& request = ghost.request();
   const auto bytes = static_cast<std::size_t>(bytes_of(request));
   std::shared_ptr<HostBuffer> memory;
   try {

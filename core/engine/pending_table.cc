@@ -21,37 +21,38 @@ std::string PendingTable::objection_to(const Request& request, bool known) const
 }
 
 void PendingTable::add(Entry&& entry) {
-  auto [place, added] = entries_.try_emplace(key_of(entry.request()));
+  const SharedRequest request = entry.shared_request;
+  if (request->operation == Operation::join) joined_.insert(request->process_set);
+  const bool added = places_.try_emplace(key_view_of(*request), request, std::move(entry)).second;
   RUEDA_ASSERT(added);
-  if (entry.request().operation == Operation::join) joined_.insert(entry.request().process_set);
-  place->second = std::move(entry);
 }
 
 std::optional<Entry> PendingTable::start(KeyView key) {
-  auto found = entries_.find(key);
-  if (found == entries_.end()) return std::nullopt;
-  return std::exchange(found->second, std::nullopt);
+  auto found = places_.find(key);
+  if (found == places_.end()) return std::nullopt;
+  return std::exchange(found->second.entry, std::nullopt);
 }
 
 void PendingTable::finish(KeyView key) {
-  if (auto found = entries_.find(key); found != entries_.end()) entries_.erase(found);
+  if (auto found = places_.find(key); found != places_.end()) places_.erase(found);
 }
 
 std::vector<Entry> PendingTable::take_all() {
   std::vector<Entry> waiting;
-  for (auto& [key, entry] : entries_) {
-    if (entry) waiting.push_back(std::move(*entry));
+  for (auto& [key, place] : places_) {
+    if (place.entry) waiting.push_back(std::move(*place.entry));
   }
-  entries_.clear();
+  places_.clear();
   return waiting;
 }
 
 std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
   std::vector<Entry> waiting;
-  for (auto place = entries_.begin(); place != entries_.end();) {
-    const bool taken = place->first.process_set == set && place->second;
-    if (taken) waiting.push_back(std::move(*place->second));
-    place = taken ? entries_.erase(place) : std::next(place);
+  for (auto place = places_.begin(); place != places_.end();) {
+    std::optional<Entry>& entry = place->second.entry;
+    const bool taken = place->first.process_set == set && entry;
+    if (taken) waiting.push_back(std::move(*entry));
+    place = taken ? places_.erase(place) : std::next(place);
   }
   return waiting;
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/engine/entry.h"
@@ -31,12 +32,16 @@ class PendingTable {
   // Whether others go on without this rank; from its submission of a join until everybody's.
   bool joined(ProcessSetId set) const { return joined_.contains(set); }
   void end_join(ProcessSetId set) { joined_.erase(set); }
-  bool contains(KeyView key) const { return entries_.contains(key); }
+  bool contains(KeyView key) const { return places_.contains(key); }
 
-  bool empty() const { return entries_.empty(); }
+  bool empty() const { return places_.empty(); }
 
  private:
-  ByKey<std::optional<Entry>> entries_;  // empty optional: started
+  struct Place {
+    SharedRequest request;       // whose name the key is
+    std::optional<Entry> entry;  // none: started
+  };
+  std::unordered_map<KeyView, Place, KeyHash, KeyEqual> places_;
   std::set<ProcessSetId> joined_;
 };
 

@@ -67,6 +67,7 @@ Runtime::Runtime(Parts parts) {
   }
   job_ = welcome.job;
   topology_ = make_topology(rank, welcome.hosts);
+  world_ = RankSet(0, topology_.size);
   if (!metrics_file.empty()) {
     metrics_file_ = std::make_unique<MetricsFile>(path_of_rank(metrics_file, rank),
                                                   [this] { return to_prometheus_text(metrics()); });
@@ -131,14 +132,14 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
 
 Handle Runtime::submit(Submission submission) {
   shared_.released.clear();
-  throw_if_error(validate(submission, topology_.rank, topology_.size));
+  throw_if_error(validate(submission, topology_.rank, world_));
   return enqueue(std::move(submission));
 }
 
 Handle Runtime::submit_next(std::string_view prefix, Submission submission) {
   shared_.released.clear();
   submission.request.name = prefix;
-  throw_if_error(validate(submission, topology_.rank, topology_.size));
+  throw_if_error(validate(submission, topology_.rank, world_));
   submission.request.name = next_name(prefix, submission.request.process_set);
   return enqueue(std::move(submission));
 }
@@ -146,13 +147,14 @@ Handle Runtime::submit_next(std::string_view prefix, Submission submission) {
 std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
   shared_.released.clear();
   for (const Submission& submission : submissions)
-    throw_if_error(validate(submission, topology_.rank, topology_.size));
+    throw_if_error(validate(submission, topology_.rank, world_));
   std::vector<Handle> handles;
   std::vector<Entry> entries;
   for (Submission& submission : submissions) {
     auto state = std::make_shared<HandleState>(shared_.waiters);
     handles.push_back(Handle(state));
-    entries.push_back({std::move(submission), std::move(state)});
+    complete(submission.request);
+    entries.emplace_back(std::move(submission), std::move(state));
   }
   hand_over(entries);
   return handles;
@@ -160,26 +162,28 @@ std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
 
 Handle Runtime::enqueue(Submission submission) {
   auto state = std::make_shared<HandleState>(shared_.waiters);
-  Entry entry{std::move(submission), state};
+  complete(submission.request);
+  Entry entry(std::move(submission), state);
   hand_over({&entry, 1});
   return Handle(std::move(state));
 }
 
+// What the settings of the job say, and what means nothing for this operation.
+void Runtime::complete(Request& request) const {
+  const bool reduces = traits(request.operation).reduces;
+  if (!reduces) {
+    request.reduction_order = ReductionOrder::any;
+  } else if (reduction_order_ == ReductionOrder::fixed) {
+    request.reduction_order = ReductionOrder::fixed;
+  }
+  const bool narrows = reduces && request.dtype == DataType::float32 &&
+                       request.reduce_op != ReduceOp::adasum &&
+                       request.reduction_order == ReductionOrder::any;
+  if (!narrows) request.compression = Compression::none;
+}
+
 // The coordinator gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
-  for (Entry& entry : entries) {
-    Request& request = entry.submission.request;
-    const bool reduces = traits(request.operation).reduces;
-    if (!reduces) {
-      request.reduction_order = ReductionOrder::any;
-    } else if (reduction_order_ == ReductionOrder::fixed) {
-      request.reduction_order = ReductionOrder::fixed;
-    }
-    const bool narrows = reduces && request.dtype == DataType::float32 &&
-                         request.reduce_op != ReduceOp::adasum &&
-                         request.reduction_order == ReductionOrder::any;
-    if (!narrows) request.compression = Compression::none;
-  }
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
     for (Entry& entry : entries) entry.handle->complete(closed, std::move(entry.submission.owner));
   } else {

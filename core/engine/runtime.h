@@ -82,6 +82,7 @@ class Runtime {
  private:
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission submission);
+  void complete(Request& request) const;
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
   void begin_tuning_log(const Config& config);
@@ -89,6 +90,7 @@ class Runtime {
   RuntimeState shared_;
   std::shared_ptr<TensorMemory> tensor_memory_;
   Topology topology_;
+  RankSet world_;  // all ranks
   std::vector<Rank> started_as_;
   RankLists static_sets_;
   ReductionOrder reduction_order_ = ReductionOrder::any;

@@ -33,20 +33,22 @@ Words check_view(std::string_view role, const void* data, DataType dtype, const 
 }
 
 // The strides of a tensor, also where they are not given.
-Strides laid_out(const ConstTensorView& view) {
+template <class View>
+Strides laid_out(const View& view) {
   return view.strides.empty() ? contiguous_strides(view.shape) : view.strides;
 }
 
 // Of tensors of one shape.
-bool same_layout(const ConstTensorView& one, const ConstTensorView& other) {
+bool same_layout(const TensorView& one, const ConstTensorView& other) {
   return one.strides == other.strides || laid_out(one) == laid_out(other);
 }
 
 // The bytes from the first to the last element of a tensor that is not empty.
-std::size_t extent(const ConstTensorView& view) {
-  const Strides strides = laid_out(view);
+template <class View>
+std::size_t extent(const View& view) {
+  if (view.strides.empty()) return view.bytes();
   std::int64_t last = 0;
-  for (std::size_t i = 0; i < strides.size(); ++i) last += (view.shape[i] - 1) * strides[i];
+  for (std::size_t i = 0; i < view.strides.size(); ++i) last += (view.shape[i] - 1) * view.strides[i];
   return static_cast<std::size_t>(last + 1) * size_of(view.dtype);
 }
 
@@ -149,8 +151,8 @@ Words check_membership(const Submission& submission, Rank rank, const RankSet& m
 
 }  // namespace
 
-Status validate(const Submission& submission, Rank rank, Rank size) {
-  const RankSet members = submission.members ? *submission.members : RankSet(0, size);
+Status validate(const Submission& submission, Rank rank, const RankSet& world) {
+  const RankSet& members = submission.members ? *submission.members : world;
   const Request& request = submission.request;
   const ConstTensorView& input = submission.input;
   Words words;

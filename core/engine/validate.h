@@ -7,7 +7,7 @@
 
 namespace rueda {
 
-// Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy.
-Status validate(const Submission& submission, Rank rank, Rank size);
+// Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy. `world`: all ranks.
+Status validate(const Submission& submission, Rank rank, const RankSet& world);
 
 }  // namespace rueda

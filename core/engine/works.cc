@@ -28,6 +28,9 @@ void Works::start(Called called, std::vector<Entry> entries) {
   running.entries = std::move(entries);
   running.aborted = std::move(called.aborted);
   observer_.started(running.plan);
+  for (const Entry& entry : running.entries) {
+    if (!entry.ghost) observer_.started(entry.flight);
+  }
   std::optional<WorkFailure> failure;
   try {
     for (Entry& entry : running.entries) {

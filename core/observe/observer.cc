@@ -25,11 +25,11 @@ void Observer::begin(const TracePlace& place, std::int64_t fusion_threshold) {
   timeline_.set_place(place);
 }
 
-void Observer::submitted(const Request& request) {
+Flight Observer::submitted(const Request& request) {
   const auto bytes = static_cast<std::uint64_t>(bytes_of(request));
-  const Flight& flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
+  const Flight flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
   metrics_.last_submission.set(static_cast<std::uint64_t>(flight.submitted_ns));
-  if (!timeline_.tracing()) return;
+  if (!timeline_.tracing()) return flight;
   TraceEvent event;
   event.kind = TraceEvent::Kind::submitted;
   event.operation = request.operation;
@@ -38,26 +38,25 @@ void Observer::submitted(const Request& request) {
   event.bytes = bytes;
   event.set_name(shown_name(request));
   timeline_.push(event);
+  return flight;
 }
 
 void Observer::planned(const Plan& plan) {
-  const std::int64_t now = monotonic_ns();
-  const bool tracing = timeline_.tracing();
-  for (const PlanTensor& tensor : plan.tensors) {
-    Flight* flight = recorder_.find(shown_name(*tensor.request));
-    if (flight == nullptr) continue;
-    flight->planned_ns = now;
-    metrics_.last_plan.set(static_cast<std::uint64_t>(now));
-    metrics_.negotiation.add(now - flight->submitted_ns);
-    if (!tracing) continue;
-    TraceEvent event;
-    event.kind = TraceEvent::Kind::planned;
-    event.time_ns = now;
-    event.ticket = flight->ticket;
-    event.plan = plan.number;
-    timeline_.push(event);
-  }
-  if (plan.status.ok()) runs_.push_back({plan.number, now});
+  if (plan.status.ok()) runs_.push_back({plan.number, monotonic_ns()});
+}
+
+void Observer::planned(const Plan& plan, const Flight& flight) {
+  const auto run = find(plan);  // one that moves no data may have none
+  const std::int64_t planned = run == runs_.end() ? monotonic_ns() : run->planned_ns;
+  metrics_.last_plan.set(static_cast<std::uint64_t>(planned));
+  metrics_.negotiation.add(planned - flight.submitted_ns);
+  if (!timeline_.tracing()) return;
+  TraceEvent event;
+  event.kind = TraceEvent::Kind::planned;
+  event.time_ns = planned;
+  event.ticket = flight.ticket;
+  event.plan = plan.number;
+  timeline_.push(event);
 }
 
 std::deque<Observer::Run>::iterator Observer::find(const Plan& plan) {
@@ -65,17 +64,18 @@ std::deque<Observer::Run>::iterator Observer::find(const Plan& plan) {
 }
 
 void Observer::started(const Plan& plan) {
-  const std::int64_t now = monotonic_ns();
-  for (const PlanTensor& tensor : plan.tensors) recorder_.started(shown_name(*tensor.request), now);
+  started_ns_ = monotonic_ns();
   metrics_.plan_started(plan.tensors.size(), plan.buffer_bytes);
   // Plans start in order: an earlier one that has not started here does not concern this rank.
   auto run = runs_.begin();
   while (run != runs_.end() && run->number < plan.number)
     run = run->started_ns == 0 ? runs_.erase(run) : run + 1;
   if (run == runs_.end() || run->number != plan.number) return;
-  run->started_ns = now;
-  metrics_.waiting.add(now - run->planned_ns);
+  run->started_ns = started_ns_;
+  metrics_.waiting.add(started_ns_ - run->planned_ns);
 }
+
+void Observer::started(const Flight& flight) { recorder_.started(flight, started_ns_); }
 
 void Observer::doing(const Plan& plan, std::string_view phase) {
   recorder_.doing(phase);
@@ -105,14 +105,14 @@ void Observer::finished(const Plan& plan) {
                          runs_.empty()});
 }
 
-void Observer::completed(const Request& request, bool ok) {
-  const std::optional<Flight> flight = recorder_.completed(shown_name(request), ok);
-  metrics_.completed(request.operation, flight ? flight->bytes : 0, ok);
-  if (!flight || !timeline_.tracing()) return;
+void Observer::completed(const Request& request, const Flight& flight, bool ok) {
+  recorder_.completed(flight, ok);
+  metrics_.completed(request.operation, flight.bytes, ok);
+  if (!timeline_.tracing()) return;
   TraceEvent event;
   event.kind = TraceEvent::Kind::ended;
   event.time_ns = monotonic_ns();
-  event.ticket = flight->ticket;
+  event.ticket = flight.ticket;
   event.ok = ok;
   timeline_.push(event);
 }

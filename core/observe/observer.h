@@ -19,18 +19,21 @@ namespace rueda {
 
 // Purpose: everything that can be observed of one rank. The coordinator thread calls what is named after an
 // event, in this order for one tensor: submitted, planned, started, doing (each step), finished, completed;
-// any thread may ask recorder(), metrics() and timeline() for what they tell. Lives in the Runtime.
+// what it tells of a tensor lies in the Flight, which the caller keeps with the tensor. Any thread may ask
+// recorder(), metrics() and timeline() for what they tell. Lives in the Runtime.
 class Observer {
  public:
   // Before anything else, and before other threads ask.
   void begin(const TracePlace& place, std::int64_t fusion_threshold);
 
-  void submitted(const Request& request);
-  void planned(const Plan& plan);  // it has arrived
-  void started(const Plan& plan);  // it has a Work
+  Flight submitted(const Request& request);
+  void planned(const Plan& plan);                        // it has arrived
+  void planned(const Plan& plan, const Flight& flight);  // it is about to be carried out, with this tensor
+  void started(const Plan& plan);                        // it has a Work
+  void started(const Flight& flight);                    // the tensor's Plan has
   void doing(const Plan& plan, std::string_view phase);
   void finished(const Plan& plan);  // its Work is done
-  void completed(const Request& request, bool ok);
+  void completed(const Request& request, const Flight& flight, bool ok);
   void agreed(Negotiator& negotiator);  // it has heard or said something
   void turned();                        // a round of the coordinator that moved something
   void doing(std::string_view activity) { recorder_.doing(activity); }
@@ -61,7 +64,8 @@ class Observer {
   std::vector<PlanTime> plan_times_;  // while tuning; the tuner has not heard of them
   std::uint64_t cache_hits_ = 0;      // counted so far
   std::uint64_t cache_misses_ = 0;
-  std::deque<Run> runs_;  // in the order of their numbers
+  std::int64_t started_ns_ = 0;  // the Plan that was started last
+  std::deque<Run> runs_;         // in the order of their numbers
 };
 
 }  // namespace rueda

@@ -55,38 +55,22 @@ int Recorder::take_slot() {
   return slot;
 }
 
-Flight& Recorder::submitted(const std::string& name, std::string_view operation, std::uint64_t bytes) {
-  auto [place, fresh] = flights_.try_emplace(name);
-  Flight& flight = place->second;
-  const int slot = fresh ? take_slot() : flight.slot;
-  flight = {submitted_++, bytes, monotonic_ns(), 0, 0, slot};
-  if (slot >= 0) {
+Flight Recorder::submitted(const std::string& name, std::string_view operation, std::uint64_t bytes) {
+  const Flight flight{submitted_++, bytes, monotonic_ns(), take_slot()};
+  if (flight.slot >= 0) {
     name_slot(name, operation, flight);
-  } else if (fresh) {
+  } else {
     count_unrecorded(1);
   }
   store_word(page_.load(std::memory_order_relaxed)->submitted_count, submitted_);
   return flight;
 }
 
-Flight* Recorder::find(const std::string& name) {
-  auto found = flights_.find(name);
-  return found == flights_.end() ? nullptr : &found->second;
+void Recorder::started(const Flight& flight, std::int64_t now_ns) {
+  set_state(flight.slot, RecordedState::started, Page::started, now_ns);
 }
 
-Flight* Recorder::started(const std::string& name, std::int64_t now_ns) {
-  Flight* flight = find(name);
-  if (flight == nullptr) return nullptr;
-  flight->started_ns = now_ns;
-  set_state(flight->slot, RecordedState::started, Page::started, flight->started_ns);
-  return flight;
-}
-
-std::optional<Flight> Recorder::completed(const std::string& name, bool ok) {
-  auto found = flights_.find(name);
-  if (found == flights_.end()) return std::nullopt;
-  const Flight flight = found->second;
-  flights_.erase(found);
+void Recorder::completed(const Flight& flight, bool ok) {
   if (flight.slot >= 0) {
     set_state(flight.slot, ok ? RecordedState::completed : RecordedState::failed, Page::ended,
               monotonic_ns());
@@ -95,7 +79,6 @@ std::optional<Flight> Recorder::completed(const std::string& name, bool ok) {
   } else {
     count_unrecorded(-1);
   }
-  return flight;
 }
 
 void Recorder::name_slot(const std::string& name, std::string_view operation, const Flight& flight) {

@@ -6,10 +6,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/observe/recorder_page.h"
 
@@ -20,8 +18,6 @@ struct Flight {
   std::uint64_t ticket = 0;  // how many were submitted before it
   std::uint64_t bytes = 0;
   std::int64_t submitted_ns = 0;
-  std::int64_t planned_ns = 0;  // when its Plan arrived, 0: not yet
-  std::int64_t started_ns = 0;
   int slot = -1;  // of the page; -1: none was free
 };
 
@@ -38,12 +34,10 @@ class Recorder {
   void use_page(std::shared_ptr<RecorderPage> page);
   void identify(Rank rank);
 
-  // The reference is good until `completed`.
-  Flight& submitted(const std::string& name, std::string_view operation, std::uint64_t bytes = 0);
-  // Nothing when no operation of that name is in flight.
-  Flight* find(const std::string& name);
-  Flight* started(const std::string& name, std::int64_t now_ns = monotonic_ns());
-  std::optional<Flight> completed(const std::string& name, bool ok);
+  // Whoever submits keeps the Flight, and completes it once.
+  Flight submitted(const std::string& name, std::string_view operation, std::uint64_t bytes = 0);
+  void started(const Flight& flight, std::int64_t now_ns = monotonic_ns());
+  void completed(const Flight& flight, bool ok);
   void doing(std::string_view activity);  // a string that lives for ever
 
   // One line: what was completed last, and what is going on.
@@ -59,7 +53,6 @@ class Recorder {
   void set_state(int slot, RecordedState state, RecorderPage::Word time, std::int64_t now);
   void count_unrecorded(int change);
 
-  std::unordered_map<std::string, Flight> flights_;
   std::array<std::uint16_t, RecorderPage::kSlots> free_;  // a ring; the slot that ended first comes first
   std::size_t first_free_ = 0;
   std::size_t free_count_ = RecorderPage::kSlots;

@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,16 +32,21 @@ Step make_step(int tensors, int tensors_in_a_plan) {
 }
 
 void observe(Observer& observer, const Step& step) {
-  for (const Request& request : step.requests) observer.submitted(request);
+  std::vector<Flight> flights;
+  for (const Request& request : step.requests) flights.push_back(observer.submitted(request));
   for (const Plan& plan : step.plans) observer.planned(plan);
   std::size_t next = 0;
   for (const Plan& plan : step.plans) {
+    const std::span<const Flight> carried(flights.begin() + static_cast<std::ptrdiff_t>(next),
+                                          plan.tensors.size());
+    for (const Flight& flight : carried) observer.planned(plan, flight);
     observer.started(plan);
+    for (const Flight& flight : carried) observer.started(flight);
     for (std::string_view phase : {"packing tensors", "reducing around the ring", "reducing around the ring",
                                    "reducing around the ring", "unpacking tensors"})
       observer.doing(plan, phase);
     observer.finished(plan);
-    for (std::size_t i = 0; i < plan.tensors.size(); ++i) observer.completed(step.requests[next++], true);
+    for (const Flight& flight : carried) observer.completed(step.requests[next++], flight, true);
   }
 }
 

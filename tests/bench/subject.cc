@@ -149,7 +149,7 @@ class BackendSubject final : public Subject {
     plan.measure = measure;
     std::vector<Entry> entries(1);
     Entry& entry = entries.front();
-    entry.submission.request = *plan.tensors.front().request;
+    entry.shared_request = plan.tensors.front().request;
     entry.submission.input = buffers.input();
     entry.submission.output = buffers.output();
     entry.submission.allocate = [&](DataType, const Shape&) { return buffers.output(); };
@@ -199,7 +199,7 @@ class BackendSubject final : public Subject {
   void meet() {
     const Plan plan = plan_of(Operation::barrier, DataType::uint8, 0);
     std::vector<Entry> entries(1);
-    entries.front().submission.request = *plan.tensors.front().request;
+    entries.front().shared_request = plan.tensors.front().request;
     carry_out(plan, entries);
   }
 

@@ -199,7 +199,7 @@ struct Job {
     running.result = running.values.data();
     add_tensor(running, "x", 0, given);
     Entry& entry = running.entries.front();
-    entry.submission.request = *plan.tensors.front().request;
+    entry.shared_request = plan.tensors.front().request;
     if (plan.operation == Operation::alltoall) entry.submission.splits = splits;
     entry.handle = std::make_shared<HandleState>();
     entry.handle->output = entry.submission.output;  // a broadcast's; the others make theirs

@@ -61,8 +61,9 @@ class WorksTest : public testing::Test {
     std::optional<Works::Called> called = works_.next();
     ASSERT_TRUE(called);
     std::vector<Entry> entries(1);
-    entries[0].submission.request = *called->plan.tensors.front().request;
-    entries[0].submission.request.shape = std::move(shape);
+    Request request = *called->plan.tensors.front().request;
+    request.shape = std::move(shape);
+    entries[0].shared_request = std::make_shared<const Request>(std::move(request));
     entries[0].handle = std::make_shared<HandleState>();
     entries[0].ghost = ghost;
     works_.start(std::move(*called), std::move(entries));

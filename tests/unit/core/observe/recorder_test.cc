@@ -31,10 +31,8 @@ TEST(Recorder, TellsWhatIsInFlightAndWhatHasEnded) {
   EXPECT_THAT(recorder.report(), HasSubstr("the coordinator is starting\n  nothing is in flight\n"
                                            "  nothing has completed\n"));
   recorder.submitted("x", "allreduce", 4000);
-  recorder.submitted("y", "broadcast", 8);
-  recorder.submitted("z", "barrier");
-  recorder.started("y");
-  recorder.completed("z", false);
+  recorder.started(recorder.submitted("y", "broadcast", 8));
+  recorder.completed(recorder.submitted("z", "barrier"), false);
   recorder.doing("reducing around the ring");
   const std::string report = recorder.report();
   EXPECT_THAT(report, HasSubstr("the coordinator is reducing around the ring\n"));
@@ -46,18 +44,15 @@ TEST(Recorder, TellsWhatIsInFlightAndWhatHasEnded) {
   EXPECT_THAT(recorder.report(), HasSubstr("the coordinator is idle\n"));
 }
 
-TEST(Recorder, KnowsTheTimesOfWhatIsInFlight) {
+TEST(Recorder, NumbersWhatIsSubmitted) {
   Recorder recorder;
-  const Flight submitted = recorder.submitted("x", "allreduce", 12);
-  EXPECT_EQ(submitted.bytes, 12u);
-  EXPECT_GT(submitted.submitted_ns, 0);
-  recorder.started("x", submitted.submitted_ns + 5);
-  const std::optional<Flight> completed = recorder.completed("x", true);
-  ASSERT_TRUE(completed);
-  EXPECT_EQ(completed->started_ns, submitted.submitted_ns + 5);
-  EXPECT_FALSE(recorder.completed("x", true));
-  EXPECT_EQ(recorder.find("x"), nullptr);
-  EXPECT_EQ(recorder.started("never"), nullptr);
+  const Flight first = recorder.submitted("x", "allreduce", 12),
+               second = recorder.submitted("x", "allreduce");
+  EXPECT_EQ(first.bytes, 12u);
+  EXPECT_GT(first.submitted_ns, 0);
+  EXPECT_EQ(first.ticket, 0u);
+  EXPECT_EQ(second.ticket, 1u);
+  EXPECT_NE(first.slot, second.slot);
 }
 
 TEST(Recorder, WhatHangsStaysVisibleHoweverMuchEndsAfterIt) {
@@ -68,8 +63,7 @@ TEST(Recorder, WhatHangsStaysVisibleHoweverMuchEndsAfterIt) {
   recorder.submitted("stuck", "allreduce");
   for (int i = 0; i < 5000; ++i) {
     const std::string name = "x" + std::to_string(i);
-    recorder.submitted(name, "allreduce");
-    recorder.completed(name, true);
+    recorder.completed(recorder.submitted(name, "allreduce"), true);
   }
   const std::optional<Recording> recording = read_recording(bytes_of(*page));
   ASSERT_TRUE(recording);
@@ -84,9 +78,10 @@ TEST(Recorder, WhatHangsStaysVisibleHoweverMuchEndsAfterIt) {
 TEST(Recorder, CountsWhatFindsNoSlot) {
   Recorder recorder;
   const int all = RecorderPage::kSlots + 20;
-  for (int i = 0; i < all; ++i) recorder.submitted("x" + std::to_string(i), "allreduce");
+  std::vector<Flight> flights;
+  for (int i = 0; i < all; ++i) flights.push_back(recorder.submitted("x" + std::to_string(i), "allreduce"));
   EXPECT_THAT(recorder.report(), HasSubstr("and " + std::to_string(all - 8) + " more in flight"));
-  for (int i = 0; i < all; ++i) recorder.completed("x" + std::to_string(i), true);
+  for (const Flight& flight : flights) recorder.completed(flight, true);
   EXPECT_THAT(recorder.report(), HasSubstr("nothing is in flight"));
   EXPECT_THAT(recorder.report(), Not(HasSubstr("more in flight")));
 }
@@ -138,10 +133,10 @@ TEST(RecorderPage, AReaderGetsWholeEntriesAtAnyMoment) {
       const std::string number = std::to_string(i % 1000);
       std::string name = number;
       while (name.size() < 40 + i % 1000 % 60) name += "-" + number;
-      recorder.submitted(name, "op" + number, i % 1000);
+      const Flight flight = recorder.submitted(name, "op" + number, i % 1000);
       recorder.doing(i % 2 == 0 ? "even" : "something else that is odd");
-      recorder.started(name);
-      recorder.completed(name, i % 3 != 0);
+      recorder.started(flight);
+      recorder.completed(flight, i % 3 != 0);
     }
   });
   RecorderPage copy;
