@@ -250,9 +250,8 @@ void Coordinator::start_plan(Works::Called called) {
   entries.reserve(plan.tensors.size());
   const bool carried_out = plan.status.ok() && traits(plan.operation).moves_data;
   for (const PlanTensor& tensor : plan.tensors) {
-    if (std::optional<Entry> entry = pending_.start(key_view_of(*tensor.request))) {
-      shared_.observer.planned(plan, entry->flight);
-      entries.push_back(std::move(*entry));
+    if (pending_.start(key_view_of(*tensor.request), entries)) {
+      shared_.observer.planned(plan, entries.back().flight);
     } else if (carried_out) {
       // Rank 0 calls what every rank has reported, or has joined for.
       RUEDA_ASSERT(pending_.joined(plan.process_set));

@@ -15,7 +15,7 @@ namespace rueda {
 // it, write the memory it names, and set the output of `handle`.
 struct Entry {
   Entry() = default;
-  Entry(Submission submitted, std::shared_ptr<HandleState> handle)
+  Entry(Submission&& submitted, std::shared_ptr<HandleState> handle)
       : shared_request(std::make_shared<const Request>(std::move(submitted.request))),
         submission(std::move(submitted)),
         handle(std::move(handle)) {}

@@ -27,10 +27,12 @@ void PendingTable::add(Entry&& entry) {
   RUEDA_ASSERT(added);
 }
 
-std::optional<Entry> PendingTable::start(KeyView key) {
+bool PendingTable::start(KeyView key, std::vector<Entry>& started) {
   auto found = places_.find(key);
-  if (found == places_.end()) return std::nullopt;
-  return std::exchange(found->second.entry, std::nullopt);
+  if (found == places_.end() || !found->second.entry) return false;
+  started.push_back(std::move(*found->second.entry));
+  found->second.entry.reset();
+  return true;
 }
 
 void PendingTable::finish(KeyView key) {

@@ -22,8 +22,9 @@ class PendingTable {
   std::string objection_to(const Request& request, bool known) const;
   // One that nothing speaks against.
   void add(Entry&& entry);
-  // The Entry of `key`, which stays reserved; nothing if no such Entry waits for a Plan.
-  std::optional<Entry> start(KeyView key);
+  // Moves the Entry of `key`, which stays reserved, to the end of `started`. Tells whether it waited for a
+  // Plan.
+  bool start(KeyView key, std::vector<Entry>& started);
   // The operation is complete; its name is free.
   void finish(KeyView key);
   // Every Entry that waits for a Plan, of one process set or of all; their names are free.

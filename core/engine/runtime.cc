@@ -160,7 +160,7 @@ std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
   return handles;
 }
 
-Handle Runtime::enqueue(Submission submission) {
+Handle Runtime::enqueue(Submission&& submission) {
   auto state = std::make_shared<HandleState>(shared_.waiters);
   complete(submission.request);
   Entry entry(std::move(submission), state);

@@ -81,7 +81,7 @@ class Runtime {
 
  private:
   void run(Parts parts, std::promise<Welcome> started);
-  Handle enqueue(Submission submission);
+  Handle enqueue(Submission&& submission);
   void complete(Request& request) const;
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);

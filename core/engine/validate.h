@@ -7,7 +7,8 @@
 
 namespace rueda {
 
-// Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy. `world`: all ranks.
+// Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy. `world`: all
+// ranks.
 Status validate(const Submission& submission, Rank rank, const RankSet& world);
 
 }  // namespace rueda

@@ -97,7 +97,11 @@ Submission submission_for(Operation operation, std::string name,
   const bool writes = tensors->output.defined();
   if (writes)
     submission.output = write_view(tensors->output, name);  // before reading: it may move shared storage
-  submission.input = read_view(tensors->input, name);
+  if (writes && tensors->output.is_same(tensors->input)) {
+    submission.input = submission.output;
+  } else {
+    submission.input = read_view(tensors->input, name);
+  }
   submission.request.name = std::move(name);
   submission.request.operation = operation;
   submission.request.dtype = submission.input.dtype;

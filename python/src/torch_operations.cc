@@ -46,7 +46,8 @@ class PendingResult {
   py::object wait() const {
     Status failure;
     {
-      const py::gil_scoped_release no_lock;
+      std::optional<py::gil_scoped_release> no_lock;  // not where nothing is waited for
+      if (!done()) no_lock.emplace();
       // Where one of a group has failed, none is carried out.
       for (std::size_t i = 0; i < handles_.size() && failure.ok(); ++i) failure = handles_[i].wait_status();
     }

@@ -25,12 +25,10 @@ class Handle(Protocol):
 
 def reduce_op(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
     """The reduction that `op`, or the older `average`, asks for; Average where neither does."""
-    if average is not None:
-        if op is not None:
-            raise ValueError("both op and average are given; give op alone (average is deprecated)")
-        return Average if average else Sum
     if op is None:
-        return Average
+        return Average if average is None or average else Sum
+    if average is not None:
+        raise ValueError("both op and average are given; give op alone (average is deprecated)")
     if not isinstance(op, ReduceOp):
         raise ValueError(f"op is {op!r}; it must be one of Average, Sum, Adasum, Min, Max and Product")
     return op
