@@ -44,9 +44,9 @@ void Negotiator::submit(const SharedRequest& request, Time now) {
       report_.tensors.push_back({{request, RankSet::of(node_.rank)}});
     }
   } else if (id != 0) {
-    IdSet one;
-    one.add(id);
-    add_bits(kSelf, one, now);
+    one_id_.clear();
+    one_id_.add(id);
+    add_bits(kSelf, one_id_, now);
   } else {
     add_wishes(kSelf, {{request, RankSet::of(node_.rank)}}, now);
   }

@@ -141,6 +141,7 @@ class Negotiator {
   std::uint64_t applied_ = 0;                    // the number of the last Plan that was issued here
   std::vector<std::uint64_t> children_applied_;  // as the children have told
   std::uint64_t told_ = 0;                       // what the parent knows of applied_
+  IdSet one_id_;                                 // room for what this rank submits
   BitCounter counter_;
   Tallies tallies_;
   std::unique_ptr<Caller> caller_;  // at rank 0

@@ -21,7 +21,8 @@ struct BellWord {
 // first one wakes the sleeper, and those that follow before it runs cost that load again. To sleep without
 // missing a ring: `listen()`, look at every condition once more, then `sleep(heard)`; or `stay_awake()`.
 // Whoever rings first stores what the sleeper looks at. All these accesses are seq_cst, so one of the two
-// sees the other. Keeps the word alive.
+// sees the other. A ringer that is killed between its two steps leaves the sleeper to its time limit, once.
+// Keeps the word alive.
 class Bell {
  public:
   Bell() : word_(std::make_shared<BellWord>()) {}

@@ -212,6 +212,10 @@ bool Coordinator::exchange_messages(Time now) {
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
+    for (const PlanTensor& tensor : plan.tensors) {
+      const Flight* flight = pending_.flight(key_view_of(*tensor.request));
+      if (flight != nullptr) shared_.observer.planned(plan, *flight);
+    }
     works_.add(std::move(plan));
   }
   for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
@@ -250,13 +254,10 @@ void Coordinator::start_plan(Works::Called called) {
   entries.reserve(plan.tensors.size());
   const bool carried_out = plan.status.ok() && traits(plan.operation).moves_data;
   for (const PlanTensor& tensor : plan.tensors) {
-    if (pending_.start(key_view_of(*tensor.request), entries)) {
-      shared_.observer.planned(plan, entries.back().flight);
-    } else if (carried_out) {
-      // Rank 0 calls what every rank has reported, or has joined for.
-      RUEDA_ASSERT(pending_.joined(plan.process_set));
-      entries.push_back(make_ghost(tensor));
-    }
+    if (pending_.start(key_view_of(*tensor.request), entries) || !carried_out) continue;
+    // Rank 0 calls what every rank has reported, or has joined for.
+    RUEDA_ASSERT(pending_.joined(plan.process_set));
+    entries.push_back(make_ghost(tensor));
   }
   if (carried_out) return works_.start(std::move(called), std::move(entries));
   for (Entry& entry : entries) decided(plan, entry);

@@ -27,6 +27,11 @@ void PendingTable::add(Entry&& entry) {
   RUEDA_ASSERT(added);
 }
 
+const Flight* PendingTable::flight(KeyView key) const {
+  const auto found = places_.find(key);
+  return found == places_.end() || !found->second.entry ? nullptr : &found->second.entry->flight;
+}
+
 bool PendingTable::start(KeyView key, std::vector<Entry>& started) {
   auto found = places_.find(key);
   if (found == places_.end() || !found->second.entry) return false;

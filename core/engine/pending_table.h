@@ -22,6 +22,8 @@ class PendingTable {
   std::string objection_to(const Request& request, bool known) const;
   // One that nothing speaks against.
   void add(Entry&& entry);
+  // Of what waits for a Plan under that name; null if nothing does. Good until the next call.
+  const Flight* flight(KeyView key) const;
   // Moves the Entry of `key`, which stays reserved, to the end of `started`. Tells whether it waited for a
   // Plan.
   bool start(KeyView key, std::vector<Entry>& started);

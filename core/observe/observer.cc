@@ -42,18 +42,17 @@ Flight Observer::submitted(const Request& request) {
 }
 
 void Observer::planned(const Plan& plan) {
-  if (plan.status.ok()) runs_.push_back({plan.number, monotonic_ns()});
+  planned_ns_ = monotonic_ns();
+  if (plan.status.ok()) runs_.push_back({plan.number, planned_ns_});
 }
 
 void Observer::planned(const Plan& plan, const Flight& flight) {
-  const auto run = find(plan);  // one that moves no data may have none
-  const std::int64_t planned = run == runs_.end() ? monotonic_ns() : run->planned_ns;
-  metrics_.last_plan.set(static_cast<std::uint64_t>(planned));
-  metrics_.negotiation.add(planned - flight.submitted_ns);
+  metrics_.last_plan.set(static_cast<std::uint64_t>(planned_ns_));
+  metrics_.negotiation.add(planned_ns_ - flight.submitted_ns);
   if (!timeline_.tracing()) return;
   TraceEvent event;
   event.kind = TraceEvent::Kind::planned;
-  event.time_ns = planned;
+  event.time_ns = planned_ns_;
   event.ticket = flight.ticket;
   event.plan = plan.number;
   timeline_.push(event);

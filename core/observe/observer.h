@@ -28,7 +28,7 @@ class Observer {
 
   Flight submitted(const Request& request);
   void planned(const Plan& plan);                        // it has arrived
-  void planned(const Plan& plan, const Flight& flight);  // it is about to be carried out, with this tensor
+  void planned(const Plan& plan, const Flight& flight);  // with this tensor
   void started(const Plan& plan);                        // it has a Work
   void started(const Flight& flight);                    // the tensor's Plan has
   void doing(const Plan& plan, std::string_view phase);
@@ -64,6 +64,7 @@ class Observer {
   std::vector<PlanTime> plan_times_;  // while tuning; the tuner has not heard of them
   std::uint64_t cache_hits_ = 0;      // counted so far
   std::uint64_t cache_misses_ = 0;
+  std::int64_t planned_ns_ = 0;  // the Plan that arrived last
   std::int64_t started_ns_ = 0;  // the Plan that was started last
   std::deque<Run> runs_;         // in the order of their numbers
 };

@@ -34,6 +34,8 @@ class StagedAllreduce final : public StagedWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquareSums::on_the_way(plan, entries)) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
+    inputs_.reserve(entries.size());
+    outputs_.reserve(entries.size());
     for (Entry& entry : entries) {
       inputs_.emplace_back(entry.submission.input, memory);
       outputs_.emplace_back(entry.submission.output, memory);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <vector>
 
 namespace rueda {
 namespace {
@@ -86,6 +87,32 @@ TEST(Bell, BetweenProcessesNoRingIsMissed) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   munmap(memory, sizeof(Shared));
+}
+
+// Many ring at once, and the first alone wakes: the sleeper still hears of each.
+TEST(Bell, OfManyRingersNoneIsMissed) {
+  constexpr int kRingers = 4;
+  Shared shared;
+  std::vector<std::thread> ringers;
+  for (int i = 0; i < kRingers; ++i) {
+    ringers.emplace_back([&] {
+      Bell bell = over(shared, &Shared::there);
+      for (int round = 0; round < kRounds / kRingers; ++round) {
+        // Not before the sleeper has seen the last round: so it sleeps often.
+        while (shared.seen.load() < round) std::this_thread::yield();
+        shared.sent.fetch_add(1);
+        bell.ring();
+      }
+    });
+  }
+  Bell bell = over(shared, &Shared::there);
+  bool heard = true;
+  for (int round = 1; round <= kRounds / kRingers; ++round) {
+    heard = heard && wait_for(bell, shared.sent, round * kRingers);
+    shared.seen.store(round);
+  }
+  EXPECT_TRUE(heard);
+  for (std::thread& ringer : ringers) ringer.join();
 }
 
 }  // namespace
