@@ -5,8 +5,8 @@
 python_bench.py [latency|tensors|train|import]... [--ranks 2] [--rounds 16] [--steps 4]
 
 latency   a synchronous hvd.allreduce of 4 bytes: median, microseconds
-tensors   160 tensors of 4 KiB by allreduce_async_ and synchronize, rewritten before: median, milliseconds; in turns, in the same
-          processes, the same by torch.distributed over gloo in one bucket: copied in, reduced, copied out
+tensors   160 tensors of 4 KiB by allreduce_async_ and synchronize, rewritten before: median, milliseconds; then, in the same
+          processes, in turns with the same by torch.distributed over gloo in one bucket: copied in, reduced, copied out
 train     a step of a small BERT, batch 4 x 128, SGD with momentum: with rueda.torch, with DistributedDataParallel over gloo, without
           communication, and without it but for a barrier, which is what keeping step alone costs; four models in the same processes, a
           few steps of each in turn, so that what else the machine does meets all alike; medians of the slowest rank, and of the ratios
@@ -56,13 +56,12 @@ def latency():
 
 
 def many_tensors():
-    """Seconds by rueda, and by gloo."""
+    """Seconds by rueda, and then, in turns, by rueda and by gloo."""
     import torch
 
     import rueda.torch as hvd
     hvd.init()
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", rank=hvd.rank(), world_size=hvd.size())
     tensors = [torch.zeros(1024) for _ in range(160)]
     bucket = torch.zeros(160 * 1024)
     parts = list(bucket.split(1024))
@@ -76,15 +75,21 @@ def many_tensors():
         torch.distributed.all_reduce(bucket)
         torch._foreach_copy_(tensors, parts)
 
-    seconds = {by_rueda: [], by_gloo: []}
-    for _ in range(220):
-        for step, measured in seconds.items():
-            for tensor in tensors:
-                tensor.fill_(hvd.rank())
-            hvd.barrier()
-            measured.append(timed(step, 1, 0))
+    def medians(*steps):
+        seconds = [[] for _ in steps]
+        for _ in range(220):
+            for step, measured in zip(steps, seconds):
+                for tensor in tensors:
+                    tensor.fill_(hvd.rank())
+                hvd.barrier()
+                measured.append(timed(step, 1, 0))
+        return [statistics.median(measured[20:]) for measured in seconds]
+
+    alone = medians(by_rueda)
+    torch.distributed.init_process_group("gloo", rank=hvd.rank(), world_size=hvd.size())
+    beside = medians(by_rueda, by_gloo)
     torch.distributed.destroy_process_group()
-    return [statistics.median(measured[20:]) for measured in seconds.values()]
+    return alone + beside
 
 
 def make_bert():
@@ -175,8 +180,9 @@ def inside(arguments):
 def compare_tensors(options):
     for _ in range(3):
         numbers = launch(options, "tensors")
-        rueda, gloo = max(numbers[0::2]) * 1e3, max(numbers[1::2]) * 1e3
-        print(f"tensors: {rueda:.2f} ms; gloo in one bucket {gloo:.2f} ms; of that {rueda / gloo:.2f}; load {os.getloadavg()[0]:.1f}", flush=True)
+        alone, rueda, gloo = (max(numbers[i::3]) * 1e3 for i in range(3))
+        print(f"tensors: {alone:.2f} ms; in turns with gloo {rueda:.2f} ms, gloo in one bucket {gloo:.2f} ms: "
+              f"{rueda / gloo:.2f} of that; load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def compare_training(options):
