@@ -81,6 +81,20 @@ def test_both_op_and_average():
         hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
 
 
+@pytest.mark.parametrize("given", [[1.0, 2.0], 3, None])
+def test_what_is_no_tensor(given):
+    for function in (hvd.allreduce, hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda tensor: hvd.broadcast(tensor, 0)):
+        with pytest.raises(TypeError, match=f"{type(given).__name__}"):
+            function(given)
+
+
+@pytest.mark.parametrize("given", [3, None])
+def test_what_is_no_handle(given):
+    for function in (hvd.poll, hvd.synchronize):
+        with pytest.raises(TypeError, match=f"{given} is no handle; give what"):
+            function(given)
+
+
 def test_an_op_that_is_none():
     with pytest.raises(ValueError, match="op is 3"):
         hvd.allreduce(torch.ones(1), op=3)

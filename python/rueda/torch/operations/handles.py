@@ -35,7 +35,11 @@ def reduce_op(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
 
 
 def needs_gradient(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether autograd is to remember what is done to them."""
+    """Whether autograd is to remember what is done to them. Raises TypeError for what is no tensor."""
+    tensors = tuple(tensors)
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"a {type(tensor).__name__} is no torch.Tensor; make one of it, as by torch.as_tensor()")
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
@@ -46,7 +50,7 @@ def name_of_gradient(name: str | None) -> str | None:
 
 def poll(handle: Handle) -> bool:
     """Whether the operation is complete, well or not; synchronize() then returns at once."""
-    return handle.done()
+    return _checked(handle).done()
 
 
 def synchronize(handle: Handle) -> Any:
@@ -54,4 +58,10 @@ def synchronize(handle: Handle) -> Any:
 
     Raises HorovodInternalError, in the same words on every rank, where it has failed.
     """
-    return handle.wait()
+    return _checked(handle).wait()
+
+
+def _checked(handle: Handle) -> Handle:
+    if not hasattr(handle, "wait"):
+        raise TypeError(f"{handle!r} is no handle; give what a function of the kind ..._async has returned")
+    return handle
