@@ -41,8 +41,7 @@ class HandleState {
   static constexpr int kOpen = 0, kClosing = 1, kDone = 2;
 
   std::atomic<int> state_{kOpen};
-  std::atomic<bool> awaited_{
-      false};  // somebody sleeps until state_ is kDone: set before it is looked at again
+  std::atomic<bool> awaited_{false};  // somebody sleeps on state_; set before one more look at it
   std::atomic<bool> let_go_{false};
   Status status_;
   std::shared_ptr<void> owner_;
