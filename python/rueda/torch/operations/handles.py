@@ -50,7 +50,11 @@ def name_of_gradient(name: str | None) -> str | None:
 
 def poll(handle: Handle) -> bool:
     """Whether the operation is complete, well or not; synchronize() then returns at once."""
-    return _checked(handle).done()
+    try:
+        return handle.done()
+    except AttributeError:
+        _check(handle)
+        raise
 
 
 def synchronize(handle: Handle) -> Any:
@@ -58,10 +62,13 @@ def synchronize(handle: Handle) -> Any:
 
     Raises HorovodInternalError, in the same words on every rank, where it has failed.
     """
-    return _checked(handle).wait()
+    try:
+        return handle.wait()
+    except AttributeError:
+        _check(handle)
+        raise
 
 
-def _checked(handle: Handle) -> Handle:
+def _check(handle: Any) -> None:
     if not hasattr(handle, "wait"):
-        raise TypeError(f"{handle!r} is no handle; give what a function of the kind ..._async has returned")
-    return handle
+        raise TypeError(f"{handle!r} is no handle; give what a function of the kind ..._async has returned") from None
