@@ -213,11 +213,9 @@ std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<c
     Submission submission =
         submission_for(scope, Operation::allreduce, fmt::format("{}.{}", name, i), inputs[i], reduction);
     submission.output = outputs[i];
-    submission.request.group = name;
-    submission.request.group_size = static_cast<std::uint32_t>(inputs.size());
     group.push_back(std::move(submission));
   }
-  return scope.runtime().submit_all(std::move(group));
+  return scope.runtime().submit_group(std::move(group));
 }
 
 Handle allgather_async(std::string name, ConstTensorView input, Scope scope) {

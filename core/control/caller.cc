@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/caller.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "core/control/autotuner.h"
@@ -16,66 +14,25 @@ Caller::~Caller() = default;
 
 void Caller::tune(std::unique_ptr<Autotuner> tuner) { tuner_ = std::move(tuner); }
 
-void Caller::ready(ReadyRequest ready, Time now) {
-  if (ready.request->group_size > 0) return gather(std::move(ready), {}, now);
-  add_ready(std::move(ready), now);
-}
-
-void Caller::refuse(SharedRequest request, Status status) {
-  if (request->group_size > 0) return gather(std::move(request), std::move(status), {});
-  refuse_alone(std::move(request), std::move(status));
-}
-
-void Caller::gather(ReadyRequest ready, Status status, Time now) {
-  const Request& request = *ready.request;
-  const std::size_t size = request.group_size;
-  const auto place = groups_.try_emplace({request.process_set, request.group}).first;
-  Group& group = place->second;
-  group.requests.push_back(std::move(ready));
-  if (group.status.ok()) group.status = std::move(status);
-  if (group.requests.size() < size) return;
-  auto whole = groups_.extract(place);
-  for (ReadyRequest& member : whole.mapped().requests) {
-    if (whole.mapped().status.ok()) {
-      add_ready(std::move(member), now);
-    } else {
-      refuse_alone(std::move(member.request), whole.mapped().status);
-    }
-  }
-}
-
-void Caller::refuse_group(ProcessSetId set, const std::string& name, const Status& status) {
-  auto group = groups_.extract({set, name});
-  if (group.empty()) return;
-  for (ReadyRequest& member : group.mapped().requests) refuse_alone(std::move(member.request), status);
-}
-
-void Caller::give_up_groups() {
-  for (auto& [key, group] : std::exchange(groups_, {})) {
-    const Status status = Status::shut_down(
-        fmt::format("group '{}': {} of its {} operations were submitted before every rank shut down.",
-                    key.second, group.requests.size(), group.requests.front().request->group_size));
-    for (ReadyRequest& member : group.requests) refuse_alone(std::move(member.request), status);
-  }
-}
-
-void Caller::forget_set(ProcessSetId set) {
-  std::erase_if(groups_, [&](const auto& group) { return group.first.first == set; });
-}
-
-void Caller::add_ready(ReadyRequest ready, Time now) {
-  if (tuner_ && tuner_->ready(ready.request, now)) {
+void Caller::ready(const SharedRequest& request, const RankSet& without, Time now) {
+  if (tuner_ && tuner_->ready(request, now)) {
     const Knobs& knobs = tuner_->knobs();
     planner_.use(knobs);
     settings_.linger = knobs.linger;
     settings_.fusion_threshold = knobs.fusion_threshold;
   }
   if (ready_.empty()) first_ready_ = now;
-  ready_bytes_ += bytes_of(*ready.request);
-  ready_.push_back(std::move(ready));
+  add_ready(request, without);
+  for (const Request& other : request->others) add_ready(SharedRequest(request, &other), without);
 }
 
-void Caller::refuse_alone(SharedRequest request, Status status) {
+void Caller::add_ready(SharedRequest request, const RankSet& without) {
+  ready_bytes_ += bytes_of(*request);
+  const bool measured = request->measure;
+  ready_.push_back({std::move(request), measured ? without : RankSet()});
+}
+
+void Caller::refuse(SharedRequest request, Status status) {
   refused_.push_back(planner_.refuse(std::move(request), std::move(status)));
 }
 

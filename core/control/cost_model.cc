@@ -120,7 +120,7 @@ Prediction CostModel::predict(const StepTrace& trace, const Knobs& knobs,
   };
   for (const StepTrace::Arrival& arrival : trace.arrivals) {
     call_until(Time(arrival.at));
-    for (const SharedRequest& request : arrival.requests) caller.ready(request, Time(arrival.at));
+    for (const SharedRequest& request : arrival.requests) caller.ready(request, {}, Time(arrival.at));
     call(arrival.at, arrival.others_on_their_way);
   }
   call_until(Time::max());

@@ -118,7 +118,6 @@ void Negotiator::tick(Time now) {
   inspect(now);
   if (!caller_) return;
   const bool all_departed = sets_.departed() == node_.subtree;
-  if (all_departed && open() == 0) caller_->give_up_groups();
   Orders orders{caller_->call(now, open() > 0), false};
   orders.end = all_departed && rested_ == node_.subtree && open() == 0 && caller_->idle();
   if (orders.end && tuner() != nullptr) tuner()->end();
@@ -273,7 +272,7 @@ void Negotiator::settle_complete(Time now) {
 void Negotiator::settle_id(CacheId id, Time now) {
   stalls_.forget(*cache_->request(id, applied_));
   if (caller_) {
-    caller_->ready(cache_->request(id, applied_), now);
+    caller_->ready(cache_->request(id, applied_), {}, now);
   } else {
     report_.ids.add(id);
   }
@@ -296,31 +295,17 @@ void Negotiator::settle(const Key& key, Time now) {
 void Negotiator::conclude(const Tally& tally, Time now) {
   const ProcessSets::View& view = *sets_.find(tally.request()->process_set);
   if (Status status = objection(tally, view); !status.ok()) {
-    refuse(tally, std::move(status));
+    caller_->refuse(tally.request(), std::move(status));
   } else if (traits(tally.request()->operation).moves_data) {
     // Whoever has joined takes part, but is not there to say what it has counted.
-    const bool measured = tally.request()->measure;
-    caller_->ready({tally.request(), measured ? *view.members - tally.reported() : RankSet()}, now);
+    caller_->ready(tally.request(), *view.members - tally.reported(), now);
   } else {
     decide(tally.request(), now);
   }
 }
 
-// A group that the ranks see differently never comes as a whole: what has come of it is refused at once.
-// (What is still to come is in the same dispute, or waits for ranks that never submit it.)
-void Negotiator::refuse(const Tally& tally, Status status) {
-  const Request& first = *tally.request();
-  const bool disputed = std::ranges::any_of(tally.wishes(), [&](const Wish& wish) {
-    return wish.request->group != first.group || wish.request->group_size != first.group_size;
-  });
-  if (!disputed) return caller_->refuse(tally.request(), std::move(status));
-  for (const Wish& wish : tally.wishes())
-    caller_->refuse_group(first.process_set, wish.request->group, status);
-  caller_->refuse_alone(tally.request(), std::move(status));
-}
-
 Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) const {
-  const Request& request = *tally.request();
+  const Request& first = *tally.request();
   const RankSet missing = *view.members - tally.reported();
   RankSet departed = sets_.departed();
   departed.add(leaving_);
@@ -328,14 +313,23 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
   if (!departed.empty()) {
     return Status::shut_down(fmt::format(
         "{}: {} shut down without it, while {} asked for it. Submit it on every rank, or on none.",
-        title(request), to_string(departed), to_string(tally.reported())));
+        title_of_all(first), to_string(departed), to_string(tally.reported())));
   }
   if (!tally.agreed()) return tally.mismatch();
-  const std::string who = to_string(missing) + (missing.count() == 1 ? " has" : " have");
+  if (missing.empty()) return {};
+  Status status = objection_without(missing, first);
+  for (std::size_t i = 0; i < first.others.size() && status.ok(); ++i)
+    status = objection_without(missing, first.others[i]);
+  return status;
+}
+
+// Whether `request` can be carried out for ranks that have joined, too.
+Status Negotiator::objection_without(const RankSet& joined, const Request& request) const {
+  const std::string who = to_string(joined) + (joined.count() == 1 ? " has" : " have");
   const bool may_join = request.operation == Operation::allreduce ||
                         request.operation == Operation::barrier || request.operation == Operation::join;
-  const bool full = full_join_ && !(traits(request.operation).has_root && missing.contains(request.root));
-  if (!missing.empty() && !may_join && !full) {
+  const bool full = full_join_ && !(traits(request.operation).has_root && joined.contains(request.root));
+  if (!may_join && !full) {
     return Status::invalid_argument(fmt::format(
         "{}: {} joined and will not take part. Between a rank's join() and everybody's, only allreduce and "
         "barrier are possible{}.",
@@ -344,7 +338,7 @@ Status Negotiator::objection(const Tally& tally, const ProcessSets::View& view) 
   }
   const bool zeros = request.reduce_op == ReduceOp::sum || request.reduce_op == ReduceOp::average ||
                      request.reduce_op == ReduceOp::adasum;
-  if (!missing.empty() && !zeros && request.prescale_factor != 1.0) {
+  if (!zeros && request.prescale_factor != 1.0) {
     return Status::invalid_argument(
         fmt::format("{}: {} joined, and what stands in for it would be scaled by the prescale factor {}, "
                     "which changes a {}. "

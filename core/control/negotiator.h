@@ -116,8 +116,8 @@ class Negotiator {
   void settle(const Key& key, Time now);
   void settle_complete(Time now);
   void conclude(const Tally& tally, Time now);
-  void refuse(const Tally& tally, Status status);
   Status objection(const Tally& tally, const ProcessSets::View& view) const;
+  Status objection_without(const RankSet& joined, const Request& request) const;
   void decide(const SharedRequest& request, Time now);
 
   // Orders go down.

@@ -68,7 +68,6 @@ void Negotiator::apply(Plan& plan, Time now) {
 void Negotiator::remove_set(ProcessSetId set) {
   sets_.remove(set);
   stalls_.forget_set(set);
-  if (caller_) caller_->forget_set(set);
   counter_.ask_again();
   for (auto tally = tallies_.begin(); tally != tallies_.end();) {
     const bool gone = tally->first.process_set == set;

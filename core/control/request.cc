@@ -39,7 +39,7 @@ std::uint8_t parts_of(const Request& request) {
   if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0) parts |= Part::scales;
   if (request.root != 0) parts |= Part::root;
   if (request.process_set != kWorld) parts |= Part::process_set;
-  if (!request.group.empty() || request.group_size != 0) parts |= Part::group;
+  if (!request.others.empty() || request.follows) parts |= Part::group;
   if (!request.members.empty()) parts |= Part::members;
   if (request.reduction_order == ReductionOrder::fixed) parts |= Part::fixed_order;
   if (request.compression != Compression::none) parts |= Part::compression;
@@ -47,9 +47,7 @@ std::uint8_t parts_of(const Request& request) {
   return parts;
 }
 
-}  // namespace
-
-Difference difference(const Request& a, const Request& b) {
+Difference difference_alone(const Request& a, const Request& b) {
   if (a.operation != b.operation) {
     return {"operation", std::string(to_string(a.operation)), std::string(to_string(b.operation))};
   }
@@ -78,18 +76,77 @@ Difference difference(const Request& a, const Request& b) {
     return {"compression", std::string(to_string(a.compression)), std::string(to_string(b.compression))};
   }
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
-  if (a.group != b.group) return {"group", fmt::format("'{}'", a.group), fmt::format("'{}'", b.group)};
-  if (a.group_size != b.group_size) {
-    return {"size of the group", fmt::format("{}", a.group_size), fmt::format("{}", b.group_size)};
-  }
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
+  if (a.follows != b.follows) {
+    return {"being one of a group", fmt::format("{}", a.follows), fmt::format("{}", b.follows)};
+  }
   return {};
+}
+
+Difference difference_of_others(const Request& a, const Request& b) {
+  if (a.others.size() != b.others.size()) {
+    return {"number of tensors in its group", fmt::format("{}", a.others.size() + 1),
+            fmt::format("{}", b.others.size() + 1)};
+  }
+  for (std::size_t i = 0; i < a.others.size(); ++i) {
+    const std::string &name = a.others[i].name, &other_name = b.others[i].name;
+    if (name != other_name)
+      return {"names in its group", fmt::format("'{}'", name), fmt::format("'{}'", other_name)};
+    Difference other = difference_alone(a.others[i], b.others[i]);
+    if (other.field.empty()) continue;
+    other.field += fmt::format(" of '{}' in its group", name);
+    return other;
+  }
+  return {};
+}
+
+// `grouped`: what it has to do with a group comes next.
+Request read_alone(Reader& reader, bool& grouped) {
+  Request request;
+  const auto parts = reader.get<std::uint8_t>();
+  request.name = reader.get_string();
+  request.operation = reader.get_enum(operation_from);
+  request.dtype = reader.get_enum(data_type_from);
+  request.shape = reader.get_list<std::int64_t>(1, [](Reader& r) { return r.get_size(); });
+  request.reduce_op = reader.get_enum(reduce_op_from);
+  if ((parts & Part::scales) != 0) {
+    request.prescale_factor = reader.get<double>();
+    request.postscale_factor = reader.get<double>();
+  }
+  if ((parts & Part::root) != 0) request.root = reader.get<Rank>();
+  if ((parts & Part::process_set) != 0) request.process_set = reader.get<ProcessSetId>();
+  if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
+  if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
+  if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
+  if ((parts & Part::fixed_order) != 0) request.reduction_order = ReductionOrder::fixed;
+  request.measure = (parts & Part::measure) != 0;
+  if (request.measure && !can_measure(request.operation, request.dtype)) reader.fail();
+  grouped = (parts & Part::group) != 0;
+  if ((parts & ~Part::group) != parts_of(request) || !checked_byte_count(request.shape, request.dtype))
+    reader.fail();
+  return request;
+}
+
+}  // namespace
+
+Difference difference(const Request& a, const Request& b) {
+  Difference own = difference_alone(a, b);
+  return own.field.empty() ? difference_of_others(a, b) : own;
 }
 
 std::string title(const Request& request) {
   std::string words = fmt::format("{} '{}'", to_string(request.operation), request.name);
   if (request.process_set != kWorld) words += fmt::format(" in process set {}", request.process_set);
   return words;
+}
+
+std::string title_of_all(const Request& request) {
+  if (request.others.empty()) return title(request);
+  return fmt::format("{}, the first of a group of {},", title(request), request.others.size() + 1);
+}
+
+bool precedes_in_group(const Request& a, const Request& b) {
+  return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
 }
 
 std::int64_t bytes_of(const Request& request) {
@@ -113,39 +170,28 @@ void write(Writer& writer, const Request& request) {
   }
   if ((parts & Part::root) != 0) writer.put(request.root);
   if ((parts & Part::process_set) != 0) writer.put(request.process_set);
-  if ((parts & Part::group) != 0) {
-    writer.put_string(request.group);
-    writer.put(request.group_size);
-  }
   if ((parts & Part::members) != 0) write(writer, request.members);
   if ((parts & Part::compression) != 0) writer.put(request.compression);
+  if ((parts & Part::group) == 0) return;
+  writer.put_count(request.others.size());
+  for (const Request& other : request.others) write(writer, other);
 }
 
 Request read_request(Reader& reader) {
-  Request request;
-  const auto parts = reader.get<std::uint8_t>();
-  request.name = reader.get_string();
-  request.operation = reader.get_enum(operation_from);
-  request.dtype = reader.get_enum(data_type_from);
-  request.shape = reader.get_list<std::int64_t>(1, [](Reader& r) { return r.get_size(); });
-  request.reduce_op = reader.get_enum(reduce_op_from);
-  if ((parts & Part::scales) != 0) {
-    request.prescale_factor = reader.get<double>();
-    request.postscale_factor = reader.get<double>();
-  }
-  if ((parts & Part::root) != 0) request.root = reader.get<Rank>();
-  if ((parts & Part::process_set) != 0) request.process_set = reader.get<ProcessSetId>();
-  if ((parts & Part::group) != 0) {
-    request.group = reader.get_string();
-    request.group_size = reader.get<std::uint32_t>();
-  }
-  if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
-  if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
-  if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
-  if ((parts & Part::fixed_order) != 0) request.reduction_order = ReductionOrder::fixed;
-  request.measure = (parts & Part::measure) != 0;
-  if (request.measure && !can_measure(request.operation, request.dtype)) reader.fail();
-  if (parts != parts_of(request) || !checked_byte_count(request.shape, request.dtype)) reader.fail();
+  constexpr std::size_t kLeast = 7;  // bytes of one of a group
+  bool grouped = false;
+  Request request = read_alone(reader, grouped);
+  if (!grouped || !reader.ok()) return request;
+  request.others = reader.get_list<Request>(kLeast, [&](Reader& r) {
+    bool follows = false;
+    Request other = read_alone(r, follows);
+    other.follows = true;
+    const bool fits = other.process_set == request.process_set && traits(other.operation).moves_data;
+    if (!fits || !follows || r.get_count(kLeast) != 0) r.fail();
+    return other;
+  });
+  request.follows = request.others.empty();
+  if (!traits(request.operation).moves_data) reader.fail();
   return request;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "core/base/bytes.h"
 #include "core/base/rank_set.h"
@@ -17,6 +18,8 @@
 namespace rueda {
 
 // A plain value. Fields that an operation does not use keep their defaults, so that == means "the same wish".
+// A group is one wish, under the name of its first: ranks agree on all of it at once, and its operations are
+// called together or fail together.
 struct Request {
   std::string name;
   Operation operation = Operation::allreduce;
@@ -30,9 +33,9 @@ struct Request {
   bool measure = false;  // the squares of the result are summed up
   Rank root = 0;         // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
-  std::string group;             // requests of one group are called together, or fail together
-  std::uint32_t group_size = 0;  // how many there are
-  RankSet members;               // add_process_set: of the new set
+  RankSet members;              // add_process_set: of the new set
+  std::vector<Request> others;  // of the first of a group: the rest of it, in the order of their names
+  bool follows = false;         // one of these
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -73,11 +76,16 @@ using ByKey = std::unordered_map<Key, T, KeyHash, KeyEqual>;
 
 // "allreduce 'layer.weight'", and of a set other than that of all ranks " in process set 3".
 std::string title(const Request& request);
+// The same, and of how many it is the first.
+std::string title_of_all(const Request& request);
+// Whose name comes first in a group, whatever the order of submission: "g.9" before "g.10".
+bool precedes_in_group(const Request& a, const Request& b);
 // Bytes of the tensor.
 std::int64_t bytes_of(const Request& request);
 
 // Whether two ranks' requests of one name can be carried out together (ragged operations may differ in the
-// first dimension). When not, `difference` names the first field that differs and both values.
+// first dimension), and the others of their groups. When not, `difference` names the first field that differs
+// and both values.
 bool compatible(const Request& a, const Request& b);
 struct Difference {
   std::string field;

@@ -141,7 +141,7 @@ std::string StallInspector::words_of(const std::vector<const Noticed*>& stalled,
                                      Time now) const {
   const Noticed& first =
       **std::ranges::min_element(stalled, {}, [](const Noticed* each) { return each->since; });
-  std::string words = title(*first.request);
+  std::string words = title_of_all(*first.request);
   if (stalled.size() > 1) words += fmt::format(" and {} operations more", stalled.size() - 1);
   words += fmt::format(" {} not complete after {:.1f} s.", stalled.size() > 1 ? "are" : "is",
                        std::chrono::duration<double>(now - first.since).count());

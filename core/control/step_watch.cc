@@ -24,7 +24,9 @@ std::uint64_t mixed(std::uint64_t value) {
 std::uint64_t mark_of(const Request& request) {
   const std::uint64_t name = std::hash<std::string_view>()(without_number(request.name));
   const auto bytes = static_cast<std::uint64_t>(bytes_of(request));
-  return mixed(name ^ mixed(bytes * 16 + static_cast<std::uint64_t>(request.dtype)));
+  std::uint64_t mark = mixed(name ^ mixed(bytes * 16 + static_cast<std::uint64_t>(request.dtype)));
+  for (const Request& other : request.others) mark += mark_of(other);
+  return mark;
 }
 
 }  // namespace

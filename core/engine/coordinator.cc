@@ -177,12 +177,12 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
     for (Entry& refused : entries) refuse(refused, status);
     return;
   }
+  const SharedRequest first = entries.front().shared_request;
   for (Entry& entry : entries) {
-    const SharedRequest request = entry.shared_request;
-    entry.flight = shared_.observer.submitted(*request);
+    entry.flight = shared_.observer.submitted(entry.request());
     pending_.add(std::move(entry));
-    negotiator_->submit(request, now);
   }
+  negotiator_->submit(first, now);
 }
 
 // An operation that nobody else hears of.
@@ -251,10 +251,15 @@ void Coordinator::start_plan(Works::Called called) {
   }
   if (!plan.members || !plan.members->contains(parts_.rank)) return;
   std::vector<Entry> entries;
+  if (!plan.status.ok()) {
+    pending_.start_group(*plan.tensors.front().request, entries);
+    for (Entry& entry : entries) complete(entry, plan.status);
+    return;
+  }
   entries.reserve(plan.tensors.size());
-  const bool carried_out = plan.status.ok() && traits(plan.operation).moves_data;
+  const bool carried_out = traits(plan.operation).moves_data;
   for (const PlanTensor& tensor : plan.tensors) {
-    if (pending_.start(key_view_of(*tensor.request), entries) || !carried_out) continue;
+    if (pending_.start(*tensor.request, entries) || !carried_out) continue;
     // Rank 0 calls what every rank has reported, or has joined for.
     RUEDA_ASSERT(pending_.joined(plan.process_set));
     entries.push_back(make_ghost(tensor));
@@ -275,9 +280,9 @@ void Coordinator::give_up(const Plan& plan, const std::string& what) {
           whom, parts_.rank, place_of(parts_.rank), what)));
 }
 
-// A Plan that moves no data: an error, or the outcome of an agreement.
+// A Plan that moves no data: the outcome of an agreement.
 void Coordinator::decided(const Plan& plan, Entry& entry) {
-  if (plan.status.ok() && plan.operation == Operation::join) pending_.end_join(plan.process_set);
+  if (plan.operation == Operation::join) pending_.end_join(plan.process_set);
   entry.handle->result = plan.result;
   complete(entry, plan.status);
 }

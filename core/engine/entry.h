@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/engine/handle_state.h"
 #include "core/engine/submission.h"
@@ -20,6 +21,9 @@ struct Entry {
         submission(std::move(submitted)),
         handle(std::move(handle)) {}
 
+  Entry(SharedRequest request, Submission&& submitted, std::shared_ptr<HandleState> handle)
+      : shared_request(std::move(request)), submission(std::move(submitted)), handle(std::move(handle)) {}
+
   SharedRequest shared_request;
   Submission submission;  // all but its request, which is the one above
   std::shared_ptr<HandleState> handle;
@@ -28,6 +32,10 @@ struct Entry {
 
   const Request& request() const { return *shared_request; }
 };
+
+// One for each submission, in the order of a group; the first one's Request holds the others'.
+std::vector<Entry> entries_of_group(std::vector<Submission>&& group,
+                                    const std::vector<std::shared_ptr<HandleState>>& handles);
 
 // The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory
 // that the Handle owns. Throws WorkFailure.

@@ -69,6 +69,7 @@ Entry make_ghost(const PlanTensor& tensor) {
   Submission submission;
   Request& request = submission.request;
   request = *tensor.request;
+  request.others.clear();
   if (traits(request.operation).ragged_first_axis) request.shape.front() = 0;
   submission.output = {nullptr, request.dtype, request.shape, {}};
   submission.input = submission.output;

@@ -32,12 +32,20 @@ const Flight* PendingTable::flight(KeyView key) const {
   return found == places_.end() || !found->second.entry ? nullptr : &found->second.entry->flight;
 }
 
-bool PendingTable::start(KeyView key, std::vector<Entry>& started) {
-  auto found = places_.find(key);
+bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
+  auto found = places_.find(key_view_of(called));
   if (found == places_.end() || !found->second.entry) return false;
+  // A rank that has joined may have one of a group in flight under the name of what others submit alone.
+  if (found->second.request->follows != called.follows) return false;
   started.push_back(std::move(*found->second.entry));
   found->second.entry.reset();
   return true;
+}
+
+void PendingTable::start_group(const Request& called, std::vector<Entry>& started) {
+  if (!start(called, started)) return;
+  const SharedRequest first = started.back().shared_request;
+  for (const Request& other : first->others) start(other, started);
 }
 
 void PendingTable::finish(KeyView key) {
@@ -65,14 +73,7 @@ std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
 }
 
 std::size_t of_one_group(std::span<const Entry> entries) {
-  const Request& first = entries.front().request();
-  std::size_t count = 1;
-  while (count < std::min<std::size_t>(first.group_size, entries.size())) {
-    const Request& next = entries[count].request();
-    if (next.group != first.group || next.process_set != first.process_set) break;
-    ++count;
-  }
-  return count;
+  return 1 + entries.front().request().others.size();
 }
 
 }  // namespace rueda

@@ -24,9 +24,11 @@ class PendingTable {
   void add(Entry&& entry);
   // Of what waits for a Plan under that name; null if nothing does. Good until the next call.
   const Flight* flight(KeyView key) const;
-  // Moves the Entry of `key`, which stays reserved, to the end of `started`. Tells whether it waited for a
-  // Plan.
-  bool start(KeyView key, std::vector<Entry>& started);
+  // Moves the Entry that a Plan calls, whose name stays reserved, to the end of `started`. Tells whether it
+  // waited for a Plan.
+  bool start(const Request& called, std::vector<Entry>& started);
+  // The same with all that this rank has submitted together with it.
+  void start_group(const Request& called, std::vector<Entry>& started);
   // The operation is complete; its name is free.
   void finish(KeyView key);
   // Every Entry that waits for a Plan, of one process set or of all; their names are free.
@@ -48,7 +50,7 @@ class PendingTable {
   std::set<ProcessSetId> joined_;
 };
 
-// How many of them, from the first on, were submitted as one group.
+// How many of them, from the first on, were submitted as one group; a group comes as a whole.
 std::size_t of_one_group(std::span<const Entry> entries);
 
 }  // namespace rueda

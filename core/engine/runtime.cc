@@ -144,18 +144,18 @@ Handle Runtime::submit_next(std::string_view prefix, Submission submission) {
   return enqueue(std::move(submission));
 }
 
-std::vector<Handle> Runtime::submit_all(std::vector<Submission> submissions) {
+std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
   shared_.released.clear();
-  for (const Submission& submission : submissions)
-    throw_if_error(validate(submission, topology_.rank, world_));
+  if (group.empty()) return {};
+  for (const Submission& submission : group) throw_if_error(validate(submission, topology_.rank, world_));
+  throw_if_error(validate_group(group));
+  std::vector<std::shared_ptr<HandleState>> states;
   std::vector<Handle> handles;
-  std::vector<Entry> entries;
-  for (Submission& submission : submissions) {
-    auto state = std::make_shared<HandleState>(shared_.waiters);
-    handles.push_back(Handle(state));
+  for (Submission& submission : group) {
     complete(submission.request);
-    entries.emplace_back(std::move(submission), std::move(state));
+    handles.push_back(Handle(states.emplace_back(std::make_shared<HandleState>(shared_.waiters))));
   }
+  std::vector<Entry> entries = entries_of_group(std::move(group), states);
   hand_over(entries);
   return handles;
 }

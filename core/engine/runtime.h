@@ -38,8 +38,9 @@ class Runtime {
   Handle submit(Submission submission);
   // The same under the next name that begins with `prefix`: of the n-th of its kind on every rank of the set.
   Handle submit_next(std::string_view prefix, Submission submission);
-  // A group, or parts of one: all of them or, when one is refused, none.
-  std::vector<Handle> submit_all(std::vector<Submission> submissions);
+  // Operations of one process set that are called together: every rank submits as many of the same names, in
+  // any order. All of them or, when one is refused here or the ranks differ, none.
+  std::vector<Handle> submit_group(std::vector<Submission> group);
 
   // Memory for tensors, zeroed: where the ranks of this host can work on it without a copy, else ordinary
   // memory. It may outlive the Runtime. Throws BackendError where there is too little.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -173,6 +174,27 @@ Status validate(const Submission& submission, Rank rank, const RankSet& world) {
   if (words.empty()) return {};
   return Status::invalid_argument(
       fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));
+}
+
+Status validate_group(const std::vector<Submission>& group) {
+  std::vector<const Request*> sorted;
+  for (const Submission& each : group) sorted.push_back(&each.request);
+  auto precedes = [](const Request* a, const Request* b) { return precedes_in_group(*a, *b); };
+  if (!std::ranges::is_sorted(sorted, precedes)) std::ranges::sort(sorted, precedes);
+  Words words;
+  for (std::size_t i = 0; i < sorted.size() && words.empty(); ++i) {
+    const Request& each = *sorted[i];
+    if (i > 0 && each.name == sorted[i - 1]->name) {
+      words = fmt::format("it has two operations named '{}'; give each a name of its own", each.name);
+    } else if (each.process_set != sorted.front()->process_set) {
+      words = "its operations are of several process sets; submit one group for each";
+    } else if (!traits(each.operation).moves_data) {
+      words = fmt::format("{} '{}' moves no data; submit it alone", to_string(each.operation), each.name);
+    }
+  }
+  if (words.empty()) return {};
+  return Status::invalid_argument(fmt::format("group of {} operations, '{}' and others: {}.", group.size(),
+                                              sorted.front()->name.substr(0, 80), words));
 }
 
 }  // namespace rueda

@@ -11,4 +11,7 @@ namespace rueda {
 // ranks.
 Status validate(const Submission& submission, Rank rank, const RankSet& world);
 
+// The same of operations, each of them valid, that are to be a group.
+Status validate_group(const std::vector<Submission>& group);
+
 }  // namespace rueda

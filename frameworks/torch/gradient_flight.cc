@@ -37,8 +37,6 @@ void GradientFlight::submit(std::size_t index, at::Tensor gradient) {
   const Scope scope = scope_.get();
   scope.place(submission);
   if (const std::optional<std::size_t> group = groups_[index]) {
-    submission.request.group = fmt::format("{}.group.{}", name_, *group);
-    submission.request.group_size = group_sizes_[*group];
     waiting_[*group].push_back({index, std::move(submission)});
   } else {
     gradients_[index].handle = scope.runtime().submit(std::move(submission));
@@ -57,7 +55,7 @@ void GradientFlight::submit_stand_in(std::size_t index, at::Tensor zeros) {
 void GradientFlight::submit_group(std::size_t group) {
   std::vector<Submission> submissions;
   for (Waiting& each : waiting_[group]) submissions.push_back(std::move(each.submission));
-  const std::vector<Handle> handles = scope_.get().runtime().submit_all(std::move(submissions));
+  const std::vector<Handle> handles = scope_.get().runtime().submit_group(std::move(submissions));
   for (std::size_t i = 0; i < handles.size(); ++i) gradients_[waiting_[group][i].index].handle = handles[i];
   waiting_[group].clear();
 }

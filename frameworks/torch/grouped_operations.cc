@@ -37,13 +37,11 @@ std::vector<TensorHandle> submit_group(Operation operation, const std::vector<at
     owners.push_back(std::make_shared<OperationTensors>(tensors[i], output_for(tensors[i], output, member)));
     Submission submission = submission_for(operation, std::move(member), owners.back());
     if (reduction) reduction->write_to(submission.request);
-    submission.request.group = name;
-    submission.request.group_size = static_cast<std::uint32_t>(tensors.size());
     scope.place(submission);
     group.push_back(std::move(submission));
   }
   if (group.empty()) return {};
-  std::vector<Handle> handles = scope.runtime().submit_all(std::move(group));
+  std::vector<Handle> handles = scope.runtime().submit_group(std::move(group));
   std::vector<TensorHandle> results;
   for (std::size_t i = 0; i < handles.size(); ++i) {
     if (output == Output::input_itself) mark_changed(tensors[i]);

@@ -108,6 +108,9 @@ void PlanJudge::judge(const Plan& plan) {
     judge_sets(plan, index);
     ++ends_[index];
     ended_well_[index] = plan.status.ok();
+    if (plan.status.ok()) continue;
+    for (int other = index + 1; other < script_.end_of_group(index); ++other)  // ends with it
+      ++called_[{script_.calls[other].set, script_.calls[other].request.name}];
   }
 }
 
@@ -213,13 +216,11 @@ void PlanJudge::judge_sets(const Plan& plan, int index) {
 
 void PlanJudge::complete(Rank rank, const Plan& plan, int index) {
   const Call& call = script_.calls[index];
-  State& state = states_[rank][index];
-  if (call.request.operation == Operation::join) joined_[rank].erase(call.set);
-  if (state == State::done) fault(fmt::format("rank {}: {} ended twice", rank, title(call.request)));
-  if (state == State::submitted) {
-    state = State::done;
-    in_flight_[rank].erase({call.set, call.request.name});
+  if (!plan.status.ok()) {
+    for (int other = index + 1; other < script_.end_of_group(index); ++other) complete_one(rank, other);
   }
+  complete_one(rank, index);
+  if (call.request.operation == Operation::join) joined_[rank].erase(call.set);
   if (plan.operation != Operation::remove_process_set || !plan.status.ok()) return;
   // What was in flight of the set ends with it, without a Plan; what a Plan has called goes on.
   auto& mine = in_flight_[rank];
@@ -233,6 +234,15 @@ void PlanJudge::complete(Rank rank, const Plan& plan, int index) {
     states_[rank][each->second] = State::done;
     each = mine.erase(each);
   }
+}
+
+void PlanJudge::complete_one(Rank rank, int index) {
+  const Call& call = script_.calls[index];
+  State& state = states_[rank][index];
+  if (state == State::done) fault(fmt::format("rank {}: {} ended twice", rank, title(call.request)));
+  if (state != State::submitted) return;
+  state = State::done;
+  in_flight_[rank].erase({call.set, call.request.name});
 }
 
 // Whether a Plan of that Call is under way on the rank.
@@ -260,8 +270,9 @@ void PlanJudge::finish() {
   }
   for (const auto& [name, calls] : calls_) {
     for (int index : calls) {
-      const int other = script_.calls[index].unless_ok;
-      if (ends_[index] != (other >= 0 && ended_well_[other] ? 0 : 1))
+      const int other = script_.calls[index].unless_ok, first = script_.calls[index].first_of_group;
+      const bool without = (other >= 0 && ended_well_[other]) || (first >= 0 && !ended_well_[first]);
+      if (ends_[index] != (without ? 0 : 1))
         fault(fmt::format("{} has {} Plans", title(script_.calls[index].request), ends_[index]));
     }
   }

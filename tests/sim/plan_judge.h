@@ -70,6 +70,7 @@ class PlanJudge {
   void judge_ids(const Plan& plan);
   void judge_sets(const Plan& plan, int index);
   void complete(Rank rank, const Plan& plan, int index);
+  void complete_one(Rank rank, int index);
   bool called(Rank rank, int index) const;
 
   const WorldScript& script_;

@@ -106,7 +106,8 @@ void RandomWorld::enter_phase(Rank rank) {
   Actor& actor = actors_[rank];
   actor.todo.clear();
   for (int call : script_.phases[actor.phase].calls) {
-    if (script_.calls[call].takes_part[rank]) actor.todo.push_back(call);
+    const bool with_another = script_.calls[call].first_of_group >= 0;
+    if (script_.calls[call].takes_part[rank] && !with_another) actor.todo.push_back(call);
   }
   std::ranges::shuffle(actor.todo, world_.random());
 }
@@ -144,7 +145,8 @@ bool RandomWorld::leave_phase(Rank rank) {
 
 bool RandomWorld::may_submit(Rank rank, int index) const {
   const Call& call = script_.calls[index];
-  if (judge_.in_flight(rank, call.set, call.request.name)) return false;
+  auto in_flight = [&](const Request& each) { return judge_.in_flight(rank, call.set, each.name); };
+  if (in_flight(call.request) || std::ranges::any_of(call.request.others, in_flight)) return false;
   // Calls of one name go in the order of the script, on every rank.
   const bool later = std::ranges::any_of(actors_[rank].todo, [&](int other) {
     const Call& same = script_.calls[other];
@@ -178,8 +180,9 @@ void RandomWorld::submit(Rank rank, int index) {
   if (request.operation == Operation::join) request.root = rank;
   if (request.operation == Operation::remove_process_set)
     request.root = static_cast<Rank>(judge_.id_of(call.other_set));
+  for (Request& other : request.others) other.process_set = request.process_set;
   ++actions_;
-  judge_.submitted(rank, index);
+  for (int each = index; each < script_.end_of_group(index); ++each) judge_.submitted(rank, each);
   world_.submit(rank, std::move(request));
 }
 

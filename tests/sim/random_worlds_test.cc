@@ -76,7 +76,7 @@ TEST(RandomWorlds, HaveEverything) {
       here.insert(std::string(to_string(call.request.operation)));
       if (call.odd >= 0) here.insert("a mismatch");
       if (call.unless_ok >= 0) here.insert("a removal in flight");
-      if (call.request.group_size > 0) here.insert("a group");
+      if (!call.request.others.empty()) here.insert("a group");
       if (call.set > 0) here.insert("a process set");
       if (!call.fails_on.empty()) here.insert("a Work that fails");
     }

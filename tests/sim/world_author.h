@@ -48,7 +48,8 @@ class WorldAuthor {
 
   void set_scene();
   void plain_phase(int except_set = -1);
-  void group(int set, bool complete);
+  void group(int set);
+  void differ_in_group(Call& first);
   void sets_phase();
   void removal_phase();
   void removal_in_flight(int set);

@@ -26,7 +26,7 @@ void WorldAuthor::plain_phase(int except_set) {
     const int set = some_set();
     if (set == except_set) continue;
     if (once_in(10)) {
-      group(set, true);
+      group(set);
       continue;
     }
     const unsigned name = once_in(8) ? 1000 + unique_++ : below(names_);
@@ -38,20 +38,38 @@ void WorldAuthor::plain_phase(int except_set) {
   }
 }
 
-void WorldAuthor::group(int set, bool complete) {
+// Names come again, with other numbers of tensors.
+void WorldAuthor::group(int set) {
   const unsigned size = 2 + below(3);
-  const std::string name = fmt::format("group{}", unique_++);
-  const bool bad = complete && once_in(3) && script_.sets[set].count() > 1;
-  const unsigned bad_one = below(size);
-  for (unsigned i = 0; i < size - (complete ? 0 : 1); ++i) {
-    Call call = call_of(set, Operation::allreduce, fmt::format("{}.{}", name, i));
-    call.request.group = name;
-    call.request.group_size = size;
-    if (bad && i == bad_one) differ(call);
-    if (bad) call.outcomes = {StatusCode::mismatch};
-    if (!complete) call.outcomes = {StatusCode::shut_down};
-    add(std::move(call));
+  const std::string name = fmt::format("group{}", below(3));
+  Call first = call_of(set, Operation::allreduce, fmt::format("{}.0", name));
+  std::vector<Call> others;
+  for (unsigned i = 1; i < size; ++i) {
+    Call& other = others.emplace_back(call_of(set, Operation::allreduce, fmt::format("{}.{}", name, i)));
+    other.request.follows = true;
+    other.first_of_group = static_cast<int>(script_.calls.size());
+    first.request.others.push_back(other.request);
   }
+  if (once_in(3)) differ_in_group(first);
+  add(std::move(first));
+  for (Call& other : others) add(std::move(other));
+}
+
+void WorldAuthor::differ_in_group(Call& first) {
+  if (script_.sets[first.set].count() < 2) return;
+  first.odd = member_of(first.set);
+  first.odd_request = first.request;
+  std::vector<Request>& others = first.odd_request.others;
+  switch (below(3)) {
+    case 0: others.pop_back(); break;
+    case 1:
+      others.push_back(others.back());
+      others.back().name += "x";
+      break;
+    default: others[below(static_cast<unsigned>(others.size()))].shape.push_back(2);
+  }
+  first.outcomes = {StatusCode::mismatch};
+  script_.regular = false;
 }
 
 // New sets, sets that are there already, sets that ranks do not agree on.
@@ -179,7 +197,6 @@ void WorldAuthor::last_phase() {
   if (script_.size < 2 || plain_ || once_in(2)) {
     plain_phase();
     script_.waits_to_depart = plain_ || once_in(2);
-    if (!script_.waits_to_depart && once_in(2)) group(some_set(), false);
     return;
   }
   const unsigned leavers = 1 + below(std::min<unsigned>(script_.size, 20) - 1);
@@ -237,6 +254,12 @@ WorldScript WorldAuthor::write() {
     script_.lost_after = below(static_cast<unsigned>(script_.submissions()) + 1);
   }
   return std::move(script_);
+}
+
+int WorldScript::end_of_group(int first) const {
+  int end = first + 1;
+  while (end < static_cast<int>(calls.size()) && calls[end].first_of_group == first) ++end;
+  return end;
 }
 
 std::size_t WorldScript::submissions() const {

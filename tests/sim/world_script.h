@@ -27,6 +27,7 @@ struct Call {
   int other_set = -1;                // that is added or removed
   std::vector<Rank> fails_on;        // the Work of its Plan fails on these ranks
   std::vector<bool> last;            // join: who may be the last rank
+  int first_of_group = -1;           // that Call, which comes before this one, submits this one too
 };
 
 // Calls that each rank submits in an order of its own.
@@ -53,6 +54,8 @@ struct WorldScript {
   bool regular = true;        // no rank is told apart from its neighbours: messages stay small
 
   std::size_t submissions() const;
+  // The Calls that are submitted with that one: those from there to, not including, this one.
+  int end_of_group(int first) const;
 };
 
 // `plain`: every Call ends by a Plan that waits for all members, and no rank is lost.

@@ -49,8 +49,8 @@ std::vector<Message> message_samples() {
   IdSet ids;
   for (CacheId id : {1, 2, 63, 64, 1000}) ids.add(id);
   Request grouped = some_request("g");
-  grouped.group = "group";
-  grouped.group_size = 3;
+  grouped.others = {some_request("g.1"), some_request("g.2")};
+  for (Request& other : grouped.others) other.follows = true;
   grouped.members = ranks;
   grouped.reduction_order = ReductionOrder::fixed;
   grouped.compression = Compression::fp16;

@@ -75,28 +75,91 @@ TEST(Groups, AGroupOnSomeRanksOnlyFails) {
   for (Rank alone : {0, 1}) {
     run_ranks(2, [alone](Runtime& runtime) {
       Group group({4, 4});
-      std::vector<Handle> handles;
       if (runtime.topology().rank == alone) {
-        for (std::size_t i : {0, 1}) handles.push_back(group.submit_alone(i, runtime));
+        expect_all({group.submit_alone(0, runtime)}, StatusCode::mismatch);
       } else {
-        handles = group.submit(runtime);
+        expect_all(group.submit(runtime), StatusCode::mismatch);
       }
-      expect_all(handles, StatusCode::mismatch);
       expect_that_it_works(runtime);
     });
   }
 }
 
-TEST(Groups, OfDifferentSizesFail) {
+// Every tensor ends, also those that one rank alone has asked for, and the next call of that name is the same
+// one everywhere: each rank adds 1 in the first, 2 in the second, ...
+TEST(Groups, OfDifferentSizesFailAsAWhole) {
+  for (const Rank ranks : {2, 3, 5}) {
+    run_ranks(ranks, [ranks](Runtime& runtime) {
+      const Rank rank = runtime.topology().rank;
+      for (int step = 1; step < 40; ++step) {
+        const bool fails = step % 3 != 0;
+        const std::size_t size = 2 + (fails && rank == step % ranks ? 1 + step % 2 : 0);
+        std::vector<std::vector<float>> values(step % 5 == 0 && !fails ? 4 : size,
+                                               std::vector<float>(4, static_cast<float>(step)));
+        std::vector<TensorView> views;
+        for (std::vector<float>& each : values) views.push_back(view(each));
+        const std::vector<ConstTensorView> inputs(views.begin(), views.end());
+        expect_all(grouped_allreduce_async("g", inputs, views, {ReduceOp::sum}, runtime),
+                   fails ? StatusCode::mismatch : StatusCode::ok);
+        for (const std::vector<float>& each : values)
+          EXPECT_EQ(each[3], static_cast<float>(fails ? step : step * ranks));
+      }
+    });
+  }
+}
+
+TEST(Groups, MayBeSubmittedInAnyOrder) {
   run_ranks(2, [](Runtime& runtime) {
-    const bool larger = runtime.topology().rank == 0;
-    Group group(larger ? std::vector<std::size_t>{4, 4, 4} : std::vector<std::size_t>{4, 4}), rest({4, 4, 4});
-    std::vector<Handle> handles = group.submit(runtime);
-    expect_all({handles[0], handles[1]}, StatusCode::mismatch);
-    // The third waits for the other rank, as any operation would.
-    handles = larger ? std::vector{handles[2]} : std::vector{rest.submit_alone(2, runtime)};
-    expect_all(handles, StatusCode::mismatch);
-    expect_that_it_works(runtime);
+    for (int step = 0; step < 3; ++step) {
+      std::vector<std::vector<float>> values(12, std::vector<float>(4));
+      std::vector<Submission> group;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t number = runtime.topology().rank == 0 ? i : values.size() - 1 - i;
+        values[i].assign(4, static_cast<float>(number));
+        Submission submission;
+        submission.request = {"g." + std::to_string(number), Operation::allreduce, DataType::float32, {4}};
+        submission.output = view(values[i]);
+        submission.input = submission.output;
+        group.push_back(std::move(submission));
+      }
+      const std::vector<Handle> handles = runtime.submit_group(std::move(group));
+      expect_all(handles, StatusCode::ok);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        EXPECT_EQ(values[i][0], 2.0f * static_cast<float>(runtime.topology().rank == 0 ? i : 11 - i));
+    }
+  });
+}
+
+TEST(Groups, ThatCannotBeOneAreRefused) {
+  run_ranks(2, [](Runtime& runtime) {
+    const ProcessSet set = add_process_set(RankSet::of(0), runtime);
+    if (runtime.topology().rank != 0) return;
+    std::vector<float> values(4);
+    auto words_of = [&](Submission second) {
+      std::vector<Submission> group(1);
+      group[0].request = {"a", Operation::allreduce, DataType::float32, {4}};
+      group[0].input = group[0].output = view(values);
+      group.push_back(std::move(second));
+      try {
+        runtime.submit_group(std::move(group));
+      } catch (const InvalidArgument& error) {
+        return std::string(error.what());
+      }
+      return std::string("taken");
+    };
+    Submission same;
+    same.request = {"a", Operation::allreduce, DataType::float32, {4}};
+    same.input = same.output = view(values);
+    EXPECT_THAT(words_of(std::move(same)), HasSubstr("it has two operations named 'a'"));
+    Submission join;
+    join.request = {"b", Operation::join, DataType::uint8, {0}};
+    join.input = ConstTensorView(nullptr, DataType::uint8, {0});
+    EXPECT_THAT(words_of(std::move(join)), HasSubstr("join 'b' moves no data; submit it alone"));
+    Submission of_set;
+    of_set.request = {"c", Operation::allreduce, DataType::float32, {4}};
+    of_set.input = of_set.output = view(values);
+    Scope(set).place(of_set);
+    EXPECT_THAT(words_of(std::move(of_set)), HasSubstr("several process sets"));
   });
 }
 

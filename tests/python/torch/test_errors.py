@@ -117,7 +117,10 @@ def test_allgather_while_a_rank_has_joined(several, rank, size):
 
 
 def test_groups_of_different_numbers(several, rank, size):
-    with pytest.raises(hvd.HorovodInternalError, match="group"):
-        hvd.grouped_allreduce([torch.ones(1)] * (2 + (rank == size - 1)), name="numbers")
-    hvd.shutdown()  # one rank has submitted more than the others ever will
-    hvd.init()
+    for step in range(1, 7):
+        with pytest.raises(hvd.HorovodInternalError, match="number of tensors in its group"):
+            hvd.grouped_allreduce([torch.ones(1)] * (2 + (rank == step % size)), name="numbers")
+        for count in (2, 3):  # what one rank alone has asked for is not left over
+            tensors = [torch.full((2,), float(step * (i + 1))) for i in range(count)]
+            for i, result in enumerate(hvd.grouped_allreduce(tensors, name="numbers", op=hvd.Sum)):
+                assert result.tolist() == [step * (i + 1) * size] * 2

@@ -59,7 +59,7 @@ class World {
       const Time at = begin + seconds(program.apart * i);
       call_due(at);
       now_ = at;
-      caller_.ready(request(i), now_);
+      caller_.ready(request(i), {}, now_);
       run(caller_.call(now_, program.apart > 0 && i + 1 < program.tensors));
       if (program.apart == 0 && i + 1 == program.tensors) run(caller_.call(now_, false));
     }

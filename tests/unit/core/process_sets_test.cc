@@ -113,28 +113,62 @@ TEST(ProcessSetProtocol, ASetIsMadeOnceAndRemovedWhenNothingIsInFlight) {
 
 // --- Groups.
 
-TEST(Groups, AreCalledTogetherOrFailTogether) {
-  for (bool bad : {false, true}) {
-    ControlWorld world(12, 53, {.fusion_threshold = 0});
-    auto member = [&](Rank rank, int i) {
-      Request request = request_for("g." + std::to_string(i), {bad && rank == 5 && i == 1 ? 9 : 4});
-      request.group = "g";
-      request.group_size = 3;
-      return request;
-    };
-    for (int i = 0; i < 2; ++i) {
-      for (Rank rank = 0; rank < 12; ++rank) world.submit(rank, member(rank, i));
-      world.settle();
-    }
-    EXPECT_TRUE(world.plans(0).empty());
-    for (Rank rank = 0; rank < 12; ++rank) world.submit(rank, member(rank, 2));
-    world.settle();
-    world.expect_same_plans();
-    ASSERT_EQ(world.plans(11).size(), 3u);
-    for (const Plan& plan : world.plans(11)) {
-      EXPECT_EQ(plan.status.code, bad ? StatusCode::mismatch : StatusCode::ok);
+Request group_of(const std::vector<std::int64_t>& lengths) {
+  Request first;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    Request request = request_for("g." + std::to_string(i), {lengths[i]});
+    request.follows = i > 0;
+    if (i > 0) {
+      first.others.push_back(std::move(request));
+    } else {
+      first = std::move(request);
     }
   }
+  return first;
+}
+
+TEST(Groups, AreCalledTogetherAndKnownByOneId) {
+  ControlWorld world(12, 53, {.fusion_threshold = 0});
+  for (int step = 0; step < 3; ++step) {
+    for (Rank rank = 0; rank < 12; ++rank) {
+      EXPECT_EQ(world.plans(0).size(), 3u * step);
+      world.submit(rank, group_of({4, 4, 4}));
+      world.settle();
+    }
+  }
+  world.expect_same_plans();
+  ASSERT_EQ(world.plans(11).size(), 9u);
+  for (const Plan& plan : world.plans(11)) EXPECT_TRUE(plan.status.ok()) << plan.status.message;
+  EXPECT_EQ(world.plans(11)[7].tensors.front().name(), "g.1");
+  EXPECT_EQ(world.node(11).cache_misses(), 1u);
+  EXPECT_EQ(world.node(11).cache_hits(), 2u);
+}
+
+// Whatever differs, one Plan ends the group, and nothing of it is left for the next of that name.
+TEST(Groups, FailAsAWhole) {
+  const std::pair<std::vector<std::int64_t>, std::string> kOthers[] = {
+      {{4, 9, 4}, "shape of 'g.1' in its group: ranks 0-4, 6-11 asked for [4], rank 5 for [9]"},
+      {{4, 4}, "number of tensors in its group: ranks 0-4, 6-11 asked for 3, rank 5 for 2"},
+      {{4, 4, 4, 4}, "number of tensors in its group: ranks 0-4, 6-11 asked for 3, rank 5 for 4"},
+      {{4}, "number of tensors in its group: ranks 0-4, 6-11 asked for 3, rank 5 for 1"}};
+  ControlWorld world(12, 54, {.fusion_threshold = 0});
+  std::size_t plans = 0;
+  for (const auto& [other, words] : kOthers) {
+    for (Rank rank = 0; rank < 12; ++rank)
+      world.submit(rank, group_of(rank == 5 ? other : std::vector<std::int64_t>{4, 4, 4}));
+    world.settle();
+    ASSERT_EQ(world.plans(11).size(), ++plans);
+    EXPECT_EQ(world.plans(11).back().status.code, StatusCode::mismatch);
+    EXPECT_NE(world.plans(11).back().status.message.find("allreduce 'g.0': the ranks differ in " + words),
+              std::string::npos)
+        << world.plans(11).back().status.message;
+    EXPECT_FALSE(world.node(5).busy());
+    for (Rank rank = 0; rank < 12; ++rank) world.submit(rank, group_of(other));
+    world.settle();
+    ASSERT_EQ(world.plans(11).size(), plans += other.size());
+    EXPECT_TRUE(world.plans(11).back().status.ok()) << world.plans(11).back().status.message;
+  }
+  world.expect_same_plans();
 }
 
 // --- Join.
