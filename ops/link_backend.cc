@@ -17,7 +17,7 @@ namespace {
 std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
                                      FusionBuffer& buffers) {
   if (plan.reduce_op == ReduceOp::adasum) return adasum(route, plan, entries, buffers);
-  const Submission& first = entries.front().submission;
+  const Submission& first = entries.front().submission();
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
     return fused_allreduce(route, plan, entries, buffers);
   }

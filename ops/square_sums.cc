@@ -83,7 +83,7 @@ class MeasuredWork final : public Work {
   }
 
   void count(const TensorParts::Part& part) const {
-    const TensorView& output = entries_[part.tensor].submission.output;
+    const TensorView& output = entries_[part.tensor].submission().output;
     const std::size_t size = size_of(output.dtype);
     auto elements = static_cast<std::size_t>(part.count);
     if (output.contiguous()) {

@@ -29,6 +29,8 @@ void CacheKeeper::give_id(PlanTensor& tensor, Plan& plan) {
     }
     end(kept, plan);
   }
+  // A copy: the request may be part of an operation, which ends.
+  tensor.request = std::make_shared<const Request>(*tensor.request);
   kept_.push_front({next_++, tensor.request, calls_, false});
   by_key_.emplace(key_of(*tensor.request), kept_.begin());
   tensor.id = kept_.front().id;

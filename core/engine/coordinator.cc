@@ -174,7 +174,7 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
     if (objection.empty()) continue;
     const Status status = Status::invalid_argument(
         fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, objection));
-    for (Entry& refused : entries) refuse(refused, status);
+    for (Entry& refused : entries) give_back(refused, status);
     return;
   }
   const SharedRequest first = entries.front().shared_request;
@@ -185,9 +185,11 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
   negotiator_->submit(first, now);
 }
 
-// An operation that nobody else hears of.
-void Coordinator::refuse(Entry& entry, const Status& status) {
-  entry.handle->complete(status, std::move(entry.submission.owner));
+// Tells the submitter how it ended; what owns tensors is destroyed on its side.
+void Coordinator::give_back(Entry& entry, const Status& status) {
+  entry.submission().allocate = nullptr;
+  entry.handle->complete(status, std::move(entry.submission().owner));
+  entry.shared_request.reset();
   shared_.released.add(std::move(entry.handle));
 }
 
@@ -293,10 +295,9 @@ void Coordinator::complete(Entry& entry, const Status& status) {
   if (!entry.ghost) {
     shared_.observer.completed(entry.request(), entry.flight, status.ok());
     // Before the Handle: its waiter may submit the name again at once.
-    pending_.finish(key_view_of(entry.request()));
+    pending_.finish(entry);
   }
-  entry.handle->complete(status, std::move(entry.submission.owner));
-  shared_.released.add(std::move(entry.handle));
+  give_back(entry, status);
 }
 
 // The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
@@ -307,7 +308,7 @@ void Coordinator::complete_all(const Status& status) {
   for (Entry& entry : pending_.take_all()) complete(entry, status);
   std::vector<Entry> entries;
   shared_.queue.take(entries);
-  for (Entry& entry : entries) refuse(entry, status);
+  for (Entry& entry : entries) give_back(entry, status);
 }
 
 void Coordinator::name_the_lost(Rank lost) {

@@ -49,7 +49,7 @@ class Coordinator {
   void start_plan(Works::Called called);
   void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
-  void refuse(Entry& entry, const Status& status);
+  void give_back(Entry& entry, const Status& status);
   Negotiator::Settings negotiator_settings();
   StallInspector::OwnState own_state(const Key& key) const;
   std::string place_of(Rank rank) const;

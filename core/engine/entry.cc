@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <numeric>
 #include <string>
 
 #include "core/base/host_buffer.h"
@@ -18,8 +17,8 @@ namespace {
 void allocate(Entry& entry, const Shape& shape) {
   HandleState& handle = *entry.handle;
   const DataType dtype = entry.request().dtype;
-  if (entry.submission.allocate) {
-    handle.output = entry.submission.allocate(dtype, shape);
+  if (entry.submission().allocate) {
+    handle.output = entry.submission().allocate(dtype, shape);
   } else {
     handle.output = {nullptr, dtype, shape, {}};
     auto memory = std::make_shared<HostBuffer>(handle.output.bytes());
@@ -30,23 +29,21 @@ void allocate(Entry& entry, const Shape& shape) {
 
 }  // namespace
 
-std::vector<Entry> entries_of_group(std::vector<Submission>&& group,
-                                    const std::vector<std::shared_ptr<HandleState>>& handles) {
-  std::vector<std::size_t> order(group.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    return precedes_in_group(group[a].request, group[b].request);
-  });
-  const auto first = std::make_shared<Request>(std::move(group[order.front()].request));
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    first->others.push_back(std::move(group[order[i]].request));
-    first->others.back().follows = true;
+std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> states) {
+  auto request = [](const std::shared_ptr<HandleState>& state) -> Request& {
+    return state->submission.request;
+  };
+  std::ranges::stable_sort(states, precedes_in_group, request);
+  const std::shared_ptr<HandleState>& first = states.front();
+  std::vector<Request>& others = request(first).others;
+  for (std::size_t i = 1; i < states.size(); ++i) {
+    others.push_back(std::move(request(states[i])));
+    others.back().follows = true;
   }
   std::vector<Entry> entries;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    SharedRequest request(first, i == 0 ? first.get() : &first->others[i - 1]);
-    entries.emplace_back(std::move(request), std::move(group[order[i]]), handles[order[i]]);
-  }
+  entries.emplace_back(first);
+  for (std::size_t i = 1; i < states.size(); ++i)
+    entries.emplace_back(SharedRequest(first, &others[i - 1]), states[i]);
   return entries;
 }
 

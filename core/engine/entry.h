@@ -12,30 +12,29 @@
 
 namespace rueda {
 
+struct PendingPlace;
+
 // Purpose: one operation from the submit queue to its completion. Owned by the coordinator; a Work may read
 // it, write the memory it names, and set the output of `handle`.
 struct Entry {
-  Entry() = default;
-  Entry(Submission&& submitted, std::shared_ptr<HandleState> handle)
-      : shared_request(std::make_shared<const Request>(std::move(submitted.request))),
-        submission(std::move(submitted)),
-        handle(std::move(handle)) {}
+  explicit Entry(std::shared_ptr<HandleState> state)
+      : shared_request(state, &state->submission.request), handle(std::move(state)) {}
+  Entry(SharedRequest request, std::shared_ptr<HandleState> state)
+      : shared_request(std::move(request)), handle(std::move(state)) {}
 
-  Entry(SharedRequest request, Submission&& submitted, std::shared_ptr<HandleState> handle)
-      : shared_request(std::move(request)), submission(std::move(submitted)), handle(std::move(handle)) {}
-
-  SharedRequest shared_request;
-  Submission submission;  // all but its request, which is the one above
+  SharedRequest shared_request;  // one of a group: in the submission of the first
   std::shared_ptr<HandleState> handle;
-  Flight flight;       // from the coordinator's acceptance on
-  bool ghost = false;  // see ghost.h
+  Flight flight;                  // from the coordinator's acceptance on
+  PendingPlace* place = nullptr;  // that is its name's, from then to its completion
+  bool ghost = false;             // see ghost.h
 
   const Request& request() const { return *shared_request; }
+  Submission& submission() { return handle->submission; }
+  const Submission& submission() const { return handle->submission; }
 };
 
-// One for each submission, in the order of a group; the first one's Request holds the others'.
-std::vector<Entry> entries_of_group(std::vector<Submission>&& group,
-                                    const std::vector<std::shared_ptr<HandleState>>& handles);
+// One for each operation of a group, in its order; the first one's Request takes in the others'.
+std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> states);
 
 // The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory
 // that the Handle owns. Throws WorkFailure.

@@ -73,13 +73,13 @@ Entry make_ghost(const PlanTensor& tensor) {
   if (traits(request.operation).ragged_first_axis) request.shape.front() = 0;
   submission.output = {nullptr, request.dtype, request.shape, {}};
   submission.input = submission.output;
-  Entry ghost(std::move(submission), std::make_shared<HandleState>());
+  Entry ghost(std::make_shared<HandleState>(nullptr, std::move(submission)));
   ghost.ghost = true;
   return ghost;
 }
 
 void give_memory(Entry& ghost) {
-  Submission& submission = ghost.submission;
+  Submission& submission = ghost.submission();
   const Request& request = ghost.request();
   const auto bytes = static_cast<std::size_t>(bytes_of(request));
   std::shared_ptr<HostBuffer> memory;

@@ -41,8 +41,12 @@ const Status& HandleState::wait() {
     for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
     if (waiters_) waiters_->remove(this);
   }
-  if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
+  let_go();
   return status_;
+}
+
+void HandleState::let_go() {
+  if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
 }
 
 void ReleaseList::add(std::shared_ptr<HandleState> state) {
@@ -56,6 +60,8 @@ void ReleaseList::clear() {
     std::lock_guard lock(mutex_);
     released.swap(states_);
   }
+  // Something else may know the operation's request, and with it the state, a little longer.
+  for (const std::shared_ptr<HandleState>& state : released) state->let_go();
 }
 
 bool Handle::done() const { return !state_ || state_->done(); }

@@ -10,17 +10,20 @@
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "core/engine/submission.h"
 #include "core/engine/waiters.h"
 
 namespace rueda {
 
 // Purpose: where an operation's outcome is left. Written once by whoever completes it first (the coordinator,
 // or the watchdog of a stuck one), read by any thread after done(). Guarded by its atomic state word. Held by
-// shared_ptr; the last reference is dropped on the framework's side (see ReleaseList).
+// shared_ptr. It also holds what was asked, which is the coordinator's until then: so an operation is one
+// allocation, which moves from thread to thread as a pointer.
 class HandleState {
  public:
   // `waiters`: where who sleeps on this is told to; none for what nobody waits for.
-  explicit HandleState(std::shared_ptr<Waiters> waiters = nullptr) : waiters_(std::move(waiters)) {}
+  explicit HandleState(std::shared_ptr<Waiters> waiters = nullptr, Submission&& submission = {})
+      : submission(std::move(submission)), waiters_(std::move(waiters)) {}
 
   // The first call decides; later ones only leave `owner` here, which is what keeps the operation's tensors
   // alive.
@@ -28,7 +31,10 @@ class HandleState {
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
   const Status& wait();  // blocks until done, and lets go of the tensors
+  void let_go();         // of those that complete() has left here
   const Status& status() const { return status_; }
+
+  Submission submission;
 
   // Set by the Work before completion, read after it.
   TensorView output;

@@ -20,26 +20,49 @@ std::string PendingTable::objection_to(const Request& request, bool known) const
   return {};
 }
 
+bool PendingTable::contains(KeyView key) const {
+  const auto found = places_.find(key);
+  return found != places_.end() && found->second.reserved;
+}
+
+PendingPlace& PendingTable::place_of(KeyView key) {
+  constexpr std::size_t kSpare = 1024;
+  const auto found = places_.find(key);
+  if (found != places_.end()) return found->second;
+  if (places_.size() > 2 * reserved_ + kSpare)
+    std::erase_if(places_, [](const auto& each) { return !each.second.reserved; });
+  return places_[{key.process_set, std::string(key.name)}];
+}
+
 void PendingTable::add(Entry&& entry) {
-  const SharedRequest request = entry.shared_request;
-  if (request->operation == Operation::join) joined_.insert(request->process_set);
-  const bool added = places_.try_emplace(key_view_of(*request), request, std::move(entry)).second;
-  RUEDA_ASSERT(added);
+  const Request& request = entry.request();
+  if (request.operation == Operation::join) joined_.insert(request.process_set);
+  PendingPlace& place = place_of(key_view_of(request));
+  RUEDA_ASSERT(!place.reserved);
+  place.reserved = true;
+  ++reserved_;
+  entry.place = &place;
+  place.waiting.emplace(std::move(entry));
 }
 
 const Flight* PendingTable::flight(KeyView key) const {
   const auto found = places_.find(key);
-  return found == places_.end() || !found->second.entry ? nullptr : &found->second.entry->flight;
+  return found == places_.end() || !found->second.waiting ? nullptr : &found->second.waiting->flight;
 }
 
 bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
   auto found = places_.find(key_view_of(called));
-  if (found == places_.end() || !found->second.entry) return false;
+  if (found == places_.end() || !found->second.waiting) return false;
   // A rank that has joined may have one of a group in flight under the name of what others submit alone.
-  if (found->second.request->follows != called.follows) return false;
-  started.push_back(std::move(*found->second.entry));
-  found->second.entry.reset();
+  if (found->second.waiting->request().follows != called.follows) return false;
+  take(found->second, started);
   return true;
+}
+
+void PendingTable::take(PendingPlace& place, std::vector<Entry>& taken) {
+  if (!place.waiting) return;
+  taken.push_back(std::move(*place.waiting));
+  place.waiting.reset();
 }
 
 void PendingTable::start_group(const Request& called, std::vector<Entry>& started) {
@@ -48,26 +71,22 @@ void PendingTable::start_group(const Request& called, std::vector<Entry>& starte
   for (const Request& other : first->others) start(other, started);
 }
 
-void PendingTable::finish(KeyView key) {
-  if (auto found = places_.find(key); found != places_.end()) places_.erase(found);
+void PendingTable::finish(Entry& entry) {
+  RUEDA_ASSERT(entry.place != nullptr && entry.place->reserved);
+  std::exchange(entry.place, nullptr)->reserved = false;
+  --reserved_;
 }
 
 std::vector<Entry> PendingTable::take_all() {
   std::vector<Entry> waiting;
-  for (auto& [key, place] : places_) {
-    if (place.entry) waiting.push_back(std::move(*place.entry));
-  }
-  places_.clear();
+  for (auto& [key, place] : places_) take(place, waiting);
   return waiting;
 }
 
 std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
   std::vector<Entry> waiting;
-  for (auto place = places_.begin(); place != places_.end();) {
-    std::optional<Entry>& entry = place->second.entry;
-    const bool taken = place->first.process_set == set && entry;
-    if (taken) waiting.push_back(std::move(*entry));
-    place = taken ? places_.erase(place) : std::next(place);
+  for (auto& [key, place] : places_) {
+    if (key.process_set == set) take(place, waiting);
   }
   return waiting;
 }

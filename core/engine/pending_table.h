@@ -7,15 +7,21 @@
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/engine/entry.h"
 
 namespace rueda {
 
-// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan starts. Owned by
-// the coordinator thread.
+// What a name stands for here.
+struct PendingPlace {
+  bool reserved = false;         // from submission to completion
+  std::optional<Entry> waiting;  // for a Plan
+};
+
+// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan starts. The
+// place of a name stays for its next call, until there are many that nobody uses. Owned by the coordinator
+// thread.
 class PendingTable {
  public:
   // Why this rank cannot ask for that now, "has joined, ..."; empty when it can. `known`: its process set is.
@@ -30,23 +36,23 @@ class PendingTable {
   // The same with all that this rank has submitted together with it.
   void start_group(const Request& called, std::vector<Entry>& started);
   // The operation is complete; its name is free.
-  void finish(KeyView key);
-  // Every Entry that waits for a Plan, of one process set or of all; their names are free.
+  void finish(Entry& entry);
+  // Every Entry that waits for a Plan, of one process set or of all.
   std::vector<Entry> take_all();
   std::vector<Entry> take_all(ProcessSetId set);
   // Whether others go on without this rank; from its submission of a join until everybody's.
   bool joined(ProcessSetId set) const { return joined_.contains(set); }
   void end_join(ProcessSetId set) { joined_.erase(set); }
-  bool contains(KeyView key) const { return places_.contains(key); }
+  bool contains(KeyView key) const;
 
-  bool empty() const { return places_.empty(); }
+  bool empty() const { return reserved_ == 0; }
 
  private:
-  struct Place {
-    SharedRequest request;       // whose name the key is
-    std::optional<Entry> entry;  // none: started
-  };
-  std::unordered_map<KeyView, Place, KeyHash, KeyEqual> places_;
+  PendingPlace& place_of(KeyView key);
+  static void take(PendingPlace& place, std::vector<Entry>& taken);
+
+  ByKey<PendingPlace> places_;
+  std::size_t reserved_ = 0;
   std::set<ProcessSetId> joined_;
 };
 

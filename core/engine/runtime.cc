@@ -130,13 +130,13 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   }
 }
 
-Handle Runtime::submit(Submission submission) {
+Handle Runtime::submit(Submission&& submission) {
   shared_.released.clear();
   throw_if_error(validate(submission, topology_.rank, world_));
   return enqueue(std::move(submission));
 }
 
-Handle Runtime::submit_next(std::string_view prefix, Submission submission) {
+Handle Runtime::submit_next(std::string_view prefix, Submission&& submission) {
   shared_.released.clear();
   submission.request.name = prefix;
   throw_if_error(validate(submission, topology_.rank, world_));
@@ -153,19 +153,20 @@ std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
   std::vector<Handle> handles;
   for (Submission& submission : group) {
     complete(submission.request);
-    handles.push_back(Handle(states.emplace_back(std::make_shared<HandleState>(shared_.waiters))));
+    states.push_back(std::make_shared<HandleState>(shared_.waiters, std::move(submission)));
+    handles.emplace_back(states.back());
   }
-  std::vector<Entry> entries = entries_of_group(std::move(group), states);
+  std::vector<Entry> entries = entries_of_group(std::move(states));
   hand_over(entries);
   return handles;
 }
 
 Handle Runtime::enqueue(Submission&& submission) {
-  auto state = std::make_shared<HandleState>(shared_.waiters);
   complete(submission.request);
-  Entry entry(std::move(submission), state);
+  const auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
+  Entry entry(state);
   hand_over({&entry, 1});
-  return Handle(std::move(state));
+  return Handle(state);
 }
 
 // What the settings of the job say, and what means nothing for this operation.
@@ -185,7 +186,7 @@ void Runtime::complete(Request& request) const {
 // The coordinator gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
-    for (Entry& entry : entries) entry.handle->complete(closed, std::move(entry.submission.owner));
+    for (Entry& entry : entries) entry.handle->complete(closed, std::move(entry.submission().owner));
   } else {
     shared_.bell->ring();
   }

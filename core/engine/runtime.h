@@ -35,9 +35,9 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   // Throws InvalidArgument for a submission that cannot mean anything. All else is told by the Handle.
-  Handle submit(Submission submission);
+  Handle submit(Submission&& submission);
   // The same under the next name that begins with `prefix`: of the n-th of its kind on every rank of the set.
-  Handle submit_next(std::string_view prefix, Submission submission);
+  Handle submit_next(std::string_view prefix, Submission&& submission);
   // Operations of one process set that are called together: every rank submits as many of the same names, in
   // any order. All of them or, when one is refused here or the ranks differ, none.
   std::vector<Handle> submit_group(std::vector<Submission> group);

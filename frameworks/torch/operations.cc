@@ -25,7 +25,7 @@ Tensors into_new(const at::Tensor& tensor, const std::string& name) {
   return std::make_shared<OperationTensors>(tensor, std::move(output));
 }
 
-TensorHandle submit(const Scope& scope, Submission submission, Tensors tensors) {
+TensorHandle submit(const Scope& scope, Submission&& submission, Tensors tensors) {
   scope.place(submission);
   // Looked at before: an output that the operation makes itself is the coordinator's from submission on.
   const bool changes_its_input = tensors->output.defined() && tensors->output.is_same(tensors->input);

@@ -30,8 +30,8 @@ class Adasum final : public Algorithm {
     }
     got_ = given_;
     for (Entry& entry : entries) {
-      inputs_.emplace_back(entry.submission.input, *route.memory);
-      outputs_.emplace_back(entry.submission.output, *route.memory);
+      inputs_.emplace_back(entry.submission().input, *route.memory);
+      outputs_.emplace_back(entry.submission().output, *route.memory);
     }
   }
 

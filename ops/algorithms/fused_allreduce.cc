@@ -47,7 +47,7 @@ class FusedAllreduce final : public Algorithm {
 
   void pack_some() {
     for (std::int64_t moved = 0; packed_ < entries_.size() && moved < kernels::kPieceBytes;) {
-      if (!copying_) copying_ = kernels::Packing::pack(place(packed_), entries_[packed_].submission.input);
+      if (!copying_) copying_ = kernels::Packing::pack(place(packed_), entries_[packed_].submission().input);
       moved += copying_->advance();
       if (!copying_->done()) continue;
       copying_.reset();
@@ -58,7 +58,7 @@ class FusedAllreduce final : public Algorithm {
   void unpack_some() {
     for (std::int64_t moved = 0; unpacked_ < entries_.size() && moved < kernels::kPieceBytes;) {
       if (!copying_)
-        copying_ = kernels::Packing::unpack(entries_[unpacked_].submission.output, place(unpacked_));
+        copying_ = kernels::Packing::unpack(entries_[unpacked_].submission().output, place(unpacked_));
       moved += copying_->advance();
       if (!copying_->done()) continue;
       copying_.reset();
@@ -69,7 +69,7 @@ class FusedAllreduce final : public Algorithm {
   // What travels is always initialised.
   void clear_gap_after(std::size_t i) {
     const std::int64_t end = i + 1 < entries_.size() ? plan_.tensors[i + 1].offset : plan_.buffer_bytes;
-    std::byte* gap = place(i) + entries_[i].submission.input.bytes();
+    std::byte* gap = place(i) + entries_[i].submission().input.bytes();
     std::memset(gap, 0, static_cast<std::size_t>(buffer_->data() + end - gap));
   }
 

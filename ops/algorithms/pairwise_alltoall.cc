@@ -16,8 +16,8 @@ class PairwiseAlltoall final : public Algorithm {
   PairwiseAlltoall(const Route& route, Entry& entry)
       : route_(route),
         entry_(entry),
-        input_(entry.submission.input, *route.memory),
-        to_(entry.submission.splits),
+        input_(entry.submission().input, *route.memory),
+        to_(entry.submission().splits),
         from_(route.group.size) {
     const Rank size = route.group.size;
     if (to_.empty()) to_.assign(size, entry.request().shape.front() / size);

@@ -12,7 +12,10 @@ namespace {
 class Reducescatter final : public Algorithm {
  public:
   Reducescatter(const Route& route, const ScaledReduction& reduction, Entry& entry)
-      : route_(route), reduction_(reduction), entry_(entry), input_(entry.submission.input, *route.memory) {}
+      : route_(route),
+        reduction_(reduction),
+        entry_(entry),
+        input_(entry.submission().input, *route.memory) {}
 
   Step step() override {
     if (!route_.wire->abandoned() && input_.advance()) return Step::again;

@@ -54,8 +54,8 @@ class RingAllgather final : public Algorithm {
     std::byte* output = nullptr;
     if (!route_.wire->abandoned()) {
       output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
-      if (entry_.submission.input.elements() > 0)
-        packing_ = kernels::Packing::pack(output + bounds[route_.group.place], entry_.submission.input);
+      if (entry_.submission().input.elements() > 0)
+        packing_ = kernels::Packing::pack(output + bounds[route_.group.place], entry_.submission().input);
     }
     pass_ = gather(route_.wire, std::move(bounds), output);
     sized_ = true;

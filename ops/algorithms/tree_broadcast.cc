@@ -16,8 +16,8 @@ class TreeBroadcast final : public Algorithm {
  public:
   TreeBroadcast(const Route& route, Rank root, Entry& entry)
       : route_(route),
-        input_(entry.submission.input),
-        output_(entry.submission.output, *route.memory),
+        input_(entry.submission().input),
+        output_(entry.submission().output, *route.memory),
         bytes_(input_.bytes()),
         first_(route.group.members->index_of(root)) {}
 

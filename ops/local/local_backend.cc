@@ -72,9 +72,9 @@ class LocalWork final : public Work {
 
  private:
   void begin(Entry& entry) {
-    const ConstTensorView& input = entry.submission.input;
+    const ConstTensorView& input = entry.submission().input;
     if (plan_.operation == Operation::barrier) return;
-    TensorView output = entry.submission.output;
+    TensorView output = entry.submission().output;
     const bool given = plan_.operation == Operation::allreduce || plan_.operation == Operation::broadcast;
     if (!given) output = allocate_output(entry, input.shape);
     if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};

@@ -99,7 +99,7 @@ class OneShot final : public Work {
   }
 
   void pack(std::size_t i) {
-    const ConstTensorView& input = entries_[i].submission.input;
+    const ConstTensorView& input = entries_[i].submission().input;
     const void* values = input.data;
     Block packed;
     if (!input.contiguous()) {
@@ -118,14 +118,14 @@ class OneShot final : public Work {
     std::vector<const std::byte*> slots(own_.members.size());
     std::ranges::transform(own_.members, slots.begin(), [this](Rank member) { return slot(member); });
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      const auto elements = static_cast<std::size_t>(entries_[i].submission.input.elements());
+      const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
       tree.combine(sum.data(), slots, place(i), elements);
       unpack(i, sum.data(), elements);
     }
   }
 
   void unpack(std::size_t i, const std::byte* sum, std::size_t elements) {
-    const TensorView& output = entries_[i].submission.output;
+    const TensorView& output = entries_[i].submission().output;
     const kernels::Kernels& values = kernels::kernels_for(plan_.dtype);
     if (output.contiguous()) return values.store(output.data, sum, elements, reduction_.postscale);
     Block packed;

@@ -62,8 +62,8 @@ class StagedAdasum final : public StagedWork {
     }
     got_ = given_;
     for (Entry& entry : entries) {
-      inputs_.emplace_back(entry.submission.input, memory);
-      outputs_.emplace_back(entry.submission.output, memory);
+      inputs_.emplace_back(entry.submission().input, memory);
+      outputs_.emplace_back(entry.submission().output, memory);
     }
   }
 

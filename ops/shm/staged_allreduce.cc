@@ -37,8 +37,8 @@ class StagedAllreduce final : public StagedWork {
     inputs_.reserve(entries.size());
     outputs_.reserve(entries.size());
     for (Entry& entry : entries) {
-      inputs_.emplace_back(entry.submission.input, memory);
-      outputs_.emplace_back(entry.submission.output, memory);
+      inputs_.emplace_back(entry.submission().input, memory);
+      outputs_.emplace_back(entry.submission().output, memory);
     }
     find_in_window(entries, place);
   }
@@ -159,7 +159,7 @@ class StagedAllreduce final : public StagedWork {
       if (windows_.back().file == nullptr) return;
     }
     for (const Entry& entry : entries) {
-      const TensorView& output = entry.submission.output;
+      const TensorView& output = entry.submission().output;
       const bool empty = output.bytes() == 0;  // lies anywhere
       const std::optional<std::uint64_t> offset = empty ? 0 : window->offset_of(output.data, output.bytes());
       if (!offset || !output.contiguous()) return offsets_.clear();

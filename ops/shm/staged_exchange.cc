@@ -43,7 +43,7 @@ class Exchange : public StagedWork {
   Exchange(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
       : StagedWork(plan.number, std::move(place)),
         entry_(entry),
-        input_(entry.submission.input, memory),
+        input_(entry.submission().input, memory),
         chunk_(chunk_bytes(plan.chunk_bytes)) {}
 
  protected:
@@ -83,8 +83,8 @@ class Broadcast final : public Exchange {
   Broadcast(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
       : Exchange(plan, entry, place, memory),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))),
-        output_(entry.submission.output, memory),
-        bytes_(static_cast<std::size_t>(entry.submission.output.bytes())) {
+        output_(entry.submission().output, memory),
+        bytes_(static_cast<std::size_t>(entry.submission().output.bytes())) {
     cut(bytes_);
   }
 
@@ -248,7 +248,7 @@ class Alltoall final : public Ragged {
  public:
   Alltoall(const Plan& plan, Entry& entry, AreaPlace place, const Memory& memory)
       : Ragged(plan, entry, place, memory) {
-    std::vector<std::int64_t> rows = entry.submission.splits;
+    std::vector<std::int64_t> rows = entry.submission().splits;
     if (rows.empty())
       rows.assign(members(), entry.request().shape.front() / static_cast<std::int64_t>(members()));
     cut_for_each_member();

@@ -11,7 +11,7 @@
 
 namespace rueda::python {
 
-// What waits, or takes a lock of the Runtime, does not hold Python's.
+// What waits, or makes something large, does not hold Python's lock. A submission does neither, and keeps it.
 using NoPythonLock = pybind11::call_guard<pybind11::gil_scoped_release>;
 
 // Python's ProcessSet, or None for all ranks. Optional, because pybind11 needs longer to make a null pointer

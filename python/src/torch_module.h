@@ -4,7 +4,13 @@
 
 #include <pybind11/pybind11.h>
 
+#include "core/base/types.h"
 #include "python/src/scope.h"
+
+// ReduceOp is bound by enum_: without this each argument would be looked up among the enums of Python's own
+// kind first.
+template <>
+struct pybind11::detail::type_caster_enum_type_enabled<rueda::ReduceOp, void> : std::false_type {};
 
 namespace rueda::python {
 

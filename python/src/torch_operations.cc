@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collective operations. Each returns a Handle at once; the arguments are those of rueda.torch, all
-// given.
+// The collective operations. Each returns a Handle at once, without waiting for anything; the arguments are
+// those of rueda.torch, all given.
 #include <c10/util/SmallVector.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ namespace py = pybind11;
 namespace rueda::python {
 namespace {
 
-using Name = std::optional<std::string>;
+using Name = std::optional<std::string_view>;
 
 // Purpose: what synchronize() and poll() take: one operation, or those of a group. Shared by C++ and Python;
 // any thread may wait.
@@ -70,7 +71,7 @@ class PendingResult {
 
 // Names of different operations do not clash; what has none gets the next number.
 std::string name_of(const char* operation, const Name& name, const Scope& scope) {
-  if (name) return std::string(operation) + "." + *name;
+  if (name) return std::string(operation).append(".").append(*name);
   return scope.runtime().next_name(std::string(operation) + ".noname", scope.process_set());
 }
 
@@ -78,15 +79,12 @@ std::string name_of(const char* operation, const Name& name, const Scope& scope)
 template <class Handles, class Tensors, class Text>
 void bind_reducing(py::module_& module, const char* function, const char* operation,
                    Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
-  module.def(
-      function,
-      [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale, double postscale,
-          Members set) {
-        const Scope scope = scope_of(set);
-        const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
-        return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope));
-      },
-      NoPythonLock());
+  module.def(function, [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale,
+                           double postscale, Members set) {
+    const Scope scope = scope_of(set);
+    const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
+    return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope));
+  });
 }
 
 void bind_reductions(py::module_& module) {
@@ -103,45 +101,31 @@ void bind_reductions(py::module_& module) {
 }
 
 void bind_moves(py::module_& module) {
-  module.def(
-      "allgather_async",
-      [](const at::Tensor& tensor, const Name& name, Members set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(allgather_async(tensor, name_of("allgather", name, scope), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "grouped_allgather_async",
-      [](const std::vector<at::Tensor>& tensors, const Name& name, Members set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(
-            grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "broadcast_async",
-      [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "broadcast_async_",
-      [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope));
-      },
-      NoPythonLock());
-  module.def(
-      "alltoall_async",
-      [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits, const Name& name,
-         Members set) {
-        const Scope scope = scope_of(set);
-        return PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
-                                            name_of("alltoall", name, scope), scope),
-                             splits.has_value());
-      },
-      NoPythonLock());
+  module.def("allgather_async", [](const at::Tensor& tensor, const Name& name, Members set) {
+    const Scope scope = scope_of(set);
+    return PendingResult(allgather_async(tensor, name_of("allgather", name, scope), scope));
+  });
+  module.def("grouped_allgather_async", [](const std::vector<at::Tensor>& tensors, const Name& name,
+                                           Members set) {
+    const Scope scope = scope_of(set);
+    return PendingResult(grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope));
+  });
+  module.def("broadcast_async", [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
+    const Scope scope = scope_of(set);
+    return PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope));
+  });
+  module.def("broadcast_async_", [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
+    const Scope scope = scope_of(set);
+    return PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope));
+  });
+  module.def("alltoall_async",
+             [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits,
+                const Name& name, Members set) {
+               const Scope scope = scope_of(set);
+               return PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
+                                                   name_of("alltoall", name, scope), scope),
+                                    splits.has_value());
+             });
 }
 
 }  // namespace

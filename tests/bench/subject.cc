@@ -147,13 +147,11 @@ class BackendSubject final : public Subject {
     const Collective& what = buffers.what();
     Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
     plan.measure = measure;
-    std::vector<Entry> entries(1);
-    Entry& entry = entries.front();
-    entry.shared_request = plan.tensors.front().request;
-    entry.submission.input = buffers.input();
-    entry.submission.output = buffers.output();
-    entry.submission.allocate = [&](DataType, const Shape&) { return buffers.output(); };
-    entry.handle = std::make_shared<HandleState>();
+    std::vector<Entry> entries;
+    Entry& entry = entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
+    entry.submission().input = buffers.input();
+    entry.submission().output = buffers.output();
+    entry.submission().allocate = [&](DataType, const Shape&) { return buffers.output(); };
     meet();
     const Clock::time_point begin = Clock::now();
     carry_out(plan, entries);
@@ -198,8 +196,8 @@ class BackendSubject final : public Subject {
 
   void meet() {
     const Plan plan = plan_of(Operation::barrier, DataType::uint8, 0);
-    std::vector<Entry> entries(1);
-    entries.front().shared_request = plan.tensors.front().request;
+    std::vector<Entry> entries;
+    entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
     carry_out(plan, entries);
   }
 

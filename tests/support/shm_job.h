@@ -122,7 +122,7 @@ struct Job {
       add_tensor(running, "x", 0, kFirst);
       add_tensor(running, "y", kFirst, kElements - kFirst);
       if (kind == Kind::in_place && number % 3 == 0)  // out of place
-        running.entries.back().submission.input.data = running.values.data() + kFirst;
+        running.entries.back().submission().input.data = running.values.data() + kFirst;
     }
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
@@ -166,12 +166,13 @@ struct Job {
     request.dtype = running.plan.dtype;
     request.shape = {elements};
     place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
-    Entry& entry = running.entries.emplace_back();
+    Entry& entry =
+        running.entries.emplace_back(running.plan.tensors.back().request, std::make_shared<HandleState>());
     const bool floats = request.dtype == DataType::float32;
     void* data =
         floats ? static_cast<void*>(running.floats.data() + from) : static_cast<void*>(running.result + from);
-    entry.submission.output = {data, request.dtype, {elements}, {}};
-    entry.submission.input = entry.submission.output;
+    entry.submission().output = {data, request.dtype, {elements}, {}};
+    entry.submission().input = entry.submission().output;
   }
 
   // How many rows a rank gives to another, or to all.
@@ -199,10 +200,8 @@ struct Job {
     running.result = running.values.data();
     add_tensor(running, "x", 0, given);
     Entry& entry = running.entries.front();
-    entry.shared_request = plan.tensors.front().request;
-    if (plan.operation == Operation::alltoall) entry.submission.splits = splits;
-    entry.handle = std::make_shared<HandleState>();
-    entry.handle->output = entry.submission.output;  // a broadcast's; the others make theirs
+    if (plan.operation == Operation::alltoall) entry.submission().splits = splits;
+    entry.handle->output = entry.submission().output;  // a broadcast's; the others make theirs
   }
 
   static std::vector<std::int32_t> expected(const Plan& plan, Rank rank, const std::vector<Rank>& members) {

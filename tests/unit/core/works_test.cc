@@ -60,11 +60,11 @@ class WorksTest : public testing::Test {
   void start(bool ghost = false, Shape shape = {}) {
     std::optional<Works::Called> called = works_.next();
     ASSERT_TRUE(called);
-    std::vector<Entry> entries(1);
     Request request = *called->plan.tensors.front().request;
     request.shape = std::move(shape);
-    entries[0].shared_request = std::make_shared<const Request>(std::move(request));
-    entries[0].handle = std::make_shared<HandleState>();
+    std::vector<Entry> entries;
+    entries.emplace_back(std::make_shared<const Request>(std::move(request)),
+                         std::make_shared<HandleState>());
     entries[0].ghost = ghost;
     works_.start(std::move(*called), std::move(entries));
   }

@@ -41,8 +41,10 @@ struct Part {
       place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
       tensors.push_back(values_of(rank, number, elements));
     }
-    for (auto& tensor : tensors) {
-      Submission& submission = entries.emplace_back().submission;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      auto& tensor = tensors[i];
+      entries.emplace_back(plan.tensors[i].request, std::make_shared<HandleState>());
+      Submission& submission = entries.back().submission();
       submission.output = {tensor.data(), DataType::float32, {static_cast<std::int64_t>(tensor.size())}, {}};
       submission.input = submission.output;
     }

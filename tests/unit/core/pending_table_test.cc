@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/pending_table.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace rueda {
+namespace {
+
+using ::testing::HasSubstr;
+
+Request request_for(std::string name, ProcessSetId set = kWorld) {
+  Request request;
+  request.name = std::move(name);
+  request.process_set = set;
+  return request;
+}
+
+std::shared_ptr<HandleState> state_of(Request request) {
+  Submission submission;
+  submission.request = std::move(request);
+  return std::make_shared<HandleState>(nullptr, std::move(submission));
+}
+
+std::vector<std::string> names_of(const std::vector<Entry>& entries) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.push_back(entry.request().name);
+  return names;
+}
+
+TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
+  PendingTable table;
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(table.objection_to(request_for("x"), true), "");
+    table.add(Entry(state_of(request_for("x"))));
+    EXPECT_FALSE(table.empty());
+    EXPECT_THAT(table.objection_to(request_for("x"), true), HasSubstr("in flight"));
+    EXPECT_EQ(table.objection_to(request_for("x", 1), true), "");  // another set's
+    EXPECT_NE(table.flight(KeyView{kWorld, "x"}), nullptr);
+    std::vector<Entry> started;
+    EXPECT_FALSE(table.start(request_for("y"), started));
+    EXPECT_TRUE(table.start(request_for("x"), started));
+    EXPECT_FALSE(table.start(request_for("x"), started));  // once
+    EXPECT_TRUE(table.contains(KeyView{kWorld, "x"}));
+    EXPECT_EQ(table.flight(KeyView{kWorld, "x"}), nullptr);
+    table.finish(started.front());
+    EXPECT_FALSE(table.contains(KeyView{kWorld, "x"}));
+    EXPECT_TRUE(table.empty());
+  }
+}
+
+TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
+  PendingTable table;
+  table.add(Entry(state_of(request_for("stays"))));
+  std::vector<Entry> flying;
+  for (int i = 0; i < 20'000; ++i) {
+    const Request request = request_for("once." + std::to_string(i));
+    table.add(Entry(state_of(request)));
+    ASSERT_TRUE(table.start(request, flying));
+    if (i % 7 != 0) table.finish(flying.back());
+  }
+  for (Entry& entry : flying) {
+    if (entry.place == nullptr) continue;
+    EXPECT_TRUE(table.contains(key_view_of(entry.request())));
+    table.finish(entry);
+  }
+  EXPECT_THAT(names_of(table.take_all()), testing::ElementsAre("stays"));
+}
+
+TEST(PendingTable, TakesWhatWaitsOfOneSet) {
+  PendingTable table;
+  for (const char* name : {"a", "b", "c"})
+    table.add(Entry(state_of(request_for(name, name[0] == 'b' ? 1 : 2))));
+  std::vector<Entry> taken;
+  ASSERT_TRUE(table.start(request_for("c", 2), taken));
+  EXPECT_THAT(names_of(table.take_all(2)), testing::ElementsAre("a"));
+  EXPECT_THAT(names_of(table.take_all()), testing::ElementsAre("b"));
+  EXPECT_TRUE(table.take_all().empty());
+}
+
+TEST(PendingTable, StartsAGroupByItsFirst) {
+  PendingTable table;
+  std::vector<std::shared_ptr<HandleState>> states;
+  for (const char* name : {"g.10", "g.9", "g.2"}) states.push_back(state_of(request_for(name)));
+  std::vector<Entry> entries = entries_of_group(states);
+  EXPECT_THAT(names_of(entries), testing::ElementsAre("g.2", "g.9", "g.10"));
+  EXPECT_EQ(of_one_group(entries), 3u);
+  EXPECT_EQ(entries[1].handle, states[1]);  // each with its own Handle
+  const Request first = entries[0].request(), second = entries[1].request();
+  for (Entry& entry : entries) table.add(std::move(entry));
+  std::vector<Entry> started;
+  // What others submit alone under the name of one that follows is something else.
+  EXPECT_FALSE(table.start(request_for("g.9"), started));
+  EXPECT_TRUE(table.start(second, started));
+  table.start_group(first, started);
+  EXPECT_THAT(names_of(started), testing::ElementsAre("g.9", "g.2", "g.10"));
+}
+
+}  // namespace
+}  // namespace rueda
