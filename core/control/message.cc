@@ -86,7 +86,7 @@ void write(Writer& writer, const Report& report) {
 Wish read_wish(Reader& reader) {
   auto request = std::make_shared<const Request>(read_request(reader));
   Wish wish{std::move(request), read_rank_set(reader)};
-  if (wish.ranks.empty() || wish.request->follows) reader.fail();
+  if (wish.ranks.empty() || !wish.request->follows.empty()) reader.fail();
   return wish;
 }
 

@@ -172,14 +172,16 @@ std::uint16_t Negotiator::needed(CacheId id) const {
   const SharedRequest& request = cache_->request(id, applied_);
   if (!request || cache_->ended(id, applied_)) return BitCounter::kElsewhere;
   const ProcessSets::View* view = sets_.find(request->process_set);
-  if (view == nullptr || !view->regular || tallies_.contains(key_view_of(*request)))
+  if (view == nullptr || !view->regular || !request->follows.empty() ||
+      tallies_.contains(key_view_of(*request)))
     return BitCounter::kElsewhere;
   return static_cast<std::uint16_t>(view->contributors.count());
 }
 
 void Negotiator::add_bit_elsewhere(Contributor from, CacheId id, Time now) {
   const SharedRequest request = cache_->request(id, applied_);
-  if (!request) return refuse_message(rank_of(from), "a cache id that is not in use");
+  if (!request || !request->follows.empty())
+    return refuse_message(rank_of(from), "a cache id that is not in use");
   counter_.ask_again(id);
   const ProcessSets::View* view = sets_.find(request->process_set);
   if (view != nullptr) add_wishes(from, {{request, sets_.members_below(*view, from)}}, now);

@@ -39,7 +39,7 @@ std::uint8_t parts_of(const Request& request) {
   if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0) parts |= Part::scales;
   if (request.root != 0) parts |= Part::root;
   if (request.process_set != kWorld) parts |= Part::process_set;
-  if (!request.others.empty() || request.follows) parts |= Part::group;
+  if (!request.others.empty() || !request.follows.empty()) parts |= Part::group;
   if (!request.members.empty()) parts |= Part::members;
   if (request.reduction_order == ReductionOrder::fixed) parts |= Part::fixed_order;
   if (request.compression != Compression::none) parts |= Part::compression;
@@ -78,7 +78,7 @@ Difference difference_alone(const Request& a, const Request& b) {
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
   if (a.follows != b.follows) {
-    return {"being one of a group", fmt::format("{}", a.follows), fmt::format("{}", b.follows)};
+    return {"first of its group", fmt::format("'{}'", a.follows), fmt::format("'{}'", b.follows)};
   }
   return {};
 }
@@ -157,7 +157,9 @@ bool compatible(const Request& a, const Request& b) {
   return &a == &b || a == b || difference(a, b).field.empty();
 }
 
-void write(Writer& writer, const Request& request) {
+namespace {
+
+void write_alone(Writer& writer, const Request& request) {
   const std::uint8_t parts = parts_of(request);
   writer.put(parts);
   writer.put_string(request.name);
@@ -174,26 +176,36 @@ void write(Writer& writer, const Request& request) {
   if ((parts & Part::process_set) != 0) writer.put(request.process_set);
   if ((parts & Part::members) != 0) write(writer, request.members);
   if ((parts & Part::compression) != 0) writer.put(request.compression);
-  if ((parts & Part::group) == 0) return;
+}
+
+}  // namespace
+
+void write(Writer& writer, const Request& request) {
+  write_alone(writer, request);
+  if (request.others.empty() && request.follows.empty()) return;
   writer.put_count(request.others.size());
-  for (const Request& other : request.others) write(writer, other);
+  for (const Request& other : request.others) write_alone(writer, other);
+  if (request.others.empty()) writer.put_string(request.follows);
 }
 
 Request read_request(Reader& reader) {
-  constexpr std::size_t kLeast = 7;  // bytes of one of a group
+  constexpr std::size_t kLeast = 6;  // bytes of one
   bool grouped = false;
   Request request = read_alone(reader, grouped);
   if (!grouped || !reader.ok()) return request;
-  request.others = reader.get_list<Request>(kLeast, [&](Reader& r) {
+  const Request* last = &request;
+  const std::size_t count = reader.get_count(kLeast);
+  request.others.reserve(count);  // `last` stays where it is
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     bool follows = false;
-    Request other = read_alone(r, follows);
-    other.follows = true;
+    Request& other = request.others.emplace_back(read_alone(reader, follows));
+    other.follows = request.name;
     const bool fits = other.process_set == request.process_set && traits(other.operation).moves_data;
-    if (!fits || !follows || r.get_count(kLeast) != 0) r.fail();
-    return other;
-  });
-  request.follows = request.others.empty();
-  if (!traits(request.operation).moves_data) reader.fail();
+    if (!follows || !fits || !precedes_in_group(*last, other)) reader.fail();
+    last = &other;
+  }
+  if (count == 0) request.follows = reader.get_string();
+  if (!traits(request.operation).moves_data || (count == 0 && request.follows.empty())) reader.fail();
   return request;
 }
 

@@ -38,7 +38,7 @@ struct Request {
   ProcessSetId process_set = kWorld;
   RankSet members;              // add_process_set: of the new set
   std::vector<Request> others;  // of the first of a group: the rest of it, in the order of their names
-  bool follows = false;         // one of these
+  std::string follows;          // of one of these: the name of the first
 
   friend bool operator==(const Request&, const Request&) = default;
 };

@@ -7,7 +7,7 @@ namespace rueda {
 namespace {
 
 // Of a step: predictions of a larger one would hold the coordinator up.
-constexpr std::size_t kMostNames = 1 << 13;
+constexpr std::size_t kMostTensors = 1 << 13;
 
 // Operations without a name of their own are numbered through the whole job: the number does not count.
 std::string_view without_number(std::string_view name) {
@@ -38,19 +38,21 @@ std::optional<StepWatch::Step> StepWatch::ready(const SharedRequest& request, Ti
     if (whole_) ended = Step{pattern_, now - begun_, std::move(trace_)};
     begin(now);
     whole_ = true;
-  } else if (names_.size() >= kMostNames || trace_.arrivals.empty()) {
+  } else if (tensors_ >= kMostTensors || trace_.arrivals.empty()) {
     begin(now);
     whole_ = false;
   }
   if (std::exchange(looked_, false)) trace_.arrivals.push_back({now - begun_, false, {}});
   trace_.arrivals.back().requests.push_back(request);
   names_.insert(key_view_of(*request));
+  tensors_ += 1 + request->others.size();
   pattern_ += mark_of(*request);
   return ended;
 }
 
 void StepWatch::begin(Time now) {
   names_.clear();
+  tensors_ = 0;
   trace_ = {};
   pattern_ = 0;
   begun_ = now;

@@ -32,6 +32,7 @@ class StepWatch {
 
   StepTrace trace_;
   std::unordered_set<KeyView, KeyHash, KeyEqual> names_;  // of requests that the trace holds
+  std::size_t tensors_ = 0;                               // of these, groups counted out
   std::uint64_t pattern_ = 0;
   Time begun_{};
   bool looked_ = true;  // the next request opens an Arrival

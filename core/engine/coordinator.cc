@@ -215,8 +215,8 @@ bool Coordinator::exchange_messages(Time now) {
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
     for (const PlanTensor& tensor : plan.tensors) {
-      const Flight* flight = pending_.flight(key_view_of(*tensor.request));
-      if (flight != nullptr) shared_.observer.planned(plan, *flight);
+      const Entry* entry = pending_.waiting_for(*tensor.request);
+      if (entry != nullptr) shared_.observer.planned(plan, entry->flight);
     }
     works_.add(std::move(plan));
   }
@@ -290,13 +290,11 @@ void Coordinator::decided(const Plan& plan, Entry& entry) {
 }
 
 void Coordinator::complete(Entry& entry, const Status& status) {
-  // What stands in for this rank has no name here: the rank may have submitted that one itself meanwhile,
-  // after everybody's join.
-  if (!entry.ghost) {
-    shared_.observer.completed(entry.request(), entry.flight, status.ok());
-    // Before the Handle: its waiter may submit the name again at once.
-    pending_.finish(entry);
-  }
+  // What stands in for this rank has no name here, nobody who waits, and memory that nobody else knows.
+  if (entry.ghost) return;
+  shared_.observer.completed(entry.request(), entry.flight, status.ok());
+  // Before the Handle: its waiter may submit the name again at once.
+  pending_.finish(entry);
   give_back(entry, status);
 }
 
@@ -338,9 +336,13 @@ std::string Coordinator::place_of(Rank rank) const {
 StallInspector::OwnState Coordinator::own_state(const Key& key) const {
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(parts_.rank)) return {};
-  const bool joined = pending_.joined(key.process_set);
-  return {true, pending_.contains(key) || joined,
-          fmt::format("{}: {}", place_of(parts_.rank), shared_.observer.recorder().summary())};
+  const Entry* entry = pending_.waiting(key);
+  const std::string first = entry != nullptr ? entry->request().follows : "";
+  const std::string words = first.empty() ? shared_.observer.recorder().summary()
+                                          : fmt::format("has it in flight in the group of '{}'", first);
+  const bool waiting = pending_.contains(key) && first.empty();
+  return {true, waiting || pending_.joined(key.process_set),
+          fmt::format("{}: {}", place_of(parts_.rank), words)};
 }
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.

@@ -38,7 +38,7 @@ std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> st
   std::vector<Request>& others = request(first).others;
   for (std::size_t i = 1; i < states.size(); ++i) {
     others.push_back(std::move(request(states[i])));
-    others.back().follows = true;
+    others.back().follows = request(first).name;
   }
   std::vector<Entry> entries;
   entries.emplace_back(first);

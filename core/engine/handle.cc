@@ -61,7 +61,9 @@ void ReleaseList::clear() {
     released.swap(states_);
   }
   // Something else may know the operation's request, and with it the state, a little longer.
-  for (const std::shared_ptr<HandleState>& state : released) state->let_go();
+  for (const std::shared_ptr<HandleState>& state : released) {
+    if (state->done()) state->let_go();  // else the watchdog is about to complete it
+  }
 }
 
 bool Handle::done() const { return !state_ || state_->done(); }

@@ -29,8 +29,10 @@ PendingPlace& PendingTable::place_of(KeyView key) {
   constexpr std::size_t kSpare = 1024;
   const auto found = places_.find(key);
   if (found != places_.end()) return found->second;
-  if (places_.size() > 2 * reserved_ + kSpare)
+  if (places_.size() > 2 * most_ + kSpare) {
     std::erase_if(places_, [](const auto& each) { return !each.second.reserved; });
+    most_ = reserved_;
+  }
   return places_[{key.process_set, std::string(key.name)}];
 }
 
@@ -40,22 +42,25 @@ void PendingTable::add(Entry&& entry) {
   PendingPlace& place = place_of(key_view_of(request));
   RUEDA_ASSERT(!place.reserved);
   place.reserved = true;
-  ++reserved_;
+  most_ = std::max(most_, ++reserved_);
   entry.place = &place;
   place.waiting.emplace(std::move(entry));
 }
 
-const Flight* PendingTable::flight(KeyView key) const {
+const Entry* PendingTable::waiting(KeyView key) const {
   const auto found = places_.find(key);
-  return found == places_.end() || !found->second.waiting ? nullptr : &found->second.waiting->flight;
+  return found == places_.end() || !found->second.waiting ? nullptr : &*found->second.waiting;
+}
+
+const Entry* PendingTable::waiting_for(const Request& called) const {
+  const Entry* entry = waiting(key_view_of(called));
+  return entry != nullptr && entry->request().follows == called.follows ? entry : nullptr;
 }
 
 bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
-  auto found = places_.find(key_view_of(called));
-  if (found == places_.end() || !found->second.waiting) return false;
-  // A rank that has joined may have one of a group in flight under the name of what others submit alone.
-  if (found->second.waiting->request().follows != called.follows) return false;
-  take(found->second, started);
+  const Entry* entry = waiting_for(called);
+  if (entry == nullptr) return false;
+  take(*entry->place, started);
   return true;
 }
 

@@ -28,8 +28,11 @@ class PendingTable {
   std::string objection_to(const Request& request, bool known) const;
   // One that nothing speaks against.
   void add(Entry&& entry);
-  // Of what waits for a Plan under that name; null if nothing does. Good until the next call.
-  const Flight* flight(KeyView key) const;
+  // What waits for a Plan under that name; null if nothing does. Good until the next call.
+  const Entry* waiting(KeyView key) const;
+  // The same, if it is what a Plan calls. A rank that has joined may have a group in flight of which one has
+  // the name of something else that the others go on with.
+  const Entry* waiting_for(const Request& called) const;
   // Moves the Entry that a Plan calls, whose name stays reserved, to the end of `started`. Tells whether it
   // waited for a Plan.
   bool start(const Request& called, std::vector<Entry>& started);
@@ -53,6 +56,7 @@ class PendingTable {
 
   ByKey<PendingPlace> places_;
   std::size_t reserved_ = 0;
+  std::size_t most_ = 0;  // that were reserved at a time since places were erased
   std::set<ProcessSetId> joined_;
 };
 

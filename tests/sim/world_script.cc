@@ -46,7 +46,7 @@ void WorldAuthor::group(int set) {
   std::vector<Call> others;
   for (unsigned i = 1; i < size; ++i) {
     Call& other = others.emplace_back(call_of(set, Operation::allreduce, fmt::format("{}.{}", name, i)));
-    other.request.follows = true;
+    other.request.follows = first.request.name;
     other.first_of_group = static_cast<int>(script_.calls.size());
     first.request.others.push_back(other.request);
   }

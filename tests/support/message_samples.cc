@@ -50,7 +50,7 @@ std::vector<Message> message_samples() {
   for (CacheId id : {1, 2, 63, 64, 1000}) ids.add(id);
   Request grouped = some_request("g");
   grouped.others = {some_request("g.1"), some_request("g.2")};
-  for (Request& other : grouped.others) other.follows = true;
+  for (Request& other : grouped.others) other.follows = "g";
   grouped.members = ranks;
   grouped.reduction_order = ReductionOrder::fixed;
   grouped.compression = Compression::fp16;

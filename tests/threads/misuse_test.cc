@@ -130,6 +130,48 @@ TEST(Groups, MayBeSubmittedInAnyOrder) {
   });
 }
 
+// A join that does not wait.
+Handle join_async(const std::string& name, Runtime& runtime) {
+  Submission submission;
+  submission.request.name = name;
+  submission.request.operation = Operation::join;
+  submission.request.dtype = DataType::uint8;
+  submission.request.shape = {0};
+  submission.request.root = runtime.topology().rank;
+  submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
+  return runtime.submit(std::move(submission));
+}
+
+std::vector<Handle> sum_together(const std::vector<std::string>& names,
+                                 std::vector<std::vector<float>>& values, Runtime& runtime) {
+  std::vector<Submission> group;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Submission submission;
+    submission.request = {
+        names[i], Operation::allreduce, DataType::float32, {static_cast<std::int64_t>(values[i].size())}};
+    submission.output = view(values[i]);
+    submission.input = submission.output;
+    group.push_back(std::move(submission));
+  }
+  return runtime.submit_group(std::move(group));
+}
+
+// Rank 1 joins with {a, c} in flight; the others go on with {b, c}, in which c is something else, and then do
+// their part of {a, c}.
+TEST(Groups, OfARankThatHasJoinedAreNotMixedUp) {
+  run_ranks(3, [](Runtime& runtime) {
+    std::vector<std::vector<float>> first(2, std::vector<float>(4, 1.0f)),
+        other(2, std::vector<float>(9, 5.0f));
+    const bool joins = runtime.topology().rank == 1;
+    if (!joins) expect_all(sum_together({"b", "c"}, other, runtime), StatusCode::ok);
+    const std::vector<Handle> handles = sum_together({"a", "c"}, first, runtime);
+    join_async("end", runtime).wait();
+    expect_all(handles, StatusCode::ok);
+    for (const std::vector<float>& each : first) EXPECT_EQ(each, std::vector<float>(4, 3.0f));
+    for (const std::vector<float>& each : other) EXPECT_EQ(each, std::vector<float>(9, joins ? 5.0f : 10.0f));
+  });
+}
+
 TEST(Groups, ThatCannotBeOneAreRefused) {
   run_ranks(2, [](Runtime& runtime) {
     const ProcessSet set = add_process_set(RankSet::of(0), runtime);
@@ -161,18 +203,6 @@ TEST(Groups, ThatCannotBeOneAreRefused) {
     Scope(set).place(of_set);
     EXPECT_THAT(words_of(std::move(of_set)), HasSubstr("several process sets"));
   });
-}
-
-// A join that does not wait.
-Handle join_async(const std::string& name, Runtime& runtime) {
-  Submission submission;
-  submission.request.name = name;
-  submission.request.operation = Operation::join;
-  submission.request.dtype = DataType::uint8;
-  submission.request.shape = {0};
-  submission.request.root = runtime.topology().rank;
-  submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
-  return runtime.submit(std::move(submission));
 }
 
 TEST(Join, WhoHasJoinedSubmitsNothing) {

@@ -38,13 +38,13 @@ TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
     EXPECT_FALSE(table.empty());
     EXPECT_THAT(table.objection_to(request_for("x"), true), HasSubstr("in flight"));
     EXPECT_EQ(table.objection_to(request_for("x", 1), true), "");  // another set's
-    EXPECT_NE(table.flight(KeyView{kWorld, "x"}), nullptr);
+    EXPECT_NE(table.waiting(KeyView{kWorld, "x"}), nullptr);
     std::vector<Entry> started;
     EXPECT_FALSE(table.start(request_for("y"), started));
     EXPECT_TRUE(table.start(request_for("x"), started));
     EXPECT_FALSE(table.start(request_for("x"), started));  // once
     EXPECT_TRUE(table.contains(KeyView{kWorld, "x"}));
-    EXPECT_EQ(table.flight(KeyView{kWorld, "x"}), nullptr);
+    EXPECT_EQ(table.waiting(KeyView{kWorld, "x"}), nullptr);
     table.finish(started.front());
     EXPECT_FALSE(table.contains(KeyView{kWorld, "x"}));
     EXPECT_TRUE(table.empty());
@@ -91,8 +91,11 @@ TEST(PendingTable, StartsAGroupByItsFirst) {
   const Request first = entries[0].request(), second = entries[1].request();
   for (Entry& entry : entries) table.add(std::move(entry));
   std::vector<Entry> started;
-  // What others submit alone under the name of one that follows is something else.
+  // What others submit alone, or in another group, under the name of one that follows is something else.
   EXPECT_FALSE(table.start(request_for("g.9"), started));
+  Request of_another = second;
+  of_another.follows = "f";
+  EXPECT_FALSE(table.start(of_another, started));
   EXPECT_TRUE(table.start(second, started));
   table.start_group(first, started);
   EXPECT_THAT(names_of(started), testing::ElementsAre("g.9", "g.2", "g.10"));

@@ -117,7 +117,7 @@ Request group_of(const std::vector<std::int64_t>& lengths) {
   Request first;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     Request request = request_for("g." + std::to_string(i), {lengths[i]});
-    request.follows = i > 0;
+    if (i > 0) request.follows = first.name;
     if (i > 0) {
       first.others.push_back(std::move(request));
     } else {
