@@ -142,7 +142,7 @@ std::string title(const Request& request) {
 
 std::string title_of_all(const Request& request) {
   if (request.others.empty()) return title(request);
-  return fmt::format("{}, the first of a group of {},", title(request), request.others.size() + 1);
+  return fmt::format("{} and the {} others of its group", title(request), request.others.size());
 }
 
 bool precedes_in_group(const Request& a, const Request& b) {

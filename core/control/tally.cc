@@ -38,8 +38,9 @@ Status Tally::mismatch() const {
                                                     other.field, other.second, other.first);
   }
   if (sorted.size() > kShown) words += fmt::format(", and {} wishes more", sorted.size() - kShown);
+  const bool of_group = two.field.ends_with("in its group");
   words += fmt::format(". Submit '{}' with the same {} on every rank, or under different names.",
-                       first.request->name, two.field);
+                       first.request->name, of_group ? "others in its group" : two.field);
   return Status::mismatch(std::move(words));
 }
 

@@ -176,6 +176,24 @@ Status validate(const Submission& submission, Rank rank, const RankSet& world) {
       fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));
 }
 
+namespace {
+
+// Operations of one group work at the same time.
+Words check_distinct_outputs(const std::vector<Submission>& group) {
+  std::vector<const Submission*> sorted;
+  for (const Submission& each : group) {
+    if (each.output.data != nullptr && each.output.elements() > 0) sorted.push_back(&each);
+  }
+  auto memory = [](const Submission* each) { return each->output.data; };
+  std::ranges::stable_sort(sorted, std::less<>(), memory);
+  const auto twice = std::ranges::adjacent_find(sorted, {}, memory);
+  if (twice == sorted.end()) return {};
+  return fmt::format("'{}' and '{}' write to the same memory; give each tensor once", (*twice)->request.name,
+                     (*std::next(twice))->request.name);
+}
+
+}  // namespace
+
 Status validate_group(const std::vector<Submission>& group) {
   std::vector<const Request*> sorted;
   for (const Submission& each : group) sorted.push_back(&each.request);
@@ -192,6 +210,7 @@ Status validate_group(const std::vector<Submission>& group) {
       words = fmt::format("{} '{}' moves no data; submit it alone", to_string(each.operation), each.name);
     }
   }
+  if (words.empty()) words = check_distinct_outputs(group);
   if (words.empty()) return {};
   return Status::invalid_argument(fmt::format("group of {} operations, '{}' and others: {}.", group.size(),
                                               sorted.front()->name.substr(0, 80), words));

@@ -30,7 +30,8 @@ class CompressedReducer:
     def __init__(self, parameters, compression, process_set, options):
         for name, value in _UNSET.items():
             if options[name] != value:
-                raise ValueError(f"{name} is {options[name]!r}, which compressors of Compression can do only; leave it at {value!r}")
+                asked = "groups, or num_groups," if name == "groups" else name
+                raise ValueError(f"{asked} is given, which compressors of Compression can do only; with one of your own leave it out")
         if options["op"] not in (Average, Sum):
             raise ValueError(f"op is {options['op'].name}, which compressors of Compression can do only; choose Average or Sum")
         if options["backward_passes_per_step"] < 1:

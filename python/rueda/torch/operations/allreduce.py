@@ -7,6 +7,7 @@ bfloat16, float32, float64 and bool; 16-bit floats are added up in float32. In a
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
     prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
     process_set: the ranks that take part.
+While an operation is in flight its tensors are its own: one that replaces the values of a tensor must be the only one that has it.
 Raise ValueError for arguments that cannot mean anything; waiting raises HorovodInternalError, in the same words on every rank, where
 ranks differ or one is lost.
 """
