@@ -89,7 +89,7 @@ using ByKey = std::unordered_map<Key, T, KeyHash, KeyEqual>;
 
 // "allreduce 'layer.weight'", and of a set other than that of all ranks " in process set 3".
 std::string title(const Request& request);
-// The same, and of how many it is the first.
+// The same, and how many others are of its group.
 std::string title_of_all(const Request& request);
 // Whose name comes first in a group, whatever the order of submission: "g.9" before "g.10".
 bool precedes_in_group(const Request& a, const Request& b);
