@@ -108,22 +108,32 @@ TEST(Groups, OfDifferentSizesFailAsAWhole) {
   }
 }
 
+Submission sum_of(const std::string& name, std::vector<float>& values) {
+  Submission submission;
+  submission.request = {
+      name, Operation::allreduce, DataType::float32, {static_cast<std::int64_t>(values.size())}};
+  submission.input = submission.output = view(values);
+  return submission;
+}
+
+std::vector<Handle> sum_together(const std::vector<std::string>& names,
+                                 std::vector<std::vector<float>>& values, Runtime& runtime) {
+  std::vector<Submission> group;
+  for (std::size_t i = 0; i < names.size(); ++i) group.push_back(sum_of(names[i], values[i]));
+  return runtime.submit_group(std::move(group));
+}
+
 TEST(Groups, MayBeSubmittedInAnyOrder) {
   run_ranks(2, [](Runtime& runtime) {
     for (int step = 0; step < 3; ++step) {
-      std::vector<std::vector<float>> values(12, std::vector<float>(4));
-      std::vector<Submission> group;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::size_t number = runtime.topology().rank == 0 ? i : values.size() - 1 - i;
-        values[i].assign(4, static_cast<float>(number));
-        Submission submission;
-        submission.request = {"g." + std::to_string(number), Operation::allreduce, DataType::float32, {4}};
-        submission.output = view(values[i]);
-        submission.input = submission.output;
-        group.push_back(std::move(submission));
+      std::vector<std::vector<float>> values;
+      std::vector<std::string> names;
+      for (int i = 0; i < 12; ++i) {
+        const int number = runtime.topology().rank == 0 ? i : 11 - i;
+        names.push_back("g." + std::to_string(number));
+        values.emplace_back(4, static_cast<float>(number));
       }
-      const std::vector<Handle> handles = runtime.submit_group(std::move(group));
-      expect_all(handles, StatusCode::ok);
+      expect_all(sum_together(names, values, runtime), StatusCode::ok);
       for (std::size_t i = 0; i < values.size(); ++i)
         EXPECT_EQ(values[i][0], 2.0f * static_cast<float>(runtime.topology().rank == 0 ? i : 11 - i));
     }
@@ -140,20 +150,6 @@ Handle join_async(const std::string& name, Runtime& runtime) {
   submission.request.root = runtime.topology().rank;
   submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
   return runtime.submit(std::move(submission));
-}
-
-std::vector<Handle> sum_together(const std::vector<std::string>& names,
-                                 std::vector<std::vector<float>>& values, Runtime& runtime) {
-  std::vector<Submission> group;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    Submission submission;
-    submission.request = {
-        names[i], Operation::allreduce, DataType::float32, {static_cast<std::int64_t>(values[i].size())}};
-    submission.output = view(values[i]);
-    submission.input = submission.output;
-    group.push_back(std::move(submission));
-  }
-  return runtime.submit_group(std::move(group));
 }
 
 // Rank 1 joins with {a, c} in flight; the others go on with {b, c}, in which c is something else, and then do
@@ -178,9 +174,8 @@ TEST(Groups, ThatCannotBeOneAreRefused) {
     if (runtime.topology().rank != 0) return;
     std::vector<float> values(4);
     auto words_of = [&](Submission second) {
-      std::vector<Submission> group(1);
-      group[0].request = {"a", Operation::allreduce, DataType::float32, {4}};
-      group[0].input = group[0].output = view(values);
+      std::vector<Submission> group;
+      group.push_back(sum_of("a", values));
       group.push_back(std::move(second));
       try {
         runtime.submit_group(std::move(group));
@@ -189,22 +184,14 @@ TEST(Groups, ThatCannotBeOneAreRefused) {
       }
       return std::string("taken");
     };
-    Submission same;
-    same.request = {"a", Operation::allreduce, DataType::float32, {4}};
-    same.input = same.output = view(values);
-    EXPECT_THAT(words_of(std::move(same)), HasSubstr("it has two operations named 'a'"));
-    Submission again;
-    again.request = {"d", Operation::allreduce, DataType::float32, {4}};
-    again.input = again.output = view(values);
-    EXPECT_THAT(words_of(std::move(again)), HasSubstr("'a' and 'd' write to the same memory"));
+    EXPECT_THAT(words_of(sum_of("a", values)), HasSubstr("it has two operations named 'a'"));
+    EXPECT_THAT(words_of(sum_of("d", values)), HasSubstr("'a' and 'd' write to the same memory"));
     Submission join;
     join.request = {"b", Operation::join, DataType::uint8, {0}};
     join.input = ConstTensorView(nullptr, DataType::uint8, {0});
     EXPECT_THAT(words_of(std::move(join)), HasSubstr("join 'b' moves no data; submit it alone"));
-    Submission of_set;
-    of_set.request = {"c", Operation::allreduce, DataType::float32, {4}};
     std::vector<float> others(4);
-    of_set.input = of_set.output = view(others);
+    Submission of_set = sum_of("c", others);
     Scope(set).place(of_set);
     EXPECT_THAT(words_of(std::move(of_set)), HasSubstr("several process sets"));
   });

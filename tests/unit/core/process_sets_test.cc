@@ -114,15 +114,10 @@ TEST(ProcessSetProtocol, ASetIsMadeOnceAndRemovedWhenNothingIsInFlight) {
 // --- Groups.
 
 Request group_of(const std::vector<std::int64_t>& lengths) {
-  Request first;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    Request request = request_for("g." + std::to_string(i), {lengths[i]});
-    if (i > 0) request.follows = first.name;
-    if (i > 0) {
-      first.others.push_back(std::move(request));
-    } else {
-      first = std::move(request);
-    }
+  Request first = request_for("g.0", {lengths.front()});
+  for (std::size_t i = 1; i < lengths.size(); ++i) {
+    first.others.push_back(request_for("g." + std::to_string(i), {lengths[i]}));
+    first.others.back().follows = first.name;
   }
   return first;
 }
