@@ -85,6 +85,24 @@ Setting reduction_order() {
           [](const Config& config) { return std::string(to_string(config.reduction_order)); }};
 }
 
+void add_network(std::vector<Setting>& table) {
+  table.push_back(
+      {"NETWORK", "", "auto, tcp or mpi",
+       "by what data goes between hosts; auto: tcp where MPI's own network is TCP and every rank has "
+       "a card, else mpi",
+       [](Config& config, std::string_view text) {
+         config.network = text;
+         return text == "auto" || text == "tcp" || text == "mpi";
+       },
+       [](const Config& config) { return config.network; }});
+  table.push_back(text("RAILS", "", &Config::rails,
+                       "names or addresses of network cards by commas, or nothing",
+                       "the cards over which tcp sends, in this order; nothing: all that reach other hosts"));
+  table.push_back(number("NETWORK_DEADLINE", "", &Config::network_deadline, 0.1, 86400.0,
+                         "seconds, 0.1 to 86400",
+                         "a host that tcp cannot reach for so long is lost; a cable may be out for less"));
+}
+
 void add_tuner(std::vector<Setting>& table) {
   table.push_back(flag("AUTOTUNE", "HOROVOD_AUTOTUNE", &Config::autotune,
                        "rank 0 looks for a better fusion threshold, cycle time, ring chunk and route"));
@@ -144,6 +162,7 @@ std::vector<Setting> make_settings() {
              "bytes, 0 to 1099511627776",
              "gradients, and tensors of rueda::empty, that a rank keeps in memory shared with its "
              "host, at most, and what the machine has; 0: none"));
+  add_network(table);
   add_log(table);
   table.push_back(text("TIMELINE", "HOROVOD_TIMELINE", &Config::timeline,
                        "a file, or DYNAMIC or nothing for none",

@@ -30,6 +30,9 @@ struct Config {
   double stall_shutdown_time = 0.0;  // seconds
   bool shm = true;
   std::int64_t window_limit = std::int64_t{1} << 40;  // bytes
+  std::string network = "auto";                       // by what data goes between hosts: tcp, mpi or auto
+  std::string rails;                                  // network cards, by commas; empty: all
+  double network_deadline = 10.0;                     // seconds
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string timeline;  // a file, DYNAMIC or empty

@@ -14,12 +14,6 @@ std::optional<std::int64_t> checked_element_count(std::span<const std::int64_t> 
   return count;
 }
 
-std::int64_t element_count(std::span<const std::int64_t> shape) {
-  std::int64_t count = 1;
-  for (std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
 std::int64_t row_element_count(std::span<const std::int64_t> shape) {
   return shape.empty() ? 1 : element_count(shape.subspan(1));
 }

@@ -17,23 +17,28 @@ void CacheKeeper::give_ids(Plan& plan) {
 
 void CacheKeeper::give_id(PlanTensor& tensor, Plan& plan) {
   ++calls_;
+  if (auto same = same_.find(tensor.request.get()); same != same_.end())
+    return call_again(same->second, tensor);
   if (auto found = by_key_.find(key_view_of(*tensor.request)); found != by_key_.end()) {
-    const List::iterator kept = found->second;
-    if (compatible(*kept->request, *tensor.request)) {
-      again_ += kept->again ? 0 : 1;
-      kept->again = true;
-      kept->called = calls_;
-      kept_.splice(kept_.begin(), kept_, kept);
-      tensor = {kept->id, false, kept->request, tensor.offset};
-      return;
-    }
-    end(kept, plan);
+    if (compatible(*found->second->request, *tensor.request)) return call_again(found->second, tensor);
+    end(found->second, plan);
   }
   // A copy: the request may be part of an operation, which ends.
   tensor.request = std::make_shared<const Request>(*tensor.request);
   kept_.push_front({next_++, tensor.request, calls_, false});
   by_key_.emplace(key_of(*tensor.request), kept_.begin());
+  same_.emplace(tensor.request.get(), kept_.begin());
   tensor.id = kept_.front().id;
+}
+
+void CacheKeeper::call_again(List::iterator kept, PlanTensor& tensor) {
+  again_ += kept->again ? 0 : 1;
+  kept->again = true;
+  kept->called = calls_;
+  kept_.splice(kept_.begin(), kept_, kept);
+  tensor.id = kept->id;
+  tensor.in_full = false;
+  if (tensor.request != kept->request) tensor.request = kept->request;
 }
 
 void CacheKeeper::end_set(ProcessSetId set, Plan& plan) {
@@ -48,6 +53,7 @@ void CacheKeeper::end(List::iterator kept, Plan& plan) {
   plan.evicted.push_back(kept->id);
   again_ -= kept->again ? 1 : 0;
   by_key_.erase(key_of(*kept->request));
+  same_.erase(kept->request.get());
   kept_.erase(kept);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <list>
+#include <unordered_map>
 
 #include "core/control/plan.h"
 
@@ -32,6 +33,7 @@ class CacheKeeper {
   using List = std::list<Kept>;
 
   void give_id(PlanTensor& tensor, Plan& plan);
+  void call_again(List::iterator kept, PlanTensor& tensor);
   void end(List::iterator kept, Plan& plan);
 
   std::int64_t least_;
@@ -40,6 +42,7 @@ class CacheKeeper {
   std::int64_t again_ = 0;  // how many of them
   List kept_;               // the last called first
   ByKey<List::iterator> by_key_;
+  std::unordered_map<const Request*, List::iterator> same_;  // where a request is the one that is kept itself
 };
 
 }  // namespace rueda

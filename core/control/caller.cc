@@ -29,7 +29,7 @@ void Caller::ready(const SharedRequest& request, const RankSet& without, Time no
 void Caller::add_ready(SharedRequest request, const RankSet& without) {
   ready_bytes_ += bytes_of(*request);
   const bool measured = request->measure;
-  ready_.push_back({std::move(request), measured ? without : RankSet()});
+  ready_.emplace_back(std::move(request), measured ? without : RankSet());
 }
 
 void Caller::refuse(SharedRequest request, Status status) {
@@ -42,12 +42,14 @@ std::vector<Plan> Caller::call(Time now, bool others_on_their_way) {
   const bool lingers = others_on_their_way && now < first_ready_ + settings_.linger &&
                        ready_bytes_ < settings_.fusion_threshold;
   if (!ready_.empty() && !lingers) {
-    for (Plan& plan : planner_.fuse(ready_)) {
+    ready_bytes_ = 0;
+    std::vector<ReadyRequest> ready = std::exchange(ready_, {});
+    for (Plan& plan : planner_.fuse(std::move(ready))) {
       keeper_.give_ids(plan);
       plans.push_back(std::move(plan));
     }
-    ready_.clear();
-    ready_bytes_ = 0;
+    ready.clear();
+    ready_ = std::move(ready);  // its room
   }
   return plans;
 }

@@ -34,8 +34,8 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
   caller_->tune(std::make_unique<Autotuner>(*settings.tuning, first, second));
 }
 
-void Negotiator::submit(const SharedRequest& request, Time now) {
-  const CacheId id = cache_->find(request, applied_);
+CacheId Negotiator::submit(const SharedRequest& request, Time now, CacheId likely) {
+  const CacheId id = cache_->find(request, applied_, likely);
   ++(id != 0 ? hits_ : misses_);
   if (is_leaf()) {  // nobody to wait for
     if (id != 0) {
@@ -50,6 +50,7 @@ void Negotiator::submit(const SharedRequest& request, Time now) {
   } else {
     add_wishes(kSelf, {{request, RankSet::of(node_.rank)}}, now);
   }
+  return id;
 }
 
 void Negotiator::depart(Time now) { leave(RankSet::of(node_.rank), now); }

@@ -45,7 +45,8 @@ class Negotiator {
   Negotiator(TreeNode node, Rank size, Settings settings);
 
   // This rank wants `request`; its key is not in flight here, and this rank is a member of its process set.
-  void submit(const SharedRequest& request, Time now);
+  // `likely`: the id under which this name was submitted last. Tells under which it is now; 0: in full.
+  CacheId submit(const SharedRequest& request, Time now, CacheId likely = 0);
   // This rank will submit nothing more.
   void depart(Time now);
   // It has departed, and carried out all it asked for.

@@ -42,17 +42,17 @@ bool Planner::fits(const Plan& plan, const ReadyRequest& ready) const {
          plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
 
-std::vector<Plan> Planner::fuse(const std::vector<ReadyRequest>& ready) {
+std::vector<Plan> Planner::fuse(std::vector<ReadyRequest>&& ready) {
   std::vector<Plan> plans;
-  for (const ReadyRequest& each : ready) {
+  for (ReadyRequest& each : ready) {
     auto open = plans.end();
     if (traits(each.request->operation).fusable) {
       open = std::ranges::find_if(plans, [&](const Plan& plan) { return fits(plan, each); });
     }
     if (open != plans.end()) {
-      append(*open, each.request);
+      append(*open, std::move(each.request));
     } else {
-      plans.push_back(plan_for(each));
+      plans.push_back(plan_for(std::move(each)));
     }
   }
   for (Plan& plan : plans) {

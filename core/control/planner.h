@@ -34,7 +34,7 @@ class Planner {
   // From now on.
   void use(const Knobs& knobs) { knobs_ = knobs; }
 
-  std::vector<Plan> fuse(const std::vector<ReadyRequest>& ready);
+  std::vector<Plan> fuse(std::vector<ReadyRequest>&& ready);
   // A Plan that completes one tensor with an error.
   Plan refuse(SharedRequest request, Status status);
   // A Plan of an operation that moves no data, and its result.

@@ -61,7 +61,12 @@ CacheId RequestCache::current(KeyView key, std::uint64_t at) const {
   return 0;
 }
 
-CacheId RequestCache::find(const SharedRequest& wanted, std::uint64_t at) const {
+CacheId RequestCache::find(const SharedRequest& wanted, std::uint64_t at, CacheId likely) const {
+  if (likely != 0) {
+    const Entry* known = entry(likely);
+    const bool in_use = known != nullptr && known->given <= at && at < known->ended;
+    if (in_use && compatible(*known->request, *wanted)) return likely;
+  }
   if (auto same = same_.find(wanted.get()); same != same_.end()) {
     const Entry& known = *entry(same->second);
     if (known.given <= at && at < known.ended) return same->second;

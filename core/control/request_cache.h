@@ -24,8 +24,8 @@ class RequestCache {
   // names an id that no Plan has given.
   bool resolve(Plan& plan, std::uint64_t at) const;
 
-  // The id under which `request` may be sent after Plan `at`; 0: none.
-  CacheId find(const SharedRequest& request, std::uint64_t at) const;
+  // The id under which `request` may be sent after Plan `at`; 0: none. `likely`: one of the same key, or 0.
+  CacheId find(const SharedRequest& request, std::uint64_t at, CacheId likely = 0) const;
   // The id of `key` after Plan `at`, whatever it stands for; 0: none.
   CacheId current(KeyView key, std::uint64_t at) const;
   // Ids from here on were never given.

@@ -2,17 +2,13 @@
 #include "core/engine/coordinator.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
 #include <thread>
 
 #include "core/base/log.h"
-#include "core/control/tree.h"
-#include "core/engine/clock_exchange.h"
 #include "core/engine/ghost.h"
-#include "core/rueda_version.h"
 
 namespace rueda {
 namespace {
@@ -20,14 +16,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-
-Introduction introduce(const Parts& parts) {
-  Introduction introduction{parts.rank, kVersion, parts.host, getpid(), {}, parts.card, "", parts.job};
-  for (const Setting& setting : settings()) {
-    introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(parts.config)));
-  }
-  return introduction;
-}
 
 }  // namespace
 
@@ -40,67 +28,6 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
       polling_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
   if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
-}
-
-Negotiator::Settings Coordinator::negotiator_settings() {
-  const Config& config = parts_.config;
-  Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
-  settings.choose_backend = [this](const Plan& plan) { return able_backend(parts_.backends, plan, 0); };
-  settings.second_backend = [this](const Plan& plan) {
-    return able_backend(parts_.backends, plan, plan.members->count() > 1);
-  };
-  if (config.autotune) settings.tuning = KnobSearch::settings_of(config);
-  settings.chunk_bytes = config.ring_chunk;
-  settings.caller = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
-  settings.full_join = config.full_join;
-  settings.stalls.report_after =
-      config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
-  settings.stalls.fail_after = from_seconds(config.stall_shutdown_time);
-  settings.stalls.own_state = [this](const Key& key) { return own_state(key); };
-  settings.stalls.place_of = [this](Rank rank) { return place_of(rank); };
-  return settings;
-}
-
-Welcome Coordinator::start() {
-  shared_.observer.doing("waiting for the other ranks to start");
-  RollCall roll_call(introduce(parts_), parts_.size, parts_.process_sets);
-  // Others wait a little longer than rank 0, so that its words, which name the missing, reach them first.
-  const double patience = parts_.config.start_timeout + (parts_.rank == 0 ? 0.0 : 3.0);
-  const Time expires = clock_now() + from_seconds(patience);
-  while (true) {
-    for (Envelope& envelope : roll_call.take_outgoing())
-      parts_.transport->send(envelope.peer, std::move(envelope.bytes));
-    if (roll_call.welcome()) break;
-    shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
-    if (std::optional<Envelope> envelope = parts_.transport->receive()) {
-      roll_call.receive(envelope->peer, envelope->bytes);
-    } else if (clock_now() > expires) {
-      roll_call.expire(patience);
-    } else {
-      shared_.bell->sleep(shared_.bell->listen(), microseconds(200));
-    }
-  }
-  for (const std::string& line : roll_call.differing_settings())
-    log(LogLevel::warning, "settings differ: {}", line);
-  welcome_ = *roll_call.welcome();
-  if (!welcome_.status.ok()) return welcome_;
-  if (parts_.meet) parts_.meet(welcome_);
-  const TreeNode node = tree::by_host(parts_.rank, welcome_.hosts);
-  begin_observation(node, clock_now() + from_seconds(patience));
-  negotiator_.emplace(node, parts_.size, negotiator_settings());
-  return welcome_;
-}
-
-void Coordinator::begin_observation(const TreeNode& node, Time expires) {
-  const Rank rank = parts_.rank, size = parts_.size;
-  const std::optional<Rank> parent = rank == 0 ? std::nullopt : std::optional(node.parent);
-  ClockExchange exchange = exchange_clocks(parent, node.children, parts_.transport.get(), shared_, expires);
-  early_ = std::move(exchange.early);
-  welcome_.status = std::move(exchange.status);
-  const JobClock& clock = exchange.clock;
-  shared_.observer.begin(
-      {rank, size, parts_.host, getpid(), clock.offset_ns, clock.origin_ns, clock.epoch_us},
-      parts_.config.fusion_threshold);
 }
 
 void Coordinator::run() {
@@ -127,13 +54,11 @@ bool Coordinator::turn() {
   const Time now = clock_now();
   bool moved = accept_submissions(now);
   moved |= exchange_messages(now);
-  if (!negotiator_->failure().ok()) {
-    complete_all(negotiator_->failure());
-    return true;
-  }
+  if (failed_) return true;
   moved |= start_plans();
   moved |= works_.step();
   moved |= come_to_rest();
+  shared_.released.add(released_);
   return moved;
 }
 
@@ -150,6 +75,7 @@ bool Coordinator::accept_submissions(Time now) {
   std::vector<Entry> entries = std::exchange(spare_, {});
   shared_.queue.take(entries);
   const bool any = !entries.empty();
+  if (any) pending_.forget_unused();
   for (std::span<Entry> rest = entries; !rest.empty();) {
     const std::size_t together = of_one_group(rest);
     accept(rest.first(together), now);
@@ -168,9 +94,9 @@ bool Coordinator::accept_submissions(Time now) {
 
 // A group, or one operation: all or none.
 void Coordinator::accept(std::span<Entry> entries, Time now) {
-  for (const Entry& entry : entries) {
+  for (Entry& entry : entries) {
     const bool known = negotiator_->sets().find(entry.request().process_set) != nullptr;
-    const std::string objection = pending_.objection_to(entry.request(), known);
+    const std::string objection = pending_.objection_to(entry, known);
     if (objection.empty()) continue;
     const Status status = Status::invalid_argument(
         fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, objection));
@@ -178,19 +104,20 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
     return;
   }
   const SharedRequest first = entries.front().shared_request;
+  PendingPlace* const place = entries.front().place;
   for (Entry& entry : entries) {
     entry.flight = shared_.observer.submitted(entry.request());
     pending_.add(std::move(entry));
   }
-  negotiator_->submit(first, now);
+  CacheId& id = place->id;
+  id = negotiator_->submit(first, now, id);
 }
 
 // Tells the submitter how it ended; what owns tensors is destroyed on its side.
 void Coordinator::give_back(Entry& entry, const Status& status) {
-  entry.submission().allocate = nullptr;
-  entry.handle->complete(status, std::move(entry.submission().owner));
+  conclude(entry, status);
   entry.shared_request.reset();
-  shared_.released.add(std::move(entry.handle));
+  released_.push_back(std::move(entry.handle));
 }
 
 bool Coordinator::exchange_messages(Time now) {
@@ -206,19 +133,23 @@ bool Coordinator::exchange_messages(Time now) {
     for (Rank lost : parts_.transport->lost()) name_the_lost(lost);
   }
   negotiator_->tick(now);
+  // The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
+  if (!negotiator_->failure().ok()) complete_all(negotiator_->failure());
   for (Envelope& envelope : negotiator_->take_outgoing()) {
+    if (lost_.contains(envelope.peer)) continue;
     parts_.transport->send(envelope.peer, std::move(envelope.bytes));
     moved = true;
   }
   for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
+  if (failed_) return true;  // Plans call nothing any more
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
-    for (const PlanTensor& tensor : plan.tensors) {
-      const Entry* entry = pending_.waiting_for(*tensor.request);
-      if (entry != nullptr) shared_.observer.planned(plan, entry->flight);
+    std::vector<Entry> entries = entries_for(plan);
+    for (const Entry& entry : entries) {
+      if (!entry.ghost) shared_.observer.planned(plan, entry.flight);
     }
-    works_.add(std::move(plan));
+    works_.add(std::move(plan), std::move(entries));
   }
   for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
   return moved;
@@ -252,22 +183,31 @@ void Coordinator::start_plan(Works::Called called) {
     }
   }
   if (!plan.members || !plan.members->contains(parts_.rank)) return;
+  if (!plan.status.ok()) {
+    for (Entry& entry : called.entries) complete(entry, plan.status);
+  } else if (traits(plan.operation).moves_data) {
+    works_.start(std::move(called));
+  } else {
+    for (Entry& entry : called.entries) decided(plan, entry);
+  }
+}
+
+// What a Plan calls of what this rank has in flight.
+std::vector<Entry> Coordinator::entries_for(const Plan& plan) {
   std::vector<Entry> entries;
+  if (!plan.members || !plan.members->contains(parts_.rank)) return entries;
   if (!plan.status.ok()) {
     pending_.start_group(*plan.tensors.front().request, entries);
-    for (Entry& entry : entries) complete(entry, plan.status);
-    return;
+    return entries;
   }
   entries.reserve(plan.tensors.size());
-  const bool carried_out = traits(plan.operation).moves_data;
   for (const PlanTensor& tensor : plan.tensors) {
-    if (pending_.start(*tensor.request, entries) || !carried_out) continue;
+    if (pending_.start(*tensor.request, entries) || !traits(plan.operation).moves_data) continue;
     // Rank 0 calls what every rank has reported, or has joined for.
     RUEDA_ASSERT(pending_.joined(plan.process_set));
     entries.push_back(make_ghost(tensor));
   }
-  if (carried_out) return works_.start(std::move(called), std::move(entries));
-  for (Entry& entry : entries) decided(plan, entry);
+  return entries;
 }
 
 // This rank cannot carry out that Plan.
@@ -307,9 +247,11 @@ void Coordinator::complete_all(const Status& status) {
   std::vector<Entry> entries;
   shared_.queue.take(entries);
   for (Entry& entry : entries) give_back(entry, status);
+  shared_.released.add(released_);
 }
 
 void Coordinator::name_the_lost(Rank lost) {
+  lost_.add(RankSet::of(lost));
   if (std::string words = parts_.last_words ? parts_.last_words(lost) : ""; !words.empty())
     log(LogLevel::error, "rank {} ({}) was lost; what it did last:{}", lost, place_of(lost), words);
   negotiator_->fail(Status::peer_lost(
@@ -336,8 +278,7 @@ std::string Coordinator::place_of(Rank rank) const {
 StallInspector::OwnState Coordinator::own_state(const Key& key) const {
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(parts_.rank)) return {};
-  const Entry* entry = pending_.waiting(key);
-  const std::string first = entry != nullptr ? entry->request().follows : "";
+  const std::string first = pending_.first_of_group(key);
   const std::string words = first.empty() ? shared_.observer.recorder().summary()
                                           : fmt::format("has it in flight in the group of '{}'", first);
   const bool waiting = pending_.contains(key) && first.empty();

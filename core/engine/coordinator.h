@@ -46,6 +46,7 @@ class Coordinator {
   bool come_to_rest();
   bool finished() const;
 
+  std::vector<Entry> entries_for(const Plan& plan);
   void start_plan(Works::Called called);
   void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
@@ -70,7 +71,9 @@ class Coordinator {
   std::optional<Negotiator> negotiator_;  // once everybody is known
   std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
+  std::vector<std::shared_ptr<HandleState>> released_;  // of the operations that ended in this turn
   Works works_;
+  RankSet lost_;         // to whom nothing is sent any more: the call might not return
   bool failed_ = false;  // all that was here has been completed with the failure
   bool departed_ = false;
   bool rested_ = false;

@@ -47,6 +47,11 @@ std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> st
   return entries;
 }
 
+void conclude(Entry& entry, const Status& status) {
+  entry.submission().allocate = nullptr;
+  entry.handle->complete(status, std::move(entry.submission().owner));
+}
+
 TensorView allocate_output(Entry& entry, const Shape& shape) {
   std::string reason = "an exception without words";
   try {

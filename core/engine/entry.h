@@ -36,6 +36,9 @@ struct Entry {
 // One for each operation of a group, in its order; the first one's Request takes in the others'.
 std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> states);
 
+// Tells who waits for it how it ended, and leaves what owns its tensors with the Handle.
+void conclude(Entry& entry, const Status& status);
+
 // The output of an operation that finds its own size: by the submission's `allocate`, else plain host memory
 // that the Handle owns. Throws WorkFailure.
 TensorView allocate_output(Entry& entry, const Shape& shape);

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "core/base/forked.h"
@@ -49,16 +50,25 @@ void HandleState::let_go() {
   if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
 }
 
-void ReleaseList::add(std::shared_ptr<HandleState> state) {
+void ReleaseList::add(std::vector<std::shared_ptr<HandleState>>& states) {
+  if (states.empty()) return;
   std::lock_guard lock(mutex_);
-  states_.push_back(std::move(state));
+  if (states_.empty()) {
+    states_.swap(states);
+  } else {
+    states_.insert(states_.end(), std::move_iterator(states.begin()), std::move_iterator(states.end()));
+    states.clear();
+  }
+  any_.store(true, std::memory_order_relaxed);
 }
 
 void ReleaseList::clear() {
+  if (!any_.load(std::memory_order_relaxed)) return;
   std::vector<std::shared_ptr<HandleState>> released;
   {
     std::lock_guard lock(mutex_);
     released.swap(states_);
+    any_.store(false, std::memory_order_relaxed);
   }
   // Something else may know the operation's request, and with it the state, a little longer.
   for (const std::shared_ptr<HandleState>& state : released) {

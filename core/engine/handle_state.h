@@ -60,10 +60,11 @@ class HandleState {
 // list. Guarded by its mutex.
 class ReleaseList {
  public:
-  void add(std::shared_ptr<HandleState> state);
+  void add(std::vector<std::shared_ptr<HandleState>>& states);  // which is empty then
   void clear();
 
  private:
+  std::atomic<bool> any_{false};  // may be behind
   std::mutex mutex_;
   std::vector<std::shared_ptr<HandleState>> states_;
 };

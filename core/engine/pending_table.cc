@@ -8,11 +8,15 @@
 
 namespace rueda {
 
-std::string PendingTable::objection_to(const Request& request, bool known) const {
+std::string PendingTable::objection_to(Entry& entry, bool known) {
+  const Request& request = entry.request();
   if (!known) return "uses a process set that was removed, or is not of this job.";
   if (joined(request.process_set))
     return "has joined, and submits nothing until every rank has. Wait for join() first.";
-  if (contains(key_view_of(request))) {
+  auto found = places_.find(key_view_of(request));
+  if (found == places_.end()) found = places_.try_emplace(key_of(request)).first;
+  entry.place = &found->second;
+  if (entry.place->reserved) {
     return "submitted this name while an operation of that name is in flight. Wait for it first, or use "
            "another "
            "name.";
@@ -25,42 +29,37 @@ bool PendingTable::contains(KeyView key) const {
   return found != places_.end() && found->second.reserved;
 }
 
-PendingPlace& PendingTable::place_of(KeyView key) {
+void PendingTable::forget_unused() {
   constexpr std::size_t kSpare = 1024;
-  const auto found = places_.find(key);
-  if (found != places_.end()) return found->second;
-  if (places_.size() > 2 * most_ + kSpare) {
-    std::erase_if(places_, [](const auto& each) { return !each.second.reserved; });
-    most_ = reserved_;
-  }
-  return places_[{key.process_set, std::string(key.name)}];
+  if (places_.size() <= 2 * most_ + kSpare) return;
+  std::erase_if(places_, [](const auto& each) { return !each.second.reserved; });
+  most_ = reserved_;
 }
 
 void PendingTable::add(Entry&& entry) {
   const Request& request = entry.request();
   if (request.operation == Operation::join) joined_.insert(request.process_set);
-  PendingPlace& place = place_of(key_view_of(request));
-  RUEDA_ASSERT(!place.reserved);
+  RUEDA_ASSERT(entry.place != nullptr && !entry.place->reserved);
+  PendingPlace& place = *entry.place;
   place.reserved = true;
+  place.follows = request.follows;
   most_ = std::max(most_, ++reserved_);
-  entry.place = &place;
   place.waiting.emplace(std::move(entry));
 }
 
-const Entry* PendingTable::waiting(KeyView key) const {
+std::string PendingTable::first_of_group(KeyView key) const {
   const auto found = places_.find(key);
-  return found == places_.end() || !found->second.waiting ? nullptr : &*found->second.waiting;
+  return found != places_.end() && found->second.reserved ? found->second.follows : std::string();
 }
 
-const Entry* PendingTable::waiting_for(const Request& called) const {
-  const Entry* entry = waiting(key_view_of(called));
-  return entry != nullptr && entry->request().follows == called.follows ? entry : nullptr;
-}
-
+// A rank that has joined may have a group in flight of which one has the name of something else that the
+// others go on with.
 bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
-  const Entry* entry = waiting_for(called);
-  if (entry == nullptr) return false;
-  take(*entry->place, started);
+  const auto found = places_.find(key_view_of(called));
+  if (found == places_.end()) return false;
+  PendingPlace& place = found->second;
+  if (!place.waiting || place.waiting->request().follows != called.follows) return false;
+  take(place, started);
   return true;
 }
 

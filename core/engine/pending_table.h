@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/control/id_set.h"
 #include "core/engine/entry.h"
 
 namespace rueda {
@@ -16,23 +17,23 @@ namespace rueda {
 // What a name stands for here.
 struct PendingPlace {
   bool reserved = false;         // from submission to completion
+  CacheId id = 0;                // under which it was last submitted; 0: in full
+  std::string follows;           // one of a group: its first
   std::optional<Entry> waiting;  // for a Plan
 };
 
-// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan starts. The
+// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan arrives. The
 // place of a name stays for its next call, until there are many that nobody uses. Owned by the coordinator
 // thread.
 class PendingTable {
  public:
-  // Why this rank cannot ask for that now, "has joined, ..."; empty when it can. `known`: its process set is.
-  std::string objection_to(const Request& request, bool known) const;
+  // Finds the place of its name. Why this rank cannot ask for that now, "has joined, ..."; empty when it can.
+  // `known`: its process set is.
+  std::string objection_to(Entry& entry, bool known);
   // One that nothing speaks against.
   void add(Entry&& entry);
-  // What waits for a Plan under that name; null if nothing does. Good until the next call.
-  const Entry* waiting(KeyView key) const;
-  // The same, if it is what a Plan calls. A rank that has joined may have a group in flight of which one has
-  // the name of something else that the others go on with.
-  const Entry* waiting_for(const Request& called) const;
+  // When nothing is between the two: the places of names that have not been in use for long.
+  void forget_unused();
   // Moves the Entry that a Plan calls, whose name stays reserved, to the end of `started`. Tells whether it
   // waited for a Plan.
   bool start(const Request& called, std::vector<Entry>& started);
@@ -47,11 +48,12 @@ class PendingTable {
   bool joined(ProcessSetId set) const { return joined_.contains(set); }
   void end_join(ProcessSetId set) { joined_.erase(set); }
   bool contains(KeyView key) const;
+  // The name of the first of the group in which that one is in flight; empty: none, or the first itself.
+  std::string first_of_group(KeyView key) const;
 
   bool empty() const { return reserved_ == 0; }
 
  private:
-  PendingPlace& place_of(KeyView key);
   static void take(PendingPlace& place, std::vector<Entry>& taken);
 
   ByKey<PendingPlace> places_;

@@ -186,10 +186,7 @@ void Runtime::complete(Request& request) const {
 // The coordinator gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
-    for (Entry& entry : entries) {
-      entry.submission().allocate = nullptr;
-      entry.handle->complete(closed, std::move(entry.submission().owner));
-    }
+    for (Entry& entry : entries) conclude(entry, closed);
   } else {
     shared_.bell->ring();
   }

@@ -56,6 +56,9 @@ std::size_t extent(const View& view) {
 Words check_output(const Submission& submission) {
   const ConstTensorView& input = submission.input;
   const TensorView& output = submission.output;
+  const bool in_place = output.data == input.data && output.dtype == input.dtype &&
+                        output.shape == input.shape && output.strides == input.strides;
+  if (in_place) return {};  // and has been checked
   if (Words words = check_view("output", output.data, output.dtype, output.shape, output.strides);
       !words.empty())
     return words;

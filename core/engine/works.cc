@@ -22,10 +22,10 @@ std::optional<Works::Called> Works::next() {
   return called;
 }
 
-void Works::start(Called called, std::vector<Entry> entries) {
+void Works::start(Called called) {
   Running& running = running_.emplace_back();
   running.plan = std::move(called.plan);
-  running.entries = std::move(entries);
+  running.entries = std::move(called.entries);
   running.aborted = std::move(called.aborted);
   observer_.started(running.plan);
   for (const Entry& entry : running.entries) {
@@ -98,6 +98,9 @@ void Works::end(const Status& status) {
   for (Running& running : running_) {
     running.work.reset();
     for (Entry& entry : running.entries) callbacks_.complete(entry, status);
+  }
+  for (Called& called : called_) {
+    for (Entry& entry : called.entries) callbacks_.complete(entry, status);
   }
   running_.clear();
   called_.clear();

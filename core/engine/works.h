@@ -30,18 +30,21 @@ class Works {
   };
   struct Called {
     Plan plan;
-    Status aborted;  // why it has failed before it began here
+    std::vector<Entry> entries;  // of this rank, for its tensors
+    Status aborted;              // why it has failed before it began here
   };
 
   // At most so many at a time. All else outlives this.
   Works(const Backends& backends, std::size_t most, Observer& observer, Callbacks callbacks)
       : backends_(backends), most_(most), observer_(observer), callbacks_(std::move(callbacks)) {}
 
-  void add(Plan plan) { called_.push_back({std::move(plan), {}}); }
+  void add(Plan plan, std::vector<Entry> entries) {
+    called_.push_back({std::move(plan), std::move(entries), {}});
+  }
   // The next Plan in order, if it can start now.
   std::optional<Called> next();
   // Where it has failed already its Work takes part all the same, so that others come to the end of theirs.
-  void start(Called called, std::vector<Entry> entries);
+  void start(Called called);
   // A step of each; whether anything moved.
   bool step();
   // That Plan has failed on some rank. If it is over here it keeps its result.

@@ -17,11 +17,16 @@ using Page = RecorderPage;
 template <class Store>
 std::uint64_t put_text(const Store& store, std::size_t first, std::string_view text, std::size_t most) {
   const std::size_t length = std::min(text.size(), most);
-  for (std::size_t at = 0; at < length; at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + at, std::min<std::size_t>(8, length - at));
+  const std::size_t rest = length % 8, whole = length - rest;
+  std::uint64_t word = 0;
+  for (std::size_t at = 0; at < whole; at += 8) {
+    std::memcpy(&word, text.data() + at, 8);
     store(first + at / 8, word);
   }
+  if (rest == 0) return length;
+  word = 0;
+  std::memcpy(&word, text.data() + whole, rest);
+  store(first + whole / 8, word);
   return length;
 }
 

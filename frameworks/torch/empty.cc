@@ -9,7 +9,7 @@
 namespace rueda {
 
 at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, Runtime& runtime) {
-  const Shape shape = sizes.vec();
+  const Shape shape(sizes.begin(), sizes.end());
   const std::optional<std::int64_t> bytes = checked_byte_count(shape, data_type_for(dtype, "empty"));
   if (!bytes) {
     throw InvalidArgument(

@@ -51,8 +51,10 @@ TensorHandle submit_broadcast(const Scope& scope, std::string name, Rank root, T
 
 at::Tensor TensorHandle::wait() const {
   handle_.wait();
-  return tensors_->output;
+  return output();
 }
+
+const at::Tensor& TensorHandle::output() const { return tensors_->output; }
 
 TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
   Tensors tensors = into_new(tensor, name);

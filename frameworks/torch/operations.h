@@ -28,6 +28,8 @@ class TensorHandle {
   at::Tensor wait() const;
   // As wait, without the exception and the result.
   Status wait_status() const { return handle_.wait_status(); }
+  // The result, when the operation has completed well.
+  const at::Tensor& output() const;
   // After wait() of an alltoall: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const { return handle_.received_splits(); }
 

@@ -32,8 +32,8 @@ void check_memory(const at::Tensor& tensor, const std::string& name) {
 TensorView with_layout(const at::Tensor& tensor, const std::string& name) {
   TensorView view;
   view.dtype = data_type_for(tensor.scalar_type(), name);
-  view.shape = tensor.sizes().vec();
-  if (!tensor.is_contiguous()) view.strides = tensor.strides().vec();
+  view.shape = Shape(tensor.sizes().begin(), tensor.sizes().end());
+  if (!tensor.is_contiguous()) view.strides = Strides(tensor.strides().begin(), tensor.strides().end());
   return view;
 }
 

@@ -13,9 +13,15 @@ namespace py = pybind11;
 namespace rueda::python {
 namespace {
 
+// Names are the program's, and may hold anything.
+void set_error(py::handle type, const std::string& words) {
+  PyObject* text = PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace");
+  if (text == nullptr) throw py::error_already_set();
+  PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(text).ptr());
+}
+
 void raise_ours(const char* name, const std::string& words) {
-  const py::object type = py::module_::import("rueda.common.exceptions").attr(name);
-  py::set_error(type, words.c_str());
+  set_error(py::module_::import("rueda.common.exceptions").attr(name), words);
 }
 
 }  // namespace
@@ -24,15 +30,14 @@ void set_python_error() {
   try {
     throw;
   } catch (const InvalidArgument& error) {
-    py::set_error(PyExc_ValueError, error.what());
+    set_error(PyExc_ValueError, error.what());
   } catch (const NotInitialized& error) {
-    py::set_error(PyExc_ValueError, error.what());
+    set_error(PyExc_ValueError, error.what());
   } catch (const Error& error) {
     raise_ours("HorovodInternalError", error.what());
   } catch (const OperationFailed& failed) {
     const StatusCode code = failed.status.code;
-    if (code == StatusCode::not_initialized)
-      return py::set_error(PyExc_ValueError, failed.status.message.c_str());
+    if (code == StatusCode::not_initialized) return set_error(PyExc_ValueError, failed.status.message);
     raise_ours(code == StatusCode::invalid_argument ? "InvalidOperation" : "HorovodInternalError",
                failed.status.message);
   }

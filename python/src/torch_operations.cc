@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The collective operations. Each returns a Handle at once, without waiting for anything; the arguments are
 // those of rueda.torch, all given.
-#include <c10/util/SmallVector.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,7 +13,7 @@
 #include "frameworks/torch/empty.h"
 #include "frameworks/torch/grouped_operations.h"
 #include "frameworks/torch/operations.h"
-#include "python/src/errors.h"
+#include "python/src/torch_handle.h"
 #include "python/src/torch_module.h"
 
 namespace py = pybind11;
@@ -24,50 +22,6 @@ namespace rueda::python {
 namespace {
 
 using Name = std::optional<std::string_view>;
-
-// Purpose: what synchronize() and poll() take: one operation, or those of a group. Shared by C++ and Python;
-// any thread may wait.
-class PendingResult {
- public:
-  explicit PendingResult(TensorHandle handle, bool with_splits = false) : with_splits_(with_splits) {
-    handles_.push_back(std::move(handle));
-  }
-  explicit PendingResult(std::vector<TensorHandle> handles)
-      : handles_(std::make_move_iterator(handles.begin()), std::make_move_iterator(handles.end())),
-        grouped_(true) {}
-
-  bool done() const {
-    for (const TensorHandle& handle : handles_) {
-      if (!handle.done()) return false;
-    }
-    return true;
-  }
-
-  // A tensor; of a group, a list of them; of an alltoall with splits, a tensor and the rows from each rank.
-  py::object wait() const {
-    Status failure;
-    {
-      std::optional<py::gil_scoped_release> no_lock;  // not where nothing is waited for
-      if (!done()) no_lock.emplace();
-      // Where one of a group has failed, none is carried out.
-      for (std::size_t i = 0; i < handles_.size() && failure.ok(); ++i) failure = handles_[i].wait_status();
-    }
-    if (!failure.ok()) throw OperationFailed{std::move(failure)};
-    if (grouped_) {
-      py::list outputs;
-      for (const TensorHandle& handle : handles_) outputs.append(py::cast(handle.wait()));
-      return outputs;
-    }
-    py::object output = py::cast(handles_.front().wait());
-    if (!with_splits_) return output;
-    return py::make_tuple(std::move(output), handles_.front().received_splits());
-  }
-
- private:
-  c10::SmallVector<TensorHandle, 1> handles_;
-  bool grouped_ = false;
-  bool with_splits_ = false;
-};
 
 // Names of different operations do not clash; what has none gets the next number.
 std::string name_of(const char* operation, const Name& name, const Scope& scope) {
@@ -83,7 +37,7 @@ void bind_reducing(py::module_& module, const char* function, const char* operat
                            double postscale, Members set) {
     const Scope scope = scope_of(set);
     const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
-    return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope));
+    return make_handle(PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope)));
   });
 }
 
@@ -103,29 +57,32 @@ void bind_reductions(py::module_& module) {
 void bind_moves(py::module_& module) {
   module.def("allgather_async", [](const at::Tensor& tensor, const Name& name, Members set) {
     const Scope scope = scope_of(set);
-    return PendingResult(allgather_async(tensor, name_of("allgather", name, scope), scope));
+    return make_handle(PendingResult(allgather_async(tensor, name_of("allgather", name, scope), scope)));
   });
-  module.def("grouped_allgather_async", [](const std::vector<at::Tensor>& tensors, const Name& name,
-                                           Members set) {
-    const Scope scope = scope_of(set);
-    return PendingResult(grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope));
-  });
+  module.def("grouped_allgather_async",
+             [](const std::vector<at::Tensor>& tensors, const Name& name, Members set) {
+               const Scope scope = scope_of(set);
+               return make_handle(PendingResult(
+                   grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope)));
+             });
   module.def("broadcast_async", [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
     const Scope scope = scope_of(set);
-    return PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope));
+    return make_handle(
+        PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope)));
   });
   module.def("broadcast_async_", [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
     const Scope scope = scope_of(set);
-    return PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope));
+    return make_handle(
+        PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope)));
   });
-  module.def("alltoall_async",
-             [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits,
-                const Name& name, Members set) {
-               const Scope scope = scope_of(set);
-               return PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
-                                                   name_of("alltoall", name, scope), scope),
-                                    splits.has_value());
-             });
+  module.def(
+      "alltoall_async", [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits,
+                           const Name& name, Members set) {
+        const Scope scope = scope_of(set);
+        return make_handle(PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
+                                                        name_of("alltoall", name, scope), scope),
+                                         splits.has_value()));
+      });
 }
 
 }  // namespace
@@ -138,10 +95,7 @@ void bind_operations(py::module_& module) {
       .value("Min", ReduceOp::min)
       .value("Max", ReduceOp::max)
       .value("Product", ReduceOp::product);
-  py::class_<PendingResult>(module, "Handle")
-      .def("done", &PendingResult::done, "Whether the operation is complete, well or not.")
-      .def("wait", &PendingResult::wait,
-           "The result, when the operation is complete; raises HorovodInternalError where it has failed.");
+  bind_handle(module);
   bind_reductions(module);
   bind_moves(module);
   module.def(

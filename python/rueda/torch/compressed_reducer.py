@@ -7,10 +7,12 @@ import weakref
 
 import torch
 
-from rueda.torch.operations.allreduce import allreduce_async_
+from rueda.common.exceptions import HorovodInternalError
+from rueda.torch.functions import allgather_object
+from rueda.torch.operations.allreduce import grouped_allreduce_async_
 from rueda.torch.operations.handles import Average, Sum
 
-_UNSET = {"schedule": "every_step", "groups": [], "measure_norm": False, "sharded": False}
+_UNSET = {"schedule": ("sync_schedule", "every_step"), "measure_norm": ("measure_norm", False), "sharded": ("sharded", False)}
 _numbers = itertools.count()  # ranks make optimizers in one order
 
 
@@ -19,28 +21,66 @@ def _at_end_of_pass(action):
     torch.autograd.Variable._execution_engine.queue_callback(action)
 
 
+def _in_groups(parameters, groups):
+    """The places of parameters that are reduced together, as tuples; those in none of `groups` by themselves."""
+    places = {id(parameter): place for place, parameter in enumerate(parameters)}
+    group_of = {}
+    for number, group in enumerate(groups):
+        for parameter in group:
+            place = places.get(id(parameter))
+            if place is None:
+                raise ValueError(f"group {number} has a tensor that is no parameter of this optimizer; name only those that it was given")
+            if place in group_of:
+                raise ValueError(f"parameter {place} is in group {group_of[place]} and in group {number}; give each parameter one group")
+            group_of[place] = number
+    together = {}
+    for place in range(len(parameters)):
+        together.setdefault(group_of.get(place, (place,)), []).append(place)
+    return [tuple(members) for members in together.values()]
+
+
+def _check(compression, options):
+    if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        raise ValueError(f"compression is {compression!r}; it must be one of hvd.Compression, or have compress() and decompress()")
+    for option, (name, value) in _UNSET.items():
+        if options[option] != value:
+            raise ValueError(f"{name} is given, which compressors of Compression can do only; with one of your own leave it out")
+    op, passes, divisor = options["op"], options["backward_passes_per_step"], options["gradient_predivide_factor"]
+    if op not in (Average, Sum):
+        raise ValueError(f"op is {op}, which compressors of Compression can do only; choose Average or Sum")
+    if not isinstance(passes, int) or passes < 1:
+        raise ValueError(f"backward_passes_per_step is {passes}; it must be a whole number of at least 1")
+    if not divisor > 0 or (divisor != 1.0 and op == Sum):
+        raise ValueError(f"gradient_predivide_factor is {divisor}; it must be greater than 0, and 1 but for Average")
+
+
+def _check_agreed(mine, process_set):
+    """Raises, in the same words on every rank, where the ranks of the set describe what they reduce by different texts."""
+    gathered = allgather_object(mine, process_set=process_set)
+    first, *others = zip(process_set.ranks, gathered)
+    for rank, theirs in others:
+        for one, other in itertools.zip_longest(first[1], theirs, fillvalue="nothing more"):
+            if one != other:
+                raise HorovodInternalError(f"compressed gradients of a distributed optimizer: the ranks differ: rank {first[0]} has {one}, "
+                                           f"rank {rank} has {other}. Make them the same on every rank.")
+
+
 class CompressedReducer:
     """What _torch.GradientReducer is for gradients that travel as they are, for those that a Compressor in Python makes smaller.
 
     Purpose: averages gradients while backward passes run; each is compressed when it is there, allreduced as what it then is, and made
-    into .grad again. Used by the thread that steps. A rank without a gradient takes part with zeros. Its hooks end with it. Passes begin
-    and end a step as in GradientSync of the C++ frontend.
+    into .grad again; those of a group together. Used by the thread that steps. A rank without a gradient takes part with zeros; where
+    no rank has one, .grad stays None. Its hooks end with it. Passes begin and end a step as in GradientSync of the C++ frontend.
     """
 
     def __init__(self, parameters, compression, process_set, options):
-        for name, value in _UNSET.items():
-            if options[name] != value:
-                asked = "groups, or num_groups," if name == "groups" else name
-                raise ValueError(f"{asked} is given, which compressors of Compression can do only; with one of your own leave it out")
-        if options["op"] not in (Average, Sum):
-            raise ValueError(f"op is {options['op'].name}, which compressors of Compression can do only; choose Average or Sum")
-        if options["backward_passes_per_step"] < 1:
-            raise ValueError(f"backward_passes_per_step is {options['backward_passes_per_step']}; it must be at least 1")
+        _check(compression, options)
         names = {id(parameter): name for name, parameter in options["named_parameters"]}
         prefix = f"compressed.{next(_numbers)}"
         self._parameters = list({id(each): each for each in parameters}.values())
         self._names = [f"{prefix}.{names.get(id(each), i)}" for i, each in enumerate(self._parameters)]
         self._given = [id(each) for each in parameters]
+        self._groups = {place: group for group in _in_groups(self._parameters, options["groups"]) for place in group}
         self._compression, self._process_set, self._op = compression, process_set, options["op"]
         self._passes, self._divisor = options["backward_passes_per_step"], options["gradient_predivide_factor"]
         self._in_backward, self._noted, self._failure = options["synchronize_in_backward"], set(), None
@@ -48,6 +88,10 @@ class CompressedReducer:
         self._reduced, self._skips, self._pauses, self._wait_seconds = False, 0, 0, 0.0
         # What is reduced already, and alike on all ranks, shall be the same when it is reduced with a further pass.
         self._again = 1.0 if self._op == Average else 1.0 / process_set.size()
+        described = [f"op {self._op.name}, backward_passes_per_step {self._passes}, gradient_predivide_factor {self._divisor}"]
+        described += [f"'{names.get(id(each), i)}' {each.dtype} {list(each.shape)}, trained: {each.requires_grad}, reduced with "
+                      f"{list(self._groups[i])}" for i, each in enumerate(self._parameters)]
+        _check_agreed(described, process_set)
         me = weakref.ref(self)
         trained = [(i, each) for i, each in enumerate(self._parameters) if each.requires_grad]
         self._hooks = [each.register_hook(lambda _: me() and me()._before_accumulation()) for _, each in trained]
@@ -69,7 +113,8 @@ class CompressedReducer:
     def _accumulated(self, index):
         if self._pauses:
             return
-        if index in self._flying:
+        group = self._groups[index]
+        if group in self._flying or self._counts[index] == self._passes:
             raise ValueError(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
                              f"(backward_passes_per_step is {self._passes}); call step() first, or raise it; after a pass that failed "
                              "call synchronize() and zero_grad()")
@@ -78,8 +123,8 @@ class CompressedReducer:
         if self._in_backward and number not in self._noted:
             self._noted.add(number)
             _at_end_of_pass(self._pass_ended)
-        if self._counts[index] == self._passes:
-            self._submit(index)
+        if all(self._counts[each] == self._passes for each in group if self._parameters[each].requires_grad):
+            self._submit(group)
 
     def _pass_ended(self):
         inside_another = torch._C._current_autograd_node() is not None  # as those of reentrant checkpoints are
@@ -102,19 +147,25 @@ class CompressedReducer:
             self._failure = error
 
     def _submit_rest(self):
-        for index, parameter in enumerate(self._parameters):
-            if index not in self._flying and parameter.requires_grad:
-                self._submit(index)
+        for group in dict.fromkeys(self._groups.values()):
+            if group not in self._flying and any(self._parameters[each].requires_grad for each in group):
+                self._submit(group)
 
-    def _submit(self, index):
+    def _submit(self, group):
+        members = [each for each in group if self._parameters[each].requires_grad]
+        with torch.no_grad():
+            packed, contexts = zip(*(self._compression.compress(self._gradient(each)) for each in members))
+        # Beside them, whether this rank has each at all.
+        packed += torch.tensor([float(self._parameters[each].grad is not None) for each in members]),
+        factor = 1.0 / self._divisor if self._op == Average else 1.0
+        name = self._names[members[0]]
+        handle = grouped_allreduce_async_(packed, None, name, self._op, factor, 1.0 / factor, self._process_set)
+        self._flying[group] = handle, members, contexts
+
+    def _gradient(self, index):
         parameter = self._parameters[index]
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        gradient = gradient.to_dense() if gradient.is_sparse else gradient
-        with torch.no_grad():
-            packed, ctx = self._compression.compress(gradient)
-        factor = 1.0 / self._divisor if self._op == Average else 1.0
-        handle = allreduce_async_(packed, None, self._names[index], self._op, factor, 1.0 / factor, self._process_set)
-        self._flying[index] = handle, ctx
+        return gradient.to_dense() if gradient.is_sparse else gradient
 
     def _begin_step(self):
         self._reduced, self._counts = False, [0] * len(self._parameters)
@@ -133,11 +184,14 @@ class CompressedReducer:
         self._submit_rest()
         flying, self._flying = self._flying, {}
         failure = None
-        for index, (handle, ctx) in sorted(flying.items()):  # all of them: the next step uses their names again
+        for _, (handle, members, contexts) in sorted(flying.items()):  # all of them: the next step uses their names again
             try:
-                gradient = self._compression.decompress(handle.wait(), ctx)
-                self._parameters[index].grad = gradient.view_as(self._parameters[index])
-            except RuntimeError as error:
+                *reduced, had = handle.wait()
+                for index, each, ctx, exists in zip(members, reduced, contexts, had.tolist()):
+                    if exists:
+                        gradient = self._compression.decompress(each, ctx)
+                        self._parameters[index].grad = gradient.view_as(self._parameters[index])
+            except Exception as error:
                 failure = failure or error
         if failure is not None:
             raise failure

@@ -107,12 +107,16 @@ def _checked_names(optimizer, named_parameters):
 
 def _as_lists(groups, parameters):
     """Groups of parameters, from lists or from a number of them."""
-    if not isinstance(groups, int):
-        return [list(group) for group in groups]
-    if groups < 0:
-        raise ValueError(f"groups is {groups}; it must be 0 (none) or more, or a list of lists of parameters")
-    count = min(groups, len(parameters))
-    return split_list(parameters, count) if count else []
+    if isinstance(groups, int) and groups >= 0:
+        count = min(groups, len(parameters))
+        return split_list(parameters, count) if count else []
+    try:
+        lists = [list(group) for group in groups]
+    except TypeError:  # no list of lists
+        lists = [[None]]
+    if not all(isinstance(each, torch.Tensor) for group in lists for each in group):
+        raise ValueError(f"groups is {groups!r}; it must be a number, 0 (none) or more, or a list of lists of parameters")
+    return lists
 
 
 # Whose step of one element needs the other elements of its parameter.

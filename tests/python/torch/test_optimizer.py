@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedOptimizer: n ranks with batch b against one process with batch n b, whatever the options."""
 
+import time
+
 import pytest
 import torch
 from training import Doubles, OPTIMIZERS, batch, loss_of, model_of, reference, same, sgd, trained
@@ -52,8 +54,104 @@ def test_a_compressor_of_ones_own(rank):
     model, optimizer = trained(rank, compression=Doubles)
     same(model, reference(sgd, 5))
     assert optimizer.wait_seconds() > 0
-    with pytest.raises(ValueError, match="groups"):
-        hvd.DistributedOptimizer(sgd(model.parameters()), compression=Doubles, num_groups=2)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_compressor_of_ones_own_and_groups(passes, rank):
+    model, _ = trained(rank, compression=Doubles, num_groups=2, passes=passes)
+    same(model, reference(sgd, 5, passes=passes))
+
+
+def test_a_compressor_of_ones_own_and_lists_of_parameters(rank, size):
+    model, alone = model_of(), model_of()
+    for each in (model, alone):
+        each[2].weight.requires_grad_(False)
+    groups = [[model[0].weight, model[2].weight, model[0].bias], []]
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=Doubles, groups=groups)
+    reference_step = sgd(alone.parameters())
+    loss_of(model, batch(0, [rank])).backward()
+    loss_of(alone, batch(0, range(size))).backward()
+    optimizer.step()
+    reference_step.step()
+    same(model, alone)
+
+
+class FailsOnce(Doubles):
+    left = 0
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        if FailsOnce.left:
+            FailsOnce.left -= 1
+            raise ValueError("not now")
+        return Doubles.decompress(tensor, ctx)
+
+
+@pytest.mark.parametrize("groups", [0, 2])
+def test_a_compressor_that_fails_leaves_nothing_in_flight(groups, rank):
+    model, alone = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), compression=FailsOnce, num_groups=groups)
+    reference_step = sgd(alone.parameters())
+    FailsOnce.left = 1
+    if rank == 0:
+        time.sleep(0.2)
+    with pytest.raises(ValueError, match="not now"):
+        loss_of(model, batch(0, [rank])).backward()
+    for step in range(1, 4):
+        optimizer.zero_grad()
+        reference_step.zero_grad()
+        loss_of(model, batch(step, [rank])).backward()
+        loss_of(alone, batch(step, range(hvd.size()))).backward()
+        optimizer.step()
+        reference_step.step()
+    same(model, alone)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_what_no_rank_uses_has_no_gradient(compression, rank):
+    model, unused = model_of(), torch.nn.Linear(2, 2)
+    before = unused.weight.detach().clone()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([*model.parameters(), *unused.parameters()], lr=0.1, weight_decay=0.5),
+                                         compression=compression)
+    loss_of(model, batch(0, [rank])).backward()
+    optimizer.step()
+    assert unused.weight.grad is None and torch.equal(unused.weight, before)
+
+
+def test_compressors_that_cannot_be(rank, size):
+    model = model_of()
+    for options, words in [({"compression": None}, "compression is None"), ({"gradient_predivide_factor": 0.0}, "must be greater than 0"),
+                           ({"gradient_predivide_factor": 2.0, "op": hvd.Sum}, "1 but for Average"), ({"op": hvd.Max}, "choose Average"),
+                           ({"backward_passes_per_step": 1.5}, "whole number"), ({"sync_schedule": "local_sgd:2"}, "sync_schedule is")]:
+        with pytest.raises(ValueError, match=words):
+            hvd.DistributedOptimizer(sgd(model.parameters()), **{"compression": Doubles, **options})
+    if size == 1:
+        return
+    for options in ({"backward_passes_per_step": 1 + (rank == 1)}, {"num_groups": 1 + (rank == 1)}, {"op": hvd.Sum if rank else hvd.Average}):
+        with pytest.raises(hvd.HorovodInternalError, match="the ranks differ: rank 0 has .* rank 1 has"):
+            hvd.DistributedOptimizer(sgd(model.parameters()), compression=Doubles, **options)
+
+
+def test_names_that_are_no_text(size):
+    with pytest.raises(ValueError, match="a name has 1 to 1024 bytes"):
+        hvd.allreduce(torch.ones(1), name="x" + "ä" * 600)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_groups_that_cannot_be(compression):
+    model = model_of()
+    first, second = torch.nn.Parameter(torch.ones(2)), model[0].weight
+
+    def make(groups):
+        hvd.DistributedOptimizer(sgd(model.parameters()), compression=compression, groups=groups)
+
+    for groups in ("ab", 2.5, [3], [["x"]], -1):
+        with pytest.raises(ValueError, match="it must be a number, 0 .none. or more, or a list of lists of parameters"):
+            make(groups)
+    with pytest.raises(ValueError, match="group 1 has a tensor that is no parameter of this optimizer"):
+        make([[second], [first]])
+    with pytest.raises(ValueError, match="parameter 0 is in group 0 and in group 1"):
+        make([[second], [second]])
 
 
 @pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "core/base/bytes.h"
 #include "core/base/config.h"
@@ -26,6 +29,34 @@ TEST(Types, EveryEnumeratorHasItsRow) {
   EXPECT_FALSE(data_type_from(kDataTypeCount));
   EXPECT_FALSE(reduce_op_from(kReduceOpCount));
   EXPECT_FALSE(operation_from(kOperationCount));
+}
+
+TEST(Shape, OfAnyNumberOfDimensions) {
+  for (std::size_t size = 0; size < 9; ++size) {
+    std::vector<std::int64_t> values;
+    Shape shape;
+    for (std::size_t i = 0; i < size; ++i) {
+      values.push_back(static_cast<std::int64_t>(i) + 2);
+      shape.push_back(values.back());
+    }
+    EXPECT_EQ(shape, Shape(values));
+    EXPECT_EQ(shape.size(), size);
+    EXPECT_EQ(std::vector<std::int64_t>(shape.begin(), shape.end()), values);
+    Shape copy(shape), zeros(size);
+    EXPECT_EQ(std::ranges::count(zeros, 0), static_cast<std::ptrdiff_t>(size));
+    EXPECT_EQ(zeros == shape, size == 0);
+    zeros = copy;
+    EXPECT_EQ(zeros, shape);
+    const Shape moved(std::move(copy));
+    EXPECT_EQ(moved, shape);
+    EXPECT_TRUE(copy.empty());  // NOLINT(bugprone-use-after-move): that is what it promises
+    copy = {7, 8};
+    zeros = std::move(copy);
+    EXPECT_EQ(zeros, (Shape{7, 8}));
+    if (size == 0) continue;
+    EXPECT_EQ(shape.front(), 2);
+    EXPECT_EQ(shape.back(), shape[size - 1]);
+  }
 }
 
 TEST(Shape, CountsWithinBounds) {

@@ -24,6 +24,13 @@ std::shared_ptr<HandleState> state_of(Request request) {
   return std::make_shared<HandleState>(nullptr, std::move(submission));
 }
 
+void add(PendingTable& table, Entry entry) {
+  ASSERT_EQ(table.objection_to(entry, true), "");
+  table.add(std::move(entry));
+}
+
+void add(PendingTable& table, Request request) { add(table, Entry(state_of(std::move(request)))); }
+
 std::vector<std::string> names_of(const std::vector<Entry>& entries) {
   std::vector<std::string> names;
   for (const Entry& entry : entries) names.push_back(entry.request().name);
@@ -33,18 +40,16 @@ std::vector<std::string> names_of(const std::vector<Entry>& entries) {
 TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
   PendingTable table;
   for (int step = 0; step < 3; ++step) {
-    EXPECT_EQ(table.objection_to(request_for("x"), true), "");
-    table.add(Entry(state_of(request_for("x"))));
+    add(table, request_for("x"));
     EXPECT_FALSE(table.empty());
-    EXPECT_THAT(table.objection_to(request_for("x"), true), HasSubstr("in flight"));
-    EXPECT_EQ(table.objection_to(request_for("x", 1), true), "");  // another set's
-    EXPECT_NE(table.waiting(KeyView{kWorld, "x"}), nullptr);
+    Entry again(state_of(request_for("x"))), of_another_set(state_of(request_for("x", 1)));
+    EXPECT_THAT(table.objection_to(again, true), HasSubstr("in flight"));
+    EXPECT_EQ(table.objection_to(of_another_set, true), "");
     std::vector<Entry> started;
     EXPECT_FALSE(table.start(request_for("y"), started));
     EXPECT_TRUE(table.start(request_for("x"), started));
     EXPECT_FALSE(table.start(request_for("x"), started));  // once
     EXPECT_TRUE(table.contains(KeyView{kWorld, "x"}));
-    EXPECT_EQ(table.waiting(KeyView{kWorld, "x"}), nullptr);
     table.finish(started.front());
     EXPECT_FALSE(table.contains(KeyView{kWorld, "x"}));
     EXPECT_TRUE(table.empty());
@@ -53,11 +58,12 @@ TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
 
 TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
   PendingTable table;
-  table.add(Entry(state_of(request_for("stays"))));
+  add(table, request_for("stays"));
   std::vector<Entry> flying;
   for (int i = 0; i < 20'000; ++i) {
     const Request request = request_for("once." + std::to_string(i));
-    table.add(Entry(state_of(request)));
+    table.forget_unused();
+    add(table, request);
     ASSERT_TRUE(table.start(request, flying));
     if (i % 7 != 0) table.finish(flying.back());
   }
@@ -71,8 +77,7 @@ TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
 
 TEST(PendingTable, TakesWhatWaitsOfOneSet) {
   PendingTable table;
-  for (const char* name : {"a", "b", "c"})
-    table.add(Entry(state_of(request_for(name, name[0] == 'b' ? 1 : 2))));
+  for (const char* name : {"a", "b", "c"}) add(table, request_for(name, name[0] == 'b' ? 1 : 2));
   std::vector<Entry> taken;
   ASSERT_TRUE(table.start(request_for("c", 2), taken));
   EXPECT_THAT(names_of(table.take_all(2)), testing::ElementsAre("a"));
@@ -89,7 +94,9 @@ TEST(PendingTable, StartsAGroupByItsFirst) {
   EXPECT_EQ(of_one_group(entries), 3u);
   EXPECT_EQ(entries[1].handle, states[1]);  // each with its own Handle
   const Request first = entries[0].request(), second = entries[1].request();
-  for (Entry& entry : entries) table.add(std::move(entry));
+  for (Entry& entry : entries) add(table, std::move(entry));
+  EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.2"}), "");
+  EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.9"}), "g.2");
   std::vector<Entry> started;
   // What others submit alone, or in another group, under the name of one that follows is something else.
   EXPECT_FALSE(table.start(request_for("g.9"), started));
@@ -99,6 +106,9 @@ TEST(PendingTable, StartsAGroupByItsFirst) {
   EXPECT_TRUE(table.start(second, started));
   table.start_group(first, started);
   EXPECT_THAT(names_of(started), testing::ElementsAre("g.9", "g.2", "g.10"));
+  EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.9"}), "g.2");  // until it is complete
+  for (Entry& entry : started) table.finish(entry);
+  EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.9"}), "");
 }
 
 }  // namespace

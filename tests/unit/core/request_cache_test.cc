@@ -11,6 +11,34 @@
 namespace rueda {
 namespace {
 
+TEST(RequestCache, TheLikelyIdIsLookedAtFirst) {
+  RequestCache cache;
+  auto shared = [](Request request) { return std::make_shared<const Request>(std::move(request)); };
+  auto call = [&](std::uint64_t number, CacheId id, std::int64_t extent, std::vector<CacheId> evicted = {}) {
+    Plan plan;
+    plan.number = number;
+    plan.evicted = std::move(evicted);
+    plan.tensors = {{id, true, shared(request_for("x", {extent})), 0}};
+    cache.apply(plan);
+  };
+  const SharedRequest four = shared(request_for("x", {4})), seven = shared(request_for("x", {7}));
+  EXPECT_EQ(cache.find(four, 0, 1), 0u);  // never given
+  call(1, 1, 4);
+  EXPECT_EQ(cache.find(four, 0, 1), 0u);  // not yet
+  EXPECT_EQ(cache.find(four, 1, 1), 1u);
+  EXPECT_EQ(cache.find(seven, 1, 1), 0u);  // it means something else
+  call(2, 2, 7, {1});
+  EXPECT_EQ(cache.find(four, 2, 1), 0u);   // ended
+  EXPECT_EQ(cache.find(seven, 2, 1), 2u);  // another one is right
+  EXPECT_EQ(cache.find(seven, 2, 2), 2u);
+  EXPECT_EQ(cache.find(seven, 2, 99'999), 2u);
+  cache.forget(2);
+  EXPECT_EQ(cache.find(four, 2, 1), 0u);
+  Request group = request_for("x", {7});
+  group.others = {request_for("y")};
+  EXPECT_EQ(cache.find(shared(group), 2, 2), 0u);
+}
+
 TEST(RequestCacheProtocol, FromTheSecondTimeOnARequestIsOneBit) {
   ControlWorld world(100, 29);
   const std::string name(500, 'n');

@@ -48,25 +48,24 @@ class WorksTest : public testing::Test {
  protected:
   WorksTest() { backends_.push_back(std::make_unique<ScriptedBackend>(scripts_)); }
 
-  void call(std::uint64_t number) {
+  void call(std::uint64_t number, bool ghost = false, Shape shape = {}) {
     Plan plan;
     plan.number = number;
     Request request;
     request.name = std::to_string(number);
     request.dtype = DataType::uint8;
     plan.tensors = {{0, true, std::make_shared<const Request>(request), 0}};
-    works_.add(std::move(plan));
-  }
-  void start(bool ghost = false, Shape shape = {}) {
-    std::optional<Works::Called> called = works_.next();
-    ASSERT_TRUE(called);
-    Request request = *called->plan.tensors.front().request;
     request.shape = std::move(shape);
     std::vector<Entry> entries;
     entries.emplace_back(std::make_shared<const Request>(std::move(request)),
                          std::make_shared<HandleState>());
     entries[0].ghost = ghost;
-    works_.start(std::move(*called), std::move(entries));
+    works_.add(std::move(plan), std::move(entries));
+  }
+  void start() {
+    std::optional<Works::Called> called = works_.next();
+    ASSERT_TRUE(called);
+    works_.start(std::move(*called));
   }
   Script& script(std::uint64_t number) { return scripts_[number]; }
   void will(std::uint64_t number, Work::Step step) {
@@ -195,14 +194,15 @@ TEST_F(WorksTest, ALossEndsAllOfThem) {
   works_.abort(1, first_);
   const Status lost = Status::peer_lost("rank 1");
   works_.end(lost);
-  EXPECT_EQ(completed_, (std::map<std::string, Status>{{"1", lost}, {"2", lost}}));
+  // The third has been called and has not begun.
+  EXPECT_EQ(completed_, (std::map<std::string, Status>{{"1", lost}, {"2", lost}, {"3", lost}}));
   EXPECT_FALSE(script(1).alive || script(2).alive);
   EXPECT_TRUE(works_.empty());
 }
 
 TEST_F(WorksTest, AStandInWithoutMemoryIsAFailure) {
-  call(1);
-  start(true, {std::numeric_limits<std::int64_t>::max()});
+  call(1, true, {std::numeric_limits<std::int64_t>::max()});
+  start();
   EXPECT_TRUE(script(1).abandoned);
   EXPECT_NE(failed_.at(1).find("no memory for what stands in for it"), std::string::npos);
 }
