@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "launcher/processes.h"
+#include "launcher/virtual_hosts.h"
 
 namespace rueda {
 namespace {
@@ -44,6 +45,8 @@ std::vector<std::string> mpiexec_command(const std::string& mpiexec, const Launc
       mpiexec, "-disable-auto-cleanup", "-np", std::to_string(options.ranks), "-prepend-pattern", label};
   if (!options.network_interface.empty())
     command.insert(command.end(), {"-iface", options.network_interface});
+  if (options.virtual_hosts.count > 0)
+    command.insert(command.end(), {"-launcher", "ssh", "-launcher-exec", hosts_program()});
   command.insert(command.end(), options.mpiexec_words.begin(), options.mpiexec_words.end());
   if (!options.hosts.empty()) command.insert(command.end(), {"-hosts", options.hosts});
   command.insert(command.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "--agent", "--"});

@@ -18,6 +18,7 @@
 #include "launcher/hydra.h"
 #include "launcher/options.h"
 #include "launcher/supervisor.h"
+#include "launcher/virtual_hosts.h"
 
 namespace rueda {
 namespace {
@@ -33,11 +34,22 @@ void tell_what_is_ignored(const LaunchOptions& options) {
     fmt::print(stderr, "ruedarun: {}\n", line);
 }
 
-int launch(const LaunchOptions& options) {
+using Words = std::vector<std::string>;
+
+int supervise(const LaunchOptions& options, double start_timeout) {
+  tell_what_is_ignored(options);
+  return Supervisor(options, find_mpiexec(), start_timeout).run();
+}
+
+int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual_host) {
   const Config config = config_from_environment();  // what is not legal is told once, not by every rank
   check_program(options.command.front());
-  tell_what_is_ignored(options);
-  return Supervisor(options, find_mpiexec(), config.start_timeout).run();
+  if (options.virtual_hosts.count == 0) return supervise(options, config.start_timeout);
+  if (!on_virtual_host) move_to_virtual_hosts(options.virtual_hosts, arguments);
+  fmt::print(stderr, "{}", what_was_made(options.virtual_hosts));
+  const int status = supervise(options, config.start_timeout);
+  fmt::print(stderr, "{}", bytes_of_cards());
+  return status;
 }
 
 int merge_timeline(const LaunchOptions& options) {
@@ -45,10 +57,11 @@ int merge_timeline(const LaunchOptions& options) {
   return 0;
 }
 
-int act(const LaunchOptions& options) {
+int act(const Words& arguments, bool on_virtual_host) {
+  const LaunchOptions options = parse_launch_options(arguments);
   export_choices(options);
   switch (options.action) {
-    case LaunchOptions::Action::launch: return launch(options);
+    case LaunchOptions::Action::launch: return launch(options, arguments, on_virtual_host);
     case LaunchOptions::Action::help: fmt::print("{}", help_text()); return 0;
     case LaunchOptions::Action::version: fmt::print("{}", version_text()); return 0;
     case LaunchOptions::Action::print_config: fmt::print("{}", config_text(options)); return 0;
@@ -58,11 +71,14 @@ int act(const LaunchOptions& options) {
   return kFailed;
 }
 
-int run(const std::vector<std::string>& arguments) {
+// ruedarun starts itself in other roles, as "ROLE -- WORDS...".
+int run(const Words& arguments) {
   fill_standard_streams();
-  bool agent = arguments.size() > 2 && arguments[0] == "--agent" && arguments[1] == "--";
-  if (agent) return run_agent({arguments.begin() + 2, arguments.end()});
-  return act(parse_launch_options(arguments));
+  const bool has_role = arguments.size() > 2 && arguments[1] == "--";
+  const Words words(arguments.begin() + (has_role ? 2 : 0), arguments.end());
+  if (has_role && arguments[0] == "--agent") return run_agent(words);
+  if (has_role && arguments[0] == kOnVirtualHost) return act(words, true);
+  return act(arguments, false);
 }
 
 }  // namespace

@@ -17,11 +17,15 @@
 #include "launcher/config_file.h"
 #include "launcher/flags.h"
 #include "launcher/host_file.h"
+#include "launcher/virtual_hosts.h"
 
 namespace rueda {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr int kMostVirtualHosts = 99;  // as rueda-hosts has them
+constexpr int kMostRails = 9;
 
 po::options_description describe(const std::string& caption, const std::function<bool(const Flag&)>& chosen,
                                  const std::function<std::string(const Flag&)>& meaning) {
@@ -84,25 +88,18 @@ std::vector<GivenFlag> parse(const std::vector<std::string>& words) {
   return given;
 }
 
-int number_of_ranks(std::string_view text) {
-  int ranks = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  if (error != std::errc() || end != text.data() + text.size() || ranks < 1 || ranks > kMostRanks)
-    throw UsageError(fmt::format("-np is '{}'; it must be a whole number from 1 to {}", text, kMostRanks));
-  return ranks;
+// From 1 on.
+int whole_number(std::string_view flag, std::string_view text, int most) {
+  int number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > most)
+    throw UsageError(fmt::format("{} is '{}'; it must be a whole number from 1 to {}", flag, text, most));
+  return number;
 }
 
 std::string one_card(const std::string& text) {
   if (text.empty() || text.find(',') != std::string::npos)
     throw UsageError(fmt::format("--network-interface is '{}'; name one card: this version uses one", text));
-  return text;
-}
-
-std::string port(const std::string& text) {
-  int number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > 65535)
-    throw UsageError(fmt::format("--ssh-port is '{}'; it must be a whole number from 1 to 65535", text));
   return text;
 }
 
@@ -119,20 +116,37 @@ void append(std::vector<std::string>& words, const std::string& text) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
+// For MPI, and for data by TCP.
+void use_card(LaunchOptions& options, const std::string& text) {
+  options.network_interface = one_card(text);
+  options.settings["RAILS"] = {options.network_interface, "--network-interface"};
+}
+
 using Action = LaunchOptions::Action;
 using Act = void (*)(LaunchOptions&, const std::string&);
 
 const std::map<std::string_view, Act>& acts() {
   static const std::map<std::string_view, Act> table{
-      {"num-proc", [](LaunchOptions& o, const std::string& text) { o.ranks = number_of_ranks(text); }},
+      {"num-proc",
+       [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
       {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
       {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
-      {"ssh-port", [](LaunchOptions& o, const std::string& text) { o.ssh_words += " -p " + port(text); }},
+      {"virtual-hosts",
+       [](LaunchOptions& o, const std::string& text) {
+         o.virtual_hosts.count = whole_number("--virtual-hosts", text, kMostVirtualHosts);
+       }},
+      {"rails",
+       [](LaunchOptions& o, const std::string& text) {
+         o.virtual_hosts.rails = whole_number("--rails", text, kMostRails);
+       }},
+      {"rate", [](LaunchOptions& o, const std::string& text) { o.virtual_hosts.rate = text; }},
+      {"ssh-port",
+       [](LaunchOptions& o, const std::string& text) {
+         o.ssh_words += fmt::format(" -p {}", whole_number("--ssh-port", text, 65535));
+       }},
       {"ssh-identity-file", [](LaunchOptions& o, const std::string& text) { o.ssh_words += " -i " + text; }},
-      {"network-interface",
-       [](LaunchOptions& o, const std::string& text) { o.network_interface = one_card(text); }},
-      {"network-interfaces",
-       [](LaunchOptions& o, const std::string& text) { o.network_interface = one_card(text); }},
+      {"network-interface", use_card},
+      {"network-interfaces", use_card},
       {"output-filename", [](LaunchOptions& o, const std::string& text) { o.output_folder = text; }},
       {"no-prefix", [](LaunchOptions& o, const std::string&) { o.prefix = false; }},
       {"prefix-output-with-timestamp", [](LaunchOptions& o, const std::string&) { o.prefix_time = true; }},
@@ -203,6 +217,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.action != Action::launch) return options;
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
+  settle_virtual_hosts(options);
   return options;
 }
 
@@ -228,7 +243,9 @@ std::string help_text() {
           "and\n"
           "RUEDA_CROSS_SIZE in its environment. The exit status is that of the first rank that failed, 128 + "
           "S "
-          "when it\nwas killed by signal S, and 2 when the command line is wrong.\n";
+          "when it\nwas killed by signal S, 2 when the command line is wrong, and 77 where virtual hosts "
+          "cannot be "
+          "made.\n";
   return text.str();
 }
 

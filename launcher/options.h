@@ -16,6 +16,13 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Hosts that ruedarun makes for the job on this machine, with a card on each rail.
+struct VirtualHosts {
+  int count = 0;     // 0: none
+  int rails = 0;     // 0: not given
+  std::string rate;  // of each card, in each direction: 200mbit; "max": no limit; empty: not given
+};
+
 // Purpose: what the user asked for. A plain value.
 struct LaunchOptions {
   enum class Action { launch, help, version, print_config, check_build, merge_timeline };
@@ -29,7 +36,8 @@ struct LaunchOptions {
 
   Action action = Action::launch;
   int ranks = 0;
-  std::string hosts;          // as Hydra's -hosts wants them; empty: this machine
+  std::string hosts;  // as Hydra's -hosts wants them; empty: this machine
+  VirtualHosts virtual_hosts;
   std::string output_folder;  // empty: no files
   bool prefix = true;
   bool prefix_time = false;

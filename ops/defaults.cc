@@ -12,6 +12,7 @@
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_parts.h"
 #include "ops/shm/shm_parts.h"
+#include "ops/tcp/tcp_parts.h"
 
 namespace rueda::ops {
 namespace {
@@ -35,7 +36,10 @@ Parts defaults(const Config& config, const std::vector<Rank>& ranks) {
   }
   Parts parts = found ? std::move(*found) : alone(config);
   if (ranks.empty()) check_others_were_found(parts.size);
-  if (parts.size > 1) add_shared_memory(parts);
+  if (parts.size > 1) {
+    add_tcp(parts);
+    add_shared_memory(parts);
+  }
   parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
   return parts;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "core/base/error.h"
 
@@ -33,6 +34,12 @@ std::optional<std::string> rank_from_launcher() {
     if (const char* rank = std::getenv(name)) return rank;
   }
   return std::nullopt;
+}
+
+bool launched_on_one_host() {
+  const char* ranks = std::getenv("PMI_SIZE");
+  const char* here = std::getenv("MPI_LOCALNRANKS");  // Hydra's
+  return ranks != nullptr && here != nullptr && std::string_view(ranks) == here;
 }
 
 void check_others_were_found(int size) {

@@ -2,6 +2,7 @@
 // Every operation by messages: the algorithms over some Link.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,20 +14,23 @@
 
 namespace rueda {
 
-// Purpose: the backend of mpi, and of any other Link. Runs every Plan. Owned by the coordinator thread.
+// Purpose: the backend of mpi, of tcp, and of any other Link. Runs every Plan, once its link is `connected`.
+// Owned by the coordinator thread.
 class LinkBackend final : public Backend {
  public:
-  LinkBackend(std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell,
-              Memory memory = Memory())
+  LinkBackend(
+      std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
+      std::function<bool()> connected = [] { return true; })
       : name_(std::move(name)),
         link_(std::move(link)),
         rank_(rank),
         rings_bell_(rings_bell),
         memory_(std::move(memory)),
-        buffers_(memory_) {}
+        buffers_(memory_),
+        connected_(std::move(connected)) {}
 
   std::string_view name() const override { return name_; }
-  bool can_run(const Plan&) const override { return true; }
+  bool can_run(const Plan&) const override { return connected_(); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return rings_bell_; }
 
@@ -37,6 +41,7 @@ class LinkBackend final : public Backend {
   bool rings_bell_;
   Memory memory_;
   FusionBuffer buffers_;
+  std::function<bool()> connected_;
   OwnerThread owner_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/control/message.h"
+#include "ops/cards.h"
 #include "ops/shm/neighbours.h"
 #include "ops/shm/shm_backend.h"
 #include "ops/shm/shm_transport.h"
@@ -31,7 +32,6 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
   auto tree = std::make_unique<TreeTransport>(rank, std::move(parts.transport), std::move(near));
   TreeTransport* whole = tree.get();  // as `inside` it lives as long as the transport of these parts
 
-  parts.card = neighbours->card();
   parts.last_words = [neighbours](Rank lost) {
     std::string text;
     if (!neighbours->reaches(lost) || neighbours->contents(lost).told.exchange(1) != 0) return text;
@@ -39,7 +39,7 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
     for (const std::string& line : read_recorder_page({page, sizeof(RecorderPage)})) text += "\n" + line;
     return text;
   };
-  parts.meet = [=](const Welcome& welcome) {
+  add_card(parts, neighbours->card(), [=](const Welcome& welcome, const Parts::Alive&) {
     neighbours->meet(welcome);
     inside->meet(rank);
     TreeTransport::Host host;
@@ -48,7 +48,7 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
                          [&](Rank other) { return neighbours->reaches(other); });
     host.everybody = host.ranks.size() == welcome.hosts.size();
     whole->meet(host);
-  };
+  });
   parts.backends.insert(parts.backends.begin(),
                         std::make_unique<ShmBackend>(
                             rank, neighbours, [whole] { return whole->complete(); }, slots));

@@ -20,6 +20,7 @@ ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
   std::vector<std::string> hosts = std::move(options.hosts);
   for (auto rank = static_cast<Rank>(hosts.size()); rank < size; ++rank)
     hosts.push_back(fmt::format("host{}", rank / options.ranks_per_host));
+  last_ids_.resize(static_cast<std::size_t>(size));
   own_state = [](Rank, const Key&) { return StallInspector::OwnState{}; };
   for (TreeNode& node : tree::all_by_host(hosts, options.radix)) {
     const Rank rank = node.rank;
@@ -36,7 +37,8 @@ ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
 }
 
 void ControlWorld::submit(Rank rank, Request request) {
-  nodes_[rank]->submit(std::make_shared<const Request>(std::move(request)), now);
+  CacheId& id = last_ids_[rank][key_of(request)];
+  id = nodes_[rank]->submit(std::make_shared<const Request>(std::move(request)), now, id);
 }
 
 void ControlWorld::submit_everywhere(const Request& request) {

@@ -79,6 +79,7 @@ class ControlWorld {
   std::vector<std::vector<Plan>> plans_;
   std::vector<std::vector<Abort>> aborts_;
   std::vector<std::string> reports_;
+  std::vector<ByKey<CacheId>> last_ids_;  // by rank: as its coordinator remembers them
   const unsigned together_;
   std::vector<bool> silent_;
   std::vector<Rank> unasked_;  // have got messages and said nothing yet; some of them twice

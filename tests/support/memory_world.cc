@@ -94,12 +94,16 @@ void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(R
 
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
                   const std::function<Config(Rank)>& config_of) {
+  run_ranks_of(ranks, body, [&](Rank rank) { return memory_parts(network, rank, ranks, config_of(rank)); });
+}
+
+void run_ranks_of(Rank ranks, const std::function<void(Runtime&)>& body,
+                  const std::function<Parts(Rank)>& parts_of) {
   Run run;
   run.runtimes.resize(ranks);
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back(
-        [&, rank] { run_rank(run, memory_parts(network, rank, ranks, config_of(rank)), rank, body); });
+    threads.emplace_back([&, rank] { run_rank(run, parts_of(rank), rank, body); });
   }
   {
     std::unique_lock lock(run.mutex);

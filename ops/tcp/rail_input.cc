@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tcp/rail_input.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace rueda {
+
+RailInput::Event RailInput::next(int socket, std::size_t& budget) {
+  for (;;) {
+    if (in_body_ && left_ > 0 && begin_ < end_) use_inbox();
+    if (in_body_ && left_ == 0) {
+      in_body_ = false;
+      return Event::body;
+    }
+    if (!in_body_ && take_header()) return Event::header;
+    switch (read(socket, budget)) {
+      case Read::some: break;
+      case Read::none: return Event::nothing;
+      case Read::end: return Event::ended;
+    }
+  }
+}
+
+void RailInput::expect(std::shared_ptr<Incoming> message, std::size_t offset) {
+  message_ = std::move(message);
+  offset_ = offset;
+}
+
+RailInput::Read RailInput::read(int socket, std::size_t& budget) {
+  if (budget == 0) return Read::none;
+  std::memmove(inbox_.data(), inbox_.data() + begin_, end_ - begin_);
+  end_ -= std::exchange(begin_, 0);
+  std::array<iovec, 2> parts{};
+  const std::size_t count = scatter(parts);
+  ssize_t came = 0;
+  do {
+    came = ::readv(socket, parts.data() + 2 - count, static_cast<int>(count));
+  } while (came < 0 && errno == EINTR);
+  if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read::none;
+  if (came <= 0) return Read::end;
+  const auto fresh = static_cast<std::size_t>(came);
+  const std::size_t placed = count == 2 ? std::min(fresh, left_) : 0;
+  bytes_ += fresh;
+  const bool all_of_it = fresh < parts[0].iov_len + parts[1].iov_len;  // asking again would bring nothing
+  budget -= all_of_it ? budget : std::min(budget, fresh);
+  left_ -= placed;
+  offset_ += placed;
+  end_ += fresh - placed;
+  return Read::some;
+}
+
+// What is wanted goes into its memory, all else behind what is in the inbox. How many parts, the last ones.
+std::size_t RailInput::scatter(std::span<iovec, 2> parts) {
+  parts[1] = {inbox_.data() + end_, kInbox - end_};
+  if (!in_body_ || !wanted()) return 1;
+  parts[0] = {message_->memory.data() + offset_, left_};
+  return 2;
+}
+
+void RailInput::use_inbox() {
+  const std::size_t count = std::min(left_, end_ - begin_);
+  if (wanted()) std::memcpy(message_->memory.data() + offset_, inbox_.data() + begin_, count);
+  begin_ += count;
+  offset_ += count;
+  left_ -= count;
+}
+
+bool RailInput::take_header() {
+  FrameBytes header;
+  if (end_ - begin_ < header.size()) return false;
+  std::memcpy(header.data(), inbox_.data() + begin_, header.size());
+  begin_ += header.size();
+  frame_ = frame_from(header);
+  in_body_ = true;
+  left_ = frame_.length;
+  message_.reset();
+  return true;
+}
+
+}  // namespace rueda

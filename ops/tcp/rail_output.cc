@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tcp/rail_output.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace rueda {
+
+void RailOutput::load(GrantBook::Control control) {
+  head_ = std::move(control.frames);
+  messages_ = std::move(control.messages);
+}
+
+void RailOutput::load(GrantBook::Fragment fragment) {
+  const FrameBytes header = to_bytes(fragment.frame);
+  head_.insert(head_.end(), header.begin(), header.end());
+  message_ = std::move(fragment.message);
+  offset_ = fragment.frame.offset;
+  length_ = left_ = fragment.frame.length;
+}
+
+RailOutput::Result RailOutput::write(int socket, std::size_t& budget) {
+  while (!idle()) {
+    std::array<iovec, 2> parts{iovec{head_.data() + head_written_, head_.size() - head_written_}};
+    // sendmsg reads only.
+    if (left_ > 0) parts[1] = {const_cast<std::byte*>(message_->bytes.data()) + offset_, left_};
+    msghdr header{};
+    header.msg_iov = parts.data();
+    header.msg_iovlen = left_ > 0 ? 2 : 1;
+    const ssize_t count = ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Result::blocked : Result::broken;
+    budget -= std::min(budget, static_cast<std::size_t>(count));
+    advance(static_cast<std::size_t>(count));
+  }
+  return Result::written;
+}
+
+void RailOutput::advance(std::size_t count) {
+  bytes_ += count;
+  const std::size_t of_head = std::min(count, head_.size() - head_written_);
+  head_written_ += of_head;
+  offset_ += count - of_head;
+  left_ -= count - of_head;
+  if (head_written_ == head_.size() && left_ == 0) finish();
+}
+
+void RailOutput::finish() {
+  head_.clear();
+  head_written_ = 0;
+  if (message_) {
+    message_->written += length_;
+    if (message_->written == message_->bytes.size()) messages_.push_back(message_);
+  }
+  for (const std::shared_ptr<Outgoing>& message : messages_) {
+    message->moved = message->size;
+    message->over = true;
+  }
+  messages_.clear();
+  message_.reset();
+}
+
+}  // namespace rueda

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data by TCP, over one connection a rail.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/descriptor.h"
+#include "core/base/owner_thread.h"
+#include "ops/link.h"
+#include "ops/tcp/tcp_peer.h"
+
+namespace rueda {
+
+// Purpose: the Link over sockets; a Ticket is an index into a table of messages. Bytes move in done(), a
+// bounded number each time. A connection that ends, or that TCP gives up, makes its peer lost: calls about
+// that peer throw PeerGone, or std::runtime_error where a side has broken the rules, and messages that were
+// there before are still done. So does a peer that reads nothing for the deadline of its sockets. Whoever
+// destroys it while others wait for what it has sent cuts them off. Owned by the coordinator thread.
+class TcpLink final : public Link {
+ public:
+  explicit TcpLink(Rank rank);
+
+  // The rails to one peer, non-blocking sockets in the same order on both sides; as TcpDoor gives them.
+  void connect(Rank peer, std::vector<Descriptor> rails);
+
+  Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;
+  Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override;
+  std::optional<std::size_t> done(Ticket ticket) override;
+  void cancel(Ticket ticket) override;
+
+  // Whether the connections to that rank have ended; false where there were none.
+  bool ended(Rank peer);
+  // Bytes by rail, headers included; none once the peer is lost.
+  std::vector<TcpPeer::Traffic> traffic(Rank peer) const { return peers_.at(peer)->traffic(); }
+
+ private:
+  TcpPeer& reach(Rank peer);
+  Ticket keep(std::shared_ptr<TcpMessage> message);
+  std::shared_ptr<TcpMessage> give_back(Ticket ticket);
+  void progress();
+  void write();
+  void want_to_write(TcpPeer& peer);
+
+  Rank rank_;
+  Descriptor epoll_;
+  std::unordered_map<Rank, std::unique_ptr<TcpPeer>> peers_;
+  std::vector<TcpPeer*> writing_;  // may have something to write
+  std::vector<std::shared_ptr<TcpMessage>> messages_;
+  std::vector<Ticket> free_;
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tcp/tcp_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/control/message.h"
+#include "ops/cards.h"
+#include "ops/launched.h"
+#include "ops/link_backend.h"
+#include "ops/tcp/tcp_door.h"
+#include "ops/tcp/tcp_link.h"
+
+namespace rueda {
+namespace {
+
+// Where somebody has chosen another network for MPI it is the quicker one.
+bool mpi_uses_tcp() {
+  const char* provider = std::getenv("FI_PROVIDER");
+  const char* module = std::getenv("MPIR_CVAR_CH4_NETMOD");
+  const bool another =
+      provider != nullptr && std::string_view(provider).find("tcp") == std::string_view::npos;
+  return !another && (module == nullptr || std::string_view(module) != "ucx");
+}
+
+TcpSettings settings_of(const Config& config) {
+  TcpSettings settings;
+  settings.deadline = config.network_deadline;
+  std::istringstream list(config.rails);
+  for (std::string card; std::getline(list, card, ',');) {
+    if (!card.empty()) settings.cards.push_back(card);
+  }
+  return settings;
+}
+
+// None where data is left to others. A job of one host opens no port.
+std::shared_ptr<TcpDoor> open_door(const Parts& parts) {
+  const Config& config = parts.config;
+  if (config.network == "mpi" || (config.network == "auto" && !mpi_uses_tcp())) return nullptr;
+  if (launched_on_one_host()) return nullptr;
+  TcpDoor::Opened opened = TcpDoor::open(settings_of(config));
+  if (opened.door) return std::move(opened.door);
+  const bool asked = config.network == "tcp" || !config.rails.empty();
+  if (asked) throw BackendError(opened.status);
+  log(LogLevel::info, "rank {}: {}", parts.rank, opened.status.message);
+  return nullptr;
+}
+
+bool several_hosts(const Welcome& welcome) {
+  return std::ranges::any_of(welcome.hosts,
+                             [&](const std::string& host) { return host != welcome.hosts[0]; });
+}
+
+// Purpose: the transport that a rank has, and does not send by to a rank of which TCP knows that it has
+// ended: by MPI that call might not return. Owned by the coordinator, as the link is.
+class GuardedTransport final : public Transport {
+ public:
+  GuardedTransport(std::unique_ptr<Transport> transport, TcpLink& link)
+      : transport_(std::move(transport)), link_(link) {}
+
+  void send(Rank to, Bytes bytes) override {
+    if (!link_.ended(to)) transport_->send(to, std::move(bytes));
+  }
+  std::optional<Envelope> receive() override { return transport_->receive(); }
+  std::vector<Rank> lost() override { return transport_->lost(); }
+  bool rings_bell() const override { return transport_->rings_bell(); }
+
+ private:
+  std::unique_ptr<Transport> transport_;
+  TcpLink& link_;
+};
+
+// Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
+// Parts; used by the coordinator thread.
+struct Meeting {
+  Rank rank = 0;
+  std::string asked;  // the setting
+  std::shared_ptr<TcpDoor> door;
+  TcpLink* link = nullptr;  // of the backend
+  bool connected = false;
+
+  void meet(const Welcome& welcome, const Parts::Alive& alive) {
+    const std::shared_ptr<TcpDoor> own = std::exchange(door, nullptr);
+    if (!several_hosts(welcome)) return;
+    const auto without = std::ranges::find(welcome.cards, std::string());
+    if (without != welcome.cards.end()) {
+      return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
+    }
+    const auto size = static_cast<Rank>(welcome.hosts.size());
+    TcpDoor::Met met =
+        own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
+    throw_if_error(met.status);
+    std::size_t least = met.rails.begin()->second.size();
+    for (auto& [peer, rails] : met.rails) {
+      least = std::min(least, rails.size());
+      link->connect(peer, std::move(rails));
+    }
+    connected = true;
+    if (rank == 0)
+      log(LogLevel::info, "data between hosts goes by TCP, over {} or more cards of each", least);
+  }
+
+  void leave_to_mpi(const Welcome& welcome, Rank without) const {
+    if (asked == "tcp") {
+      throw BackendError(Status::backend_error(
+          fmt::format("RUEDA_NETWORK=tcp, but rank {} on {} has no network card, or another setting. Set it "
+                      "alike on every rank, or to auto.",
+                      without, welcome.hosts[without])));
+    }
+    if (rank == 0) log(LogLevel::info, "data between hosts goes by MPI");
+  }
+};
+
+}  // namespace
+
+void add_tcp(Parts& parts, Memory memory) {
+  auto meeting = std::make_shared<Meeting>();
+  meeting->rank = parts.rank;
+  meeting->asked = parts.config.network;
+  meeting->door = open_door(parts);
+  auto link = std::make_unique<TcpLink>(parts.rank);
+  meeting->link = link.get();
+  parts.transport = std::make_unique<GuardedTransport>(std::move(parts.transport), *link);
+  parts.backends.insert(
+      parts.backends.begin(),
+      std::make_unique<LinkBackend>("tcp", std::move(link), parts.rank, false, std::move(memory),
+                                    [meeting] { return meeting->connected; }));
+  add_card(parts, meeting->door ? meeting->door->card() : "",
+           [meeting](const Welcome& welcome, const Parts::Alive& alive) { meeting->meet(welcome, alive); });
+}
+
+}  // namespace rueda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// All rails to one peer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/descriptor.h"
+#include "core/base/time.h"
+#include "ops/tcp/grant_book.h"
+#include "ops/tcp/rail_input.h"
+#include "ops/tcp/rail_output.h"
+
+namespace rueda {
+
+// Purpose: moves what its GrantBook knows over the sockets of one peer. Each rail takes the next fragment
+// when its socket takes more, so that shares follow what rails can carry; grants and eager messages go over
+// the one that is quickest now. Watched by the epoll of its TcpLink, which owns it.
+class TcpPeer {
+ public:
+  TcpPeer(Rank rank, Rank peer, std::vector<Descriptor> sockets, int epoll);
+
+  void send(std::shared_ptr<Outgoing> message);
+  void receive(std::shared_ptr<Incoming> message);
+
+  // What epoll says of a rail. Reads a bounded number of bytes.
+  void handle(std::size_t rail, std::uint32_t events);
+  // Writes a bounded number of bytes; whether there is more to be written soon.
+  bool write();
+
+  bool lost() const { return failure_.has_value(); }
+  // Throws PeerGone, or the words of what went wrong, once it is lost.
+  void check() const;
+
+  struct Traffic {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+  };
+  std::vector<Traffic> traffic() const;  // by rail
+
+ private:
+  struct Rail {
+    Descriptor socket;
+    RailInput input;
+    RailOutput output;
+    bool blocked = false;  // takes no more until epoll says so
+    bool watched = false;  // for that
+    bool broken = false;   // takes no more; what has come can still be read
+  };
+
+  bool read(Rail& rail, std::size_t budget);
+  void begin_frame(Rail& rail);
+  void end_frame(Rail& rail);
+  bool write(std::size_t rail, std::size_t& budget);
+  bool control_is_due() const;
+  void load(std::size_t rail);
+  std::size_t quickest_rail();
+  void watch(std::size_t rail, int operation);
+  void lose();
+  void fail(const std::string& words);
+  void tell(const std::string& words);
+
+  Rank rank_;
+  Rank peer_;
+  int epoll_;
+  std::vector<Rail> rails_;
+  GrantBook book_;
+  int control_waits_ = 0;     // calls of write()
+  std::size_t turn_ = 0;      // the rail that may take a fragment first
+  std::size_t quickest_ = 0;  // as of quickest_at_
+  Time quickest_at_{};
+  std::optional<std::string> failure_;  // empty: the connection ended
+};
+
+}  // namespace rueda

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tcp/tcp_socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+
+namespace rueda {
+namespace {
+
+// Bytes that wait in a socket: few where other rails could take them.
+constexpr int kMostUnsent = 64 << 10;
+constexpr int kMostUnsentAlone = 256 << 10;
+
+constexpr int kRtoMaxMs = 44;  // TCP_RTO_MAX_MS of Linux 6.15; C libraries do not name it yet
+
+void set(const Descriptor& socket, int level, int option, int value) {
+  // What a kernel does not know it goes without.
+  static_cast<void>(::setsockopt(socket.number(), level, option, &value, sizeof value));
+}
+
+// Bound to the address, at any port.
+OpenedSocket open_at(const TcpAddress& own, bool connects) {
+  const std::optional<SocketAddress> address = socket_address({own.host, 0});
+  if (!address) return {Descriptor(), EINVAL};
+  OpenedSocket opened{
+      Descriptor(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
+  if (!opened.socket) return {Descriptor(), errno};
+  if (connects) set(opened.socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+  if (::bind(opened.socket.number(), address->get(), address->length) != 0) return {Descriptor(), errno};
+  return opened;
+}
+
+}  // namespace
+
+OpenedSocket listen_at(const TcpAddress& own) {
+  OpenedSocket opened = open_at(own, false);
+  if (opened.socket && ::listen(opened.socket.number(), SOMAXCONN) != 0) return {Descriptor(), errno};
+  return opened;
+}
+
+OpenedSocket connect_from(const TcpAddress& own, const TcpAddress& theirs) {
+  const std::optional<SocketAddress> address = socket_address(theirs);
+  if (!address) return {Descriptor(), EINVAL};
+  OpenedSocket opened = open_at(own, true);
+  if (opened.socket && ::connect(opened.socket.number(), address->get(), address->length) != 0 &&
+      errno != EINPROGRESS)
+    return {Descriptor(), errno};
+  return opened;
+}
+
+TcpAddress address_of(const Descriptor& listening, const TcpAddress& own) {
+  SocketAddress bound;
+  bound.length = sizeof bound.storage;
+  ::getsockname(listening.number(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length);
+  return {own.host, bound.port()};
+}
+
+int connect_error(const Descriptor& socket) {
+  pollfd look{socket.number(), POLLOUT, 0};
+  if (::poll(&look, 1, 0) <= 0) return EINPROGRESS;
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+  return error;
+}
+
+void prepare_for_data(const Descriptor& socket, Duration deadline, std::size_t rails) {
+  const auto limit =
+      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count());
+  const int part = std::max(1, limit / 5000);  // seconds
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, rails == 1 ? kMostUnsentAlone : kMostUnsent);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, limit);
+  set(socket, IPPROTO_TCP, kRtoMaxMs, 1000);  // a cable that is back is noticed within a second
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, part);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, part);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+}  // namespace rueda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links between threads, or between a link and bare sockets, over loopback.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "core/base/descriptor.h"
+#include "core/base/time.h"
+#include "ops/tcp/tcp_link.h"
+#include "ops/tcp/tcp_socket.h"
+
+namespace rueda {
+
+inline const TcpAddress kTestAddress{"127.0.0.1", 0};
+
+// Two connected sockets, for one of so many rails.
+inline std::array<Descriptor, 2> tcp_pair(std::size_t rails = 1) {
+  const OpenedSocket listener = listen_at(kTestAddress);
+  OpenedSocket one = connect_from(kTestAddress, address_of(listener.socket, kTestAddress));
+  Descriptor other;
+  const Time end = clock_now() + std::chrono::seconds(10);
+  while (!other && clock_now() < end)
+    other = Descriptor(::accept4(listener.socket.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  EXPECT_TRUE(other);
+  for (const Descriptor* socket : {&one.socket, &other})
+    prepare_for_data(*socket, std::chrono::seconds(10), rails);
+  return {std::move(one.socket), std::move(other)};
+}
+
+inline void connect_links(TcpLink& low, Rank low_rank, TcpLink& high, Rank high_rank, std::size_t rails) {
+  std::vector<Descriptor> here, there;
+  for (std::size_t rail = 0; rail < rails; ++rail) {
+    auto [a, b] = tcp_pair(rails);
+    here.push_back(std::move(a));
+    there.push_back(std::move(b));
+  }
+  low.connect(high_rank, std::move(here));
+  high.connect(low_rank, std::move(there));
+}
+
+// Ranks 0 and 1, connected.
+struct LinkedPair {
+  TcpLink zero{0};
+  TcpLink one{1};
+
+  explicit LinkedPair(std::size_t rails = 1) { connect_links(zero, 0, one, 1, rails); }
+};
+
+// Purpose: passes on what comes at one socket to another, a little at a time. Owned by a test.
+class Relay {
+ public:
+  Relay(Descriptor from, Descriptor to) : from_(std::move(from)), to_(std::move(to)) {}
+
+  // `spoil` may change what comes.
+  void step(const std::function<void(Bytes&)>& spoil = [](Bytes&) {}) {
+    if (kept_.empty()) {
+      kept_.resize(4096);
+      const ssize_t came = ::recv(from_.number(), kept_.data(), kept_.size(), 0);
+      kept_.resize(came > 0 ? static_cast<std::size_t>(came) : 0);
+      if (came > 0) spoil(kept_);
+    }
+    if (kept_.empty()) return;
+    const ssize_t put = ::send(to_.number(), kept_.data(), kept_.size(), MSG_NOSIGNAL);
+    if (put > 0) kept_.erase(kept_.begin(), kept_.begin() + put);
+  }
+
+ private:
+  Descriptor from_;
+  Descriptor to_;
+  Bytes kept_;
+};
+
+// Until `ready` is true; false when that takes too long.
+inline bool wait_until(const std::function<bool()>& ready) {
+  const Time end = clock_now() + std::chrono::seconds(20);
+  while (!ready()) {
+    if (clock_now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace rueda
