@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 
 #include "core/control/message.h"
@@ -13,6 +14,7 @@
 #include "ops/init.h"
 #include "ops/shm/shm_backend.h"
 #include "tests/bench/awake.h"
+#include "tests/bench/bare_crossing.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
@@ -68,6 +70,11 @@ class StackSubject final : public Subject {
                                       default_runtime().tensor_memory().get(), gather);
   }
 
+  double crossing() override {
+    if (!crossing_) crossing_.emplace();
+    return crossing_->seconds();
+  }
+
   void rest() override { rest_awake(); }
 
   void take_largest(std::vector<double>& values) override {
@@ -103,6 +110,7 @@ class StackSubject final : public Subject {
   }
 
   Handle gathered_;
+  std::optional<BareCrossing> crossing_;  // from the first one on
 };
 
 // Purpose: shared memory between the ranks of a program without a Runtime.
@@ -165,6 +173,8 @@ class BackendSubject final : public Subject {
     return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()), window_.get(),
                                       [this](const std::string& word) { return ranks_.gather(word); });
   }
+
+  double crossing() override { return 0; }
 
   void rest() override {}
   void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }

@@ -34,7 +34,11 @@ class MemoryTransport final : public Transport {
     std::lock_guard lock(network_.mutex_);
     std::vector<Rank> fresh;
     for (; told_ < network_.lost_.size(); ++told_) {
-      if (network_.lost_[told_] != rank_) fresh.push_back(network_.lost_[told_]);
+      const Rank cut_off = network_.lost_[told_];
+      if (cut_off != rank_) fresh.push_back(cut_off);
+      for (Rank other = 0; cut_off == rank_ && other < network_.size(); ++other) {
+        if (other != rank_) fresh.push_back(other);
+      }
     }
     return fresh;
   }

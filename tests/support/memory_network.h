@@ -32,8 +32,9 @@ class MemoryNetwork {
   void set_bell(Rank rank, std::shared_ptr<Bell> bell);
   std::size_t shm_slots() const { return shm_slots_; }
   std::string host(Rank rank) const;
+  Rank size() const { return static_cast<Rank>(mail_.size()); }
 
-  // From now on every other rank is told that `rank` died.
+  // From now on every other rank is told that `rank` died, and `rank`, should it live, that all others did.
   void lose(Rank rank);
   // From now on buffers of `least` bytes and more cannot be had on that rank.
   void take_memory_from(Rank rank, std::size_t least) { least_missing_[rank] = least; }
