@@ -83,7 +83,7 @@ class GuardedTransport final : public Transport {
 
 // Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
 // Parts; used by the coordinator thread.
-struct Meeting {
+struct TcpMeeting {
   Rank rank = 0;
   std::string asked;  // the setting
   std::shared_ptr<TcpDoor> door;
@@ -125,7 +125,7 @@ struct Meeting {
 }  // namespace
 
 void add_tcp(Parts& parts, Memory memory) {
-  auto meeting = std::make_shared<Meeting>();
+  auto meeting = std::make_shared<TcpMeeting>();
   meeting->rank = parts.rank;
   meeting->asked = parts.config.network;
   meeting->door = open_door(parts);
