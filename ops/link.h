@@ -2,7 +2,9 @@
 // Non-blocking messages between ranks: what every algorithm is written over.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -18,6 +20,10 @@ using Ticket = std::uint64_t;  // of one send or receive, until done() or cancel
 
 // The Tag of a Plan's messages: Works that run at the same time have different ones.
 inline Tag tag_of(std::uint64_t plan_number) { return static_cast<Tag>(plan_number % kPlansApart); }
+// The same where a Plan has several runs of messages at a time: lane 0 is the one above.
+inline Tag tag_of(std::uint64_t plan_number, std::size_t lane) {
+  return static_cast<Tag>(plan_number % kPlansApart + lane * kPlansApart);
+}
 
 // Purpose: moves data between this rank and its peers. Messages of one tag between two ranks match in the
 // order of posting; the bytes stay untouched until done. Owned by a backend, called by the coordinator thread
@@ -32,6 +38,8 @@ class Link {
   virtual std::optional<std::size_t> done(Ticket ticket) = 0;
   // After a failure: nobody waits for this ticket any more, and its bytes will not be touched again.
   virtual void cancel(Ticket ticket) = 0;
+  // Tags are no larger.
+  virtual Tag largest_tag() const { return std::numeric_limits<Tag>::max(); }
 };
 
 // Those that a Plan concerns stand in a row, in the order of their ranks; this rank's place there is `place`.
