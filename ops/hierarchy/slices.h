@@ -36,7 +36,8 @@ struct Owners {
 class Slices {
  public:
   // For chunks of `chunk_bytes` of a whole of `total`; at most `most` slices, 0: as many as a host has
-  // members. So many that what goes from host to host, an even part of a slice, is a message of some size.
+  // members, and so many only that what goes from host to host, an even part of a slice, is a message of some
+  // size.
   Slices(const HostGroups& groups, std::size_t chunk_bytes, std::size_t total, std::size_t most);
 
   std::size_t count() const { return count_; }

@@ -3,6 +3,8 @@
 // in memory or by TCP between them.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,18 +59,150 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HierarchyTest,
                            return name + "Chunk" + std::to_string(std::get<1>(info.param));
                          });
 
-// What has crossed the network between `begin` and the end of an operation that all ranks have ended.
-TEST(Hierarchy, AnAllreduceCrossesEachCardOnce) {
-  const Sizes hosts{2, 2, 2};
-  constexpr std::size_t kElements = 1 << 20, kBytes = kElements * sizeof(float);
-  MemoryNetwork network(6, 8);
+// Control messages in memory, data between hosts by TCP over loopback.
+Parts tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  Parts parts = memory_parts(network, rank, ranks, config);
+  parts.backends.pop_back();
+  add_tcp(parts, network.memory(rank));
+  std::swap(parts.backends.front(), parts.backends.back());  // as ops::defaults has them: local is first
+  add_hierarchy(parts, add_shared_memory(parts));
+  network.set_bell(rank, parts.bell);
+  return parts;
+}
+
+TEST(HierarchyOverTcp, Conforms) {
+  for (const Sizes& hosts : {Sizes{2, 2}, Sizes{1, 2, 1}}) {
+    for (const std::int64_t chunk : {4096, 1 << 18}) {
+      Config config;
+      config.ring_chunk = chunk;
+      config.rings = chunk == 4096 ? 2 : 0;
+      config.network = "tcp";
+      config.rails = "127.0.0.1,127.0.0.2";
+      MemoryNetwork network(ranks_of(hosts));
+      network.stand_on_hosts(hosts);
+      auto check = [](Runtime& runtime) {
+        check_allreduce(runtime);
+        check_allgather(runtime);
+        check_broadcast(runtime);
+        check_reducescatter(runtime);
+        check_strides(runtime);
+        check_mismatches(runtime);
+      };
+      run_ranks_of(ranks_of(hosts), check,
+                   [&](Rank rank) { return tcp_parts(network, rank, ranks_of(hosts), config); });
+      EXPECT_EQ(network.moved_bytes(), 0u);
+    }
+  }
+}
+
+// Bytes of data between ranks when all of them allreduce so many elements of their rank's number. The first
+// operation of all ranks comes when rank 0 knows which hosts share memory.
+std::uint64_t moved_by_allreduce(const Sizes& hosts, std::size_t elements, const Reduction& reduction,
+                                 const std::function<Config(Rank)>& config_of) {
+  MemoryNetwork network(ranks_of(hosts), 8);
   network.stand_on_hosts(hosts);
-  run_ranks_on(network, 6, [&](Runtime& runtime) {
-    std::vector<float> values(kElements, static_cast<float>(runtime.topology().rank));
-    allreduce_async("x", view(values), view(values), {ReduceOp::sum}, runtime).wait();
-    ASSERT_EQ(values, std::vector<float>(kElements, 15.0f));
+  const Rank ranks = ranks_of(hosts);
+  run_ranks_on(
+      network, ranks,
+      [&](Runtime& runtime) {
+        std::vector<float> values(elements, static_cast<float>(runtime.topology().rank));
+        allreduce_async("x", view(values), view(values), reduction, runtime).wait();
+        ASSERT_EQ(values, std::vector<float>(elements, static_cast<float>(ranks * (ranks - 1) / 2)));
+      },
+      config_of);
+  return network.moved_bytes();
+}
+
+constexpr std::size_t kElements = 1 << 20, kBytes = kElements * sizeof(float);
+
+TEST(Hierarchy, AnAllreduceCrossesEachCardOnce) {
+  auto defaults = [](Rank) { return Config(); };
+  // 2(h-1)/h of the tensor by each of h hosts; a flat ring would move as much for each rank.
+  EXPECT_EQ(moved_by_allreduce({2, 2, 2}, kElements, {ReduceOp::sum}, defaults), 2 * 2 * kBytes);
+  EXPECT_EQ(moved_by_allreduce({1, 3}, kElements, {ReduceOp::sum}, defaults), 2 * kBytes);
+  Reduction narrow{ReduceOp::sum};
+  narrow.compression = Compression::bf16;
+  EXPECT_EQ(moved_by_allreduce({2, 2}, kElements, narrow, defaults), kBytes);
+  Reduction fixed{ReduceOp::sum};
+  fixed.order = ReductionOrder::fixed;
+  EXPECT_GT(moved_by_allreduce({2, 2}, kElements, fixed, defaults), 4 * kBytes) << "of all ranks";
+}
+
+TEST(Hierarchy, IsLeftOutWhereARankSharesNoMemory) {
+  for (const Rank without : {0, 1, 3}) {
+    const auto moved = moved_by_allreduce({2, 2}, kElements, {ReduceOp::sum}, [&](Rank rank) {
+      Config config;
+      config.shm = rank != without;
+      return config;
+    });
+    EXPECT_EQ(moved, 2 * 3 * kBytes) << "by one ring of all ranks, without " << without;
+  }
+}
+
+TEST(Hierarchy, RankZeroSaysHowManySlices) {
+  for (const std::int64_t rings : {0, 1, 7}) {
+    const auto moved = moved_by_allreduce({2, 1, 2}, kElements, {ReduceOp::sum}, [&](Rank rank) {
+      Config config;
+      config.rings = rank == 0 ? rings : 3 + rank;
+      return config;
+    });
+    EXPECT_EQ(moved, 2 * 2 * kBytes);
+  }
+}
+
+// A set on one host moves nothing over the network; one over both hosts as much as they need.
+TEST(Hierarchy, ProcessSetsOfAnyRanks) {
+  MemoryNetwork network(5, 8);
+  network.stand_on_hosts({2, 3});
+  std::atomic<std::uint64_t> before{0}, between{0};
+  run_ranks_on(network, 5, [&](Runtime& runtime) {
+    const Rank rank = runtime.topology().rank;
+    const ProcessSet near = add_process_set(RankSet(2, 5), runtime),
+                     far = add_process_set(RankSet(1, 4), runtime);
+    auto sum = [&](const ProcessSet& set, float expected) {
+      std::vector<float> values(kElements, static_cast<float>(rank));
+      allreduce_async("x", view(values), view(values), {ReduceOp::sum}, set).wait();
+      ASSERT_EQ(values, std::vector<float>(kElements, expected));
+    };
+    barrier_async(runtime).wait();
+    barrier_async(runtime).wait();
+    if (rank == 2) before = network.moved_bytes();
+    if (rank >= 2) sum(near, 9.0f);
+    if (rank == 2) between = network.moved_bytes();
+    if (rank >= 1 && rank < 4) sum(far, 6.0f);
   });
-  EXPECT_EQ(network.moved_bytes(), 2 * (hosts.size() - 1) * kBytes);  // 2(h-1)/h by each of h
+  EXPECT_LT(between - before, 1000u);  // barriers
+  EXPECT_LT(network.moved_bytes() - between, 2 * kBytes + 1000);
+  EXPECT_GE(network.moved_bytes() - between, 2 * kBytes);
+}
+
+// Whoever lacks memory, for whatever: all ranks of all hosts hear why, and the next operation works.
+TEST(Hierarchy, ARankWithoutMemoryFailsOneOperationOnAllHosts) {
+  const Sizes hosts{2, 1, 3};
+  constexpr Rank kRanks = 6;
+  MemoryNetwork network(kRanks, 8);
+  network.stand_on_hosts(hosts);
+  std::atomic<int> failed{0};
+  run_ranks_on(network, kRanks, [&](Runtime& runtime) {
+    const Rank rank = runtime.topology().rank;
+    for (Rank bad = 0; bad < kRanks; ++bad) {
+      for (const DataType dtype : {DataType::float32, DataType::float16}) {
+        if (rank == bad) network.take_memory_from(rank, 4096);
+        std::vector<float> values(500'000, 1.0f);
+        const TensorView all{values.data(), dtype, {500'000}, {}};
+        const Status status = allreduce_async("fails", all, all, {ReduceOp::sum}, runtime).wait_status();
+        EXPECT_FALSE(status.ok()) << "rank " << bad;
+        EXPECT_NE(status.message.find("no memory for partial sums"), std::string::npos) << status.message;
+        failed += status.ok() ? 0 : 1;
+        network.take_memory_from(rank, std::numeric_limits<std::size_t>::max());
+        barrier_async(runtime).wait();
+        std::vector<float> next(200'000, static_cast<float>(rank));
+        allreduce_async("next", view(next), view(next), {ReduceOp::sum}, runtime).wait();
+        ASSERT_EQ(next, std::vector<float>(200'000, 15.0f));
+      }
+    }
+  });
+  EXPECT_EQ(failed, 2 * kRanks * kRanks);
 }
 
 }  // namespace
