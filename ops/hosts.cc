@@ -29,6 +29,12 @@ std::shared_ptr<const HostGroups> grouped(const RankSet& members, const std::vec
 
 }  // namespace
 
+std::vector<Rank> HostGroups::all() const {
+  std::vector<Rank> all;
+  for (const std::vector<Rank>& members : hosts) all.insert(all.end(), members.begin(), members.end());
+  return all;
+}
+
 std::size_t HostGroups::host_of(Rank rank) const {
   const auto found = std::ranges::find_if(
       hosts, [rank](const auto& host) { return std::ranges::binary_search(host, rank); });

@@ -21,6 +21,7 @@ struct HostGroups {
   std::vector<Rank> leaders;  // of the hosts: the lowest ranks there, members or not
   std::size_t largest = 0;    // the most members on one host
 
+  std::vector<Rank> all() const;  // of them, host by host
   // Where a rank stands: the host, and its place there. It must be a member.
   std::size_t host_of(Rank rank) const;
   std::size_t place_of(Rank rank) const;

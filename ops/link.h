@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/base/bytes.h"
 #include "core/base/rank_set.h"
@@ -42,18 +43,21 @@ class Link {
   virtual Tag largest_tag() const { return std::numeric_limits<Tag>::max(); }
 };
 
-// Those that a Plan concerns stand in a row, in the order of their ranks; this rank's place there is `place`.
+// Those that a Plan concerns, or a part of it, stand in a row; this rank's place there is `place`.
 struct Group {
   Rank place = 0;
   Rank size = 1;
-  std::shared_ptr<const RankSet> members;
+  std::shared_ptr<const RankSet> members;  // in the order of their ranks ...
+  std::vector<Rank> in_order;              // ... or, if not empty, in this one
 
   static Group of(const Plan& plan, Rank rank) {
-    return {plan.members->index_of(rank), plan.members->count(), plan.members};
+    return {plan.members->index_of(rank), plan.members->count(), plan.members, {}};
   }
   // The place at a distance, round and round.
   Rank neighbour(Rank distance) const { return ((place + distance) % size + size) % size; }
-  Rank rank_at(Rank at) const { return members->at(at); }
+  Rank rank_at(Rank at) const {
+    return in_order.empty() ? members->at(at) : in_order[static_cast<std::size_t>(at)];
+  }
 };
 
 }  // namespace rueda

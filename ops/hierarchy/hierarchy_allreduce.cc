@@ -60,19 +60,17 @@ class HierarchyAllreduce final : public HierarchyWork {
 
   // What other members combine; this rank's own slices are taken where they are.
   void pack(std::size_t chunk, std::byte* buffer) override {
-    for (std::size_t slice = 0; slice < slices().count(); ++slice) {
-      if (owns(chunk, slice)) continue;
+    for_others(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
                      [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
                        kernels::copy_bytes(buffer + run.begin + to, inputs_[entry].data() + from, bytes);
                      });
-    }
+    });
   }
 
   void collect(std::size_t chunk, std::span<std::byte* const> buffers) override {
-    for (std::size_t slice = 0; slice < slices().count(); ++slice) {
-      if (!owns(chunk, slice)) continue;
+    for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       std::byte* sums = sums_at(chunk, run);
       for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
@@ -82,11 +80,10 @@ class HierarchyAllreduce final : public HierarchyWork {
                        sources_[place()] = inputs_[entry].data() + from;
                        sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
                      });
-    }
+    });
   }
 
-  std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route,
-                                        const Owners&) override {
+  std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const Run run = run_of(chunk, slice);
     const bool data = !route.wire->abandoned();
     return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
@@ -95,15 +92,11 @@ class HierarchyAllreduce final : public HierarchyWork {
   }
 
   void spread(std::size_t chunk, std::span<std::byte* const> buffers) override {
-    for (std::size_t slice = 0; slice < slices().count(); ++slice) {
-      if (!owns(chunk, slice)) continue;
+    for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
-      const std::byte* own = buffers[place()] + run.begin;
-      for (std::byte* buffer : buffers) {
-        if (buffer != buffers[place()]) kernels::copy_bytes(buffer + run.begin, own, run.size());
-      }
-      if (squares_) count_squares(chunk * chunk_ + run.begin, own, run.size());
-    }
+      copy_to_others(buffers, run);
+      if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[place()] + run.begin, run.size());
+    });
   }
 
   // The owners of a slice count each an even part of it.

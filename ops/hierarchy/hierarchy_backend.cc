@@ -8,6 +8,8 @@
 
 #include "core/base/error.h"
 #include "ops/hierarchy/hierarchy_allreduce.h"
+#include "ops/hierarchy/hierarchy_exchange.h"
+#include "ops/shm/shm_backend.h"
 #include "ops/square_sums.h"
 
 namespace rueda {
@@ -22,8 +24,11 @@ HierarchyBackend::HierarchyBackend(Rank rank, LinkBackend& below, std::shared_pt
       areas_(std::move(areas)) {}
 
 bool HierarchyBackend::fits(const Plan& plan, const HostGroups& groups) const {
-  if (groups.hosts.size() < 2 || groups.largest < 2 || !hierarchy_allreduce::fits(plan)) return false;
-  const Slices slices = hierarchy_allreduce::slices_of(plan, groups, areas_->most_slices);
+  if (groups.hosts.size() < 2 || groups.largest < 2) return false;
+  const bool allreduces = plan.operation == Operation::allreduce;
+  if (!(allreduces ? hierarchy_allreduce::fits(plan) : hierarchy_exchange::fits(plan, groups))) return false;
+  const Slices slices = allreduces ? hierarchy_allreduce::slices_of(plan, groups, areas_->most_slices)
+                                   : hierarchy_exchange::slices_of(plan, groups, areas_->most_slices);
   return HierarchyWork::largest_tag(slices.count()) <= below_.link().largest_tag();
 }
 
@@ -40,7 +45,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
   bool runs = fits(plan, *groups) && entries.size() == plan.tensors.size() &&
               std::ranges::all_of(members, [&](Rank member) { return neighbours_->reaches(member); });
   for (std::size_t i = 0; runs && i < entries.size(); ++i)
-    runs = entries[i].submission().input.elements() == plan.tensors[i].elements();
+    runs = fits_plan(entries[i], plan, plan.tensors[i]);
   if (!runs) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "
@@ -54,6 +59,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
                         below_.link(),
                         below_.memory(),
                         areas_->most_slices};
+  if (plan.operation != Operation::allreduce) return hierarchy_exchange::start(plan, entries.front(), place);
   auto work = hierarchy_allreduce::start(plan, entries, place);
   if (SquareSums::on_the_way(plan, entries)) return work;
   return measured_after(std::move(work), plan, entries, rank_);

@@ -2,20 +2,27 @@
 #include "ops/hierarchy/hierarchy_work.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "ops/kernels/pack.h"
 
 namespace rueda {
 
 HierarchyWork::HierarchyWork(const Plan& plan, const HostPlace& place, Slices slices)
     : StagedWork(plan.number, place.area),
       plan_(plan.number),
-      rank_(place.area.rank),
       chunk_bytes_(plan.chunk_bytes),
       groups_(place.groups),
-      host_(place.groups->host_of(rank_)),
+      host_(place.groups->host_of(place.area.rank)),
       link_(place.link),
       memory_(place.memory),
       slices_(slices) {}
+
+void HierarchyWork::copy_to_others(std::span<std::byte* const> buffers, Run run) const {
+  for (std::size_t member = 0; member < members(); ++member) {
+    if (member != place())
+      kernels::copy_bytes(buffers[member] + run.begin, buffers[place()] + run.begin, run.size());
+  }
+}
 
 bool HierarchyWork::Chunk::over() const {
   return std::ranges::all_of(journeys, [](const auto& journey) { return journey->algorithm == nullptr; });
@@ -29,15 +36,13 @@ void HierarchyWork::take(std::size_t chunk, std::span<std::byte* const> buffers)
 void HierarchyWork::depart(std::size_t chunk, bool abandoned) {
   Chunk& leaving = under_way_.emplace_back(chunk);
   ++departed_;
-  for (std::size_t slice = 0; slice < slices_.count(); ++slice) {
-    if (!owns(chunk, slice)) continue;
+  for_owned(chunk, [&](std::size_t slice) {
     const Tag tag = tag_of(plan_, lane(chunk % kMostBuffers, slices_.count(), slice));
     Journey& journey = *leaving.journeys.emplace_back(std::make_unique<Journey>(link_, tag));
     if (abandoned) journey.wire.abandon();
-    const Owners owners = slices_.owners(*groups_, chunk, slice, rank_);
-    const Route route{&journey.wire, nullptr, &memory_, owners.group, chunk_bytes_};
-    journey.algorithm = journey_of(chunk, slice, route, owners);
-  }
+    const Group owners = slices_.owners(*groups_, chunk, slice, host_);
+    journey.algorithm = journey_of(chunk, slice, {&journey.wire, nullptr, &memory_, owners, chunk_bytes_});
+  });
 }
 
 // Whether anything moved.

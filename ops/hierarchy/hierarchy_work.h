@@ -46,14 +46,28 @@ class HierarchyWork : public StagedWork {
   // owns, out of the buffers of all. May throw WorkFailure.
   virtual void collect(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
   // The journey of a slice that this rank owns. Where `route.wire` is abandoned it needs no memory.
-  virtual std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route,
-                                                const Owners& owners) = 0;
+  virtual std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) = 0;
   // When they are over: the outcome into the buffers of all.
   virtual void spread(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
 
   bool owns(std::size_t chunk, std::size_t slice) const {
     return slices_.owner(chunk, slice, members()) == place();
   }
+  // Calls visit(slice) for each that this rank owns, or does not own.
+  template <class Visit>
+  void for_owned(std::size_t chunk, Visit visit) const {
+    for (std::size_t slice = 0; slice < slices_.count(); ++slice) {
+      if (owns(chunk, slice)) visit(slice);
+    }
+  }
+  template <class Visit>
+  void for_others(std::size_t chunk, Visit visit) const {
+    for (std::size_t slice = 0; slice < slices_.count(); ++slice) {
+      if (!owns(chunk, slice)) visit(slice);
+    }
+  }
+  // Of what this rank has in its own buffer, into those of all others.
+  void copy_to_others(std::span<std::byte* const> buffers, Run run) const;
   const Slices& slices() const { return slices_; }
   const HostGroups& groups() const { return *groups_; }
   std::size_t host() const { return host_; }  // this rank's, among them
@@ -87,7 +101,6 @@ class HierarchyWork : public StagedWork {
   bool move(Chunk& chunk);
 
   const std::uint64_t plan_;
-  const Rank rank_;
   const std::int64_t chunk_bytes_;  // of messages
   std::shared_ptr<const HostGroups> groups_;
   const std::size_t host_;

@@ -2,7 +2,6 @@
 #include "ops/hierarchy/slices.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace rueda {
 namespace {
@@ -23,21 +22,11 @@ Slices::Slices(const HostGroups& groups, std::size_t chunk_bytes, std::size_t to
   count_ = std::clamp<std::size_t>(fitting, 1, wanted);
 }
 
-Owners Slices::owners(const HostGroups& groups, std::size_t chunk, std::size_t slice, Rank rank) const {
-  std::vector<std::pair<Rank, std::size_t>> carriers;  // and their hosts
-  for (std::size_t host = 0; host < groups.hosts.size(); ++host) {
-    const std::vector<Rank>& members = groups.hosts[host];
-    carriers.emplace_back(members[owner(chunk, slice, members.size())], host);
-  }
-  std::ranges::sort(carriers);
-  Owners owners;
-  RankSet ranks;
-  for (const auto& [carrier, host] : carriers) {
-    ranks.add(RankSet::of(carrier));
-    owners.host_at.push_back(host);
-  }
-  owners.group = {ranks.index_of(rank), ranks.count(), std::make_shared<const RankSet>(std::move(ranks))};
-  return owners;
+Group Slices::owners(const HostGroups& groups, std::size_t chunk, std::size_t slice, std::size_t host) const {
+  Group group{static_cast<Rank>(host), static_cast<Rank>(groups.hosts.size()), nullptr, {}};
+  for (const std::vector<Rank>& members : groups.hosts)
+    group.in_order.push_back(members[owner(chunk, slice, members.size())]);
+  return group;
 }
 
 }  // namespace rueda

@@ -26,12 +26,6 @@ struct Run {
 // Part `part` of `parts` of so many bytes: whole lines of cache, but at the end.
 Run even_part(std::size_t bytes, std::size_t part, std::size_t parts);
 
-// The owners of one slice. The group is that of the ranks; `host_at` says on which host each place is.
-struct Owners {
-  Group group;
-  std::vector<std::size_t> host_at;
-};
-
 // Purpose: the slices of a Plan's chunks, the same on all ranks. A plain value.
 class Slices {
  public:
@@ -45,8 +39,8 @@ class Slices {
   std::size_t owner(std::size_t chunk, std::size_t slice, std::size_t members) const {
     return (chunk * count_ + slice) % members;
   }
-  // As `rank` sees them, which is one.
-  Owners owners(const HostGroups& groups, std::size_t chunk, std::size_t slice, Rank rank) const;
+  // All owners, in the order of hosts, as the one on `host` sees them.
+  Group owners(const HostGroups& groups, std::size_t chunk, std::size_t slice, std::size_t host) const;
 
   static constexpr std::size_t kLeastMessage = std::size_t{16} << 10;
   static constexpr std::size_t kMost = 64;

@@ -15,6 +15,9 @@
 
 namespace rueda {
 
+// Whether an entry is of the size that the Plan says.
+bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor);
+
 // Purpose: runs what moves data among ranks that all share memory: of a whole job, or of a process set on one
 // of its hosts.
 // Owned by the coordinator thread.

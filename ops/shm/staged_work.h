@@ -103,7 +103,7 @@ class StagedWork : public Work {
   // How many there are; the same on all ranks. May grow while chunk 0 is taken, or unpacked.
   void set_chunks(std::size_t chunks) { chunks_ = chunks; }
   std::size_t chunks() const { return chunks_; }
-  std::size_t unpacked() const { return unpacked_; }          // of them
+  bool abandoned() const { return abandoned_; }
   std::size_t buffer_count() const { return buffer_count_; }  // chunks that may be under way
   std::byte* own_buffer(std::size_t chunk) { return buffer(members_[place_], chunk); }
   std::size_t place() const { return place_; }  // of this rank among the members

@@ -34,6 +34,7 @@ class HierarchyTest : public testing::TestWithParam<std::tuple<Sizes, std::int64
     network.stand_on_hosts(hosts);
     Config config;
     config.ring_chunk = chunk;
+    config.rings = chunk == 768 ? 2 : 0;
     run_ranks_on(network, ranks_of(hosts), check, config);
   }
 };
@@ -52,7 +53,7 @@ TEST_P(HierarchyTest, NameInFlight) { run(check_name_in_flight); }
 INSTANTIATE_TEST_SUITE_P(Hosts, HierarchyTest,
                          testing::Combine(testing::Values(Sizes{2, 2}, Sizes{1, 2, 1}, Sizes{2, 2, 2},
                                                           Sizes{3, 1}),
-                                          testing::Values(std::int64_t{192}, std::int64_t{1} << 18)),
+                                          testing::Values(std::int64_t{768}, std::int64_t{1} << 18)),
                          [](const auto& info) {
                            std::string name = "Hosts";
                            for (Rank size : std::get<0>(info.param)) name += std::to_string(size);
@@ -126,6 +127,52 @@ TEST(Hierarchy, AnAllreduceCrossesEachCardOnce) {
   Reduction fixed{ReduceOp::sum};
   fixed.order = ReductionOrder::fixed;
   EXPECT_GT(moved_by_allreduce({2, 2}, kElements, fixed, defaults), 4 * kBytes) << "of all ranks";
+}
+
+// Bytes of data between 6 ranks on 3 hosts when `act` moves kBytes.
+std::uint64_t moved_by(const std::function<void(Runtime&)>& act) {
+  MemoryNetwork network(6, 8);
+  network.stand_on_hosts({2, 3, 1});
+  run_ranks_on(network, 6, act);
+  return network.moved_bytes();
+}
+
+TEST(Hierarchy, TheOthersCrossEachCardOnceToo) {
+  EXPECT_EQ(moved_by([](Runtime& runtime) {
+              std::vector<float> values(kElements, static_cast<float>(runtime.topology().rank));
+              broadcast_async("x", view(values), view(values), 3, runtime).wait();
+              ASSERT_EQ(values, std::vector<float>(kElements, 3.0f));
+            }),
+            2 * kBytes)
+      << "to two other hosts";
+  EXPECT_EQ(moved_by([](Runtime& runtime) {
+              const Rank rank = runtime.topology().rank;
+              std::vector<float> values(kElements, static_cast<float>(rank));
+              const Handle handle = reducescatter_async("x", view(values), {ReduceOp::sum}, runtime);
+              handle.wait();
+              const TensorView output = handle.output();
+              ASSERT_EQ(output.elements(), static_cast<std::int64_t>(kElements / 6 + (rank < 4 ? 1 : 0)));
+              const auto* share = static_cast<const float*>(output.data);
+              ASSERT_EQ(std::vector<float>(share, share + output.elements()),
+                        std::vector<float>(static_cast<std::size_t>(output.elements()), 15.0f));
+            }),
+            2 * kBytes)
+      << "partial sums of each host's part from two others";
+  const std::uint64_t gathered = moved_by([](Runtime& runtime) {
+    const Rank rank = runtime.topology().rank;
+    const std::size_t own = rank == 2 ? kElements / 2 : rank == 5 ? 0 : kElements / 8;
+    std::vector<float> values(own, static_cast<float>(rank));
+    const Handle handle = allgather_async("x", view(values), runtime);
+    handle.wait();
+    ASSERT_EQ(handle.output().elements(), static_cast<std::int64_t>(kElements));
+    const auto* all = static_cast<const float*>(handle.output().data);
+    std::vector<float> expected;
+    for (Rank from = 0; from < 5; ++from)
+      expected.insert(expected.end(), from == 2 ? kElements / 2 : kElements / 8, static_cast<float>(from));
+    ASSERT_EQ(std::vector<float>(all, all + kElements), expected);
+  });
+  EXPECT_EQ(gathered, 2 * (kBytes + 6 * sizeof(std::int64_t)))
+      << "what each host has to two others, and the sizes";
 }
 
 TEST(Hierarchy, IsLeftOutWhereARankSharesNoMemory) {

@@ -26,7 +26,8 @@ constexpr std::int64_t kChunkBytes = 512;  // many chunks, more than an area has
 
 struct Running {
   Plan plan;
-  std::vector<std::int32_t> values;  // of all tensors, and afterwards the result
+  std::vector<std::int32_t> values;    // of all tensors; of an allreduce and a broadcast the result, too
+  std::vector<std::int32_t> expected;  // of the result
   std::vector<Entry> entries;
   std::unique_ptr<Work> work;
   std::size_t gives_up_after = 0;  // steps; 0: never
@@ -114,6 +115,34 @@ struct Job {
     return total;
   }
 
+  // How many a rank gives to an allgather: of some plans none, of others more than an area holds.
+  static std::int64_t rows(std::uint64_t plan, Rank rank) {
+    return static_cast<std::int64_t>((plan * 7 + static_cast<std::uint64_t>(rank) * 5) % 11) *
+           static_cast<std::int64_t>(plan % 3) * 40;
+  }
+
+  std::vector<std::int32_t> expected(const Plan& plan, Rank rank) const {
+    std::vector<std::int32_t> result;
+    const Rank size = plan.members->count(), place = plan.members->index_of(rank);
+    std::int64_t begin = 0, end = kElements;
+    if (plan.operation == Operation::reducescatter) {
+      begin = place * (kElements / size) + std::min<std::int64_t>(place, kElements % size);
+      end = begin + kElements / size + (place < kElements % size ? 1 : 0);
+    }
+    if (plan.operation == Operation::allreduce || plan.operation == Operation::reducescatter) {
+      for (std::int64_t i = begin; i < end; ++i) result.push_back(sum(plan.number, i));
+      return result;
+    }
+    for (Rank from = 0; from < size; ++from) {
+      const Rank member = plan.members->at(from);
+      const bool gathers = plan.operation == Operation::allgather;
+      if (!gathers && member != plan.root) continue;
+      const std::int64_t count = gathers ? rows(plan.number, member) : kElements;
+      for (std::int64_t i = 0; i < count; ++i) result.push_back(value(plan.number, member, i));
+    }
+    return result;
+  }
+
   void begin(Simulated& rank) {
     const std::uint64_t number = ++rank.next;
     if (!plans[number - 1]->contains(rank.rank)) return;
@@ -123,9 +152,21 @@ struct Job {
     running.plan.dtype = DataType::int32;
     running.plan.chunk_bytes = kChunkBytes;
     running.plan.members = plans[number - 1];
-    for (std::int64_t i = 0; i < kElements; ++i) running.values.push_back(value(number, rank.rank, i));
-    add_tensor(running, "x", 0, kFirst);
-    add_tensor(running, "y", kFirst, kElements - kFirst);
+    constexpr Operation kKinds[] = {Operation::allreduce, Operation::allgather, Operation::broadcast,
+                                    Operation::reducescatter};
+    running.plan.operation = kKinds[number % 4];
+    running.plan.root = running.plan.members->at(static_cast<Rank>(number) % running.plan.members->count());
+    const std::int64_t given =
+        running.plan.operation == Operation::allgather ? rows(number, rank.rank) : kElements;
+    for (std::int64_t i = 0; i < given; ++i) running.values.push_back(value(number, rank.rank, i));
+    running.expected = expected(running.plan, rank.rank);
+    if (running.plan.operation == Operation::allreduce) {
+      add_tensor(running, "x", 0, kFirst);
+      add_tensor(running, "y", kFirst, kElements - kFirst);
+    } else {
+      add_tensor(running, "x", 0, given);
+      running.entries.front().handle->output = running.entries.front().submission().output;
+    }
     running.work = rank.backend->start(running.plan, running.entries);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
     if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 * 7 % 40;
@@ -172,10 +213,15 @@ struct Job {
   }
 
   void check(const Running& running) const {
-    for (std::int64_t i = 0; i < kElements; ++i) {
-      ASSERT_EQ(running.values[static_cast<std::size_t>(i)], sum(running.plan.number, i))
-          << "plan " << running.plan.number << ", element " << i;
+    const auto* result = running.values.data();
+    std::size_t count = running.values.size();
+    if (running.plan.operation != Operation::allreduce) {
+      const TensorView& output = running.entries.front().handle->output;
+      result = static_cast<const std::int32_t*>(output.data);
+      count = static_cast<std::size_t>(output.elements());
     }
+    ASSERT_EQ(std::vector(result, result + count), running.expected)
+        << to_string(running.plan.operation) << ", plan " << running.plan.number;
   }
 
   bool over(const Simulated& rank) const { return rank.next == plans.size() && rank.running.empty(); }
