@@ -34,6 +34,10 @@ class LinkBackend final : public Backend {
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return rings_bell_; }
 
+  // For Works that use messages for a part of their way.
+  Link& link() { return *link_; }
+  const Memory& memory() const { return memory_; }
+
  private:
   std::string name_;
   std::unique_ptr<Link> link_;

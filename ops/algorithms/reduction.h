@@ -15,6 +15,7 @@ struct ScaledReduction {
   kernels::Scale postscale;
   ReductionOrder order = ReductionOrder::any;
   Compression compression = Compression::none;
+  bool of_sums = false;  // what is to be reduced are partial sums, of the accumulator's type
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,

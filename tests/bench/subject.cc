@@ -136,7 +136,7 @@ class BackendSubject final : public Subject {
             fmt::format("--level backend: rank {} shares no memory with rank {}", rank(), other));
     }
     backend_ = std::make_unique<ShmBackend>(
-        rank(), neighbours_, [] { return true; }, SegmentContents::kSlots);
+        rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
     everybody_ = std::make_shared<const RankSet>(0, size());
   }
   ~BackendSubject() override {

@@ -26,6 +26,9 @@ class MemoryNetwork {
   // They are on one host, or on hosts of `ranks_per_host` each.
   explicit MemoryNetwork(Rank size, std::size_t shm_slots = 0, Rank ranks_per_host = 0);
 
+  // Of so many ranks each, instead.
+  void stand_on_hosts(const std::vector<Rank>& sizes);
+
   std::unique_ptr<Transport> transport(Rank rank);
   std::unique_ptr<Link> link(Rank rank);
   std::shared_ptr<Bell> bell(Rank rank);
@@ -66,7 +69,7 @@ class MemoryNetwork {
   std::vector<Rank> lost_;
   std::vector<std::shared_ptr<Bell>> bells_;
   const std::size_t shm_slots_;
-  const Rank ranks_per_host_;
+  std::vector<std::string> hosts_;                       // by rank
   std::vector<std::atomic<std::size_t>> least_missing_;  // by rank
   std::atomic<std::uint64_t> moved_bytes_{0};
 };
