@@ -33,6 +33,8 @@ struct Config {
   std::string network = "auto";                       // by what data goes between hosts: tcp, mpi or auto
   std::string rails;                                  // network cards, by commas; empty: all
   double network_deadline = 10.0;                     // seconds
+  std::int64_t short_bytes = -1;                      // negative: by what messages cost
+  std::string profile;                                // a file, or empty
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string timeline;  // a file, DYNAMIC or empty

@@ -15,6 +15,7 @@ struct ScaledReduction {
   kernels::Scale postscale;
   ReductionOrder order = ReductionOrder::any;
   Compression compression = Compression::none;
+  bool doubling = false;  // see Plan
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,
@@ -22,7 +23,8 @@ struct ScaledReduction {
             {plan.prescale_factor, 1},
             {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1},
             plan.reduction_order,
-            plan.compression};
+            plan.compression,
+            plan.doubling};
   }
 };
 

@@ -132,10 +132,10 @@ void add_tcp(Parts& parts, Memory memory) {
   auto link = std::make_unique<TcpLink>(parts.rank);
   meeting->link = link.get();
   parts.transport = std::make_unique<GuardedTransport>(std::move(parts.transport), *link);
-  parts.backends.insert(
-      parts.backends.begin(),
-      std::make_unique<LinkBackend>("tcp", std::move(link), parts.rank, false, std::move(memory),
-                                    [meeting] { return meeting->connected; }));
+  parts.backends.insert(parts.backends.begin(),
+                        std::make_unique<LinkBackend>(
+                            "tcp", std::move(link), parts.rank, false, std::move(memory),
+                            [meeting] { return meeting->connected; }, SwitchPoint("tcp", parts.config)));
   add_card(parts, meeting->door ? meeting->door->card() : "",
            [meeting](const Welcome& welcome, const Parts::Alive& alive) { meeting->meet(welcome, alive); });
 }
