@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include "core/base/time.h"
@@ -22,7 +23,8 @@ constexpr std::uint32_t kShort = 4, kLong = 64 << 10;
 constexpr std::uint32_t kMostTimes = 16;
 constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
 constexpr double kOthersPatience = 2.0;  // of its partner, until rank 0 begins and then for all of it
-constexpr double kSlow = 0.05;           // a long message that takes so many seconds is enough
+constexpr double kEnough = 0.05;         // seconds of long messages
+constexpr std::size_t kMostLong = 64;    // messages
 constexpr std::size_t kMostOfFile = 64 << 10;
 
 double median(std::vector<double> values) {
@@ -91,12 +93,17 @@ bool ask(Exchanges& exchanges, Exchanges::Round round, std::vector<double>& seco
   return true;
 }
 
+// Long messages until it is known what the network carries for a while: many take bursts at once first.
 std::optional<LinkCosts> ask(Exchanges& exchanges) {
   std::vector<double> of_short, of_long;
-  const bool in_time =
-      ask(exchanges, {kShort, kMostTimes}, of_short) && ask(exchanges, {kLong, 1}, of_long) &&
-      (of_long.front() > kSlow || ask(exchanges, {kLong, 5}, of_long)) && exchanges.announce({});
-  if (!in_time) return std::nullopt;
+  if (!ask(exchanges, {kShort, kMostTimes}, of_short)) return std::nullopt;
+  for (double spent = 0; spent < kEnough && of_long.size() < kMostLong;) {
+    const std::uint32_t times = of_long.empty() || of_long.front() > kEnough / 4 ? 1 : 4;
+    if (!ask(exchanges, {kLong, times}, of_long)) return std::nullopt;
+    spent = std::accumulate(of_long.begin(), of_long.end(), 0.0);
+  }
+  if (!exchanges.announce({})) return std::nullopt;
+  of_long.erase(of_long.begin(), of_long.begin() + std::ssize(of_long) / 2);
   const double message = median(std::move(of_short));
   return LinkCosts{message, std::max(0.0, median(std::move(of_long)) - message) / kLong};
 }

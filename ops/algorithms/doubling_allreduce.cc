@@ -66,6 +66,9 @@ void DoublingAllreduce::begin() {
                      route.chunk_bytes);
   sending_.emplace(*route.wire, peer, step.of_result() ? job_.output : sum_, step.sends() ? bytes : 0,
                    route.chunk_bytes);
+  // Both are posted before anything moves: their frames leave together.
+  receiving_->advance();
+  sending_->advance();
 }
 
 void DoublingAllreduce::end() {

@@ -2,9 +2,11 @@
 #include "ops/tcp/tcp_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -21,17 +23,20 @@
 #include "ops/link_backend.h"
 #include "ops/tcp/tcp_door.h"
 #include "ops/tcp/tcp_link.h"
+#include "ops/tcp/tcp_socket.h"
 
 namespace rueda {
 namespace {
 
-// Where somebody has chosen another network for MPI it is the quicker one.
-bool mpi_uses_tcp() {
+// Where somebody has chosen another network for MPI it is the quicker one: the words that chose it; empty
+// where MPI uses TCP.
+std::string other_network() {
   const char* provider = std::getenv("FI_PROVIDER");
   const char* module = std::getenv("MPIR_CVAR_CH4_NETMOD");
-  const bool another =
-      provider != nullptr && std::string_view(provider).find("tcp") == std::string_view::npos;
-  return !another && (module == nullptr || std::string_view(module) != "ucx");
+  if (module != nullptr && std::string_view(module) == "ucx") return "MPIR_CVAR_CH4_NETMOD=ucx";
+  if (provider != nullptr && std::string_view(provider).find("tcp") == std::string_view::npos)
+    return fmt::format("FI_PROVIDER={}", provider);
+  return "";
 }
 
 TcpSettings settings_of(const Config& config) {
@@ -44,16 +49,20 @@ TcpSettings settings_of(const Config& config) {
   return settings;
 }
 
-// None where data is left to others. A job of one host opens no port.
-std::shared_ptr<TcpDoor> open_door(const Parts& parts) {
+// None where data is left to others: then `why`. A job of one host opens no port.
+std::shared_ptr<TcpDoor> open_door(const Parts& parts, std::string& why) {
   const Config& config = parts.config;
-  if (config.network == "mpi" || (config.network == "auto" && !mpi_uses_tcp())) return nullptr;
-  if (launched_on_one_host()) return nullptr;
+  if (config.network == "mpi") {
+    why = "RUEDA_NETWORK=mpi";
+  } else if (config.network == "auto") {
+    why = other_network();
+  }
+  if (!why.empty() || launched_on_one_host()) return nullptr;
   TcpDoor::Opened opened = TcpDoor::open(settings_of(config));
   if (opened.door) return std::move(opened.door);
   const bool asked = config.network == "tcp" || !config.rails.empty();
   if (asked) throw BackendError(opened.status);
-  log(LogLevel::info, "rank {}: {}", parts.rank, opened.status.message);
+  why = std::move(opened.status.message);
   return nullptr;
 }
 
@@ -86,6 +95,7 @@ class GuardedTransport final : public Transport {
 struct Meeting {
   Rank rank = 0;
   std::string asked;  // the setting
+  std::string why;    // there is no door
   std::shared_ptr<TcpDoor> door;
   TcpLink* link = nullptr;  // of the backend
   bool connected = false;
@@ -101,14 +111,26 @@ struct Meeting {
     TcpDoor::Met met =
         own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
     throw_if_error(met.status);
-    std::size_t least = met.rails.begin()->second.size();
-    for (auto& [peer, rails] : met.rails) {
-      least = std::min(least, rails.size());
-      link->connect(peer, std::move(rails));
-    }
+    if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
+    for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
     connected = true;
-    if (rank == 0)
-      log(LogLevel::info, "data between hosts goes by TCP, over {} or more cards of each", least);
+  }
+
+  // "2 cards (eth0, eth1)"; hosts have as many between them as the one with fewer.
+  static std::string cards_of(const std::map<Rank, std::vector<Descriptor>>& all,
+                              const std::vector<std::string>& hosts) {
+    std::size_t least = TcpCard::kMostAddresses;
+    std::vector<std::string> names;
+    for (const auto& [peer, rails] : all) {
+      if (hosts[peer] == hosts[0]) continue;
+      least = std::min(least, rails.size());
+      if (rails.size() <= names.size()) continue;
+      names.clear();
+      for (const Descriptor& rail : rails) names.push_back(own_card(rail));
+    }
+    const std::string fewer = least < names.size() ? fmt::format("{} to ", least) : "";
+    return fmt::format("{}{} card{} ({})", fewer, names.size(), names.size() == 1 ? "" : "s",
+                       fmt::join(names, ", "));
   }
 
   void leave_to_mpi(const Welcome& welcome, Rank without) const {
@@ -118,7 +140,12 @@ struct Meeting {
                       "alike on every rank, or to auto.",
                       without, welcome.hosts[without])));
     }
-    if (rank == 0) log(LogLevel::info, "data between hosts goes by MPI");
+    if (rank != 0) return;
+    const std::string reason =
+        without == 0 ? why
+                     : fmt::format("rank {} on {} has no network card, or another RUEDA_NETWORK", without,
+                                   welcome.hosts[without]);
+    notice(fmt::format("data between hosts: mpi, because {}", reason));
   }
 };
 
@@ -128,7 +155,7 @@ void add_tcp(Parts& parts, Memory memory) {
   auto meeting = std::make_shared<Meeting>();
   meeting->rank = parts.rank;
   meeting->asked = parts.config.network;
-  meeting->door = open_door(parts);
+  meeting->door = open_door(parts, meeting->why);
   auto link = std::make_unique<TcpLink>(parts.rank);
   meeting->link = link.get();
   parts.transport = std::make_unique<GuardedTransport>(std::move(parts.transport), *link);
