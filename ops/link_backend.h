@@ -23,7 +23,7 @@ namespace rueda {
 class LinkBackend final : public Backend {
  public:
   LinkBackend(
-      std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
+      std::string name, std::shared_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
       std::function<bool()> connected = [] { return true; },
       std::optional<SwitchPoint> switch_point = std::nullopt)
       : name_(std::move(name)),
@@ -44,7 +44,7 @@ class LinkBackend final : public Backend {
 
  private:
   std::string name_;
-  std::unique_ptr<Link> link_;
+  std::shared_ptr<Link> link_;
   Rank rank_;
   bool rings_bell_;
   Memory memory_;

@@ -18,12 +18,14 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/control/message.h"
+#include "core/control/tree.h"
 #include "ops/cards.h"
 #include "ops/launched.h"
 #include "ops/link_backend.h"
 #include "ops/tcp/tcp_door.h"
 #include "ops/tcp/tcp_link.h"
 #include "ops/tcp/tcp_socket.h"
+#include "ops/tcp/tcp_transport.h"
 
 namespace rueda {
 namespace {
@@ -71,25 +73,6 @@ bool several_hosts(const Welcome& welcome) {
                              [&](const std::string& host) { return host != welcome.hosts[0]; });
 }
 
-// Purpose: the transport that a rank has, and does not send by to a rank of which TCP knows that it has
-// ended: by MPI that call might not return. Owned by the coordinator, as the link is.
-class GuardedTransport final : public Transport {
- public:
-  GuardedTransport(std::unique_ptr<Transport> transport, TcpLink& link)
-      : transport_(std::move(transport)), link_(link) {}
-
-  void send(Rank to, Bytes bytes) override {
-    if (!link_.ended(to)) transport_->send(to, std::move(bytes));
-  }
-  std::optional<Envelope> receive() override { return transport_->receive(); }
-  std::vector<Rank> lost() override { return transport_->lost(); }
-  bool rings_bell() const override { return transport_->rings_bell(); }
-
- private:
-  std::unique_ptr<Transport> transport_;
-  TcpLink& link_;
-};
-
 // Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
 // Parts; used by the coordinator thread.
 struct Meeting {
@@ -97,7 +80,8 @@ struct Meeting {
   std::string asked;  // the setting
   std::string why;    // there is no door
   std::shared_ptr<TcpDoor> door;
-  TcpLink* link = nullptr;  // of the backend
+  std::shared_ptr<TcpLink> link;
+  TcpTransport* transport = nullptr;  // of the parts; lives as long as their coordinator
   bool connected = false;
 
   void meet(const Welcome& welcome, const Parts::Alive& alive) {
@@ -114,6 +98,10 @@ struct Meeting {
     if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
     for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
     connected = true;
+    const TreeNode node = tree::by_host(rank, welcome.hosts);
+    std::vector<Rank> neighbours = node.children;
+    if (rank != 0) neighbours.push_back(node.parent);
+    transport->connect(neighbours);
   }
 
   // "2 cards (eth0, eth1)"; hosts have as many between them as the one with fewer.
@@ -156,12 +144,13 @@ void add_tcp(Parts& parts, Memory memory) {
   meeting->rank = parts.rank;
   meeting->asked = parts.config.network;
   meeting->door = open_door(parts, meeting->why);
-  auto link = std::make_unique<TcpLink>(parts.rank);
-  meeting->link = link.get();
-  parts.transport = std::make_unique<GuardedTransport>(std::move(parts.transport), *link);
+  meeting->link = std::make_shared<TcpLink>(parts.rank);
+  auto transport = std::make_unique<TcpTransport>(parts.rank, std::move(parts.transport), meeting->link);
+  meeting->transport = transport.get();
+  parts.transport = std::move(transport);
   parts.backends.insert(parts.backends.begin(),
                         std::make_unique<LinkBackend>(
-                            "tcp", std::move(link), parts.rank, false, std::move(memory),
+                            "tcp", meeting->link, parts.rank, false, std::move(memory),
                             [meeting] { return meeting->connected; }, SwitchPoint("tcp", parts.config)));
   add_card(parts, meeting->door ? meeting->door->card() : "",
            [meeting](const Welcome& welcome, const Parts::Alive& alive) { meeting->meet(welcome, alive); });

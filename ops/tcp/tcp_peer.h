@@ -30,6 +30,8 @@ class TcpPeer {
   bool write();
 
   bool lost() const { return failure_.has_value(); }
+  // Empty: the connection has ended; else what went wrong.
+  const std::optional<std::string>& failure() const { return failure_; }
   // Throws PeerGone, or the words of what went wrong, once it is lost.
   void check() const;
 
