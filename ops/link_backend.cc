@@ -71,6 +71,13 @@ class LinkWork final : public Work {
 
 }  // namespace
 
+bool LinkBackend::meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) {
+  owner_.check();
+  if (!connected_()) return false;
+  if (switch_point_) switch_point_->meet(*link_, rank_, hosts, alive);
+  return true;
+}
+
 std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
   auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));

@@ -4,48 +4,58 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/owner_thread.h"
 #include "core/engine/backend.h"
 #include "ops/fusion_buffer.h"
 #include "ops/link.h"
 #include "ops/memory.h"
+#include "ops/switch_point.h"
 
 namespace rueda {
 
-// Purpose: the backend of mpi, of tcp, and of any other Link. Runs every Plan, once its link is `connected`.
+// Purpose: the backend of mpi, of tcp, and of any other Link. Runs every Plan, once its link is `connected`;
+// `switch_point` says which allreduces are short, none without it.
 // Owned by the coordinator thread.
 class LinkBackend final : public Backend {
  public:
   LinkBackend(
-      std::string name, std::unique_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
-      std::function<bool()> connected = [] { return true; })
+      std::string name, std::shared_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
+      std::function<bool()> connected = [] { return true; },
+      std::optional<SwitchPoint> switch_point = std::nullopt)
       : name_(std::move(name)),
         link_(std::move(link)),
         rank_(rank),
         rings_bell_(rings_bell),
         memory_(std::move(memory)),
         buffers_(memory_),
-        connected_(std::move(connected)) {}
+        connected_(std::move(connected)),
+        switch_point_(std::move(switch_point)) {}
 
   std::string_view name() const override { return name_; }
+  bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) override;
   bool can_run(const Plan&) const override { return connected_(); }
+  void decide(Plan& plan) const override { plan.doubling = switch_point_ && switch_point_->is_short(plan); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return rings_bell_; }
 
   // For Works that use messages for a part of their way.
   Link& link() { return *link_; }
   const Memory& memory() const { return memory_; }
+  const std::optional<SwitchPoint>& switch_point() const { return switch_point_; }
 
  private:
   std::string name_;
-  std::unique_ptr<Link> link_;
+  std::shared_ptr<Link> link_;
   Rank rank_;
   bool rings_bell_;
   Memory memory_;
   FusionBuffer buffers_;
   std::function<bool()> connected_;
+  std::optional<SwitchPoint> switch_point_;
   OwnerThread owner_;
 };
 

@@ -106,6 +106,23 @@ void add_network(std::vector<Setting>& table) {
                          "0's counts; 0: as many as a host has ranks"));
 }
 
+void add_short(std::vector<Setting>& table) {
+  table.push_back(
+      {"SHORT_BYTES", "", "auto, or bytes, 0 to 16777216",
+       "allreduces of at most so many bytes go by recursive doubling between hosts, larger ones around a "
+       "ring; auto: as few messages are timed when a job of several hosts starts",
+       [](Config& config, std::string_view text) {
+         if (text == "auto") config.short_bytes = -1;
+         return text == "auto" || parse(text, std::int64_t{0}, std::int64_t{16} << 20, config.short_bytes);
+       },
+       [](const Config& config) {
+         return config.short_bytes < 0 ? "auto" : fmt::format("{}", config.short_bytes);
+       }});
+  table.push_back(text("PROFILE", "", &Config::profile, "a file, or nothing for none",
+                       "what messages between hosts cost: read by rank 0 where it is there, else measured "
+                       "and written"));
+}
+
 void add_tuner(std::vector<Setting>& table) {
   table.push_back(flag("AUTOTUNE", "HOROVOD_AUTOTUNE", &Config::autotune,
                        "rank 0 looks for a better fusion threshold, cycle time, ring chunk and route"));
@@ -166,6 +183,7 @@ std::vector<Setting> make_settings() {
              "gradients, and tensors of rueda::empty, that a rank keeps in memory shared with its "
              "host, at most, and what the machine has; 0: none"));
   add_network(table);
+  add_short(table);
   add_log(table);
   table.push_back(text("TIMELINE", "HOROVOD_TIMELINE", &Config::timeline,
                        "a file, or DYNAMIC or nothing for none",

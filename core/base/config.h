@@ -34,6 +34,8 @@ struct Config {
   std::string rails;                                  // network cards, by commas; empty: all
   double network_deadline = 10.0;                     // seconds
   std::int64_t rings = 0;                             // between hosts at a time; 0: as many as ranks on one
+  std::int64_t short_bytes = -1;                      // negative: by what messages cost
+  std::string profile;                                // a file, or empty
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string timeline;  // a file, DYNAMIC or empty

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <cstdio>
 #include <memory>
 
 namespace rueda {
@@ -45,6 +46,10 @@ bool log_enabled(LogLevel level) { return logger().should_log(level_of(level)); 
 void log_line(LogLevel level, std::string_view text) {
   logger().log(level_of(level), "{}", text);
   logger().flush();
+}
+
+void notice(std::string_view text) {
+  if (log_enabled(LogLevel::warning)) std::fputs(fmt::format("rueda: {}\n", text).c_str(), stderr);
 }
 
 }  // namespace rueda

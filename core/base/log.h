@@ -23,6 +23,9 @@ void configure_log(LogLevel lowest, bool hide_time, Rank rank);
 bool log_enabled(LogLevel level);
 void log_line(LogLevel level, std::string_view text);
 
+// What every user is to know of a job and is no warning: shown unless warnings are not.
+void notice(std::string_view text);
+
 template <class... Values>
 void log(LogLevel level, fmt::format_string<Values...> format, Values&&... values) {
   if (log_enabled(level)) log_line(level, fmt::format(format, std::forward<Values>(values)...));

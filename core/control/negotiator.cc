@@ -18,7 +18,7 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
       stalls_(node_, std::move(settings.stalls)) {
   for (RankSet& members : settings.process_sets) sets_.add(next_set_++, std::move(members));
   if (node_.rank != 0) return;
-  auto of_set = [this](std::function<std::uint8_t(const Plan&)> choose) -> Planner::ChooseBackend {
+  auto of_set = [this](Planner::ChooseBackend choose) -> Planner::ChooseBackend {
     if (!choose) return {};
     return [this, choose = std::move(choose)](Plan& plan) {
       plan.members = sets_.find(plan.process_set)->members;

@@ -31,8 +31,8 @@ namespace rueda {
 class Negotiator {
  public:
   struct Settings {
-    std::function<std::uint8_t(const Plan&)> choose_backend;  // asked on rank 0 only
-    std::function<std::uint8_t(const Plan&)> second_backend;  // the next best; none needed without tuning
+    Planner::ChooseBackend choose_backend;  // asked on rank 0 only, of Plans that have their members
+    Planner::ChooseBackend second_backend;  // the next best; none needed without tuning
     std::int64_t chunk_bytes = 1;
     Caller::Settings caller;
     std::vector<RankSet> process_sets;           // that are there from the start, with the ids 1, 2, ...

@@ -32,8 +32,8 @@ void place(Plan& plan, PlanTensor& tensor) {
 bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
-                    p.postscale_factor, p.reduction_order, p.compression, p.measure, p.joined, p.root,
-                    p.backend, p.chunk_bytes, p.result, p.evicted, p.tensors);
+                    p.postscale_factor, p.reduction_order, p.compression, p.measure, p.joined, p.doubling,
+                    p.root, p.backend, p.chunk_bytes, p.result, p.evicted, p.tensors);
   };
   return words(a) == words(b);
 }
@@ -51,6 +51,7 @@ void write(Writer& writer, const Plan& plan) {
   writer.put(plan.compression);
   writer.put(static_cast<std::uint8_t>(plan.measure));
   if (plan.measure) write(writer, plan.joined);
+  writer.put(static_cast<std::uint8_t>(plan.doubling));
   writer.put(plan.root);
   writer.put(plan.backend);
   writer.put(plan.chunk_bytes);
@@ -79,12 +80,15 @@ Plan read_plan(Reader& reader) {
   plan.compression = reader.get_enum(compression_from);
   plan.measure = reader.get<std::uint8_t>() != 0;
   if (plan.measure) plan.joined = read_rank_set(reader);
+  plan.doubling = reader.get<std::uint8_t>() != 0;
   plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();
   plan.chunk_bytes = reader.get<std::int64_t>();
   plan.result = reader.get<std::int64_t>();
   if (!can_reduce(plan.operation, plan.dtype, plan.reduce_op)) reader.fail();
   if (plan.measure && !can_measure(plan.operation, plan.dtype)) reader.fail();
+  if (plan.doubling && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum))
+    reader.fail();
   if (plan.chunk_bytes <= 0 && plan.status.ok()) reader.fail();
   plan.evicted = reader.get_list<CacheId>(sizeof(CacheId), [](Reader& r) { return r.get<CacheId>(); });
   plan.tensors = reader.get_list<PlanTensor>(sizeof(CacheId) + 1, read_tensor);

@@ -45,6 +45,7 @@ struct Plan {
   Compression compression = Compression::none;
   bool measure = false;
   RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
+  bool doubling = false;  // a short allreduce: whole vectors are exchanged between pairs of ranks
   Rank root = 0;
   std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many

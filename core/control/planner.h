@@ -24,7 +24,8 @@ struct ReadyRequest {
 // Caller at rank 0. Cost: linear in the number of requests times the number of fused Plans that are open.
 class Planner {
  public:
-  // Tells which backend carries out a Plan: an index that is valid on every rank. Also fills in its members.
+  // Tells which backend carries out a Plan: an index that is valid on every rank. Also fills in its members,
+  // and what that backend wants all ranks to do alike.
   using ChooseBackend = std::function<std::uint8_t(Plan&)>;
 
   // `second_backend`: the next best one, for Plans larger than Knobs::route_bytes; may be none.

@@ -2,8 +2,10 @@
 // A way to carry out Plans.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,8 +21,13 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  // Once all ranks are there, on each of them, in the order of preference, until one carries data between
+  // their hosts. `hosts`: by rank. Calls `alive` now and then; takes less than some seconds.
+  virtual bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive);
   // Asked on rank 0 only; the first backend of Parts that says yes is taken, on every rank.
   virtual bool can_run(const Plan& plan) const = 0;
+  // On rank 0 only, of a Plan that this one runs, with its members: what all ranks must do alike.
+  virtual void decide(Plan&) const {}
   // `entries` belong to plan.tensors one by one, and both outlive the Work. Called in Plan order on every
   // rank.
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
@@ -29,6 +36,7 @@ class Backend {
 };
 
 // Which of them runs `plan`: the first that can (place 0), the second (1), the last one if there are fewer.
-std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, const Plan& plan, int place);
+// That one decides.
+std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int place);
 
 }  // namespace rueda

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/base/log.h"
@@ -30,8 +31,8 @@ Introduction introduce(const Parts& parts) {
 Negotiator::Settings Coordinator::negotiator_settings() {
   const Config& config = parts_.config;
   Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
-  settings.choose_backend = [this](const Plan& plan) { return able_backend(parts_.backends, plan, 0); };
-  settings.second_backend = [this](const Plan& plan) {
+  settings.choose_backend = [this](Plan& plan) { return able_backend(parts_.backends, plan, 0); };
+  settings.second_backend = [this](Plan& plan) {
     return able_backend(parts_.backends, plan, plan.members->count() > 1);
   };
   if (config.autotune) settings.tuning = KnobSearch::settings_of(config);
@@ -69,8 +70,9 @@ Welcome Coordinator::start() {
     log(LogLevel::warning, "settings differ: {}", line);
   welcome_ = *roll_call.welcome();
   if (!welcome_.status.ok()) return welcome_;
-  if (parts_.meet)
-    parts_.meet(welcome_, [this] { shared_.heartbeat.fetch_add(1, std::memory_order_relaxed); });
+  const auto alive = [this] { shared_.heartbeat.fetch_add(1, std::memory_order_relaxed); };
+  if (parts_.meet) parts_.meet(welcome_, alive);
+  std::ranges::find_if(parts_.backends, [&](auto& each) { return each->meet(welcome_.hosts, alive); });
   const TreeNode node = tree::by_host(parts_.rank, welcome_.hosts);
   begin_observation(node, clock_now() + from_seconds(patience));
   negotiator_.emplace(node, parts_.size, negotiator_settings());

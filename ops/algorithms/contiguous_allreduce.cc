@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "ops/algorithms/doubling_allreduce.h"
 #include "ops/algorithms/ordered_pass.h"
 #include "ops/algorithms/ring_allreduce.h"
 
@@ -36,6 +37,11 @@ class OrderedAllreduce final : public Algorithm {
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
                                                 const void* input, void* output, std::int64_t elements,
                                                 const std::optional<SquareSums>& squares) {
+  if (reduction.doubling) {
+    return std::make_unique<DoublingAllreduce>(
+        DoublingAllreduce::Job{route, reduction, static_cast<const std::byte*>(input),
+                               static_cast<std::byte*>(output), elements, squares});
+  }
   RingPass::Job ring = ring_allreduce_job(route, reduction, input, output, elements);
   if (reduction.order == ReductionOrder::any) {
     ring.squares = squares;

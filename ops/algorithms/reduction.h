@@ -15,7 +15,8 @@ struct ScaledReduction {
   kernels::Scale postscale;
   ReductionOrder order = ReductionOrder::any;
   Compression compression = Compression::none;
-  bool of_sums = false;  // what is to be reduced are partial sums, of the accumulator's type
+  bool doubling = false;  // see Plan
+  bool of_sums = false;   // what is to be reduced are partial sums, of the accumulator's type
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,
@@ -23,7 +24,8 @@ struct ScaledReduction {
             {plan.prescale_factor, 1},
             {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1},
             plan.reduction_order,
-            plan.compression};
+            plan.compression,
+            plan.doubling};
   }
 };
 

@@ -38,6 +38,12 @@ bool HierarchyBackend::can_run(const Plan& plan) const {
   return fits(plan, *groups) && hosts_->share_memory(*groups);
 }
 
+// One rank of each host sends a slice, and the slices of a host share its cards.
+void HierarchyBackend::decide(Plan& plan) const {
+  const auto hosts = static_cast<Rank>(hosts_->groups(plan)->hosts.size());
+  plan.doubling = below_.switch_point() && below_.switch_point()->is_short(plan, hosts, 1);
+}
+
 std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);

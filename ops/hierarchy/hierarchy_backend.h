@@ -30,6 +30,7 @@ class HierarchyBackend final : public Backend {
 
   std::string_view name() const override { return name_; }
   bool can_run(const Plan& plan) const override;
+  void decide(Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return below_.rings_bell(); }
 

@@ -30,8 +30,9 @@ std::optional<Parts> mpi_parts(const Config& config, const std::vector<Rank>& ra
         return end_of_place == std::string::npos ? words : words.substr(end_of_place + 2);
       };
     }
-    parts.backends.push_back(
-        std::make_unique<LinkBackend>("mpi", std::make_unique<MpiLink>(group), parts.rank, false));
+    parts.backends.push_back(std::make_unique<LinkBackend>(
+        "mpi", std::make_unique<MpiLink>(group), parts.rank, false, Memory(), [] { return true; },
+        SwitchPoint("mpi", config)));
   }
   return parts;
 }

@@ -45,6 +45,8 @@ void GrantBook::receive(std::shared_ptr<Incoming> message) {
   const Tag tag = message->tag;
   Tagged& tagged = tags_[tag];
   message->place = placed_;
+  // What comes behind another message of its tag may be waiting for this.
+  urgent_ |= std::ranges::any_of(expected_, [tag](const auto& each) { return each.second->tag == tag; });
   put_control({.kind = FrameKind::grant, .tag = tag, .total = message->size}, {});
   if (tagged.early.empty()) {
     expected_[message->place] = message;

@@ -42,8 +42,8 @@ class GrantBook {
     std::vector<std::shared_ptr<Outgoing>> messages;
   };
   bool has_control() const { return !control_.frames.empty(); }
-  // Whether somebody may wait for them; short messages seldom wait for their grants.
-  bool urgent() const { return urgent_; }
+  // Whether somebody may wait for them; short messages seldom wait for their grants, until many are missing.
+  bool urgent() const { return urgent_ || control_.frames.size() > kMostGrants * sizeof(FrameBytes); }
   Control take_control() {
     urgent_ = false;
     return std::exchange(control_, {});
@@ -59,6 +59,8 @@ class GrantBook {
 
   // Bytes without a grant that may be on their way or wait here, headers included.
   static constexpr std::size_t kMostAhead = 1 << 20;
+  // Grants that are held back at most.
+  static constexpr std::size_t kMostGrants = 16;
   // Frames that may be ahead of their turn, and grants that may wait for messages.
   static constexpr std::size_t kMostWaiting = 1 << 16;
 

@@ -109,6 +109,13 @@ std::optional<SocketAddress> socket_address(const TcpAddress& address) {
 
 std::string in_digits(const SocketAddress& address) { return text_of(address.get()); }
 
+std::string card_name(const std::string& host) {
+  for (const Card& card : cards_here()) {
+    if (card.address.host == host) return card.name;
+  }
+  return host;
+}
+
 OwnAddresses own_addresses(std::span<const std::string> cards) {
   const std::vector<NetworkCard> all = cards_here();
   OwnAddresses own;

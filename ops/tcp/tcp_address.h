@@ -34,6 +34,9 @@ struct SocketAddress {
 std::optional<SocketAddress> socket_address(const TcpAddress& address);
 std::string in_digits(const SocketAddress& address);  // without port; empty for one that is no card's
 
+// The card here that has this address: "eth0"; the address itself where there is none.
+std::string card_name(const std::string& host);
+
 // One address of each card that is up, IPv4 where it has one, without loopback; or of each of `cards`, names
 // (eth0) or addresses, in this order. An error names those that are not there, and those that are.
 struct OwnAddresses {

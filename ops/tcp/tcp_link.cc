@@ -68,13 +68,6 @@ void TcpLink::cancel(Ticket ticket) {
   if (!peers_.at(message->peer)->lost()) message->cancel();
 }
 
-bool TcpLink::ended(Rank peer) {
-  owner_.check();
-  progress();
-  const auto found = peers_.find(peer);
-  return found != peers_.end() && found->second->lost();
-}
-
 TcpPeer& TcpLink::reach(Rank peer) {
   const auto found = peers_.find(peer);
   if (found == peers_.end())

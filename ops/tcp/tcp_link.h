@@ -30,8 +30,14 @@ class TcpLink final : public Link {
   std::optional<std::size_t> done(Ticket ticket) override;
   void cancel(Ticket ticket) override;
 
-  // Whether the connections to that rank have ended; false where there were none.
-  bool ended(Rank peer);
+  // Moves what can be moved now, of all peers.
+  void progress();
+  // Sends what has been posted, as far as sockets take it.
+  void write();
+  // What done() would find without moving anything.
+  bool over(Ticket ticket) const { return messages_.at(ticket)->over; }
+  // Why that peer is lost: empty where its connection has ended, else words; nothing while it is not.
+  const std::optional<std::string>& failure(Rank peer) const { return peers_.at(peer)->failure(); }
   // Bytes by rail, headers included; none once the peer is lost.
   std::vector<TcpPeer::Traffic> traffic(Rank peer) const { return peers_.at(peer)->traffic(); }
 
@@ -39,8 +45,6 @@ class TcpLink final : public Link {
   TcpPeer& reach(Rank peer);
   Ticket keep(std::shared_ptr<TcpMessage> message);
   std::shared_ptr<TcpMessage> give_back(Ticket ticket);
-  void progress();
-  void write();
   void want_to_write(TcpPeer& peer);
 
   Rank rank_;

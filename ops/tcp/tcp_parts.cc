@@ -2,11 +2,14 @@
 #include "ops/tcp/tcp_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -16,22 +19,27 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/control/message.h"
+#include "core/control/tree.h"
 #include "ops/cards.h"
 #include "ops/launched.h"
 #include "ops/link_backend.h"
 #include "ops/tcp/tcp_door.h"
 #include "ops/tcp/tcp_link.h"
+#include "ops/tcp/tcp_socket.h"
+#include "ops/tcp/tcp_transport.h"
 
 namespace rueda {
 namespace {
 
-// Where somebody has chosen another network for MPI it is the quicker one.
-bool mpi_uses_tcp() {
+// Where somebody has chosen another network for MPI it is the quicker one: the words that chose it; empty
+// where MPI uses TCP.
+std::string other_network() {
   const char* provider = std::getenv("FI_PROVIDER");
   const char* module = std::getenv("MPIR_CVAR_CH4_NETMOD");
-  const bool another =
-      provider != nullptr && std::string_view(provider).find("tcp") == std::string_view::npos;
-  return !another && (module == nullptr || std::string_view(module) != "ucx");
+  if (module != nullptr && std::string_view(module) == "ucx") return "MPIR_CVAR_CH4_NETMOD=ucx";
+  if (provider != nullptr && std::string_view(provider).find("tcp") == std::string_view::npos)
+    return fmt::format("FI_PROVIDER={}", provider);
+  return "";
 }
 
 TcpSettings settings_of(const Config& config) {
@@ -44,16 +52,20 @@ TcpSettings settings_of(const Config& config) {
   return settings;
 }
 
-// None where data is left to others. A job of one host opens no port.
-std::shared_ptr<TcpDoor> open_door(const Parts& parts) {
+// None where data is left to others: then `why`. A job of one host opens no port.
+std::shared_ptr<TcpDoor> open_door(const Parts& parts, std::string& why) {
   const Config& config = parts.config;
-  if (config.network == "mpi" || (config.network == "auto" && !mpi_uses_tcp())) return nullptr;
-  if (launched_on_one_host()) return nullptr;
+  if (config.network == "mpi") {
+    why = "RUEDA_NETWORK=mpi";
+  } else if (config.network == "auto") {
+    why = other_network();
+  }
+  if (!why.empty() || launched_on_one_host()) return nullptr;
   TcpDoor::Opened opened = TcpDoor::open(settings_of(config));
   if (opened.door) return std::move(opened.door);
   const bool asked = config.network == "tcp" || !config.rails.empty();
   if (asked) throw BackendError(opened.status);
-  log(LogLevel::info, "rank {}: {}", parts.rank, opened.status.message);
+  why = std::move(opened.status.message);
   return nullptr;
 }
 
@@ -62,32 +74,31 @@ bool several_hosts(const Welcome& welcome) {
                              [&](const std::string& host) { return host != welcome.hosts[0]; });
 }
 
-// Purpose: the transport that a rank has, and does not send by to a rank of which TCP knows that it has
-// ended: by MPI that call might not return. Owned by the coordinator, as the link is.
-class GuardedTransport final : public Transport {
- public:
-  GuardedTransport(std::unique_ptr<Transport> transport, TcpLink& link)
-      : transport_(std::move(transport)), link_(link) {}
-
-  void send(Rank to, Bytes bytes) override {
-    if (!link_.ended(to)) transport_->send(to, std::move(bytes));
+// Those of the control tree; and the lowest rank of each host tells rank 0 itself what it found there
+// (tree_transport).
+std::set<Rank> neighbours_of(Rank rank, const std::vector<std::string>& hosts) {
+  const TreeNode node = tree::by_host(rank, hosts);
+  std::set<Rank> neighbours(node.children.begin(), node.children.end());
+  if (rank != 0) neighbours.insert(node.parent);
+  std::set<std::string_view> seen;
+  for (Rank other = 0; other < static_cast<Rank>(hosts.size()); ++other) {
+    if (!seen.insert(hosts[other]).second) continue;
+    if (rank == 0) neighbours.insert(other);
+    if (rank == other) neighbours.insert(0);
   }
-  std::optional<Envelope> receive() override { return transport_->receive(); }
-  std::vector<Rank> lost() override { return transport_->lost(); }
-  bool rings_bell() const override { return transport_->rings_bell(); }
-
- private:
-  std::unique_ptr<Transport> transport_;
-  TcpLink& link_;
-};
+  neighbours.erase(rank);
+  return neighbours;
+}
 
 // Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
 // Parts; used by the coordinator thread.
 struct TcpMeeting {
   Rank rank = 0;
   std::string asked;  // the setting
+  std::string why;    // there is no door
   std::shared_ptr<TcpDoor> door;
-  TcpLink* link = nullptr;  // of the backend
+  std::shared_ptr<TcpLink> link;
+  TcpTransport* transport = nullptr;  // of the parts; lives as long as their coordinator
   bool connected = false;
 
   void meet(const Welcome& welcome, const Parts::Alive& alive) {
@@ -101,14 +112,27 @@ struct TcpMeeting {
     TcpDoor::Met met =
         own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
     throw_if_error(met.status);
-    std::size_t least = met.rails.begin()->second.size();
-    for (auto& [peer, rails] : met.rails) {
-      least = std::min(least, rails.size());
-      link->connect(peer, std::move(rails));
-    }
+    if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
+    for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
     connected = true;
-    if (rank == 0)
-      log(LogLevel::info, "data between hosts goes by TCP, over {} or more cards of each", least);
+    transport->connect(neighbours_of(rank, welcome.hosts));
+  }
+
+  // "2 cards (eth0, eth1)"; hosts have as many between them as the one with fewer.
+  static std::string cards_of(const std::map<Rank, std::vector<Descriptor>>& all,
+                              const std::vector<std::string>& hosts) {
+    std::size_t least = TcpCard::kMostAddresses;
+    std::vector<std::string> names;
+    for (const auto& [peer, rails] : all) {
+      if (hosts[peer] == hosts[0]) continue;
+      least = std::min(least, rails.size());
+      if (rails.size() <= names.size()) continue;
+      names.clear();
+      for (const Descriptor& rail : rails) names.push_back(own_card(rail));
+    }
+    const std::string fewer = least < names.size() ? fmt::format("{} to ", least) : "";
+    return fmt::format("{}{} card{} ({})", fewer, names.size(), names.size() == 1 ? "" : "s",
+                       fmt::join(names, ", "));
   }
 
   void leave_to_mpi(const Welcome& welcome, Rank without) const {
@@ -118,7 +142,12 @@ struct TcpMeeting {
                       "alike on every rank, or to auto.",
                       without, welcome.hosts[without])));
     }
-    if (rank == 0) log(LogLevel::info, "data between hosts goes by MPI");
+    if (rank != 0) return;
+    const std::string reason =
+        without == 0 ? why
+                     : fmt::format("rank {} on {} has no network card, or another RUEDA_NETWORK", without,
+                                   welcome.hosts[without]);
+    notice(fmt::format("data between hosts: mpi, because {}", reason));
   }
 };
 
@@ -128,14 +157,15 @@ void add_tcp(Parts& parts, Memory memory) {
   auto meeting = std::make_shared<TcpMeeting>();
   meeting->rank = parts.rank;
   meeting->asked = parts.config.network;
-  meeting->door = open_door(parts);
-  auto link = std::make_unique<TcpLink>(parts.rank);
-  meeting->link = link.get();
-  parts.transport = std::make_unique<GuardedTransport>(std::move(parts.transport), *link);
-  parts.backends.insert(
-      parts.backends.begin(),
-      std::make_unique<LinkBackend>("tcp", std::move(link), parts.rank, false, std::move(memory),
-                                    [meeting] { return meeting->connected; }));
+  meeting->door = open_door(parts, meeting->why);
+  meeting->link = std::make_shared<TcpLink>(parts.rank);
+  auto transport = std::make_unique<TcpTransport>(parts.rank, std::move(parts.transport), meeting->link);
+  meeting->transport = transport.get();
+  parts.transport = std::move(transport);
+  parts.backends.insert(parts.backends.begin(),
+                        std::make_unique<LinkBackend>(
+                            "tcp", meeting->link, parts.rank, false, std::move(memory),
+                            [meeting] { return meeting->connected; }, SwitchPoint("tcp", parts.config)));
   add_card(parts, meeting->door ? meeting->door->card() : "",
            [meeting](const Welcome& welcome, const Parts::Alive& alive) { meeting->meet(welcome, alive); });
 }

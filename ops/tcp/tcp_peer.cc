@@ -21,8 +21,9 @@ namespace {
 // Bytes of one call: the coordinator has other things to do.
 constexpr std::size_t kAtOnce = 512 << 10;
 constexpr std::size_t kAtTheEnd = 16 << 20;
-// Calls for which grants of short messages wait for a frame that takes them along.
-constexpr int kMostWaits = 32;
+// How long grants of short messages wait for a frame that takes them along: alone they cost both sides as
+// much as a message.
+constexpr auto kMostWait = std::chrono::milliseconds(1);
 constexpr auto kQuickestFor = std::chrono::milliseconds(10);
 
 // How long bytes take to the other side and back now, with those that queue before them.
@@ -82,7 +83,11 @@ void TcpPeer::handle(std::size_t rail, std::uint32_t events) {
 
 bool TcpPeer::write() {
   if (lost()) return false;
-  control_waits_ = book_.has_control() ? control_waits_ + 1 : 0;
+  if (!book_.has_control()) {
+    control_since_.reset();
+  } else if (!control_since_) {
+    control_since_ = clock_now();
+  }
   std::size_t budget = kAtOnce;
   bool more = true;
   while (more && budget > 0) {
@@ -159,7 +164,8 @@ bool TcpPeer::write(std::size_t at, std::size_t& budget) {
 }
 
 bool TcpPeer::control_is_due() const {
-  return book_.has_control() && (book_.urgent() || book_.has_fragment() || control_waits_ > kMostWaits);
+  if (!book_.has_control()) return false;
+  return book_.urgent() || book_.has_fragment() || clock_now() - *control_since_ > kMostWait;
 }
 
 void TcpPeer::load(std::size_t at) {

@@ -30,6 +30,8 @@ class TcpPeer {
   bool write();
 
   bool lost() const { return failure_.has_value(); }
+  // Empty: the connection has ended; else what went wrong.
+  const std::optional<std::string>& failure() const { return failure_; }
   // Throws PeerGone, or the words of what went wrong, once it is lost.
   void check() const;
 
@@ -66,9 +68,9 @@ class TcpPeer {
   int epoll_;
   std::vector<Rail> rails_;
   GrantBook book_;
-  int control_waits_ = 0;     // calls of write()
-  std::size_t turn_ = 0;      // the rail that may take a fragment first
-  std::size_t quickest_ = 0;  // as of quickest_at_
+  std::optional<Time> control_since_;  // as write() has seen it
+  std::size_t turn_ = 0;               // the rail that may take a fragment first
+  std::size_t quickest_ = 0;           // as of quickest_at_
   Time quickest_at_{};
   std::optional<std::string> failure_;  // empty: the connection ended
 };

@@ -58,6 +58,14 @@ TcpAddress address_of(const Descriptor& listening, const TcpAddress& own) {
   return {own.host, bound.port()};
 }
 
+std::string own_card(const Descriptor& connected) {
+  SocketAddress own;
+  own.length = sizeof own.storage;
+  if (::getsockname(connected.number(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0)
+    return "";
+  return card_name(in_digits(own));
+}
+
 int connect_error(const Descriptor& socket) {
   pollfd look{socket.number(), POLLOUT, 0};
   if (::poll(&look, 1, 0) <= 0) return EINPROGRESS;

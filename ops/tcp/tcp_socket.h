@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "core/base/descriptor.h"
@@ -25,6 +26,8 @@ OpenedSocket listen_at(const TcpAddress& own);
 // Begins to connect from that card of ours.
 OpenedSocket connect_from(const TcpAddress& own, const TcpAddress& theirs);
 TcpAddress address_of(const Descriptor& listening, const TcpAddress& own);  // with its port
+
+std::string own_card(const Descriptor& connected);  // "eth0"
 
 // Of one that connects: 0 once it is connected, EINPROGRESS before, else why it never will be.
 int connect_error(const Descriptor& socket);

@@ -192,7 +192,8 @@ options::options_description description_of(Experiment& experiment, Words& words
       "where the tensors lie: ordinary, or window, in which the ranks of a host work in place; collectives: "
       "or both, with a comma");
   add("level", value(words.level),
-      "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory, stepped by the "
+      "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory (between hosts by "
+      "tcp), stepped by the "
       "program's own thread");
   add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
   add("warmup", value(experiment.warmup), "steps before them");

@@ -13,6 +13,7 @@
 #include "core/rueda.h"
 #include "ops/init.h"
 #include "ops/shm/shm_backend.h"
+#include "ops/tcp/tcp_parts.h"
 #include "tests/bench/awake.h"
 #include "tests/bench/bare_crossing.h"
 #include "tests/bench/reference.h"
@@ -113,35 +114,25 @@ class StackSubject final : public Subject {
   std::optional<BareCrossing> crossing_;  // from the first one on
 };
 
-// Purpose: shared memory between the ranks of a program without a Runtime.
+// Purpose: shared memory, or TCP where there are several hosts, between the ranks of a program without a
+// Runtime.
 class BackendSubject final : public Subject {
  public:
   BackendSubject() {
     const Config config = config_from_environment();
-    if (!config.shm)
-      throw std::runtime_error("--level backend: RUEDA_SHM=0 forbids what it measures; unset it");
-    Segment::Result made = Segment::make();
-    throw_if_error(made.status);
-    window_ = Window::make(rank(), config.window_limit);
-    neighbours_ = std::make_shared<Neighbours>(rank(), std::move(made.segment), window_);
     Welcome welcome;
     for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);
-    for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
-      welcome.process_ids.push_back(std::stoll(process));
-    welcome.cards = ranks_.gather(neighbours_->card());
-    neighbours_->meet(welcome);
-    for (Rank other = 0; other < size(); ++other) {
-      if (!neighbours_->reaches(other))
-        throw std::runtime_error(
-            fmt::format("--level backend: rank {} shares no memory with rank {}", rank(), other));
-    }
-    backend_ = std::make_unique<ShmBackend>(
-        rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
     everybody_ = std::make_shared<const RankSet>(0, size());
+    if (welcome.hosts == std::vector(welcome.hosts.size(), host_name())) {
+      use_shared_memory(config, welcome);
+    } else {
+      use_tcp(config, welcome);
+    }
   }
   ~BackendSubject() override {
     meet();
-    neighbours_->end();
+    if (neighbours_) neighbours_->end();
+    static_cast<void>(ranks_.gather(""));  // nobody closes a connection that another still reads
   }
 
   Rank rank() const override { return ranks_.rank(); }
@@ -155,6 +146,8 @@ class BackendSubject final : public Subject {
     const Collective& what = buffers.what();
     Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
     plan.measure = measure;
+    if (rank() == 0) backend_->decide(plan);
+    if (!neighbours_) plan.doubling = ranks_.gather(plan.doubling ? "doubling" : "").front() == "doubling";
     std::vector<Entry> entries;
     Entry& entry = entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
     entry.submission().input = buffers.input();
@@ -180,6 +173,40 @@ class BackendSubject final : public Subject {
   void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }
 
  private:
+  void use_shared_memory(const Config& config, Welcome& welcome) {
+    if (!config.shm)
+      throw std::runtime_error("--level backend: RUEDA_SHM=0 forbids what it measures; unset it");
+    Segment::Result made = Segment::make();
+    throw_if_error(made.status);
+    window_ = Window::make(rank(), config.window_limit);
+    neighbours_ = std::make_shared<Neighbours>(rank(), std::move(made.segment), window_);
+    for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
+      welcome.process_ids.push_back(std::stoll(process));
+    welcome.cards = ranks_.gather(neighbours_->card());
+    neighbours_->meet(welcome);
+    for (Rank other = 0; other < size(); ++other) {
+      if (!neighbours_->reaches(other))
+        throw std::runtime_error(
+            fmt::format("--level backend: rank {} shares no memory with rank {}", rank(), other));
+    }
+    backend_ = std::make_unique<ShmBackend>(
+        rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
+  }
+
+  void use_tcp(const Config& config, Welcome& welcome) {
+    Parts parts;
+    parts.config = config;
+    parts.rank = rank();
+    parts.size = size();
+    add_tcp(parts);
+    welcome.cards = ranks_.gather(parts.card);
+    parts.meet(welcome, [] {});
+    backend_ = std::move(parts.backends.front());
+    if (!backend_->meet(welcome.hosts, [] {}))
+      throw std::runtime_error(
+          "--level backend: between hosts it measures tcp, and this job has none: set RUEDA_NETWORK=tcp");
+  }
+
   static std::string host_name() {
     char name[256]{};
     gethostname(name, sizeof name - 1);
@@ -204,6 +231,13 @@ class BackendSubject final : public Subject {
     return plan;
   }
 
+  // Who has a core of its own need not give it away at once: a yield in vain takes as long as a small
+  // operation. A look at sockets takes as long as a yield.
+  int polls() const {
+    if (size() <= sysconf(_SC_NPROCESSORS_ONLN)) return 200;
+    return neighbours_ ? 20 : 0;
+  }
+
   void meet() {
     const Plan plan = plan_of(Operation::barrier, DataType::uint8, 0);
     std::vector<Entry> entries;
@@ -217,19 +251,16 @@ class BackendSubject final : public Subject {
       const Work::Step step = work->step();
       if (step == Work::Step::done) return;
       in_vain = step == Work::Step::waiting ? in_vain + 1 : 0;
-      if (in_vain > polls_) sched_yield();
+      if (in_vain > polls()) sched_yield();
     }
   }
 
   Ranks ranks_;
-  std::shared_ptr<Window> window_;
-  std::shared_ptr<Neighbours> neighbours_;
-  std::unique_ptr<ShmBackend> backend_;
+  std::shared_ptr<Window> window_;          // none over tcp
+  std::shared_ptr<Neighbours> neighbours_;  // none over tcp
+  std::unique_ptr<Backend> backend_;
   std::shared_ptr<const RankSet> everybody_;
   std::uint64_t plans_ = 0;
-  // Who has a core of its own need not give it away at once: a yield in vain takes as long as a small
-  // operation.
-  const int polls_ = size() > sysconf(_SC_NPROCESSORS_ONLN) ? 20 : 200;
 };
 
 }  // namespace

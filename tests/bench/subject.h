@@ -34,7 +34,8 @@ class Subject {
 
 // Submit, negotiate, run, wait.
 std::unique_ptr<Subject> stack_subject();
-// The same Works through shared memory, stepped by this thread, with bounded polling; no coordinator.
+// The same Works through shared memory, or by TCP between hosts, stepped by this thread, with bounded
+// polling; no coordinator.
 std::unique_ptr<Subject> backend_subject();
 
 }  // namespace rueda::bench

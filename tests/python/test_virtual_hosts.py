@@ -149,6 +149,37 @@ def test_a_second_rail_carries_what_it_is_asked_to():
         assert sent[host, "eth1"] > 4_000_000 > 100_000 > sent[host, "eth0"], sent
 
 
+def test_it_is_said_what_carries_data_between_hosts():
+    def said(*options, ranks=2, **settings):
+        status, _, err = job("--virtual-hosts", 2, *options, "-np", ranks, BIN / "allreduce", **settings)
+        assert status == 0, err
+        return re.findall(r"^\[0\] rueda: data between hosts: (.*)$", err, re.M)
+    assert said("--rails", 2, ranks=3) == ["tcp over 2 cards (eth0, eth1)"]
+    assert said(RUEDA_RAILS="eth0") == ["tcp over 1 card (eth0)"]
+    assert said(RUEDA_NETWORK="mpi") == ["mpi, because RUEDA_NETWORK=mpi"]
+    assert said(FI_PROVIDER="sockets") == ["mpi, because FI_PROVIDER=sockets"]
+    assert said(RUEDA_LOG_LEVEL="error") == []
+
+
+def test_what_messages_cost_is_kept_in_a_profile(tmp_path):
+    profile = tmp_path / "profile"
+    for how in ("measured", f"from {profile}"):
+        status, out, err = job("--virtual-hosts", 2, "-np", 4, BIN / "allreduce", RUEDA_PROFILE=str(profile), RUEDA_LOG_LEVEL="info")
+        assert status == 0 and len(out) == 4, err
+        assert len(re.findall(rf"tcp: a message takes [0-9.]+ us and [0-9.]+ ns a byte \({how}\); allreduces of all 4 ranks of "
+                              r"up to \d+ bytes go by recursive doubling", err)) == 1, err
+        lines = profile.read_text().splitlines()
+        assert len(lines) == 2 and re.fullmatch(r"tcp message_us=[0-9.]+ byte_ns=[0-9.]+", lines[1]), lines
+
+
+def test_the_benchmark_of_works_alone_between_hosts():
+    options = ("--level", "backend", "--sizes", "4,64K,1M", "--steps", 5, "--warmup", 1)
+    status, out, err = job("--no-prefix", "--virtual-hosts", 4, "-np", 4, BIN / "rueda-bench", "allreduce", *options)
+    assert status == 0, err
+    rows = [line.split() for line in out if "ordinary" in line]
+    assert [row[0] for row in rows] == ["4", "65536", "1048576"] and all(row[7] == "0" for row in rows), out
+
+
 def test_a_killed_rank_is_named_with_its_host():
     running = Job("--virtual-hosts", 2, "-np", 4, BIN / "rank", "reduces", 30)
     pids = running.wait_until_running(4)

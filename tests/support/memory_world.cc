@@ -78,8 +78,11 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
   parts.backends.push_back(std::make_unique<LocalBackend>());
   if (ranks > 1) {
     parts.transport = network.transport(rank);
-    parts.backends.push_back(
-        std::make_unique<LinkBackend>("memory", network.link(rank), rank, true, network.memory(rank)));
+    // Nothing is measured: a test says which way it goes.
+    std::optional<SwitchPoint> switch_point;
+    if (config.short_bytes >= 0) switch_point.emplace("memory", config);
+    parts.backends.push_back(std::make_unique<LinkBackend>(
+        "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, switch_point));
     if (network.shm_slots() > 0) {
       add_hierarchy(parts, add_shared_memory(parts, network.shm_slots()));
       network.set_bell(rank, parts.bell);

@@ -37,6 +37,7 @@ std::vector<Message> message_samples() {
   measured.dtype = DataType::float16;
   measured.chunk_bytes = 64;
   measured.measure = true;
+  measured.doubling = true;
   measured.joined = RankSet(2, 5);
   measured.joined.add(7, 8);
   measured.tensors = {{11, false, nullptr, 0}};

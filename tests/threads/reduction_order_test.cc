@@ -95,6 +95,15 @@ TEST(ReductionOrder, IsATreeOverLinks) {
   }
 }
 
+// Of short vectors too: for 2, 4 and 8 ranks by recursive doubling.
+TEST(ReductionOrder, IsATreeOverLinksWhereAllIsShort) {
+  for (const Rank ranks : {2, 3, 4, 8}) {
+    Config config = with_chunk(ranks == 4 ? 256 : 1 << 18);
+    config.short_bytes = 16 << 20;
+    run_ranks(ranks, check_all, config);
+  }
+}
+
 TEST(ReductionOrder, IsATreeOnOneHost) {
   for (const Rank ranks : {2, 3, 4, 5, 7, 8}) run_on_one_host(ranks, check_all);
 }

@@ -30,6 +30,7 @@ class TcpOperationsTest : public testing::TestWithParam<std::tuple<Rank, std::si
     const auto [ranks, rails] = GetParam();
     Config config;
     config.ring_chunk = rails == 1 ? 192 : 1 << 18;
+    config.short_bytes = rails == 1 ? 0 : 4096;
     config.network = "tcp";
     config.rails = rails == 1 ? "127.0.0.1" : "127.0.0.1,127.0.0.2";
     MemoryNetwork network(ranks);
@@ -62,6 +63,7 @@ TEST(TcpAborts, LeaveTheLinkInOrder) {
   MemoryNetwork network(kRanks);
   Config config;
   config.ring_chunk = 64 << 10;
+  config.short_bytes = 0;
   config.network = "tcp";
   config.rails = "127.0.0.1,127.0.0.2";
   const auto body = [&](Runtime& runtime) {

@@ -120,7 +120,11 @@ TEST(TcpLinkFailures, MessagesThatAreTooLongFailOnBothSidesInWords) {
     const Ticket back = pair.zero.post_receive(1, came, 4);
     const std::string words =
         "rank 0 sends " + std::to_string(size) + " bytes to rank 1, which has room for 50 (tag 3)";
-    for (int i = 0; i < 100; ++i) EXPECT_FALSE(pair.one.done(receive));  // grants it
+    EXPECT_TRUE(wait_until([&] {  // it has granted it
+      EXPECT_FALSE(pair.one.done(receive));
+      const std::vector<TcpPeer::Traffic> rails = pair.one.traffic(0);
+      return rails[0].sent + rails[1].sent > 0;
+    }));
     // A short message has left when its end is known; a long one has not.
     EXPECT_THAT(end_of(pair.zero, send), HasSubstr(size <= Frame::kMostEager ? "done" : words));
     EXPECT_THAT(end_of(pair.one, receive), HasSubstr(words));

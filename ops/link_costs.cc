@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/link_costs.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "core/base/time.h"
+#include "core/observe/rank_file.h"
+#include "ops/transfer.h"
+
+namespace rueda {
+namespace {
+
+constexpr Tag kTag = kPlansApart;  // no Plan's
+constexpr std::uint32_t kShort = 4, kLong = 64 << 10;
+constexpr std::uint32_t kMostTimes = 16;
+constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
+constexpr double kOthersPatience = 2.0;  // of its partner, until rank 0 begins and then for all of it
+constexpr double kEnough = 0.05;         // seconds of long messages
+constexpr std::size_t kMostLong = 64;    // messages
+constexpr std::size_t kMostOfFile = 64 << 10;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// Purpose: the messages of both sides. Lives for one measurement, on the coordinator thread.
+class Exchanges {
+ public:
+  Exchanges(Link& link, Rank peer, double patience, const std::function<void()>& alive)
+      : wire_(link, kTag), peer_(peer), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
+
+  // Both send so many bytes. The seconds that took; nothing once the time is over.
+  std::optional<double> exchange(std::uint32_t bytes) {
+    const Time begin = clock_now();
+    Transfer receive = wire_.receive(peer_, {received_.data(), bytes});
+    Transfer send = wire_.send(peer_, {sent_.data(), bytes});
+    if (!finish(receive, send)) return std::nullopt;
+    return std::chrono::duration<double>(clock_now() - begin).count();
+  }
+
+  // What is exchanged next; no bytes: nothing more.
+  struct Round {
+    std::uint32_t bytes = 0;
+    std::uint32_t times = 0;
+  };
+  bool announce(Round round) {
+    Transfer none, send = wire_.send(peer_, std::as_bytes(std::span(&round, 1)));
+    return finish(none, send);
+  }
+  std::optional<Round> hear() {
+    Round round;
+    Transfer none, receive = wire_.receive(peer_, std::as_writable_bytes(std::span(&round, 1)));
+    if (!finish(receive, none)) return std::nullopt;
+    return round;
+  }
+
+ private:
+  bool finish(Transfer& one, Transfer& other) {
+    while (!(one.done() & other.done())) {
+      if (clock_now() > end_) return false;
+      alive_();
+      sched_yield();
+    }
+    return true;
+  }
+
+  Wire wire_;
+  Rank peer_;
+  Time end_;
+  const std::function<void()>& alive_;
+  std::vector<std::byte> sent_ = std::vector<std::byte>(kLong);
+  std::vector<std::byte> received_ = std::vector<std::byte>(kLong);
+};
+
+// False when the time was over.
+bool ask(Exchanges& exchanges, Exchanges::Round round, std::vector<double>& seconds) {
+  if (!exchanges.announce(round)) return false;
+  for (std::uint32_t i = 0; i < round.times; ++i) {
+    const std::optional<double> took = exchanges.exchange(round.bytes);
+    if (!took) return false;
+    seconds.push_back(*took);
+  }
+  return true;
+}
+
+// Long messages until it is known what the network carries for a while: many take bursts at once first.
+std::optional<LinkCosts> ask(Exchanges& exchanges) {
+  std::vector<double> of_short, of_long;
+  if (!ask(exchanges, {kShort, kMostTimes}, of_short)) return std::nullopt;
+  for (double spent = 0; spent < kEnough && of_long.size() < kMostLong;) {
+    const std::uint32_t times = of_long.empty() || of_long.front() > kEnough / 4 ? 1 : 4;
+    if (!ask(exchanges, {kLong, times}, of_long)) return std::nullopt;
+    spent = std::accumulate(of_long.begin(), of_long.end(), 0.0);
+  }
+  if (!exchanges.announce({})) return std::nullopt;
+  of_long.erase(of_long.begin(), of_long.begin() + std::ssize(of_long) / 2);
+  const double message = median(std::move(of_short));
+  return LinkCosts{message, std::max(0.0, median(std::move(of_long)) - message) / kLong};
+}
+
+void answer(Exchanges& exchanges) {
+  while (const std::optional<Exchanges::Round> round = exchanges.hear()) {
+    if (round->bytes == 0 || round->bytes > kLong || round->times > kMostTimes) return;
+    for (std::uint32_t i = 0; i < round->times; ++i) {
+      if (!exchanges.exchange(round->bytes)) return;
+    }
+  }
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostOfFile, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+// Of "name=43.1"; nothing if it is something else.
+std::optional<double> value_of(std::string_view word, std::string_view name) {
+  constexpr double kMost = 1e7;
+  if (!word.starts_with(name)) return std::nullopt;
+  word.remove_prefix(name.size());
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const bool whole = error == std::errc() && end == word.data() + word.size();
+  return whole && value >= 0 && value <= kMost ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
+                                       bool wanted, const std::function<void()>& alive) {
+  const auto elsewhere = std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts.front(); });
+  const auto partner = static_cast<Rank>(elsewhere - hosts.begin());
+  if (elsewhere == hosts.end() || (rank != 0 && rank != partner)) return std::nullopt;
+  Exchanges exchanges(link, rank == 0 ? partner : 0, rank == 0 ? kPatience : kOthersPatience, alive);
+  if (rank == 0 && wanted) return ask(exchanges);
+  if (rank == 0) {
+    exchanges.announce({});
+  } else {
+    answer(exchanges);
+  }
+  return std::nullopt;
+}
+
+SavedCosts read_costs(const std::string& path, std::string_view link) {
+  SavedCosts saved;
+  std::istringstream lines(text_of(path));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, message, byte, more;
+    words >> name >> message >> byte;
+    if (name.empty() || name.starts_with('#')) continue;
+    const auto message_us = value_of(message, "message_us="), byte_ns = value_of(byte, "byte_ns=");
+    if (!message_us || !byte_ns || words >> more) {
+      saved.status = Status::invalid_argument(
+          fmt::format("{}: '{:.80}' is no line like 'tcp message_us=43.1 byte_ns=40.2'", path, line));
+      return saved;
+    }
+    if (name == link) saved.costs = LinkCosts{*message_us * 1e-6, *byte_ns * 1e-9};
+  }
+  return saved;
+}
+
+Status save_costs(const std::string& path, std::string_view link, const LinkCosts& costs) {
+  std::string text = text_of(path);
+  if (text.empty()) text = "# Rueda: what a message between hosts costs, as measured when a job started.\n";
+  text += fmt::format("{} message_us={:.2f} byte_ns={:.4f}\n", link, costs.message * 1e6, costs.byte * 1e9);
+  return replace_file(path, text);
+}
+
+}  // namespace rueda

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control messages by TCP, over the connections that carry data.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "core/base/owner_thread.h"
+#include "core/control/transport.h"
+#include "ops/tcp/tcp_link.h"
+
+namespace rueda {
+
+// Purpose: the Transport of a rank whose job may have TCP connections. Until connect() it is `start`;
+// afterwards `start` only tells who is lost, and nothing is sent by it, since that could wait for a rank that
+// has ended. Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Who
+// ends says farewell, and waits for that of its neighbours for two seconds at most: connections that are
+// closed while something is on its way may lose it, and one that ends without a farewell is a loss. Owned by
+// the coordinator thread.
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(Rank rank, std::unique_ptr<Transport> start, std::shared_ptr<TcpLink> link)
+      : rank_(rank), start_(std::move(start)), link_(std::move(link)) {}
+  ~TcpTransport() override;
+
+  // When the link is connected, everywhere: all that was sent by `start` has arrived. Only these ranks send
+  // to this one, and it to them.
+  void connect(const std::set<Rank>& neighbours);
+
+  void send(Rank to, Bytes bytes) override;
+  std::optional<Envelope> receive() override;
+  // Throws std::runtime_error where a neighbour broke the rules of the link.
+  std::vector<Rank> lost() override;
+  bool rings_bell() const override { return !connected_ && start_->rings_bell(); }
+
+  // Bytes of a message; a longer one is an error of who sends it.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+
+ private:
+  struct Piece {
+    Ticket ticket = 0;
+    Bytes bytes;
+  };
+  struct Edge {
+    std::deque<Piece> receiving;
+    std::deque<Piece> sending;
+    Bytes message;          // what has come of it
+    bool farewell = false;  // has come
+    bool told = false;      // that it is lost
+  };
+
+  void post(Rank peer, Edge& edge, Bytes piece);
+  void expect(Rank peer, Edge& edge, Bytes room);
+  void take_pieces(Rank peer, Edge& edge);
+  void take(Rank peer, Edge& edge, ConstBytes piece);
+  void retire(Edge& edge);
+  void say_farewell();
+  bool parted(Rank peer, Edge& edge);
+
+  Rank rank_;
+  std::unique_ptr<Transport> start_;
+  std::shared_ptr<TcpLink> link_;
+  bool connected_ = false;
+  std::map<Rank, Edge> edges_;
+  std::deque<Envelope> arrived_;
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

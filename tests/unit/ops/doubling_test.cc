@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recursive doubling: its schedule on plain sets, and the allreduce over links with ranks in one thread, in
+// any interleaving of their steps, abandoned at any moment.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+
+#include "ops/doubling.h"
+#include "ops/link_backend.h"
+#include "ops/tree_order.h"
+#include "tests/support/memory_network.h"
+
+namespace rueda {
+namespace {
+
+using Kind = DoublingStep::Kind;
+
+Kind other_side(Kind kind) {
+  switch (kind) {
+    case Kind::give: return Kind::take;
+    case Kind::take: return Kind::give;
+    case Kind::give_result: return Kind::take_result;
+    case Kind::take_result: return Kind::give_result;
+    case Kind::exchange: break;
+  }
+  return Kind::exchange;
+}
+
+// What a place has combined, as text: "((0+1)+(2+3))".
+std::string joined(Rank place, Rank peer, const std::string& own, const std::string& other) {
+  return peer < place ? "(" + other + "+" + own + ")" : "(" + own + "+" + other + ")";
+}
+
+// Runs all places until nobody can go on; a message is there once both are at it.
+std::vector<std::string> results(Rank size, int& rounds) {
+  std::vector<std::vector<DoublingStep>> steps;
+  std::vector<std::string> sums;
+  std::vector<std::size_t> at(size, 0);
+  for (Rank place = 0; place < size; ++place) {
+    steps.push_back(doubling_steps(place, size));
+    sums.push_back(std::to_string(place));
+  }
+  for (rounds = 0;; ++rounds) {
+    const std::vector<std::string> before = sums;
+    const std::vector<std::size_t> were = at;
+    for (Rank place = 0; place < size; ++place) {
+      if (were[place] == steps[place].size()) continue;
+      const DoublingStep& step = steps[place][were[place]];
+      if (were[step.peer] == steps[step.peer].size()) continue;
+      const DoublingStep& theirs = steps[step.peer][were[step.peer]];
+      if (theirs.peer != place) continue;
+      EXPECT_EQ(theirs.kind, other_side(step.kind));
+      if (step.kind == Kind::take_result) sums[place] = before[step.peer];
+      if (step.kind == Kind::take || step.kind == Kind::exchange)
+        sums[place] = joined(place, step.peer, before[place], before[step.peer]);
+      ++at[place];
+    }
+    if (at == were) break;
+  }
+  for (Rank place = 0; place < size; ++place) EXPECT_EQ(at[place], steps[place].size()) << place;
+  return sums;
+}
+
+TEST(DoublingSchedule, AllCombineAllInOneOrder) {
+  for (Rank size = 1; size <= 40; ++size) {
+    int rounds = 0;
+    const std::vector<std::string> sums = results(size, rounds);
+    EXPECT_EQ(rounds, doubling_rounds(size)) << size;
+    for (const std::string& sum : sums) ASSERT_EQ(sum, sums.front()) << size;
+    for (Rank place = 0; place < size; ++place) {
+      const std::string number = std::to_string(place);
+      int times = 0;
+      for (std::size_t at = 0; (at = sums[0].find(number, at)) != std::string::npos; at += number.size()) {
+        const bool begins = at == 0 || std::isdigit(sums[0][at - 1]) == 0;
+        const bool ends =
+            at + number.size() == sums[0].size() || std::isdigit(sums[0][at + number.size()]) == 0;
+        times += begins && ends;
+      }
+      ASSERT_EQ(times, 1) << place << " in " << sums[0];
+    }
+  }
+  int rounds = 0;
+  EXPECT_EQ(results(8, rounds).front(), "(((0+1)+(2+3))+((4+5)+(6+7)))");
+  EXPECT_EQ(results(6, rounds).front(), "(((0+4)+(1+5))+(2+3))");
+}
+
+constexpr std::int64_t kSizes[] = {70, 1, 300};
+
+// The last bits of a sum of these depend on the order.
+std::vector<float> values_of(Rank rank, std::uint64_t plan, std::int64_t elements) {
+  std::mt19937 random(static_cast<unsigned>(rank * 77 + elements) + static_cast<unsigned>(plan));
+  std::vector<float> values(static_cast<std::size_t>(elements));
+  for (float& value : values) value = static_cast<float>(random() % 1'000'003) * 1.1e-3F - 500.0F;
+  return values;
+}
+
+// Purpose: one rank's part of a measured, fused allreduce in float32.
+struct Part {
+  Plan plan;
+  std::vector<std::vector<float>> tensors;
+  std::vector<Entry> entries;
+  std::unique_ptr<Work> work;
+  Work::Step end = Work::Step::waiting;
+
+  Part(std::uint64_t number, Rank rank, Rank ranks) {
+    plan.number = number;
+    plan.reduce_op = ReduceOp::average;
+    plan.prescale_factor = 3.0;
+    plan.postscale_factor = 0.3;
+    plan.measure = true;
+    plan.doubling = true;
+    plan.chunk_bytes = number % 2 == 0 ? 100 : 1 << 18;  // some messages an exchange, or one
+    plan.members = std::make_shared<const RankSet>(0, ranks);
+    for (std::int64_t elements : kSizes) {
+      Request request;
+      request.shape = {elements};
+      place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+      tensors.push_back(values_of(rank, number, elements));
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      auto& tensor = tensors[i];
+      entries.emplace_back(plan.tensors[i].request, std::make_shared<HandleState>());
+      Submission& submission = entries.back().submission();
+      submission.output = {tensor.data(), DataType::float32, {static_cast<std::int64_t>(tensor.size())}, {}};
+      submission.input = submission.output;
+    }
+  }
+  bool over() const { return end == Work::Step::done || end == Work::Step::given_up; }
+};
+
+// By the documented order for a power of two; else near the exact sum.
+void check(const Part& part, Rank ranks) {
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    std::vector<std::vector<float>> values;
+    std::vector<const std::byte*> copies;
+    for (Rank rank = 0; rank < ranks; ++rank) values.push_back(values_of(rank, part.plan.number, kSizes[i]));
+    for (const auto& each : values) copies.push_back(reinterpret_cast<const std::byte*>(each.data()));
+    const ScaledReduction reduction = ScaledReduction::of(part.plan, ranks);
+    std::vector<float> expected(values.front().size());
+    TreeOrder(reduction).combine(reinterpret_cast<std::byte*>(expected.data()), copies, 0, expected.size());
+    kernels::kernels_for(DataType::float32)
+        .store(expected.data(), expected.data(), expected.size(), reduction.postscale);
+    const bool power = std::has_single_bit(static_cast<unsigned>(ranks));
+    for (std::size_t e = 0; e < expected.size(); ++e) {
+      if (power) {
+        ASSERT_EQ(part.tensors[i][e], expected[e]) << "tensor " << i << ", element " << e;
+      } else {
+        ASSERT_NEAR(part.tensors[i][e], expected[e], 0.01) << "tensor " << i << ", element " << e;
+      }
+    }
+  }
+}
+
+// Those that are done have the same bits, and where all are, every element has been counted once.
+void compare(const std::vector<Part*>& parts) {
+  const Part* first = nullptr;
+  for (std::size_t i = 0; i < std::size(kSizes); ++i) {
+    double squares = 0, counted = 0;
+    bool all = true;
+    for (const Part* part : parts) {
+      all &= part->end == Work::Step::done;
+      counted += part->entries[i].handle->square_sum;
+      if (part->end != Work::Step::done) continue;
+      if (first == nullptr) first = part;
+      ASSERT_EQ(std::memcmp(part->tensors[i].data(), first->tensors[i].data(), 4 * part->tensors[i].size()),
+                0);
+    }
+    if (!all) continue;
+    for (const float value : first->tensors[i]) squares += double{value} * value;
+    ASSERT_NEAR(counted, squares, squares * 1e-12);
+  }
+}
+
+// `abandons`: how many of 100 Works.
+void run_world(unsigned seed, unsigned abandons, int& done, int& given_up, std::set<std::string>& phases) {
+  std::mt19937 random(seed);
+  const auto ranks = static_cast<Rank>(2 + random() % 8);
+  MemoryNetwork network(ranks);
+  std::vector<std::unique_ptr<LinkBackend>> backends;
+  std::vector<std::unique_ptr<Part>> parts;  // of all ranks, two Plans at the same time
+  std::vector<int> abandoned_after;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
+    for (std::uint64_t number : {1, 2}) {
+      Part& part = *parts.emplace_back(std::make_unique<Part>(number, rank, ranks));
+      part.work = backends.back()->start(part.plan, part.entries);
+      abandoned_after.push_back(random() % 100 < abandons ? static_cast<int>(random() % 30) : -1);
+    }
+  }
+  int steps = 0;
+  while (!std::ranges::all_of(parts, [](const auto& part) { return part->over(); })) {
+    ASSERT_LT(++steps, 200'000) << "somebody waits for ever, seed " << seed;
+    const std::size_t i = random() % parts.size();
+    Part& part = *parts[i];
+    if (part.over()) continue;
+    if (abandoned_after[i]-- == 0) {
+      phases.emplace(part.work->phase());
+      part.work->abandon();
+    }
+    part.end = part.work->step();
+    if (!part.over()) continue;
+    ++(part.end == Work::Step::done ? done : given_up);
+    part.work.reset();
+    if (part.end == Work::Step::done) check(part, ranks);
+  }
+  for (const std::size_t plan : {0, 1}) {
+    std::vector<Part*> same;
+    for (std::size_t i = plan; i < parts.size(); i += 2) same.push_back(parts[i].get());
+    compare(same);
+  }
+}
+
+TEST(DoublingAllreduce, GivesTheSameBitsInAnyInterleaving) {
+  int done = 0, given_up = 0;
+  std::set<std::string> phases;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    run_world(seed, 0, done, given_up, phases);
+    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
+  }
+  EXPECT_EQ(given_up, 0);
+}
+
+TEST(DoublingAllreduce, MayBeAbandonedInEveryPhase) {
+  int done = 0, given_up = 0;
+  std::set<std::string> phases;
+  for (unsigned seed = 0; seed < 600; ++seed) {
+    run_world(seed, 1 + seed % 20, done, given_up, phases);
+    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
+  }
+  EXPECT_GT(done, 300);
+  EXPECT_GT(given_up, 300);
+  for (const char* phase :
+       {"packing tensors", "reducing by recursive doubling", "passing on the result", "unpacking tensors"})
+    EXPECT_TRUE(phases.contains(phase)) << phase << " of " << testing::PrintToString(phases);
+}
+
+}  // namespace
+}  // namespace rueda

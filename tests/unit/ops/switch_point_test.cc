@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which allreduces are short: the arithmetic, what is measured, what is read from a file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "core/base/time.h"
+#include "ops/doubling.h"
+#include "ops/switch_point.h"
+#include "tests/support/memory_network.h"
+#include "tests/support/scratch_folder.h"
+
+namespace rueda {
+namespace {
+
+using testing::HasSubstr;
+
+double seconds_of_ring(const LinkCosts& costs, Rank ranks, double bytes) {
+  return 2.0 * (ranks - 1) * (costs.message + costs.byte * bytes / ranks);
+}
+double seconds_of_doubling(const LinkCosts& costs, Rank ranks, Rank on_a_host, double bytes) {
+  return doubling_rounds(ranks) * (costs.message + on_a_host * costs.byte * bytes);
+}
+
+TEST(ShortBytes, AreWhereBothTakeTheSameTime) {
+  for (const LinkCosts costs : {LinkCosts{50e-6, 40e-9}, LinkCosts{5e-6, 1e-9}}) {
+    for (const Rank ranks : {3, 4, 5, 8, 17, 64, 1000}) {
+      for (const Rank on_a_host : {1, 2}) {
+        const std::int64_t bytes = short_bytes(costs, ranks, on_a_host);
+        ASSERT_GT(bytes, 0);
+        const auto most = static_cast<double>(bytes);
+        EXPECT_LE(seconds_of_doubling(costs, ranks, on_a_host, most),
+                  seconds_of_ring(costs, ranks, most) * (1 + 1e-9));
+        if (bytes == kMostShort) continue;
+        EXPECT_GE(seconds_of_doubling(costs, ranks, on_a_host, most + 1),
+                  seconds_of_ring(costs, ranks, most + 1));
+      }
+    }
+  }
+  EXPECT_EQ(short_bytes({50e-6, 40e-9}, 4, 1), 10'000);
+  EXPECT_EQ(short_bytes({50e-6, 40e-9}, 2, 1), kMostShort);  // two ranks: all bytes once either way
+  EXPECT_EQ(short_bytes({50e-6, 0}, 4, 1), kMostShort);
+  EXPECT_EQ(short_bytes({0, 40e-9}, 4, 1), 0);
+  EXPECT_EQ(short_bytes({50e-6, 40e-9}, 1, 1), 0);
+}
+
+Plan plan_of(std::int64_t bytes, Rank ranks) {
+  Plan plan;
+  plan.buffer_bytes = bytes;
+  plan.members = std::make_shared<const RankSet>(0, ranks);
+  return plan;
+}
+
+TEST(SwitchPoint, IsWhatTheSettingSays) {
+  Config config;
+  EXPECT_FALSE(SwitchPoint("memory", config).is_short(plan_of(1, 4)));  // nothing is known
+  config.short_bytes = 1000;
+  const SwitchPoint point("memory", config);
+  EXPECT_TRUE(point.is_short(plan_of(1000, 4)));
+  EXPECT_TRUE(point.is_short(plan_of(1000, 3)));
+  EXPECT_FALSE(point.is_short(plan_of(1001, 4)));
+  EXPECT_FALSE(point.is_short(plan_of(1, 1)));
+  Plan plan = plan_of(1000, 4);
+  plan.reduction_order = ReductionOrder::fixed;
+  EXPECT_TRUE(point.is_short(plan));  // the order is that of the tree
+  plan.members = std::make_shared<const RankSet>(0, 3);
+  EXPECT_FALSE(point.is_short(plan));
+  plan = plan_of(1000, 4);
+  plan.reduce_op = ReduceOp::adasum;
+  EXPECT_FALSE(point.is_short(plan));
+  plan = plan_of(1000, 4);
+  plan.operation = Operation::reducescatter;
+  EXPECT_FALSE(point.is_short(plan));
+}
+
+// Each rank on a thread: the hosts are a, a, b, b.
+std::vector<SwitchPoint> met(const Config& rank_0, const Config& others) {
+  constexpr Rank kRanks = 4;
+  MemoryNetwork network(kRanks);
+  std::vector<SwitchPoint> points(kRanks, SwitchPoint("memory", others));
+  points[0] = SwitchPoint("memory", rank_0);
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Link> link = network.link(rank);
+      points[rank].meet(*link, rank, {"a", "a", "b", "b"}, [] {});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return points;
+}
+
+TEST(SwitchPoint, IsMeasuredByRankZero) {
+  const std::vector<SwitchPoint> points = met({}, {});
+  EXPECT_TRUE(points[0].is_short(plan_of(0, 4)));
+  EXPECT_FALSE(points[0].is_short(plan_of(kMostShort + 1, 4)));
+  for (const Rank rank : {1, 2, 3}) EXPECT_FALSE(points[rank].is_short(plan_of(0, 4)));
+}
+
+// Ranks whose settings differ do not wait for each other.
+TEST(SwitchPoint, IsNotMeasuredWhereRankZeroKnowsIt) {
+  Config knows;
+  knows.short_bytes = 64;
+  EXPECT_FALSE(met(knows, {})[0].is_short(plan_of(65, 4)));
+  EXPECT_TRUE(met({}, knows)[0].is_short(plan_of(0, 4)));
+}
+
+TEST(SwitchPoint, NobodyWaitsForARankThatDoesNotAnswer) {
+  MemoryNetwork network(2);
+  const std::unique_ptr<Link> link = network.link(0);
+  SwitchPoint point("memory", {});
+  const Time begin = clock_now();
+  point.meet(*link, 0, {"a", "b"}, [] {});
+  EXPECT_LT(clock_now() - begin, std::chrono::seconds(10));
+  EXPECT_FALSE(point.is_short(plan_of(0, 2)));
+}
+
+TEST(SwitchPoint, IsWrittenToAFileAndReadFromIt) {
+  const ScratchFolder folder;
+  Config config;
+  config.profile = (folder.path() / "profile").string();
+  met(config, {});
+  const SavedCosts measured = read_costs(config.profile, "memory");
+  EXPECT_TRUE(measured.status.ok());
+  ASSERT_TRUE(measured.costs);
+  EXPECT_GT(measured.costs->message, 0);
+  ASSERT_TRUE(save_costs(config.profile, "tcp", {1, 1e-3}).ok());
+  EXPECT_EQ(read_costs(config.profile, "memory").costs->message, measured.costs->message);
+
+  ASSERT_TRUE(save_costs(config.profile, "memory", {50e-6, 40e-9}).ok());  // the last line counts
+  const std::vector<SwitchPoint> points = met(config, {});
+  EXPECT_TRUE(points[0].is_short(plan_of(2'000, 4)));  // two share a card
+  EXPECT_FALSE(points[0].is_short(plan_of(2'001, 4)));
+}
+
+TEST(SavedCosts, ThatCannotBeReadAreToldAndStay) {
+  const ScratchFolder folder;
+  const std::string path = (folder.path() / "profile").string();
+  EXPECT_TRUE(read_costs(path, "tcp").status.ok());
+  EXPECT_FALSE(read_costs(path, "tcp").costs);
+  for (const std::string line :
+       {"tcp", "tcp message_us=1", "tcp message_us=x byte_ns=1", "tcp message_us=-1 byte_ns=1",
+        "tcp message_us=nan byte_ns=1", "tcp message_us=1 byte_ns=1e300", "tcp message_us=1 byte_ns=1 more",
+        "mpi 1 2", "\x01\x02"}) {
+    std::ofstream(path) << line << "\n";
+    const SavedCosts read = read_costs(path, "tcp");
+    EXPECT_FALSE(read.costs) << line;
+    EXPECT_THAT(read.status.message, AllOf(HasSubstr(path), HasSubstr(line), HasSubstr("message_us=43.1")));
+    Config config;
+    config.profile = path;
+    EXPECT_TRUE(met(config, {})[0].is_short(plan_of(0, 4)));
+    EXPECT_FALSE(read_costs(path, "tcp").status.ok());
+  }
+}
+
+}  // namespace
+}  // namespace rueda
