@@ -13,6 +13,12 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
+# rueda_in_batches(TARGETS...): several sources are compiled as one, for headers (torch's above all) take longer than
+# what is ours. What several of them define by the same name, be it in anonymous namespaces, the compiler refuses.
+function(rueda_in_batches)
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "ops/hierarchy/hierarchy_parts.h"
 #include "ops/launched.h"
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_parts.h"
@@ -38,7 +39,7 @@ Parts defaults(const Config& config, const std::vector<Rank>& ranks) {
   if (ranks.empty()) check_others_were_found(parts.size);
   if (parts.size > 1) {
     add_tcp(parts);
-    add_shared_memory(parts);
+    add_hierarchy(parts, add_shared_memory(parts));
   }
   parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
   return parts;

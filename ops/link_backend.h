@@ -42,6 +42,11 @@ class LinkBackend final : public Backend {
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return rings_bell_; }
 
+  // For Works that use messages for a part of their way.
+  Link& link() { return *link_; }
+  const Memory& memory() const { return memory_; }
+  const std::optional<SwitchPoint>& switch_point() const { return switch_point_; }
+
  private:
   std::string name_;
   std::shared_ptr<Link> link_;

@@ -20,10 +20,10 @@ Rank most_on_a_host(const std::vector<std::string>& hosts) {
   return most;
 }
 
-bool can_double(const Plan& plan) {
+bool can_double(const Plan& plan, Rank ranks) {
   if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
-  const auto ranks = static_cast<unsigned>(plan.members->count());
-  return ranks > 1 && (plan.reduction_order == ReductionOrder::any || std::has_single_bit(ranks));
+  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
+  return ranks > 1 && (plan.reduction_order == ReductionOrder::any || power_of_two);
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ std::int64_t short_bytes(const LinkCosts& costs, Rank ranks, Rank on_a_host) {
   return saved < more * kMostShort ? static_cast<std::int64_t>(saved / more) : kMostShort;
 }
 
-bool SwitchPoint::is_short(const Plan& plan) const {
-  if (!can_double(plan)) return false;
+bool SwitchPoint::is_short(const Plan& plan, Rank ranks, Rank on_a_host) const {
+  if (!can_double(plan, ranks)) return false;
   if (fixed_ >= 0) return plan.buffer_bytes <= fixed_;
-  return costs_ && plan.buffer_bytes <= short_bytes(*costs_, plan.members->count(), on_a_host_);
+  return costs_ && plan.buffer_bytes <= short_bytes(*costs_, ranks, on_a_host);
 }
 
 void SwitchPoint::meet(Link& link, Rank rank, const std::vector<std::string>& hosts,

@@ -38,7 +38,9 @@ class SwitchPoint {
     on_a_host_ = on_a_host;
   }
 
-  bool is_short(const Plan& plan) const;
+  bool is_short(const Plan& plan) const { return is_short(plan, plan.members->count(), on_a_host_); }
+  // The same where `ranks` of its members carry it between hosts, as many as `on_a_host` by one card.
+  bool is_short(const Plan& plan, Rank ranks, Rank on_a_host) const;
 
  private:
   std::optional<LinkCosts> saved() const;

@@ -15,6 +15,7 @@ constexpr std::byte kWord{1};
 
 constexpr std::byte kNear{1};
 constexpr std::byte kFar{0};
+constexpr std::byte kComplete{3};  // from a leader to rank 0, no other word
 
 // With nothing to come by `far`, what it still has to send moves on only when it is looked at.
 constexpr auto kLookFarEvery = std::chrono::milliseconds(20);
@@ -28,7 +29,7 @@ void TreeTransport::meet(const Host& host) {
   owner_.check();
   host_ = host;
   const Rank leader = host.ranks.front();
-  if (host.mapped == host.ranks) {
+  if (host.mapped == host.ranks && host.ready) {
     reach_ = Reach::all;
   } else if (std::ranges::find(host.mapped, leader) != host.mapped.end()) {
     reach_ = Reach::leader;
@@ -42,6 +43,7 @@ void TreeTransport::meet(const Host& host) {
     }
   }
   for (const auto& [from, word] : std::exchange(early_, {})) take_word(from, word);
+  tell_if_complete();
 }
 
 // What the other end of an edge says: a member its reach, the leader how the edge goes.
@@ -51,6 +53,7 @@ void TreeTransport::take_word(Rank from, std::byte word) {
     return;
   }
   const auto edge = edges_.find(from);
+  if (edge == edges_.end() && rank_ == 0 && word == kComplete) complete_.insert(from);
   if (edge == edges_.end() || edge->second.way != Way::undecided) return;
   if (from == host_->ranks.front()) {
     decide(from, word == kNear ? Way::near : Way::far);
@@ -61,6 +64,7 @@ void TreeTransport::take_word(Rank from, std::byte word) {
   const bool near = reached && edge->second.reach != Reach::not_the_leader;
   send_far(from, {near ? kNear : kFar}, kWord);
   decide(from, near ? Way::near : Way::far);
+  tell_if_complete();
 }
 
 void TreeTransport::decide(Rank peer, Way way) {
@@ -70,11 +74,17 @@ void TreeTransport::decide(Rank peer, Way way) {
   for (Bytes& bytes : std::exchange(edge.held, {})) send(peer, std::move(bytes));
 }
 
-bool TreeTransport::complete() const {
-  return host_ && host_->everybody && reach_ == Reach::all && rank_ == host_->ranks.front() &&
+bool TreeTransport::host_complete() const {
+  return host_ && reach_ == Reach::all && rank_ == host_->ranks.front() &&
          std::ranges::all_of(edges_, [](const auto& edge) {
            return edge.second.way == Way::near && edge.second.reach == Reach::all;
          });
+}
+
+void TreeTransport::tell_if_complete() {
+  if (told_complete_ || rank_ == 0 || !host_complete()) return;
+  told_complete_ = true;
+  send_far(0, {kComplete}, kWord);
 }
 
 // A member has one edge in the tree, to its leader. A leader has others, to leaders elsewhere, unless all

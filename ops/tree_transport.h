@@ -30,13 +30,16 @@ class TreeTransport final : public Transport {
     std::vector<Rank> ranks;   // this rank too, ascending
     std::vector<Rank> mapped;  // those that `near` reaches, this rank too if it can be reached at all
     bool everybody = false;    // the job has no other rank
+    bool ready = true;         // this rank has what else they need to share
   };
 
   TreeTransport(Rank rank, std::unique_ptr<Transport> far, std::unique_ptr<Transport> near);
 
   void meet(const Host& host);
   // At the leader: every rank of the job is on this host, and each reaches all others.
-  bool complete() const;
+  bool complete() const { return host_ && host_->everybody && host_complete(); }
+  // At rank 0: on the host of this leader each rank reaches all others. Each leader says so once, by `far`.
+  bool complete(Rank leader) const { return leader == rank_ ? host_complete() : complete_.contains(leader); }
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
@@ -59,6 +62,8 @@ class TreeTransport final : public Transport {
   void take_word(Rank from, std::byte word);
   void decide(Rank peer, Way way);
   bool far_is_due();
+  bool host_complete() const;
+  void tell_if_complete();
 
   Rank rank_;
   std::unique_ptr<Transport> far_;
@@ -68,6 +73,8 @@ class TreeTransport final : public Transport {
   std::map<Rank, Edge> edges_;                     // inside the host; all others are far
   std::vector<std::pair<Rank, std::byte>> early_;  // words that came before meet()
   std::size_t near_edges_ = 0;
+  std::set<Rank> complete_;  // at rank 0: leaders that have said so
+  bool told_complete_ = false;
   std::set<Rank> told_lost_;
   std::chrono::steady_clock::time_point looked_far_{};
   OwnerThread owner_;

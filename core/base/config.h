@@ -33,6 +33,7 @@ struct Config {
   std::string network = "auto";                       // by what data goes between hosts: tcp, mpi or auto
   std::string rails;                                  // network cards, by commas; empty: all
   double network_deadline = 10.0;                     // seconds
+  std::int64_t rings = 0;                             // between hosts at a time; 0: as many as ranks on one
   std::int64_t short_bytes = -1;                      // negative: by what messages cost
   std::string profile;                                // a file, or empty
   std::string log_level = "warning";

@@ -15,13 +15,17 @@ namespace rueda {
 // Purpose: owns a block of memory. Move-only value.
 class HostBuffer {
  public:
-  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kAlignment = 64;  // a line of cache
+  // So many bytes, and those behind them in the last line.
+  static constexpr std::size_t whole_lines(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
   HostBuffer() = default;
   // Throws std::bad_alloc.
   explicit HostBuffer(std::size_t bytes) : size_(bytes) {
     if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kAlignment) throw std::bad_alloc();
-    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t rounded = whole_lines(bytes);
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded)));
     if (!data_) throw std::bad_alloc();
   }

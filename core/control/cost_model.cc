@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/median.h"
 #include "core/control/caller.h"
 
 namespace rueda {
 namespace {
 
 constexpr std::size_t kLongestStretch = 4096;  // Plans; one without an end counts as ended then
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 }  // namespace
 

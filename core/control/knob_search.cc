@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/base/median.h"
+
 namespace rueda {
 namespace {
 
@@ -15,12 +17,6 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr int kWatchSamples = 5;       // a window of watching is as long as so many
 constexpr double kHopeless = 0.10;     // predicted to be worse by more: not measured
 constexpr int kMostAlternations = 15;  // while it is not clear
-
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // How many of the alternations must be better by more than kBetter so that chance is not the reason.
 int needed(int alternations) { return alternations == 5 ? 5 : alternations == 10 ? 9 : 13; }

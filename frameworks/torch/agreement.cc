@@ -37,7 +37,7 @@ bool all_equal(const std::string& name, std::string_view text, const Scope& scop
   return values[0] == ~values[1];
 }
 
-Lines split(std::string_view text) {
+Lines lines_of(std::string_view text) {
   Lines lines;
   for (std::size_t stop = text.find(kEndOfLine); stop != text.npos; stop = text.find(kEndOfLine)) {
     lines.push_back(text.substr(0, stop));
@@ -74,7 +74,7 @@ void check_agreement(const std::string& name, const std::string& subject,
   if (all_equal(name, text, scope)) return;
   const std::vector<std::string> all = allgather_bytes(text, name + ".lines", scope);
   std::vector<Lines> ranks;
-  for (const std::string& of_rank : all) ranks.push_back(split(of_rank));
+  for (const std::string& of_rank : all) ranks.push_back(lines_of(of_rank));
   throw Mismatch(Status::mismatch(
       fmt::format("{}: the ranks differ: {}. {}", subject, describe_difference(ranks, scope), remedy)));
 }

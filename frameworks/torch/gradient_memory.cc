@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/host_buffer.h"
+
 namespace rueda {
 namespace {
-
-constexpr std::size_t kLine = 64;
 
 // The memories that serve a thread, in the order in which they came.
 thread_local std::vector<std::weak_ptr<GradientMemory>> serving;
@@ -93,9 +93,8 @@ GradientMemory::GradientMemory(std::shared_ptr<TensorMemory> memory) : memory_(s
 }
 
 bool GradientMemory::add(const std::vector<std::size_t>& sizes) {
-  auto room = [](std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
   std::size_t total = 0;
-  for (const std::size_t bytes : sizes) total += room(bytes);
+  for (const std::size_t bytes : sizes) total += HostBuffer::whole_lines(bytes);
   const std::shared_ptr<std::byte> all = memory_->allocate(total);
   if (!all) return false;
   bytes_ += total;
@@ -103,7 +102,7 @@ bool GradientMemory::add(const std::vector<std::size_t>& sizes) {
   std::byte* place = all.get();
   for (const std::size_t bytes : sizes) {
     if (bytes > 0) free_[bytes].push_back(Block(all, place));
-    place += room(bytes);
+    place += HostBuffer::whole_lines(bytes);
   }
   return true;
 }

@@ -12,6 +12,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/host_buffer.h"
 #include "core/base/log.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/host_block.h"
@@ -21,7 +22,6 @@
 namespace rueda {
 namespace {
 
-constexpr std::int64_t kLine = 64;
 constexpr const char* kArchived = "rueda_part";
 
 TensorView bytes_at(std::byte* memory, std::int64_t bytes) { return {memory, DataType::uint8, {bytes}, {}}; }
@@ -54,7 +54,7 @@ ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runti
                                   c10::str(parameter.strides())));
       parameters_.push_back(parameter);
       offsets_.push_back(bytes_);
-      bytes_ += (static_cast<std::int64_t>(view.bytes()) + kLine - 1) / kLine * kLine;
+      bytes_ += static_cast<std::int64_t>(HostBuffer::whole_lines(static_cast<std::size_t>(view.bytes())));
       elements_ += view.elements();
     }
   }

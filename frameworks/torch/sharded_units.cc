@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/host_buffer.h"
 #include "core/base/log.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/gradient_options.h"
@@ -17,10 +18,7 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kLine = 64;
 constexpr const char* kRootName = "the root";
-
-std::size_t up_to_line(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 }  // namespace
 
@@ -171,7 +169,7 @@ void ShardedUnits::check_ranks(const ShardedModelOptions& options) const {
 
 void ShardedUnits::place_parameters(bool share) {
   std::size_t bytes = 0;
-  for (const auto& unit : units_) bytes += up_to_line(unit->flat_bytes());
+  for (const auto& unit : units_) bytes += HostBuffer::whole_lines(unit->flat_bytes());
   std::shared_ptr<std::byte> block;
   if (share) block = share_one_block(scope_, "the parameters", bytes, runtime());
   shared_ = block != nullptr;
@@ -180,7 +178,7 @@ void ShardedUnits::place_parameters(bool share) {
     ShardedUnit& unit = *units_[i];
     if (shared_) {
       unit.make_resident(std::shared_ptr<std::byte>(block, place), rank() == 0);
-      place += up_to_line(unit.flat_bytes());
+      place += HostBuffer::whole_lines(unit.flat_bytes());
     } else if (runtime().topology().size == 1) {
       unit.make_resident(nullptr, true);
     } else {

@@ -38,7 +38,7 @@ constexpr std::array kRows{
   refuse(fmt::format("'{}' is no schedule of synchronisation; it must be one of {}", words, forms));
 }
 
-std::vector<std::string_view> split(std::string_view words) {
+std::vector<std::string_view> parts_of(std::string_view words) {
   std::vector<std::string_view> parts;
   for (std::size_t colon = words.find(':'); colon != words.npos; colon = words.find(':')) {
     parts.push_back(words.substr(0, colon));
@@ -97,7 +97,7 @@ SyncSchedule SyncSchedule::adaptive(double target, std::int64_t most_steps, doub
 SyncSchedule SyncSchedule::one_step_late() { return {Kind::one_step_late, 1}; }
 
 SyncSchedule SyncSchedule::parse(std::string_view words) {
-  const std::vector<std::string_view> parts = split(words);
+  const std::vector<std::string_view> parts = parts_of(words);
   const std::size_t numbers = parts.size() - 1;
   auto steps = [&](std::size_t i) { return number<std::int64_t>(parts[i], words); };
   auto real = [&](std::size_t i) { return number<double>(parts[i], words); };

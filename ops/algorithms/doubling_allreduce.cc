@@ -46,11 +46,12 @@ std::string_view DoublingAllreduce::phase() const {
 // Repeated without memory, it is abandoned.
 void DoublingAllreduce::load() {
   if (!abandoned()) {
-    const std::int64_t slot = (sum_bytes_ + kLine - 1) / kLine * kLine;
-    scratch_ = job_.route.memory->get("partial sums", static_cast<std::size_t>(2 * slot));
+    const std::size_t slot = HostBuffer::whole_lines(static_cast<std::size_t>(sum_bytes_));
+    scratch_ = job_.route.memory->get("partial sums", 2 * slot);
     sum_ = scratch_.data();
     other_ = sum_ + slot;
-    values_.load(sum_, job_.input, static_cast<std::size_t>(job_.elements), job_.reduction.prescale);
+    const kernels::Kernels& of_input = job_.reduction.of_sums ? sums_ : values_;
+    of_input.load(sum_, job_.input, static_cast<std::size_t>(job_.elements), job_.reduction.prescale);
   }
   loaded_ = true;
 }

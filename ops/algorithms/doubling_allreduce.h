@@ -21,7 +21,7 @@ namespace rueda {
 class DoublingAllreduce final : public Algorithm {
  public:
   // `input` and `output` hold `elements` contiguous elements; they may be the same, and null where
-  // `route.wire` has been abandoned. `squares`: counts this rank's even part of the result.
+  // `route.wire` has been abandoned. Of partial sums `input` has the accumulator's type. `squares`: counts this rank's even part of the result.
   struct Job {
     Route route;
     ScaledReduction reduction;

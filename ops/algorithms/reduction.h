@@ -16,6 +16,7 @@ struct ScaledReduction {
   ReductionOrder order = ReductionOrder::any;
   Compression compression = Compression::none;
   bool doubling = false;  // see Plan
+  bool of_sums = false;   // what is to be reduced are partial sums, of the accumulator's type
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,

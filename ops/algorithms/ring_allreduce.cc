@@ -17,6 +17,7 @@ RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
   job.prescale = reduction.prescale;
   job.postscale = reduction.postscale;
   job.compression = reduction.compression;
+  job.of_sums = reduction.of_sums;
   const auto element = static_cast<std::int64_t>(RingPass::bytes_of_partial_sum(job));
   job.schedule.rank = route.group.place;
   job.schedule.size = route.group.size;

@@ -16,6 +16,8 @@ DataType travels_as(const RingPass::Job& job) {
   return accumulator_of(job.dtype);
 }
 
+DataType input_type(const RingPass::Job& job) { return job.of_sums ? accumulator_of(job.dtype) : job.dtype; }
+
 }  // namespace
 
 std::size_t RingPass::bytes_of_partial_sum(const Job& job) { return size_of(travels_as(job)); }
@@ -24,7 +26,9 @@ RingPass::RingPass(Job job)
     : job_(std::move(job)),
       schedule_(job_.schedule),
       kernels_(kernels::kernels_for(job_.dtype)),
+      input_kernels_(kernels::kernels_for(input_type(job_))),
       narrow_(job_.compression == Compression::none ? nullptr : &kernels::kernels_for(travels_as(job_))),
+      input_size_(static_cast<std::int64_t>(size_of(input_type(job_)))),
       value_size_(static_cast<std::int64_t>(size_of(job_.dtype))),
       partial_size_(static_cast<std::int64_t>(bytes_of_partial_sum(job_))),
       // A received partial sum stays until it has been passed on, `depth` messages later at most; as many
@@ -87,7 +91,7 @@ bool RingPass::take_received() {
 
 void RingPass::take(const RingSchedule::Piece& piece) {
   std::byte* sum = received_slot(received_);
-  kernels_.combine(job_.op, sum, job_.input + piece.begin * value_size_, piece.count, job_.prescale);
+  input_kernels_.combine(job_.op, sum, job_.input + piece.begin * input_size_, piece.count, job_.prescale);
   if (piece.complete) kernels_.store(output_at(piece.begin), sum, piece.count, job_.postscale);
 }
 
@@ -99,8 +103,8 @@ void RingPass::take_compressed(const RingSchedule::Piece& piece) {
     const auto count = static_cast<std::size_t>(std::min(kBlock, piece.count - done));
     std::byte* received = received_slot(received_) + done * partial_size_;
     narrow_->load(sum.data(), received, count, {});
-    kernels_.combine(job_.op, sum.data(), job_.input + (piece.begin + done) * value_size_, count,
-                     job_.prescale);
+    input_kernels_.combine(job_.op, sum.data(), job_.input + (piece.begin + done) * input_size_, count,
+                           job_.prescale);
     narrow_->store(received, sum.data(), count, piece.complete ? job_.postscale : kernels::Scale{});
   }
   if (!piece.reducing || piece.complete)
@@ -136,9 +140,9 @@ ConstBytes RingPass::source(std::int64_t number, const RingSchedule::Piece& piec
   if (!piece.reducing) return {output_at(piece.begin), values};
   const auto partial = static_cast<std::size_t>(piece.count * partial_size_);
   if (!piece.first) return {received_slot(schedule_.forwards(number)), partial};
-  const std::byte* own = at(job_.input, piece.begin * value_size_);
-  if (job_.prescale.identity() && partial_size_ == value_size_) return {own, values};
-  if (!job_.wire->abandoned()) kernels_.load(loaded_slot(number), own, piece.count, job_.prescale);
+  const std::byte* own = at(job_.input, piece.begin * input_size_);
+  if (job_.prescale.identity() && partial_size_ == input_size_) return {own, partial};
+  if (!job_.wire->abandoned()) input_kernels_.load(loaded_slot(number), own, piece.count, job_.prescale);
   return {loaded_slot(number), partial};
 }
 
@@ -146,7 +150,7 @@ ConstBytes RingPass::compressed_source(std::int64_t number, const RingSchedule::
   const auto bytes = static_cast<std::size_t>(piece.count * partial_size_);
   if (!piece.first) return {received_slot(schedule_.forwards(number)), bytes};
   if (!job_.wire->abandoned())
-    narrow_->store(loaded_slot(number), job_.input + piece.begin * value_size_, piece.count, job_.prescale);
+    narrow_->store(loaded_slot(number), job_.input + piece.begin * input_size_, piece.count, job_.prescale);
   return {loaded_slot(number), bytes};
 }
 

@@ -30,6 +30,7 @@ class RingPass final : public Algorithm {
     DataType dtype = DataType::uint8;
     ReduceOp op = ReduceOp::sum;
     Compression compression = Compression::none;  // of float32 that is reduced
+    bool of_sums = false;                         // the input is of the accumulator's type
     kernels::Scale prescale;
     kernels::Scale postscale;
     const std::byte* input = nullptr;
@@ -69,8 +70,10 @@ class RingPass final : public Algorithm {
   Job job_;
   RingSchedule schedule_;
   const kernels::Kernels& kernels_;
+  const kernels::Kernels& input_kernels_;
   const kernels::Kernels* narrow_;  // of the type that compressed values travel in; null: none are
-  std::int64_t value_size_;         // bytes of an element in input and output
+  std::int64_t input_size_;         // bytes of an element there
+  std::int64_t value_size_;         // ... and in the output
   std::int64_t partial_size_;       // bytes of an element of a partial sum
   std::int64_t received_slots_;
   std::int64_t loaded_slots_;

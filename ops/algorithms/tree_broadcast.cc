@@ -2,10 +2,9 @@
 #include "ops/algorithms/tree_broadcast.h"
 
 #include <optional>
-#include <vector>
 
+#include "ops/algorithms/relay.h"
 #include "ops/staging.h"
-#include "ops/stream.h"
 
 namespace rueda {
 namespace {
@@ -22,29 +21,20 @@ class TreeBroadcast final : public Algorithm {
         first_(route.group.members->index_of(root)) {}
 
   Step step() override {
-    if (!begun_) begin();
+    if (!relay_) begin();
     if (!abandoned() && packing_.advance() > 0) return Step::again;
-    bool moved = from_ && from_->advance();
-    const std::size_t here = from_ ? from_->done_bytes() : bytes_;
-    bool done = here == bytes_;
-    for (SendStream& child : to_) {
-      moved |= child.advance(here);
-      done &= child.done();
-    }
-    if (!done) return moved ? Step::again : Step::waiting;
+    if (const Step step = relay_->step(); step != Step::done) return step;
     return !abandoned() && output_.advance() ? Step::again : Step::done;
   }
 
-  std::string_view phase() const override {
-    return from_ && !from_->done() ? "receiving a broadcast" : "sending a broadcast";
-  }
+  std::string_view phase() const override { return relay_ ? relay_->phase() : "sending a broadcast"; }
 
  private:
   bool abandoned() const { return route_.wire->abandoned(); }
 
   void begin() {
     if (!abandoned()) output_.prepare();
-    begun_ = true;
+    relay_.emplace(*route_.wire, output_.data(), bytes_, route_.chunk_bytes);
     const Group& group = route_.group;
     const Rank place = (group.place - first_ + group.size) % group.size;
     if (place == 0) {
@@ -53,24 +43,19 @@ class TreeBroadcast final : public Algorithm {
         packing_ = kernels::Packing::pack(output_.data(), input_);
     } else {
       const Rank parent = place & (place - 1);
-      from_.emplace(*route_.wire, group.rank_at((parent + first_) % group.size), output_.data(), bytes_,
-                    route_.chunk_bytes);
+      relay_->receive_from(group.rank_at((parent + first_) % group.size));
     }
-    for (Rank bit = 1; place + bit < group.size && (place & bit) == 0; bit *= 2) {
-      to_.emplace_back(*route_.wire, group.rank_at((place + bit + first_) % group.size), output_.data(),
-                       bytes_, route_.chunk_bytes);
-    }
+    for (Rank bit = 1; place + bit < group.size && (place & bit) == 0; bit *= 2)
+      relay_->send_to(group.rank_at((place + bit + first_) % group.size));
   }
 
   Route route_;
   ConstTensorView input_;
   ContiguousOutput output_;
   std::size_t bytes_;
-  Rank first_;  // the root's place
-  bool begun_ = false;
+  Rank first_;                // the root's place
   kernels::Packing packing_;  // of the root's input
-  std::optional<ReceiveStream> from_;
-  std::vector<SendStream> to_;
+  std::optional<Relay> relay_;
 };
 
 }  // namespace

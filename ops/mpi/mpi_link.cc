@@ -38,6 +38,14 @@ std::optional<std::size_t> MpiLink::done(Ticket ticket) {
   return static_cast<std::size_t>(came);
 }
 
+// MPI promises no more than 32767; MPICH has 2^29 or more.
+Tag MpiLink::largest_tag() const {
+  int* most = nullptr;
+  int known = 0;
+  check(MPI_Comm_get_attr(group_.data(), MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_TAG_UB");
+  return known != 0 ? static_cast<Tag>(*most) : 32767;
+}
+
 // A receive that is cancelled gets nothing any more. A send cannot be called back; only its request is given
 // up. One that has failed is gone already.
 void MpiLink::cancel(Ticket ticket) {

@@ -21,6 +21,7 @@ class MpiLink final : public Link {
 
   Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;
   Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override;
+  Tag largest_tag() const override;
   std::optional<std::size_t> done(Ticket ticket) override;
   void cancel(Ticket ticket) override;
 

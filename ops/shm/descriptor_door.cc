@@ -45,13 +45,13 @@ bool is_ours(const ucred& peer) {
 }
 
 // The message that carries one descriptor, and its memory.
-struct Envelope {
+struct DescriptorNote {
   char byte = 0;
   iovec part{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
 
-  Envelope() {
+  DescriptorNote() {
     header.msg_iov = &part;
     header.msg_iovlen = 1;
     header.msg_control = control;
@@ -60,7 +60,7 @@ struct Envelope {
 };
 
 void send_descriptor(int connection, int file) {
-  Envelope envelope;
+  DescriptorNote envelope;
   cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
   control->cmsg_level = SOL_SOCKET;
   control->cmsg_type = SCM_RIGHTS;
@@ -71,7 +71,7 @@ void send_descriptor(int connection, int file) {
 }
 
 int receive_descriptor(int connection) {
-  Envelope envelope;
+  DescriptorNote envelope;
   if (recvmsg(connection, &envelope.header, MSG_CMSG_CLOEXEC) <= 0) return -1;
   const cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof(int)))

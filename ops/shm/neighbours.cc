@@ -54,10 +54,15 @@ void Neighbours::meet(const Welcome& welcome) {
   }
 }
 
+Status Neighbours::claim_wide_areas() {
+  const auto own = mapped_.find(rank_);
+  return own == mapped_.end() ? Status() : own->second.segment->claim_wide_areas();
+}
+
 Status Neighbours::open(Rank rank, const std::string& bytes) {
   const std::optional<Card> card = card_from(bytes);
   if (!card) return Status::backend_error(fmt::format("its card of {} bytes cannot be read", bytes.size()));
-  Reached reached = reach(*card, SharedFile::Pages::all);
+  Reached reached = reach(*card, SharedFile::Pages::by_demand);
   Segment::Result opened = Segment::in(std::move(reached.opened));
   if (!opened.segment) return opened.status;
   // A rank that is a thread of this process needs no watching.

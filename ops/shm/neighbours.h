@@ -40,6 +40,9 @@ class Neighbours {
   // Opens the segments of all who name the same host.
   void meet(const Welcome& welcome);
 
+  // Segment::claim_wide_areas() of this rank's, if it has one.
+  Status claim_wide_areas();
+
   const std::vector<Rank>& of_host() const { return of_host_; }  // this rank too, ascending
   bool reaches(Rank rank) const { return mapped_.contains(rank); }
   // Of this rank, or of one that is reached.

@@ -61,4 +61,17 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
   sum(copies.data(), places.data(), elements, reduction.postscale);
 }
 
+void sum_up(const ScaledReduction& reduction, std::span<const std::byte* const> sources, std::byte* sums,
+            std::size_t elements) {
+  const std::size_t size = size_of(reduction.dtype), block = kBlockBytes / size;
+  const std::size_t sum_size = size_of(accumulator_of(reduction.dtype));
+  const TreeOrder tree(reduction);
+  for (std::size_t begin = 0; begin < elements; begin += block) {
+    const std::size_t part = std::min(block, elements - begin), next = begin + part;
+    if (begin == 0) fetch_all(sources, 0, part * size);
+    fetch_all(sources, next * size, std::min(block, elements - next) * size);
+    tree.combine(sums + begin * sum_size, sources, begin * size, part);
+  }
+}
+
 }  // namespace rueda

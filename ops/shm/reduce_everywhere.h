@@ -15,4 +15,8 @@ namespace rueda {
 void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
                        std::span<std::byte* const> destinations, std::size_t elements);
 
+// The same into accumulators, without the postscale: partial sums, which are to be combined with others.
+void sum_up(const ScaledReduction& reduction, std::span<const std::byte* const> sources, std::byte* sums,
+            std::size_t elements);
+
 }  // namespace rueda

@@ -3,17 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
 namespace rueda {
 namespace {
 
 constexpr std::size_t kSize = SharedFile::whole_pages(sizeof(SegmentContents));
+constexpr std::size_t kWide = offsetof(SegmentContents, wide);  // from here on pages come by demand
 
 }  // namespace
 
 Segment::Result Segment::make() {
-  SharedFile::Result made = SharedFile::make("a segment", kSize, SharedFile::Pages::all);
-  if (!made.file) return {nullptr, std::move(made.status)};
-  std::construct_at(reinterpret_cast<SegmentContents*>(made.file->data()));
+  SharedFile::Result made = SharedFile::make("a segment", kSize, SharedFile::Pages::by_demand);
+  if (made.file) made.status = made.file->claim("a segment", 0, kWide);
+  if (!made.status.ok()) return {nullptr, std::move(made.status)};
+  // Not zeroed, which would touch all of it: it is zeroes.
+  std::uninitialized_default_construct_n(reinterpret_cast<SegmentContents*>(made.file->data()), 1);
   return {std::make_shared<Segment>(std::move(made.file)), {}};
 }
 
@@ -23,8 +28,10 @@ Segment::Result Segment::in(SharedFile::Result opened) {
   const bool fits = card.size == kSize;
   auto segment = std::make_shared<Segment>(std::move(opened.file));
   if (fits && segment->contents().magic == SegmentContents::kMagic &&
-      segment->contents().version == SegmentContents::kVersion)
+      segment->contents().version == SegmentContents::kVersion) {
+    segment->file()->map_now(0, kWide);
     return {std::move(segment), {}};
+  }
   return {nullptr,
           Status::backend_error(fmt::format(
               "What process {} shares, {} bytes, is no segment of this version, which has {}. Are all "
@@ -32,6 +39,10 @@ Segment::Result Segment::in(SharedFile::Result opened) {
               card.process_id, card.size, kSize))};
 }
 
-Segment::Result Segment::open(const Card& card) { return in(SharedFile::open(card, SharedFile::Pages::all)); }
+Segment::Result Segment::open(const Card& card) {
+  return in(SharedFile::open(card, SharedFile::Pages::by_demand));
+}
+
+Status Segment::claim_wide_areas() { return file_->claim("areas of a segment", kWide, kSize - kWide); }
 
 }  // namespace rueda

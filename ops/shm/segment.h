@@ -20,12 +20,14 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::uint32_t kVersion = 5;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = 2;
   static constexpr std::size_t kBuffers = 2;
   static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+  static constexpr std::size_t kWideAreas = 4;
+  static constexpr std::size_t kWideBytes = std::size_t{2} << 20;
 
   // Where this rank is in the one-shot that uses the slot (one_shot.h).
   struct alignas(64) Flag {
@@ -33,16 +35,18 @@ struct SegmentContents {
     std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
   };
 
-  // Through which the chunks of one Plan at a time pass (staged_work.h). Other ranks write into the
-  // buffers.
+  // How far this rank is with the Plan that uses an area (staged_work.h).
+  struct alignas(64) Progress {
+    std::atomic<std::uint64_t> written{0};
+    std::atomic<std::uint64_t> taken{0};
+    std::atomic<std::uint64_t> left{0};
+    std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+  };
+
+  // Through which the chunks of one Plan at a time pass. Other ranks write into the buffers.
   struct Area {
-    struct alignas(64) Progress {
-      std::atomic<std::uint64_t> written{0};
-      std::atomic<std::uint64_t> taken{0};
-      std::atomic<std::uint64_t> left{0};
-      std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
-    } progress;
-    alignas(4096) std::byte buffers[kBuffers][kBufferBytes];
+    Progress progress;
+    alignas(4096) std::byte buffers[kBuffers * kBufferBytes];
   };
 
   std::uint64_t magic = kMagic;
@@ -57,6 +61,10 @@ struct SegmentContents {
   alignas(64) std::byte slots[kSlots][kSlotBytes];
   Area areas[kAreas];
   RecorderPage record;  // what this rank did last, to be read when it is dead
+  // The same for Plans that concern several hosts (ops/hierarchy): a Plan cuts an area into as many buffers
+  // as it likes. There only where claim_wide_areas() said so.
+  Progress wide_progress[kWideAreas];
+  alignas(4096) std::byte wide[kWideAreas][kWideBytes];
 };
 
 // Purpose: a rank's SharedFile with SegmentContents in it. Made and destroyed by any thread.
@@ -71,6 +79,9 @@ class Segment {
   static Result open(const Card& card);
 
   explicit Segment(std::shared_ptr<SharedFile> file) : file_(std::move(file)) {}
+
+  // By its maker: from now on the wide areas can be used, by all.
+  Status claim_wide_areas();
 
   SegmentContents& contents() const { return *reinterpret_cast<SegmentContents*>(file_->data()); }
   const Card& card() const { return file_->card(); }

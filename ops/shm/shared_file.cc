@@ -229,6 +229,10 @@ Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size
   return too_little_memory(purpose, bytes, std::strerror(error));
 }
 
+void SharedFile::map_now(std::size_t offset, std::size_t bytes) {
+  madvise(data() + offset, bytes, MADV_POPULATE_WRITE);
+}
+
 void SharedFile::make_private() {
   const int kind = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
   if (mmap(memory_, card_.size, PROT_READ | PROT_WRITE, kind, file_.number(), 0) == MAP_FAILED)

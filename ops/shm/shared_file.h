@@ -47,6 +47,8 @@ class SharedFile {
 
   // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy.
   Status claim(std::string_view purpose, std::size_t offset, std::size_t bytes);
+  // Of pages that are there: maps them now, not one by one when they are touched.
+  void map_now(std::size_t offset, std::size_t bytes);
   // In a forked child: what it writes is not seen by others any more.
   void make_private();
   // By the maker: the memory goes back to the system; who still reads it reads zeroes.

@@ -15,17 +15,12 @@
 
 namespace rueda {
 
-namespace {
-
-// Whether an entry is of the size that the Plan says.
 bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor) {
   const Submission& submission = entry.submission();
   if (plan.operation == Operation::allreduce || plan.operation == Operation::reducescatter)
     return submission.input.elements() == tensor.elements();
   return plan.operation != Operation::broadcast || submission.output.elements() == tensor.elements();
 }
-
-}  // namespace
 
 bool ShmBackend::fits(const Plan& plan) {
   return one_shot::fits(plan) || staged_allreduce::fits(plan) || staged_exchange::fits(plan) ||

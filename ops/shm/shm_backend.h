@@ -15,18 +15,22 @@
 
 namespace rueda {
 
-// Purpose: runs what moves data, of any process set, in jobs whose ranks all share memory.
+// Whether an entry is of the size that the Plan says.
+bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor);
+
+// Purpose: runs what moves data among ranks that all share memory: of a whole job, or of a process set on one
+// of its hosts.
 // Owned by the coordinator thread.
 class ShmBackend final : public Backend {
  public:
-  // `complete` says on rank 0 whether every rank of the job reaches every other. `slots`: how many are used,
-  // the same on all ranks; fewer than there are only in tests.
-  ShmBackend(Rank rank, std::shared_ptr<Neighbours> neighbours, std::function<bool()> complete,
+  // `near` says on rank 0 whether all members of a Plan reach each other. `slots`: how many are used, the
+  // same on all ranks; fewer than there are only in tests.
+  ShmBackend(Rank rank, std::shared_ptr<Neighbours> neighbours, std::function<bool(const Plan&)> near,
              std::size_t slots)
-      : rank_(rank), neighbours_(std::move(neighbours)), complete_(std::move(complete)), slots_(slots) {}
+      : rank_(rank), neighbours_(std::move(neighbours)), near_(std::move(near)), slots_(slots) {}
 
   std::string_view name() const override { return "shm"; }
-  bool can_run(const Plan& plan) const override { return fits(plan) && complete_(); }
+  bool can_run(const Plan& plan) const override { return fits(plan) && near_(plan); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return true; }
 
@@ -35,7 +39,7 @@ class ShmBackend final : public Backend {
 
   Rank rank_;
   std::shared_ptr<Neighbours> neighbours_;
-  std::function<bool()> complete_;
+  std::function<bool(const Plan&)> near_;
   std::size_t slots_;
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;

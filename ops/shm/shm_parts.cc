@@ -13,8 +13,28 @@
 #include "ops/tree_transport.h"
 
 namespace rueda {
+namespace {
 
-void add_shared_memory(Parts& parts, std::size_t slots) {
+// Who this rank shares its host with. In a job of several hosts it makes room for what goes between them.
+TreeTransport::Host host_of(Rank rank, Neighbours& neighbours, std::size_t size) {
+  TreeTransport::Host host;
+  host.ranks = neighbours.of_host();
+  std::ranges::copy_if(host.ranks, std::back_inserter(host.mapped),
+                       [&](Rank other) { return neighbours.reaches(other); });
+  host.everybody = host.ranks.size() == size;
+  if (host.everybody) return host;
+  const Status room = neighbours.claim_wide_areas();
+  if (!room.ok())
+    log(LogLevel::warning,
+        "rank {}: data goes to other hosts by each rank of this one, as if it were alone: {}", rank,
+        room.message);
+  host.ready = room.ok();
+  return host;
+}
+
+}  // namespace
+
+SharedMemory add_shared_memory(Parts& parts, std::size_t slots) {
   Segment::Result made = parts.config.shm ? Segment::make() : Segment::Result{};
   if (!made.status.ok()) log(LogLevel::warning, "rank {}: {}", parts.rank, made.status.message);
   if (made.segment) {
@@ -31,6 +51,7 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
   ShmTransport* inside = near.get();
   auto tree = std::make_unique<TreeTransport>(rank, std::move(parts.transport), std::move(near));
   TreeTransport* whole = tree.get();  // as `inside` it lives as long as the transport of these parts
+  auto hosts = std::make_shared<Hosts>([whole](Rank leader) { return whole->complete(leader); });
 
   parts.last_words = [neighbours](Rank lost) {
     std::string text;
@@ -42,17 +63,17 @@ void add_shared_memory(Parts& parts, std::size_t slots) {
   add_card(parts, neighbours->card(), [=](const Welcome& welcome, const Parts::Alive&) {
     neighbours->meet(welcome);
     inside->meet(rank);
-    TreeTransport::Host host;
-    host.ranks = neighbours->of_host();
-    std::ranges::copy_if(host.ranks, std::back_inserter(host.mapped),
-                         [&](Rank other) { return neighbours->reaches(other); });
-    host.everybody = host.ranks.size() == welcome.hosts.size();
-    whole->meet(host);
+    hosts->meet(welcome.hosts);
+    whole->meet(host_of(rank, *neighbours, welcome.hosts.size()));
   });
+  auto near_only = [hosts](const Plan& plan) {
+    const std::shared_ptr<const HostGroups> groups = hosts->groups(plan);
+    return groups->hosts.size() == 1 && hosts->share_memory(*groups);
+  };
   parts.backends.insert(parts.backends.begin(),
-                        std::make_unique<ShmBackend>(
-                            rank, neighbours, [whole] { return whole->complete(); }, slots));
+                        std::make_unique<ShmBackend>(rank, neighbours, std::move(near_only), slots));
   parts.transport = std::move(tree);
+  return {std::move(neighbours), std::move(hosts)};
 }
 
 }  // namespace rueda

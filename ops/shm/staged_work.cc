@@ -9,6 +9,16 @@ namespace {
 
 std::uint64_t at(std::uint64_t plan, std::uint64_t count) { return (plan << 24) + count; }
 
+SegmentContents::Progress& progress_of(const AreaPlace& place, Rank member) {
+  SegmentContents& contents = place.neighbours.contents(member);
+  return place.wide ? contents.wide_progress[place.area] : contents.areas[place.area].progress;
+}
+
+std::byte* buffers_of(const AreaPlace& place, Rank member) {
+  SegmentContents& contents = place.neighbours.contents(member);
+  return place.wide ? contents.wide[place.area] : contents.areas[place.area].buffers;
+}
+
 std::size_t place_of(Rank rank, const std::vector<Rank>& members) {
   return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
 }
@@ -20,13 +30,17 @@ std::size_t StagedWork::chunk_bytes(std::int64_t wanted) {
   return std::clamp(lines, kLine, SegmentContents::kBufferBytes);
 }
 
-StagedWork::StagedWork(std::uint64_t plan, AreaPlace place)
-    : plan_(plan), last_plan_(place.last.plan), place_(place_of(place.rank, place.members)) {
+StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place, std::size_t buffer_bytes)
+    : plan_(plan),
+      last_plan_(place.last.plan),
+      place_(place_of(place.rank, place.members)),
+      travels_(place.wide),
+      buffer_bytes_(buffer_bytes),
+      buffer_count_(place.wide ? kMostBuffers : SegmentContents::kBuffers) {
   for (Rank member : place.members)
     members_.push_back(
-        {&place.neighbours.contents(member).areas[place.area], &place.neighbours.bell(member)});
-  for (Rank member : place.last.members)
-    last_.push_back(&place.neighbours.contents(member).areas[place.area].progress);
+        {&progress_of(place, member), buffers_of(place, member), &place.neighbours.bell(member)});
+  for (Rank member : place.last.members) last_.push_back(&progress_of(place, member));
   buffers_.resize(members_.size());
 }
 
@@ -41,20 +55,23 @@ Work::Step StagedWork::step() {
     if (stage_ == Stage::offered) say(&Progress::written, kOffered);
   }
   if (!abandoned_ && stage_ == Stage::offered && !decide()) return Step::waiting;
-  if (abandoned_) return give_up();
+  if (gives_up()) return give_up();
   if (stage_ == Stage::in_place) return step_in_place();
   if (unpacked_ == chunks_) return put_in_places() ? Step::again : leave(Step::done);
-  const bool packed = pack_one(), taken = take_one(), unpacked = unpack_one();
-  if (abandoned_) return give_up();
-  return packed || taken || unpacked ? Step::again : Step::waiting;
+  const bool packed = pack_one(), taken = take_one(), finished = travels_ && finish_some(),
+             unpacked = unpack_one();
+  if (gives_up()) return give_up();
+  return packed || taken || finished || unpacked ? Step::again : Step::waiting;
 }
 
 std::string_view StagedWork::phase() const {
+  if (said_void_) return "abandoning an operation that failed";
   if (stage_ == Stage::before)
     return prepared_ ? "waiting until others have left the last operation" : "packing tensors";
   if (stage_ == Stage::offered) return "waiting for the tensors of others";
   if (stage_ == Stage::in_place) return took_in_place_ ? "waiting for others to reduce" : "reducing in place";
   if (unpacked_ == chunks_) return "unpacking tensors";
+  if (taken_ < begun_) return journey();
   return packed_ == 0 ? "packing tensors" : "reducing or moving data in shared memory";
 }
 
@@ -65,11 +82,11 @@ bool StagedWork::decide() {
   if (!all_have(&Progress::written, kOffered, know_written_)) return false;
   Stage next = Stage::in_place;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    const std::uint64_t value = members_[i].area->progress.written.load();
+    const std::uint64_t value = members_[i].progress->written.load();
     if (value == at(plan_, kVoid)) abandoned_ = true;
     if (value > at(plan_, kOffered)) next = Stage::staged;
-    buffers_[i] = buffer(members_[i], 0);
   }
+  find_buffers(0);
   if (!abandoned_) stage_ = next;
   return true;
 }
@@ -101,12 +118,16 @@ bool StagedWork::all_left() {
 // Whether all members have come to `count`, or abandoned the Plan. `known` of them have.
 bool StagedWork::all_have(Word word, std::uint64_t count, std::size_t& known) {
   for (; known < members_.size(); ++known) {
-    const std::uint64_t value = (members_[known].area->progress.*word).load();
+    const std::uint64_t value = (members_[known].progress->*word).load();
     if (value < at(plan_, count)) return false;
     if (value == at(plan_, kVoid)) abandoned_ = true;
   }
   known = 0;
   return true;
+}
+
+void StagedWork::find_buffers(std::size_t chunk) {
+  for (std::size_t i = 0; i < members_.size(); ++i) buffers_[i] = buffer(members_[i], chunk);
 }
 
 void StagedWork::say(Word word, std::uint64_t count) {
@@ -117,7 +138,7 @@ void StagedWork::say(Word word, std::uint64_t count) {
 }
 
 bool StagedWork::pack_one() {
-  if (packed_ == chunks_ || packed_ == unpacked_ + SegmentContents::kBuffers) return false;
+  if (packed_ == chunks_ || packed_ == unpacked_ + buffer_count_) return false;
   if (const Ready is = ready(packed_); is != Ready::yes) return is == Ready::working;
   pack(packed_, buffer(members_[place_], packed_));
   say(&Progress::written, kOffered + ++packed_);
@@ -125,17 +146,28 @@ bool StagedWork::pack_one() {
 }
 
 bool StagedWork::take_one() {
-  if (taken_ == packed_ || !all_have(&Progress::written, kOffered + taken_ + 1, know_written_) || abandoned_)
+  if (begun_ == packed_ || !all_have(&Progress::written, kOffered + begun_ + 1, know_written_) || gives_up())
     return false;
-  for (std::size_t i = 0; i < members_.size(); ++i) buffers_[i] = buffer(members_[i], taken_);
-  take(taken_, buffers_);
-  say(&Progress::taken, ++taken_);
+  find_buffers(begun_);
+  take(begun_++, buffers_);
+  if (!travels_) say(&Progress::taken, ++taken_);
   return true;
 }
 
+// Of what has come back, all that is next.
+bool StagedWork::finish_some() {
+  bool moved = travel();
+  for (; taken_ < begun_ && back(taken_) && !gives_up(); moved = true) {
+    find_buffers(taken_);
+    finish(taken_, buffers_);
+    say(&Progress::taken, ++taken_);
+  }
+  return moved;
+}
+
 bool StagedWork::unpack_one() {
-  if (abandoned_ || unpacked_ == taken_ || !all_have(&Progress::taken, unpacked_ + 1, know_taken_) ||
-      abandoned_)
+  if (gives_up() || unpacked_ == taken_ || !all_have(&Progress::taken, unpacked_ + 1, know_taken_) ||
+      gives_up())
     return false;
   unpack(unpacked_, buffer(members_[place_], unpacked_));
   ++unpacked_;
@@ -150,13 +182,14 @@ Work::Step StagedWork::give_up() {
   }
   const bool offered = stage_ == Stage::offered || stage_ == Stage::in_place;
   if (offered && !all_have(&Progress::taken, 1, know_taken_)) return Step::waiting;
+  if (const Step step = travels_ ? run_out() : Step::done; step != Step::done) return step;
   return leave(Step::given_up);
 }
 
 Work::Step StagedWork::leave(Step how) {
   own().left.store(plan_);
   for (const Member& member : members_) {
-    if (member.area->progress.wanted.load() != 0) member.bell->ring();
+    if (member.progress->wanted.load() != 0) member.bell->ring();
   }
   return how;
 }

@@ -20,13 +20,17 @@ struct AreaPlace {
   Rank rank = 0;
   std::vector<Rank> members;
   std::size_t area = 0;
-  LastUse last;  // of the area, before this one
+  LastUse last;       // of the area, before this one
+  bool wide = false;  // one of the wide areas
 };
 
 // Purpose: one Plan's passage through an area. Each rank packs a chunk into a buffer of its own area and says
 // `written`; when all have, each takes its part of the chunk out of the buffers of all, or changes them, and
-// says `taken`; when all have, each may read the outcome in its own buffer, which is free then. Two buffers,
-// so that nobody waits while there is something to do. Owned by Works.
+// says `taken`; when all have, each may read the outcome in its own buffer, which is free then. Several
+// buffers, so that nobody waits while there is something to do. Owned by Works.
+//
+// In a wide area what a rank has taken goes on a journey, to other hosts: it says `taken` when that has come
+// back and stands in the buffers of all. Several chunks travel at a time; they are finished in their order.
 //
 // A rank whose tensors lie where all can reach them may `offer` that, before it packs. When all have, nobody
 // packs: each takes its part in place, and is through when all have taken theirs. Who sees that another has
@@ -45,7 +49,10 @@ struct AreaPlace {
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
 class StagedWork : public Work {
  public:
-  StagedWork(std::uint64_t plan, AreaPlace place);
+  // `buffer_bytes` of a wide area, at most kBufferBytes: which then has as many buffers as there is room for,
+  // up to kMostBuffers.
+  StagedWork(std::uint64_t plan, const AreaPlace& place,
+             std::size_t buffer_bytes = SegmentContents::kBufferBytes);
   Step step() final;
   void abandon() final { abandoned_ = true; }
   std::string_view phase() const final;
@@ -55,6 +62,7 @@ class StagedWork : public Work {
   // Bytes of a chunk when a Plan asks for `wanted`: whole lines of cache, so that parts of different ranks
   // share none.
   static std::size_t chunk_bytes(std::int64_t wanted);
+  static constexpr std::size_t kMostBuffers = SegmentContents::kWideBytes / SegmentContents::kBufferBytes;
 
  protected:
   static constexpr std::size_t kLine = 64;
@@ -76,31 +84,48 @@ class StagedWork : public Work {
   // When all have packed it: out of, or into, the buffers of all, in the order of ranks. May throw
   // WorkFailure.
   virtual void take(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
+  // Of journeys. Moves those that are under way; whether anything moved. May throw WorkFailure.
+  virtual bool travel() { return false; }
+  // Whether a chunk that was taken has come back; if so `finish` puts what has come into the buffers of all.
+  virtual bool back(std::size_t) { return true; }
+  virtual void finish(std::size_t /*chunk*/, std::span<std::byte* const> /*buffers*/) {}
+  // Whether all know enough to run the journeys out, which is what an abandoned Work does; until then it goes
+  // on.
+  virtual bool can_run_out() const { return true; }
+  // Called again until it says done.
+  virtual Step run_out() { return Step::done; }
+  virtual std::string_view journey() const { return {}; }  // as phase() says it
   // When all have taken it, out of this rank's own buffer.
   virtual void unpack(std::size_t chunk, const std::byte* buffer) = 0;
   // When all is over here; called again until it says false.
   virtual bool put_in_places() = 0;
 
-  // How many there are; the same on all ranks. May grow while chunk 0 is taken.
+  // How many there are; the same on all ranks. May grow while chunk 0 is taken, or unpacked.
   void set_chunks(std::size_t chunks) { chunks_ = chunks; }
+  std::size_t chunks() const { return chunks_; }
+  bool abandoned() const { return abandoned_; }
+  std::size_t buffer_count() const { return buffer_count_; }  // chunks that may be under way
+  std::byte* own_buffer(std::size_t chunk) { return buffer(members_[place_], chunk); }
   std::size_t place() const { return place_; }  // of this rank among the members
   std::size_t members() const { return members_.size(); }
 
  private:
-  using Progress = SegmentContents::Area::Progress;
+  using Progress = SegmentContents::Progress;
   using Word = std::atomic<std::uint64_t> Progress::*;
   static constexpr std::uint64_t kOffered = 1;
   static constexpr std::uint64_t kVoid = kMostChunks + 2;
 
   struct Member {
-    SegmentContents::Area* area;
+    Progress* progress;
+    std::byte* buffers;
     Bell* bell;
   };
 
-  Progress& own() { return members_[place_].area->progress; }
+  Progress& own() { return *members_[place_].progress; }
   std::byte* buffer(const Member& member, std::size_t chunk) const {
-    return member.area->buffers[chunk % SegmentContents::kBuffers];
+    return member.buffers + chunk % buffer_count_ * buffer_bytes_;
   }
+  bool gives_up() const { return abandoned_ && can_run_out(); }
   bool area_is_free();
   bool all_left();
   bool all_have(Word word, std::uint64_t count, std::size_t& known);
@@ -109,13 +134,18 @@ class StagedWork : public Work {
   Step step_in_place();
   bool pack_one();
   bool take_one();
+  bool finish_some();
   bool unpack_one();
+  void find_buffers(std::size_t chunk);
   Step give_up();
   Step leave(Step how);
 
   const std::uint64_t plan_;
   const std::uint64_t last_plan_;
   const std::size_t place_;
+  const bool travels_;
+  const std::size_t buffer_bytes_;
+  const std::size_t buffer_count_;
   std::vector<Member> members_;
   std::vector<Progress*> last_;  // of the members of the area's last Plan
   std::vector<std::byte*> buffers_;
@@ -124,7 +154,8 @@ class StagedWork : public Work {
   std::size_t know_taken_ = 0;
   std::size_t chunks_ = 0;
   std::size_t packed_ = 0;  // chunks
-  std::size_t taken_ = 0;
+  std::size_t begun_ = 0;   // taken here
+  std::size_t taken_ = 0;   // of them, said so
   std::size_t unpacked_ = 0;
   enum class Stage { before, offered, in_place, staged };
   Stage stage_ = Stage::before;

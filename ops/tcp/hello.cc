@@ -20,11 +20,11 @@ void fill_with_chance(auto& block) {
   randombytes_buf(block.data(), block.size());
 }
 
-TcpProof prove(const TcpSecret& secret, Side side, const Hello& hello) {
+TcpProof prove(const TcpSecret& secret, Side side, const TcpHello& hello) {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, raw(secret), sizeof secret);
   crypto_auth_hmacsha256_update(&state, raw(side), sizeof side);
-  crypto_auth_hmacsha256_update(&state, raw(hello), offsetof(Hello, proof));
+  crypto_auth_hmacsha256_update(&state, raw(hello), offsetof(TcpHello, proof));
   TcpProof proof;
   crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(proof.data()));
   return proof;
@@ -40,8 +40,8 @@ TcpSecret random_secret() {
   return secret;
 }
 
-Hello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card) {
-  Hello hello;
+TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card) {
+  TcpHello hello;
   hello.from = from;
   hello.to = to;
   hello.from_card = static_cast<std::uint32_t>(from_card);
@@ -51,16 +51,16 @@ Hello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_c
   return hello;
 }
 
-Answer answer_to(const Hello& hello, const TcpSecret& secret) {
+TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret) {
   return {prove(secret, Side::listening, hello)};
 }
 
-bool proves(const Hello& hello, const TcpSecret& secret) {
-  return hello.magic == Hello::kMagic && hello.version == Hello::kVersion &&
+bool proves(const TcpHello& hello, const TcpSecret& secret) {
+  return hello.magic == TcpHello::kMagic && hello.version == TcpHello::kVersion &&
          same(hello.proof, prove(secret, Side::connecting, hello));
 }
 
-bool proves(const Answer& answer, const Hello& hello, const TcpSecret& secret) {
+bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& secret) {
   return same(answer.proof, prove(secret, Side::listening, hello));
 }
 

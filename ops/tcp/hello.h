@@ -15,7 +15,7 @@ using TcpProof = std::array<std::byte, 32>;
 
 // The first words of the connecting side. The proof is a keyed hash over all the rest; the key is the secret
 // of the listening side, which never travels here.
-struct Hello {
+struct TcpHello {
   static constexpr std::uint32_t kMagic = 0x48656452;  // "RdeH"
   static constexpr std::uint32_t kVersion = 1;
 
@@ -29,7 +29,7 @@ struct Hello {
   TcpProof proof{};
 };
 // The answer: a proof over the same, as the listening side.
-struct Answer {
+struct TcpAnswer {
   TcpProof proof{};
 };
 // At last, of each connection that is kept: which rail it is, of how many.
@@ -37,14 +37,14 @@ struct Settled {
   std::uint32_t rail = 0;
   std::uint32_t rails = 0;
 };
-static_assert(sizeof(Hello) == 72 && sizeof(Answer) == 32 && sizeof(Settled) == 8);
+static_assert(sizeof(TcpHello) == 72 && sizeof(TcpAnswer) == 32 && sizeof(Settled) == 8);
 
 TcpSecret random_secret();
 // With a fresh nonce, and its proof.
-Hello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card);
-Answer answer_to(const Hello& hello, const TcpSecret& secret);
+TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card);
+TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret);
 
-bool proves(const Hello& hello, const TcpSecret& secret);
-bool proves(const Answer& answer, const Hello& hello, const TcpSecret& secret);
+bool proves(const TcpHello& hello, const TcpSecret& secret);
+bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& secret);
 
 }  // namespace rueda

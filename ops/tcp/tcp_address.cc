@@ -14,7 +14,7 @@
 namespace rueda {
 namespace {
 
-struct Card {
+struct NetworkCard {
   std::string name;
   TcpAddress address;
   bool loopback = false;
@@ -38,8 +38,8 @@ std::string text_of(const sockaddr* address) {
 }
 
 // Every address of every card that is up.
-std::vector<Card> cards_here() {
-  std::vector<Card> cards;
+std::vector<NetworkCard> cards_here() {
+  std::vector<NetworkCard> cards;
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return cards;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
@@ -50,23 +50,23 @@ std::vector<Card> cards_here() {
   }
   // Those of IPv4 first; else in the order of the system, by card.
   std::stable_partition(cards.begin(), cards.end(),
-                        [](const Card& card) { return !is_v6(card.address.host); });
+                        [](const NetworkCard& card) { return !is_v6(card.address.host); });
   return cards;
 }
 
 // The first address of each card.
-std::vector<Card> without_loopback(const std::vector<Card>& all) {
-  std::vector<Card> cards;
-  for (const Card& card : all) {
-    if (!card.loopback && std::ranges::find(cards, card.name, &Card::name) == cards.end())
+std::vector<NetworkCard> without_loopback(const std::vector<NetworkCard>& all) {
+  std::vector<NetworkCard> cards;
+  for (const NetworkCard& card : all) {
+    if (!card.loopback && std::ranges::find(cards, card.name, &NetworkCard::name) == cards.end())
       cards.push_back(card);
   }
   return cards;
 }
 
-std::string names_of(const std::vector<Card>& cards) {
+std::string names_of(const std::vector<NetworkCard>& cards) {
   std::string text;
-  for (const Card& card : cards)
+  for (const NetworkCard& card : cards)
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", card.name, card.address.host);
   return text.empty() ? "none" : text;
 }
@@ -117,11 +117,11 @@ std::string card_name(const std::string& host) {
 }
 
 OwnAddresses own_addresses(std::span<const std::string> cards) {
-  const std::vector<Card> all = cards_here();
+  const std::vector<NetworkCard> all = cards_here();
   OwnAddresses own;
   for (const std::string& wanted : cards) {
     const auto found = std::ranges::find_if(
-        all, [&](const Card& card) { return card.name == wanted || card.address.host == wanted; });
+        all, [&](const NetworkCard& card) { return card.name == wanted || card.address.host == wanted; });
     if (found != all.end()) {
       own.addresses.push_back(found->address);
     } else if (socket_address({wanted, 0})) {
@@ -134,7 +134,7 @@ OwnAddresses own_addresses(std::span<const std::string> cards) {
     }
   }
   if (cards.empty()) {
-    for (Card& card : without_loopback(all)) own.addresses.push_back(std::move(card.address));
+    for (NetworkCard& card : without_loopback(all)) own.addresses.push_back(std::move(card.address));
   }
   if (own.addresses.empty())
     own.status = Status::backend_error(

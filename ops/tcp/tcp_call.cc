@@ -106,11 +106,11 @@ void TcpCall::hear(Lane& lane, Time now) {
     if (!send_block(lane.socket, lane.hello)) return leave(lane, "closed the connection");
   }
   switch (lane.answer.read(lane.socket)) {
-    case BlockReader<Answer>::Came::not_yet:
+    case BlockReader<TcpAnswer>::Came::not_yet:
       if (expired(lane, now)) leave(lane, "did not answer");
       return;
-    case BlockReader<Answer>::Came::never: return leave(lane, "closed the connection");
-    case BlockReader<Answer>::Came::all: break;
+    case BlockReader<TcpAnswer>::Came::never: return leave(lane, "closed the connection");
+    case BlockReader<TcpAnswer>::Came::all: break;
   }
   if (!proves(lane.answer.block(), lane.hello, theirs_.secret)) return leave(lane, "is not of this job");
   lane.answered = true;

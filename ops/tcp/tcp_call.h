@@ -39,8 +39,8 @@ class TcpCall {
     bool connected = false;
     bool answered = false;
     bool given_up = false;
-    Hello hello;
-    BlockReader<Answer> answer;
+    TcpHello hello;
+    BlockReader<TcpAnswer> answer;
     std::string words;  // how the last try ended
 
     bool trying() const { return target && !answered; }

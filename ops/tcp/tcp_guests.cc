@@ -63,11 +63,11 @@ bool TcpGuests::hear(Guest& guest) {
 
 bool TcpGuests::hear_hello(Guest& guest) {
   switch (guest.hello.read(guest.socket)) {
-    case BlockReader<Hello>::Came::not_yet: return true;
-    case BlockReader<Hello>::Came::never: complain(guest, "left without a word"); return false;
-    case BlockReader<Hello>::Came::all: break;
+    case BlockReader<TcpHello>::Came::not_yet: return true;
+    case BlockReader<TcpHello>::Came::never: complain(guest, "left without a word"); return false;
+    case BlockReader<TcpHello>::Came::all: break;
   }
-  const Hello hello = guest.hello.block();
+  const TcpHello hello = guest.hello.block();
   if (!proves(hello, secret_) || hello.to != rank_ || hello.to_card != guest.card ||
       !expected_.contains(hello.from) || is_here_already(hello)) {
     complain(guest, "did not prove that it belongs to this job");
@@ -94,10 +94,10 @@ bool TcpGuests::keep(Guest& guest) {
 }
 
 // The same pair of cards again: somebody repeats what he has overheard.
-bool TcpGuests::is_here_already(const Hello& hello) const {
+bool TcpGuests::is_here_already(const TcpHello& hello) const {
   return here_.contains(hello.from) || std::ranges::any_of(guests_, [&](const Guest& guest) {
            if (!guest.known) return false;
-           const Hello other = guest.hello.block();
+           const TcpHello other = guest.hello.block();
            return other.from == hello.from && other.to_card == hello.to_card;
          });
 }

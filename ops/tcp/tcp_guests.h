@@ -36,7 +36,7 @@ class TcpGuests {
     Descriptor socket;
     std::size_t card = 0;  // where it came in
     Time since{};
-    BlockReader<Hello> hello;
+    BlockReader<TcpHello> hello;
     BlockReader<Settled> settled;
     bool known = false;  // has said who it is, and proved it
   };
@@ -45,7 +45,7 @@ class TcpGuests {
   bool hear(Guest& guest);  // whether it may stay
   bool hear_hello(Guest& guest);
   bool keep(Guest& guest);
-  bool is_here_already(const Hello& hello) const;
+  bool is_here_already(const TcpHello& hello) const;
   void complain(const Guest& guest, const std::string& what);
 
   Rank rank_;

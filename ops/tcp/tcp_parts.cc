@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -73,9 +74,25 @@ bool several_hosts(const Welcome& welcome) {
                              [&](const std::string& host) { return host != welcome.hosts[0]; });
 }
 
+// Those of the control tree; and the lowest rank of each host tells rank 0 itself what it found there
+// (tree_transport).
+std::set<Rank> neighbours_of(Rank rank, const std::vector<std::string>& hosts) {
+  const TreeNode node = tree::by_host(rank, hosts);
+  std::set<Rank> neighbours(node.children.begin(), node.children.end());
+  if (rank != 0) neighbours.insert(node.parent);
+  std::set<std::string_view> seen;
+  for (Rank other = 0; other < static_cast<Rank>(hosts.size()); ++other) {
+    if (!seen.insert(hosts[other]).second) continue;
+    if (rank == 0) neighbours.insert(other);
+    if (rank == other) neighbours.insert(0);
+  }
+  neighbours.erase(rank);
+  return neighbours;
+}
+
 // Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
 // Parts; used by the coordinator thread.
-struct Meeting {
+struct TcpMeeting {
   Rank rank = 0;
   std::string asked;  // the setting
   std::string why;    // there is no door
@@ -98,10 +115,7 @@ struct Meeting {
     if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
     for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
     connected = true;
-    const TreeNode node = tree::by_host(rank, welcome.hosts);
-    std::vector<Rank> neighbours = node.children;
-    if (rank != 0) neighbours.push_back(node.parent);
-    transport->connect(neighbours);
+    transport->connect(neighbours_of(rank, welcome.hosts));
   }
 
   // "2 cards (eth0, eth1)"; hosts have as many between them as the one with fewer.
@@ -140,7 +154,7 @@ struct Meeting {
 }  // namespace
 
 void add_tcp(Parts& parts, Memory memory) {
-  auto meeting = std::make_shared<Meeting>();
+  auto meeting = std::make_shared<TcpMeeting>();
   meeting->rank = parts.rank;
   meeting->asked = parts.config.network;
   meeting->door = open_door(parts, meeting->why);

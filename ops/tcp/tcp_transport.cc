@@ -41,7 +41,7 @@ TcpTransport::~TcpTransport() {
   }
 }
 
-void TcpTransport::connect(const std::vector<Rank>& neighbours) {
+void TcpTransport::connect(const std::set<Rank>& neighbours) {
   owner_.check();
   connected_ = true;
   for (const Rank peer : neighbours) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -27,7 +28,7 @@ class TcpTransport final : public Transport {
 
   // When the link is connected, everywhere: all that was sent by `start` has arrived. Only these ranks send
   // to this one, and it to them.
-  void connect(const std::vector<Rank>& neighbours);
+  void connect(const std::set<Rank>& neighbours);
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;

@@ -125,10 +125,11 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   print_placement(
       experiment.mode, placement,
       fmt::format("{} of {}; ", level_in_words(experiment.level), to_string(rows.front().what.dtype)));
-  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}{}\n", "bytes", "memory", "steps", "median",
+  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}{}{}\n", "bytes", "memory", "steps", "median",
              "min", "p99", "bus GB/s", "wrong", experiment.measure ? "   measured  times" : "",
              experiment.limit ? "      limit  share" : "",
-             experiment.against_mpi ? "        MPI   ratio" : "");
+             experiment.against_mpi ? "        MPI   ratio" : "",
+             experiment.limit && experiment.against_mpi ? "   best" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
     const nlohmann::json numbers = to_json(row, experiment, ranks);
@@ -141,6 +142,8 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
       fmt::print("{:>11.1f}{:>6.0f}%", median(row.limit), 100 * median(row.limit) / median(row.ours));
     if (!row.reference.empty())
       fmt::print("{:>11.1f}{:>8.2f}", median(row.reference), median(row.reference) / median(row.ours));
+    if (!row.limit.empty() && !row.reference.empty())
+      fmt::print("{:>7.2f}", median(row.reference) / median(row.limit));
     fmt::print("\n");
     all.push_back(numbers);
   }

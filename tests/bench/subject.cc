@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 
 #include "core/control/message.h"
@@ -14,6 +15,7 @@
 #include "ops/shm/shm_backend.h"
 #include "ops/tcp/tcp_parts.h"
 #include "tests/bench/awake.h"
+#include "tests/bench/bare_crossing.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
@@ -69,6 +71,11 @@ class StackSubject final : public Subject {
                                       default_runtime().tensor_memory().get(), gather);
   }
 
+  double crossing() override {
+    if (!crossing_) crossing_.emplace();
+    return crossing_->seconds();
+  }
+
   void rest() override { rest_awake(); }
 
   void take_largest(std::vector<double>& values) override {
@@ -104,6 +111,7 @@ class StackSubject final : public Subject {
   }
 
   Handle gathered_;
+  std::optional<BareCrossing> crossing_;  // from the first one on
 };
 
 // Purpose: shared memory, or TCP where there are several hosts, between the ranks of a program without a
@@ -159,6 +167,8 @@ class BackendSubject final : public Subject {
                                       [this](const std::string& word) { return ranks_.gather(word); });
   }
 
+  double crossing() override { return 0; }
+
   void rest() override {}
   void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }
 
@@ -180,7 +190,7 @@ class BackendSubject final : public Subject {
             fmt::format("--level backend: rank {} shares no memory with rank {}", rank(), other));
     }
     backend_ = std::make_unique<ShmBackend>(
-        rank(), neighbours_, [] { return true; }, SegmentContents::kSlots);
+        rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
   }
 
   void use_tcp(const Config& config, Welcome& welcome) {

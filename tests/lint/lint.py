@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the project that no compiler knows: layers, include cycles, lengths, first lines, paths, names in documents.
+"""Rules of the project that no compiler knows: layers, include cycles, lengths, first lines, paths, names in documents,
+names of types.
 
 lint.py [--root DIR]                                      the rules
 lint.py [--root DIR] --headers [--compiler C] [--include DIR]...   every header compiles alone
@@ -16,12 +17,13 @@ sys.dont_write_bytecode = True
 import headers
 import layers
 import lengths
+import names
 import texts
 from sources import Tree
 
 RULES = [layers.check_layers, layers.check_cycles, lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
-         texts.check_life_of_a_tensor, texts.check_reference]
+         texts.check_life_of_a_tensor, texts.check_reference, names.check_types_are_one]
 
 
 def problems_of(tree):

@@ -72,6 +72,12 @@ class LintTest(unittest.TestCase):
                 ("launcher/a.cc", "<torch/torch.h>", False), ("tests/unit/a.cc", "<torch/torch.h>", True)]:
             self.assert_includes(path, target, None if fine else "vendor")
 
+    def test_types_are_one(self):
+        one = {"core/a.h": HEADER + "namespace rueda {\nstruct Hello {\n};\n}\n"}
+        again = HEADER + "namespace rueda::other {\nstruct Hello {\n};\n}\nnamespace rueda {\nclass Hello;\n}\n"
+        self.assertEqual(self.rules_broken(one | {"ops/a.h": again}), [])
+        self.assertEqual(self.rules_broken(one | {"ops/a.h": one["core/a.h"]}), ["one type"])
+
     def test_cycles(self):
         def include(target):
             return HEADER + f'#include "{target}"\n'

@@ -122,6 +122,17 @@ def test_results_are_right_and_travel_over_the_cards():
     assert min(sent.values()) > 4_000_000, "each host has to send as much as the tensor holds"
 
 
+def test_each_card_carries_an_allreduce_once():
+    size, steps, count = 4 << 20, 6, 4
+    status, _, err = job("--virtual-hosts", count, "--rate", "1gbit", "-np", 2 * count, BIN / "rueda-bench", "allreduce",
+                         "--sizes", size, "--steps", steps, "--warmup", 2)
+    assert status == 0, err
+    sent = bytes_sent(err)
+    least = 2 * (count - 1) / count * size * (steps + 2)  # a flat ring of all ranks would send 1.17 times that
+    assert len(sent) == count and min(sent.values()) >= least, sent
+    assert max(sent.values()) <= 1.02 * least, (sent, least)
+
+
 def test_ranks_stand_in_blocks_on_hosts_of_different_names():
     script = "echo $(hostname) $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK $RUEDA_CROSS_SIZE $FI_TCP_IFACE $PWD"
     status, out, err = job("--virtual-hosts", 2, "-np", 3, "/bin/sh", "-c", script)

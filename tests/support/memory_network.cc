@@ -34,7 +34,11 @@ class MemoryTransport final : public Transport {
     std::lock_guard lock(network_.mutex_);
     std::vector<Rank> fresh;
     for (; told_ < network_.lost_.size(); ++told_) {
-      if (network_.lost_[told_] != rank_) fresh.push_back(network_.lost_[told_]);
+      const Rank cut_off = network_.lost_[told_];
+      if (cut_off != rank_) fresh.push_back(cut_off);
+      for (Rank other = 0; cut_off == rank_ && other < network_.size(); ++other) {
+        if (other != rank_) fresh.push_back(other);
+      }
     }
     return fresh;
   }
@@ -95,8 +99,10 @@ class MemoryLink final : public Link {
 };
 
 MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots, Rank ranks_per_host)
-    : mail_(size), shm_slots_(shm_slots), ranks_per_host_(ranks_per_host), least_missing_(size) {
+    : mail_(size), shm_slots_(shm_slots), least_missing_(size) {
   for (auto& least : least_missing_) least = std::numeric_limits<std::size_t>::max();
+  for (Rank rank = 0; rank < size; ++rank)
+    hosts_.push_back(ranks_per_host == 0 ? "memory" : "memory" + std::to_string(rank / ranks_per_host));
   for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
 }
 
@@ -105,8 +111,12 @@ std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) {
 }
 std::unique_ptr<Link> MemoryNetwork::link(Rank rank) { return std::make_unique<MemoryLink>(*this, rank); }
 
-std::string MemoryNetwork::host(Rank rank) const {
-  return ranks_per_host_ == 0 ? "memory" : "memory" + std::to_string(rank / ranks_per_host_);
+std::string MemoryNetwork::host(Rank rank) const { return hosts_[rank]; }
+
+void MemoryNetwork::stand_on_hosts(const std::vector<Rank>& sizes) {
+  hosts_.clear();
+  for (std::size_t host = 0; host < sizes.size(); ++host)
+    hosts_.insert(hosts_.end(), static_cast<std::size_t>(sizes[host]), "memory" + std::to_string(host));
 }
 
 std::shared_ptr<Bell> MemoryNetwork::bell(Rank rank) {

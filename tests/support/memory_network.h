@@ -26,14 +26,18 @@ class MemoryNetwork {
   // They are on one host, or on hosts of `ranks_per_host` each.
   explicit MemoryNetwork(Rank size, std::size_t shm_slots = 0, Rank ranks_per_host = 0);
 
+  // Of so many ranks each, instead.
+  void stand_on_hosts(const std::vector<Rank>& sizes);
+
   std::unique_ptr<Transport> transport(Rank rank);
   std::unique_ptr<Link> link(Rank rank);
   std::shared_ptr<Bell> bell(Rank rank);
   void set_bell(Rank rank, std::shared_ptr<Bell> bell);
   std::size_t shm_slots() const { return shm_slots_; }
   std::string host(Rank rank) const;
+  Rank size() const { return static_cast<Rank>(mail_.size()); }
 
-  // From now on every other rank is told that `rank` died.
+  // From now on every other rank is told that `rank` died, and `rank`, should it live, that all others did.
   void lose(Rank rank);
   // From now on buffers of `least` bytes and more cannot be had on that rank.
   void take_memory_from(Rank rank, std::size_t least) { least_missing_[rank] = least; }
@@ -65,7 +69,7 @@ class MemoryNetwork {
   std::vector<Rank> lost_;
   std::vector<std::shared_ptr<Bell>> bells_;
   const std::size_t shm_slots_;
-  const Rank ranks_per_host_;
+  std::vector<std::string> hosts_;                       // by rank
   std::vector<std::atomic<std::size_t>> least_missing_;  // by rank
   std::atomic<std::uint64_t> moved_bytes_{0};
 };

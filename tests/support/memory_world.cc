@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "ops/hierarchy/hierarchy_parts.h"
 #include "ops/link_backend.h"
 #include "ops/local/local_backend.h"
 #include "ops/shm/shm_parts.h"
@@ -83,7 +84,7 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
     parts.backends.push_back(std::make_unique<LinkBackend>(
         "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, switch_point));
     if (network.shm_slots() > 0) {
-      add_shared_memory(parts, network.shm_slots());
+      add_hierarchy(parts, add_shared_memory(parts, network.shm_slots()));
       network.set_bell(rank, parts.bell);
     }
   }

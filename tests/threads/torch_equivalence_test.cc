@@ -20,7 +20,7 @@ namespace {
 
 namespace optim = torch::optim;
 
-constexpr int kRows = 6, kSteps = 10;
+constexpr int kRowsEach = 6, kStepsEach = 10;
 
 template <class Opt>
 void step(Opt& optimizer, const Regression& model, std::int64_t first, std::int64_t rows) {
@@ -29,7 +29,7 @@ void step(Opt& optimizer, const Regression& model, std::int64_t first, std::int6
   optimizer.step();
 }
 
-// The parameters after kSteps of `Wrapped` on each of two ranks.
+// The parameters after kStepsEach of `Wrapped` on each of two ranks.
 template <class Wrapped, class Options>
 std::vector<Regression> on_two_ranks(const Options& options) {
   std::vector<Regression> models(2);
@@ -38,7 +38,7 @@ std::vector<Regression> on_two_ranks(const Options& options) {
     Regression own;
     {
       Wrapped optimizer(own.tensors(), options, {.named_parameters = own.named}, runtime);
-      for (int i = 0; i < kSteps; ++i) step(optimizer, own, kRows * (2 * i + rank), kRows);
+      for (int i = 0; i < kStepsEach; ++i) step(optimizer, own, kRowsEach * (2 * i + rank), kRowsEach);
     }
     models[static_cast<std::size_t>(rank)] = own;
   });
@@ -49,7 +49,7 @@ template <class Opt, class Options>
 void expect_equivalence(const Options& options) {
   Regression whole;
   Opt optimizer(whole.tensors(), options);
-  for (int i = 0; i < kSteps; ++i) step(optimizer, whole, 2 * kRows * i, 2 * kRows);
+  for (int i = 0; i < kStepsEach; ++i) step(optimizer, whole, 2 * kRowsEach * i, 2 * kRowsEach);
   const std::vector<Regression> models = on_two_ranks<DistributedOptimizer<Opt>>(options);
   for (const Regression& model : models) {
     for (std::size_t i = 0; i < 4; ++i) {

@@ -91,7 +91,7 @@ TEST(BroadcastObject, InAProcessSet) {
 }
 
 // A module that cannot be saved.
-struct UnsavableImpl : torch::nn::Module {
+struct UnsavableObjectImpl : torch::nn::Module {
   void save(torch::serialize::OutputArchive&) const override { throw std::runtime_error("no ink"); }
 };
 
@@ -99,7 +99,7 @@ TEST(BroadcastObject, FailuresAreToldOnEveryRankAndTheNextWorks) {
   RankWords unsavable, misfit, kinds;
   run_ranks(3, [&](Runtime& runtime) {
     const Rank rank = runtime.topology().rank;
-    UnsavableImpl module;
+    UnsavableObjectImpl module;
     unsavable.of([&] { broadcast_object(module, 1, runtime); });
     torch::nn::Linear linear(2, rank == 2 ? 3 : 2);
     const at::Tensor before = linear->weight.detach().clone();

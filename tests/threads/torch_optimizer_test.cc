@@ -39,7 +39,7 @@ Regression plain_sgd(Rank ranks, int steps, double clip = 0.0) {
   return model;
 }
 
-Batch batch_of(const Runtime& runtime, int step) {
+Batch batch_here(const Runtime& runtime, int step) {
   const Topology& place = runtime.topology();
   return make_batch(kRows * (place.size * step + place.rank), kRows);
 }
@@ -59,7 +59,7 @@ TEST(DistributedOptimizer, TrainsAsOneRankOnTheWholeBatch) {
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1).momentum(0.9), options, runtime);
     for (int step = 0; step < 20; ++step) {
       optimizer.zero_grad(step % 2 == 0);  // both kinds
-      model.loss(batch_of(runtime, step)).backward();
+      model.loss(batch_here(runtime, step)).backward();
       optimizer.step();
     }
     EXPECT_GT(optimizer.wait_seconds(), 0.0);
@@ -95,7 +95,7 @@ TEST(DistributedOptimizer, ClipsBetweenSynchronizeAndStep) {
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1).momentum(0.9), {}, runtime);
     for (int step = 0; step < 10; ++step) {
       optimizer.zero_grad();
-      model.loss(batch_of(runtime, step)).backward();
+      model.loss(batch_here(runtime, step)).backward();
       optimizer.synchronize();
       for (const at::Tensor& parameter : model.tensors()) parameter.mutable_grad().clamp_(-1e-2, 1e-2);
       optimizer.step();
@@ -114,7 +114,7 @@ TEST(DistributedOptimizer, RunsClosuresWithGradientsOn) {
     for (int step = 0; step < 5; ++step) {
       const at::Tensor loss = base.step([&] {
         optimizer.zero_grad();
-        at::Tensor loss = model.loss(batch_of(runtime, step));
+        at::Tensor loss = model.loss(batch_here(runtime, step));
         loss.backward();
         return loss;
       });
@@ -192,7 +192,7 @@ TEST(DistributedOptimizer, TwoOnOneModel) {
     for (int step = 0; step < 5; ++step) {
       lower.zero_grad();
       upper.zero_grad();
-      model.loss(batch_of(runtime, step)).backward();
+      model.loss(batch_here(runtime, step)).backward();
       upper.step();
       lower.step();
     }
@@ -204,7 +204,7 @@ TEST(DistributedOptimizer, RefusesMisuse) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
     DistributedOptimizer<SGD> optimizer(model.tensors(), SGDOptions(0.1), {}, runtime);
-    model.loss(batch_of(runtime, 0)).backward();
+    model.loss(batch_here(runtime, 0)).backward();
     EXPECT_THROW(optimizer.zero_grad(), InvalidArgument);
     optimizer.step();
     optimizer.zero_grad();
@@ -228,7 +228,7 @@ TEST(DistributedOptimizer, TwoMayNotReduceOneGradientAtOnce) {
     const Regression model;
     DistributedOptimizer<SGD> first(model.tensors(), SGDOptions(0.1), {}, runtime);
     DistributedOptimizer<SGD> second(model.tensors(), SGDOptions(0.1), {}, runtime);
-    EXPECT_THROW(model.loss(batch_of(runtime, 0)).backward(), InvalidArgument);
+    EXPECT_THROW(model.loss(batch_here(runtime, 0)).backward(), InvalidArgument);
   });
 }
 

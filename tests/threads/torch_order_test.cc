@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training whose bits do not depend on how many ranks share the work.
+// OrderedTraining whose bits do not depend on how many ranks share the work.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ DistributedOptions fixed(int passes, bool overlap = true) {
 }
 
 // How 20 steps are done.
-struct Training {
+struct OrderedTraining {
   Rank ranks = 1;
   int shards = 4;
   bool one_host = false;
@@ -48,7 +48,7 @@ struct Training {
 // The parameters of all ranks afterwards. Every step has a batch of 4 rows for each shard; that of shard 2 is
 // of no use to one parameter, and one that only shard 1 uses is there beside the model.
 template <class Optimizer = Sgd>
-std::vector<at::Tensor> trained(const Training& how) {
+std::vector<at::Tensor> trained(const OrderedTraining& how) {
   std::vector<at::Tensor> result;
   std::mutex mutex;
   auto body = [&](Runtime& runtime) {
@@ -90,7 +90,7 @@ int differences(const std::vector<at::Tensor>& found, const std::vector<at::Tens
 
 class Shards : public testing::TestWithParam<std::tuple<int, bool, at::ScalarType>> {
  protected:
-  Training how(Rank ranks) const {
+  OrderedTraining how(Rank ranks) const {
     const auto& [shards, one_host, type] = GetParam();
     return {.ranks = ranks, .shards = shards, .one_host = one_host, .type = type};
   }
@@ -105,7 +105,7 @@ TEST_P(Shards, GivesTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST_P(Shards, AnotherOrderGivesOtherBits) {
-  Training any = how(1);
+  OrderedTraining any = how(1);
   any.order = ReductionOrder::any;
   EXPECT_GT(differences(trained(any), trained(how(1))), 0);
 }

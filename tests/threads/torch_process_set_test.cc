@@ -18,9 +18,9 @@ using testing::HasSubstr;
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
-constexpr int kRows = 3, kSteps = 5;
+constexpr int kSetRows = 3, kSetSteps = 5;
 
-std::string words_of(const std::function<void()>& action) {
+std::string words_of_refusal(const std::function<void()>& action) {
   try {
     action();
   } catch (const InvalidArgument& error) {
@@ -53,21 +53,22 @@ void train_apart(Runtime& runtime) {
   if (rank == root) optimizer.param_groups()[0].options().set_lr(0.2);
   plain.param_groups()[0].options().set_lr(0.2);
   broadcast_optimizer_state(optimizer, root, own);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kSetSteps; ++step) {
     plain.zero_grad();
-    whole.loss(make_batch(kRows * own.size() * step, kRows * own.size())).backward();
+    whole.loss(make_batch(kSetRows * own.size() * step, kSetRows * own.size())).backward();
     plain.step();
     optimizer.zero_grad();
-    model.loss(make_batch(kRows * (own.size() * step + own.rank()), kRows)).backward();
+    model.loss(make_batch(kSetRows * (own.size() * step + own.rank()), kSetRows)).backward();
     optimizer.step();
   }
   for (std::size_t i = 0; i < 4; ++i) EXPECT_LT(difference(model[i], whole[i]), 1e-12) << rank;
 
-  EXPECT_THAT(words_of([&] { GradientReducer(model.tensors(), {}, other); }), HasSubstr("this rank is none"));
-  EXPECT_THAT(words_of([&] { broadcast_parameters(model.named, root, other); }),
+  EXPECT_THAT(words_of_refusal([&] { GradientReducer(model.tensors(), {}, other); }),
+              HasSubstr("this rank is none"));
+  EXPECT_THAT(words_of_refusal([&] { broadcast_parameters(model.named, root, other); }),
               HasSubstr("this rank is none"));
   const Rank stranger = other.ranks().at(0);
-  EXPECT_THAT(words_of([&] { broadcast_parameters(model.named, stranger, own); }),
+  EXPECT_THAT(words_of_refusal([&] { broadcast_parameters(model.named, stranger, own); }),
               HasSubstr("it must be one of"));
 }
 
@@ -80,7 +81,7 @@ TEST(TorchProcessSets, ErrorsNameRanksOfTheJob) {
     if (!set.included()) return;
     DistributedOptions options;
     options.backward_passes_per_step = runtime.topology().rank;
-    EXPECT_THAT(words_of([&] { GradientReducer({make_parameter({2}, 1)}, options, set); }),
+    EXPECT_THAT(words_of_refusal([&] { GradientReducer({make_parameter({2}, 1)}, options, set); }),
                 testing::AllOf(HasSubstr("rank 2 has"), HasSubstr("rank 3 has")));
   });
 }
@@ -91,7 +92,7 @@ TEST(TorchProcessSets, AFixedOrderCountsMembers) {
     const ProcessSet set = add_process_set(RankSet(0, 2), runtime);
     DistributedOptions options;
     options.reduction_order = ReductionOrder::fixed;
-    EXPECT_THAT(words_of([&] { GradientReducer({make_parameter({2}, 1)}, options, runtime); }),
+    EXPECT_THAT(words_of_refusal([&] { GradientReducer({make_parameter({2}, 1)}, options, runtime); }),
                 HasSubstr("power of two of ranks, and there are 3"));
     if (!set.included()) return;
     const at::Tensor weight = make_parameter({2}, 1);

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 using torch::optim::AdamWOptions;
-using Model = ShardedModel<FusedAdamW>;
+using AdamModel = ShardedModel<FusedAdamW>;
 
 // Purpose: a model and its ShardedModel.
 struct Job {
@@ -45,7 +45,7 @@ struct Job {
 
   Runtime& runtime;
   LayeredModel model;
-  Model shards;
+  AdamModel shards;
 };
 
 std::vector<double> straight_losses() {

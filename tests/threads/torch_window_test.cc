@@ -19,7 +19,7 @@ namespace {
 
 using Sgd = DistributedOptimizer<torch::optim::SGD>;
 
-torch::optim::SGDOptions sgd_options() { return torch::optim::SGDOptions(0.05).momentum(0.9); }
+torch::optim::SGDOptions momentum_sgd() { return torch::optim::SGDOptions(0.05).momentum(0.9); }
 
 std::vector<const void*> places_of(const Regression& model) {
   std::vector<const void*> places;
@@ -42,7 +42,7 @@ bool in_shared_memory(const at::Tensor& tensor, Runtime& runtime) {
 TEST(GradientWindow, GradientsLieInSharedMemoryFromTheThirdStepOnAtLatest) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
-    Sgd optimizer(model.tensors(), sgd_options(), {}, runtime);
+    Sgd optimizer(model.tensors(), momentum_sgd(), {}, runtime);
     for (int step = 0; step < 8; ++step) {
       train_step(optimizer, model, runtime, step, step % 2 == 0);
       for (const at::Tensor& parameter : model.tensors())
@@ -165,7 +165,7 @@ std::vector<at::Tensor> trained(bool window, int way, int passes) {
         const Regression model(1, at::kFloat);
         DistributedOptions options;
         options.backward_passes_per_step = passes;
-        Sgd optimizer(model.tensors(), sgd_options(), options, runtime);
+        Sgd optimizer(model.tensors(), momentum_sgd(), options, runtime);
         for (int step = 0; step < 12; ++step) {
           if (way < 2) optimizer.zero_grad(way == 0);
           for (int pass = 0; pass < passes; ++pass) {
@@ -193,7 +193,7 @@ TEST(GradientWindow, ChangesNoBit) {
 TEST(GradientWindow, LeavesAGradientThatSomebodyKeeps) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
-    Sgd optimizer(model.tensors(), sgd_options(), {}, runtime);
+    Sgd optimizer(model.tensors(), momentum_sgd(), {}, runtime);
     for (int step = 0; step < 2; ++step) train_step(optimizer, model, runtime, step);
     const void* place = model[0].grad().const_data_ptr();
     at::Tensor kept = model[0].grad();
@@ -216,7 +216,7 @@ TEST(GradientWindow, AnOptimizerThatGoesTakesItsReductionsAlong) {
     const at::Tensor weight = make_parameter({100'000}, 1, at::kFloat);
     for (int round = 0; round < 20; ++round) {
       {
-        Sgd optimizer({weight}, sgd_options(), {}, runtime);
+        Sgd optimizer({weight}, momentum_sgd(), {}, runtime);
         for (int step = 0; step < 2; ++step) {
           optimizer.zero_grad();
           (weight * (1 + runtime.topology().rank)).sum().backward();
@@ -273,7 +273,7 @@ TEST(GradientWindow, WithoutMemoryGradientsAreOrdinary) {
       2,
       [](Runtime& runtime) {
         const at::Tensor large = make_parameter({2000}, 1);
-        Sgd optimizer({large}, sgd_options(), {}, runtime);
+        Sgd optimizer({large}, momentum_sgd(), {}, runtime);
         for (int step = 0; step < 3; ++step) {
           optimizer.zero_grad();
           (large.sum() * (1.0 + runtime.topology().rank)).backward();

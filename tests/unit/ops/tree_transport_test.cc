@@ -157,6 +157,51 @@ TEST(TreeTransport, OtherHostsAreFar) {
   EXPECT_EQ(world.ranks[2]->receive()->bytes, message(2));
 }
 
+// The leader of each host tells rank 0 when all of it is there: once, wherever its members' words come from.
+TEST(TreeTransport, RankZeroKnowsWhichHostsShareMemory) {
+  for (const bool whole : {true, false}) {
+    for (const bool early : {true, false}) {
+      World world(5);
+      world.ranks[4]->meet({{4}, {4}, false});
+      world.ranks[3]->meet({{2, 3}, {2, 3}, false, whole});
+      world.ranks[2]->meet({{2, 3}, {2, 3}, false});
+      if (early) exchange_words(world);  // before rank 0 has met
+      world.ranks[1]->meet({{0, 1}, {0, 1}, false});
+      world.ranks[0]->meet({{0, 1}, {0, 1}, false});
+      exchange_words(world);
+      EXPECT_TRUE(world.ranks[0]->complete(0));
+      EXPECT_EQ(world.ranks[0]->complete(2), whole);
+      EXPECT_TRUE(world.ranks[0]->complete(4));
+      EXPECT_FALSE(world.ranks[0]->complete(3)) << "no leader";
+      EXPECT_FALSE(world.ranks[0]->complete()) << "not one host";
+    }
+  }
+}
+
+TEST(TreeTransport, AHostWithoutSharedMemoryIsNotComplete) {
+  World world(3);
+  world.ranks[2]->meet({{2}, {}, false});  // RUEDA_SHM=0
+  world.ranks[1]->meet({{0, 1}, {}, false});
+  world.ranks[0]->meet({{0, 1}, {0}, false});
+  exchange_words(world);
+  EXPECT_FALSE(world.ranks[0]->complete(0));
+  EXPECT_FALSE(world.ranks[0]->complete(2));
+}
+
+// A leader's word is no member's reach, and the other way round.
+TEST(TreeTransport, WordsThatNobodyShouldSaySayNothing) {
+  World world(3);
+  world.ranks[0]->meet({{0, 1}, {0, 1}, false});
+  for (int word = 0; word < 256; ++word) {
+    world.far.on_the_way[{1, 0}].push_back({static_cast<std::byte>(word), std::byte{1}});
+    if (word != 3) world.far.on_the_way[{2, 0}].push_back({static_cast<std::byte>(word), std::byte{1}});
+  }
+  while (world.far.deliver(1, 0) || world.far.deliver(2, 0)) EXPECT_FALSE(world.ranks[0]->receive());
+  EXPECT_FALSE(world.ranks[0]->complete(0));  // the first that came was 0: it reaches nobody
+  EXPECT_FALSE(world.ranks[0]->complete(1));
+  EXPECT_FALSE(world.ranks[0]->complete(2));
+}
+
 TEST(TreeTransport, AMemberWhoseLeaderIsNearNeedNotLookFar) {
   for (const bool mapped : {true, false}) {
     World world(4);

@@ -80,16 +80,16 @@ TEST(TcpCard, IsReadWithinBounds) {
   EXPECT_EQ(tcp_card_from(to_bytes(card)), std::nullopt);
 }
 
-TEST(Hello, IsProvedByTheSecretAlone) {
+TEST(TcpHello, IsProvedByTheSecretAlone) {
   const TcpSecret secret = random_secret();
-  const Hello hello = make_hello(secret, 3, 5, 1, 0);
+  const TcpHello hello = make_hello(secret, 3, 5, 1, 0);
   EXPECT_TRUE(proves(hello, secret));
   EXPECT_FALSE(proves(hello, random_secret()));
-  Hello forged = hello;
+  TcpHello forged = hello;
   forged.from = 4;
   EXPECT_FALSE(proves(forged, secret));
   EXPECT_TRUE(proves(answer_to(hello, secret), hello, secret));
-  EXPECT_FALSE(proves(Answer{hello.proof}, hello, secret));
+  EXPECT_FALSE(proves(TcpAnswer{hello.proof}, hello, secret));
 }
 
 TEST(TcpDoor, ConnectsEveryPairByEveryRail) {
@@ -178,7 +178,7 @@ TEST(TcpDoor, StrangersStayOutsideAndStopNobody) {
     ASSERT_TRUE(come());
     const Descriptor& stranger = strangers.back();
     EXPECT_TRUE(i % 3 != 1 || send_block(stranger, FrameBytes{}));
-    EXPECT_TRUE(i % 3 != 2 || send_block(stranger, Hello{.from = 0, .to = 1}));
+    EXPECT_TRUE(i % 3 != 2 || send_block(stranger, TcpHello{.from = 0, .to = 1}));
   }
   // One that knows the secret, for another rank, for a rank that is not expected, and for itself.
   for (const auto& [from, to] : {std::pair{0, 2}, {2, 1}, {1, 1}}) {

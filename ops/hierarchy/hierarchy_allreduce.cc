@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/hierarchy/hierarchy_allreduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/algorithms/contiguous_allreduce.h"
+#include "ops/fused_range.h"
+#include "ops/shm/reduce_everywhere.h"
+#include "ops/square_sums.h"
+#include "ops/staging.h"
+
+namespace rueda::hierarchy_allreduce {
+namespace {
+
+// Of the fused buffer; a tensor alone is as long as it is.
+std::size_t bytes_of(const Plan& plan) {
+  if (plan.tensors.size() > 1) return static_cast<std::size_t>(plan.buffer_bytes);
+  return static_cast<std::size_t>(plan.tensors.front().elements()) * size_of(plan.dtype);
+}
+
+class HierarchyAllreduce final : public HierarchyWork {
+ public:
+  HierarchyAllreduce(const Plan& plan, std::span<Entry> entries, const HostPlace& place)
+      : HierarchyWork(plan, place, slices_of(plan, *place.groups, place.most_slices)),
+        plan_(plan),
+        between_hosts_(ScaledReduction::of(plan, plan.members->count())),
+        total_(bytes_of(plan)),
+        chunk_(chunk_bytes(plan.chunk_bytes)),
+        value_size_(size_of(plan.dtype)),
+        sum_size_(size_of(accumulator_of(plan.dtype))),
+        squares_(SquareSums::on_the_way(plan, entries)) {
+    inside_ = between_hosts_;
+    between_hosts_.prescale = {};
+    between_hosts_.of_sums = true;
+    set_chunks((total_ + chunk_ - 1) / chunk_);
+    inputs_.reserve(entries.size());
+    outputs_.reserve(entries.size());
+    for (Entry& entry : entries) {
+      inputs_.emplace_back(entry.submission().input, memory());
+      outputs_.emplace_back(entry.submission().output, memory());
+    }
+  }
+
+ private:
+  bool prepare() override {
+    if (sum_size_ != value_size_ && scratch_.size() == 0) {
+      scratch_ = memory().get("partial sums", std::min(chunks(), buffer_count()) * sums_of_chunk());
+      std::memset(scratch_.data(), 0, scratch_.size());  // what travels is always initialised
+    }
+    for (; prepared_ < inputs_.size(); ++prepared_) {
+      outputs_[prepared_].prepare();
+      if (inputs_[prepared_].advance()) return true;
+    }
+    return false;
+  }
+
+  // What other members combine; this rank's own slices are taken where they are.
+  void pack(std::size_t chunk, std::byte* buffer) override {
+    for_others(chunk, [&](std::size_t slice) {
+      const Run run = run_of(chunk, slice);
+      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
+                     [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
+                       kernels::copy_bytes(buffer + run.begin + to, inputs_[entry].data() + from, bytes);
+                     });
+    });
+  }
+
+  void collect(std::size_t chunk, std::span<std::byte* const> buffers) override {
+    for_owned(chunk, [&](std::size_t slice) {
+      const Run run = run_of(chunk, slice);
+      std::byte* sums = sums_at(chunk, run);
+      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
+                     [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
+                       sources_.clear();
+                       for (const std::byte* buffer : buffers) sources_.push_back(buffer + run.begin + to);
+                       sources_[place()] = inputs_[entry].data() + from;
+                       sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
+                     });
+    });
+  }
+
+  std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
+    const Run run = run_of(chunk, slice);
+    const bool data = !route.wire->abandoned();
+    return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
+                                data ? own_buffer(chunk) + run.begin : nullptr,
+                                static_cast<std::int64_t>(run.size() / value_size_), std::nullopt);
+  }
+
+  void spread(std::size_t chunk, std::span<std::byte* const> buffers) override {
+    for_owned(chunk, [&](std::size_t slice) {
+      const Run run = run_of(chunk, slice);
+      copy_to_others(buffers, run);
+      if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[place()] + run.begin, run.size());
+    });
+  }
+
+  // The owners of a slice count each an even part of it.
+  void count_squares(std::size_t begin, const std::byte* values, std::size_t bytes) const {
+    const Run part = even_part(bytes, host(), groups().hosts.size());
+    squares_->add_fused(static_cast<std::int64_t>((begin + part.begin) / value_size_), values + part.begin,
+                        static_cast<std::int64_t>(part.size() / value_size_));
+  }
+
+  void unpack(std::size_t chunk, const std::byte* buffer) override {
+    const std::size_t start = chunk * chunk_;
+    for_each_piece(plan_, start, start + bytes_in(chunk),
+                   [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
+                     kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
+                   });
+  }
+
+  bool put_in_places() override {
+    for (; placed_ < outputs_.size(); ++placed_) {
+      if (outputs_[placed_].advance()) return true;
+    }
+    return false;
+  }
+
+  std::string_view journey() const override { return "reducing between hosts"; }
+
+  std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - chunk * chunk_); }
+  Run run_of(std::size_t chunk, std::size_t slice) const {
+    return even_part(bytes_in(chunk), slice, slices().count());
+  }
+  // Bytes of the partial sums of a chunk, if they do not lie in its buffer.
+  std::size_t sums_of_chunk() const { return chunk_ / value_size_ * sum_size_; }
+  std::byte* sums_at(std::size_t chunk, Run run) {
+    if (sum_size_ == value_size_) return own_buffer(chunk) + run.begin;
+    return scratch_.data() + chunk % buffer_count() * sums_of_chunk() + run.begin / value_size_ * sum_size_;
+  }
+
+  const Plan& plan_;
+  ScaledReduction inside_;
+  ScaledReduction between_hosts_;
+  const std::size_t total_;  // bytes
+  const std::size_t chunk_;  // bytes, but of the last one
+  const std::size_t value_size_;
+  const std::size_t sum_size_;
+  const std::optional<SquareSums> squares_;
+  std::vector<ContiguousInput> inputs_;
+  std::vector<ContiguousOutput> outputs_;
+  std::vector<const std::byte*> sources_;
+  std::size_t prepared_ = 0;  // entries
+  std::size_t placed_ = 0;
+};
+
+}  // namespace
+
+bool fits(const Plan& plan) {
+  if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
+  if (plan.reduction_order == ReductionOrder::fixed) return false;
+  constexpr auto kMost = std::int64_t{1} << 56;
+  return plan.tensors.front().elements() <= kMost &&
+         bytes_of(plan) / StagedWork::chunk_bytes(plan.chunk_bytes) < StagedWork::kMostChunks;
+}
+
+Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most) {
+  return {groups, StagedWork::chunk_bytes(plan.chunk_bytes), bytes_of(plan), most};
+}
+
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostPlace& place) {
+  return std::make_unique<HierarchyAllreduce>(plan, entries, place);
+}
+
+}  // namespace rueda::hierarchy_allreduce

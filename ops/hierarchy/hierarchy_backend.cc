@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/hierarchy/hierarchy_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "ops/hierarchy/hierarchy_allreduce.h"
+#include "ops/hierarchy/hierarchy_exchange.h"
+#include "ops/shm/shm_backend.h"
+#include "ops/square_sums.h"
+
+namespace rueda {
+
+HierarchyBackend::HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<Neighbours> neighbours,
+                                   std::shared_ptr<Hosts> hosts, std::shared_ptr<WideAreas> areas)
+    : name_(fmt::format("hierarchy-{}", below.name())),
+      rank_(rank),
+      below_(below),
+      neighbours_(std::move(neighbours)),
+      hosts_(std::move(hosts)),
+      areas_(std::move(areas)) {}
+
+bool HierarchyBackend::fits(const Plan& plan, const HostGroups& groups) const {
+  if (groups.hosts.size() < 2 || groups.largest < 2) return false;
+  const bool allreduces = plan.operation == Operation::allreduce;
+  if (!(allreduces ? hierarchy_allreduce::fits(plan) : hierarchy_exchange::fits(plan, groups))) return false;
+  const Slices slices = allreduces ? hierarchy_allreduce::slices_of(plan, groups, areas_->most_slices)
+                                   : hierarchy_exchange::slices_of(plan, groups, areas_->most_slices);
+  return HierarchyWork::largest_tag(slices.count()) <= below_.link().largest_tag();
+}
+
+bool HierarchyBackend::can_run(const Plan& plan) const {
+  if (!below_.can_run(plan)) return false;
+  const std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
+  return fits(plan, *groups) && hosts_->share_memory(*groups);
+}
+
+// One rank of each host sends a slice, and the slices of a host share its cards.
+void HierarchyBackend::decide(Plan& plan) const {
+  const auto hosts = static_cast<Rank>(hosts_->groups(plan)->hosts.size());
+  plan.doubling = below_.switch_point() && below_.switch_point()->is_short(plan, hosts, 1);
+}
+
+std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry> entries) {
+  owner_.check();
+  std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
+  const std::vector<Rank>& members = groups->hosts[groups->host_of(rank_)];
+  bool runs = fits(plan, *groups) && entries.size() == plan.tensors.size() &&
+              std::ranges::all_of(members, [&](Rank member) { return neighbours_->reaches(member); });
+  for (std::size_t i = 0; runs && i < entries.size(); ++i)
+    runs = fits_plan(entries[i], plan, plan.tensors[i]);
+  if (!runs) {
+    throw BackendError(Status::backend_error(
+        fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "
+                    "with {} ranks. Are all ranks of one build?",
+                    plan.number, to_string(plan.operation), plan.tensors.size(), rank_, members.size())));
+  }
+  const std::size_t area = plan.number % SegmentContents::kWideAreas;
+  LastUse last = std::exchange(areas_->last_use[area], {plan.number, members});
+  const HostPlace place{{*neighbours_, rank_, members, area, std::move(last), true},
+                        std::move(groups),
+                        below_.link(),
+                        below_.memory(),
+                        areas_->most_slices};
+  if (plan.operation != Operation::allreduce) return hierarchy_exchange::start(plan, entries.front(), place);
+  auto work = hierarchy_allreduce::start(plan, entries, place);
+  if (SquareSums::on_the_way(plan, entries)) return work;
+  return measured_after(std::move(work), plan, entries, rank_);
+}
+
+}  // namespace rueda

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operations over several hosts have in common that move one tensor.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/engine/entry.h"
+#include "ops/hierarchy/hierarchy_work.h"
+#include "ops/hierarchy/regions.h"
+#include "ops/staging.h"
+
+namespace rueda {
+
+inline std::size_t row_bytes(const Request& request) {
+  return static_cast<std::size_t>(row_element_count(request.shape)) * size_of(request.dtype);
+}
+
+// Purpose: one tensor in, one out. Owned by Works.
+class HierarchyExchange : public HierarchyWork {
+ public:
+  HierarchyExchange(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices)
+      : HierarchyWork(plan, place, slices), entry_(entry), input_(entry.submission().input, memory()) {
+    for (std::size_t host = 0; host < this->host(); ++host) first_of_host_ += groups().hosts[host].size();
+  }
+
+ protected:
+  bool prepare() override { return input_.advance(); }
+  bool put_in_places() override { return false; }
+
+  std::byte* allocate(std::int64_t rows) {
+    Shape shape = entry_.request().shape;
+    shape.front() = rows;
+    return static_cast<std::byte*>(allocate_output(entry_, shape).data);
+  }
+  // Of all members, host by host: the place of a member of this host.
+  std::size_t number_of(std::size_t member) const { return first_of_host_ + member; }
+
+  Entry& entry_;
+  ContiguousInput input_;
+  Regions regions_;
+  std::size_t first_of_host_ = 0;  // this host's first member, of all
+};
+
+}  // namespace rueda

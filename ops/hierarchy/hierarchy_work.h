@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passage of an operation's data through the memory of each host and from host to host, chunk by chunk.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/base/host_buffer.h"
+#include "ops/algorithms/algorithm.h"
+#include "ops/hierarchy/slices.h"
+#include "ops/shm/staged_work.h"
+
+namespace rueda {
+
+// Where a HierarchyWork runs.
+struct HostPlace {
+  AreaPlace area;  // with this host's members
+  std::shared_ptr<const HostGroups> groups;
+  Link& link;
+  const Memory& memory;
+  std::size_t most_slices = 0;
+};
+
+// Purpose: one Plan over several hosts. Each rank packs; the owner of a slice (slices.h) on each host makes
+// of the buffers of all its host's members what is to travel; the owners of the slice carry out the operation
+// among themselves, over the link; each puts the outcome into the buffers of all members of its host, who
+// unpack. Each slice of a chunk travels under a tag of its own, so that several chunks can be on their way.
+// Owned by Works.
+//
+// Who is abandoned runs out the journeys of all its slices, of chunks that were not packed too, empty. An
+// empty message that comes abandons this Work as well; so does another member of the host, by its count of
+// kVoid: between them all ranks of all hosts hear of it.
+class HierarchyWork : public StagedWork {
+ public:
+  // The largest tag that a Plan may use, whatever its number.
+  static Tag largest_tag(std::size_t slices) {
+    return tag_of(kPlansApart - 1, lane(kMostBuffers, slices, 0));
+  }
+
+ protected:
+  HierarchyWork(const Plan& plan, const HostPlace& place, Slices slices);
+
+  // When all members of this host have packed a chunk: what goes on the journeys of the slices that this rank
+  // owns, out of the buffers of all. May throw WorkFailure.
+  virtual void collect(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
+  // The journey of a slice that this rank owns. Where `route.wire` is abandoned it needs no memory.
+  virtual std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) = 0;
+  // When they are over: the outcome into the buffers of all.
+  virtual void spread(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
+
+  bool owns(std::size_t chunk, std::size_t slice) const {
+    return slices_.owner(chunk, slice, members()) == place();
+  }
+  // Calls visit(slice) for each that this rank owns, or does not own.
+  template <class Visit>
+  void for_owned(std::size_t chunk, Visit visit) const {
+    for (std::size_t slice = 0; slice < slices_.count(); ++slice) {
+      if (owns(chunk, slice)) visit(slice);
+    }
+  }
+  template <class Visit>
+  void for_others(std::size_t chunk, Visit visit) const {
+    for (std::size_t slice = 0; slice < slices_.count(); ++slice) {
+      if (!owns(chunk, slice)) visit(slice);
+    }
+  }
+  // Of what this rank has in its own buffer, into those of all others.
+  void copy_to_others(std::span<std::byte* const> buffers, Run run) const;
+  const Slices& slices() const { return slices_; }
+  const HostGroups& groups() const { return *groups_; }
+  std::size_t host() const { return host_; }  // this rank's, among them
+  const Memory& memory() const { return memory_; }
+
+  HostBuffer scratch_;  // what travels may lie here
+
+ private:
+  // Purpose: a slice on its way.
+  struct Journey {
+    Journey(Link& link, Tag tag) : wire(link, tag) {}
+    Wire wire;
+    std::unique_ptr<Algorithm> algorithm;  // null: over
+  };
+  struct Chunk {
+    std::size_t number;
+    std::vector<std::unique_ptr<Journey>> journeys;
+    bool over() const;
+  };
+
+  void take(std::size_t chunk, std::span<std::byte* const> buffers) final;
+  bool travel() final;
+  bool back(std::size_t chunk) final;
+  void finish(std::size_t chunk, std::span<std::byte* const> buffers) final;
+  Step run_out() final;
+
+  static constexpr std::size_t lane(std::size_t buffer, std::size_t slices, std::size_t slice) {
+    return 1 + buffer * slices + slice;
+  }
+  void depart(std::size_t chunk, bool abandoned);
+  bool move(Chunk& chunk);
+
+  const std::uint64_t plan_;
+  const std::int64_t chunk_bytes_;  // of messages
+  std::shared_ptr<const HostGroups> groups_;
+  const std::size_t host_;
+  Link& link_;
+  const Memory& memory_;
+  const Slices slices_;
+  std::size_t departed_ = 0;     // chunks
+  std::deque<Chunk> under_way_;  // in their order, without a gap
+};
+
+}  // namespace rueda
