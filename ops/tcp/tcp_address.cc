@@ -110,7 +110,7 @@ std::optional<SocketAddress> socket_address(const TcpAddress& address) {
 std::string in_digits(const SocketAddress& address) { return text_of(address.get()); }
 
 std::string card_name(const std::string& host) {
-  for (const Card& card : cards_here()) {
+  for (const NetworkCard& card : cards_here()) {
     if (card.address.host == host) return card.name;
   }
   return host;
