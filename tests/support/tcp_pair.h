@@ -54,9 +54,9 @@ struct LinkedPair {
 };
 
 // Purpose: passes on what comes at one socket to another, a little at a time. Owned by a test.
-class Relay {
+class SocketRelay {
  public:
-  Relay(Descriptor from, Descriptor to) : from_(std::move(from)), to_(std::move(to)) {}
+  SocketRelay(Descriptor from, Descriptor to) : from_(std::move(from)), to_(std::move(to)) {}
 
   // `spoil` may change what comes.
   void step(const std::function<void(Bytes&)>& spoil = [](Bytes&) {}) {

@@ -186,7 +186,7 @@ TEST(TcpLinkFailures, RandomFramesEnd) {
 // Purpose: two links, and on each rail somebody who may change what passes. Owned by a test.
 struct Spoiled {
   TcpLink links[2] = {TcpLink(0), TcpLink(1)};
-  std::vector<Relay> relays;
+  std::vector<SocketRelay> relays;
 
   explicit Spoiled(std::size_t rails) {
     std::vector<Descriptor> ends[2];
@@ -239,7 +239,7 @@ TEST(TcpLinkFailures, FlippedBitsBreakNothingElse) {
           failed[side] = true;
         }
       }
-      for (Relay& relay : spoiled.relays) relay.step(flip);
+      for (SocketRelay& relay : spoiled.relays) relay.step(flip);
     }
     spoiled.relays.clear();
     for (Rank side = 0; side < 2; ++side) {

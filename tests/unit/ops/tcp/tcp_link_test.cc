@@ -123,8 +123,8 @@ TEST(TcpLink, SlowRailsCarryLess) {
   const int small = 16 << 10;
   ::setsockopt(c.number(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
   ::setsockopt(relay_in.number(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-  Relay there_relay(Descriptor(::dup(relay_in.number())), Descriptor(::dup(relay_out.number())));
-  Relay back_relay(std::move(relay_out), std::move(relay_in));
+  SocketRelay there_relay(Descriptor(::dup(relay_in.number())), Descriptor(::dup(relay_out.number())));
+  SocketRelay back_relay(std::move(relay_out), std::move(relay_in));
   TcpLink zero(0), one(1);
   std::vector<Descriptor> here, there;
   here.push_back(std::move(a)), here.push_back(std::move(c));
