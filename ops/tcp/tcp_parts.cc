@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -19,7 +18,6 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/control/message.h"
-#include "core/control/tree.h"
 #include "ops/cards.h"
 #include "ops/launched.h"
 #include "ops/link_backend.h"
@@ -74,22 +72,6 @@ bool several_hosts(const Welcome& welcome) {
                              [&](const std::string& host) { return host != welcome.hosts[0]; });
 }
 
-// Those of the control tree; and the lowest rank of each host tells rank 0 itself what it found there
-// (tree_transport).
-std::set<Rank> neighbours_of(Rank rank, const std::vector<std::string>& hosts) {
-  const TreeNode node = tree::by_host(rank, hosts);
-  std::set<Rank> neighbours(node.children.begin(), node.children.end());
-  if (rank != 0) neighbours.insert(node.parent);
-  std::set<std::string_view> seen;
-  for (Rank other = 0; other < static_cast<Rank>(hosts.size()); ++other) {
-    if (!seen.insert(hosts[other]).second) continue;
-    if (rank == 0) neighbours.insert(other);
-    if (rank == other) neighbours.insert(0);
-  }
-  neighbours.erase(rank);
-  return neighbours;
-}
-
 // Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
 // Parts; used by the coordinator thread.
 struct TcpMeeting {
@@ -115,7 +97,7 @@ struct TcpMeeting {
     if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
     for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
     connected = true;
-    transport->connect(neighbours_of(rank, welcome.hosts));
+    transport->connect(control_neighbours(rank, welcome.hosts));
   }
 
   // "2 cards (eth0, eth1)"; hosts have as many between them as the one with fewer.

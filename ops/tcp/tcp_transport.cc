@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/time.h"
+#include "core/control/tree.h"
 #include "core/engine/work.h"
 
 namespace rueda {
@@ -27,6 +29,20 @@ constexpr std::byte kEnd{1};       // of the message
 constexpr std::byte kFarewell{2};  // nothing comes after this
 
 }  // namespace
+
+std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hosts) {
+  const TreeNode node = tree::by_host(rank, hosts);
+  std::set<Rank> neighbours(node.children.begin(), node.children.end());
+  if (rank != 0) neighbours.insert(node.parent);
+  std::set<std::string_view> seen;
+  for (Rank leader = 0; leader < static_cast<Rank>(hosts.size()); ++leader) {
+    if (!seen.insert(hosts[leader]).second) continue;
+    if (rank == 0) neighbours.insert(leader);
+    if (rank == leader) neighbours.insert(0);
+  }
+  neighbours.erase(rank);
+  return neighbours;
+}
 
 TcpTransport::~TcpTransport() {
   if (!connected_) return;

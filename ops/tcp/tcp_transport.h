@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "core/base/owner_thread.h"
@@ -13,6 +14,10 @@
 #include "ops/tcp/tcp_link.h"
 
 namespace rueda {
+
+// To whom a rank sends control messages, by each rank's host: its neighbours in the control tree; and the
+// lowest rank of each host tells rank 0 itself what it found there (tree_transport).
+std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hosts);
 
 // Purpose: the Transport of a rank whose job may have TCP connections. Until connect() it is `start`;
 // afterwards `start` only tells who is lost, and nothing is sent by it, since that could wait for a rank that

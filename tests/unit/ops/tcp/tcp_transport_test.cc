@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "tests/support/tcp_pair.h"
@@ -202,6 +203,22 @@ TEST(TcpTransport, WhatNobodyCanReadIsToldInWords) {
     EXPECT_THAT(words, AllOf(HasSubstr("rank 0 cannot read what rank 1 sends"), HasSubstr("same version")));
     pair.ranks[1]->connect({0});
   }
+}
+
+// More hosts than a node of the control tree has children.
+TEST(ControlNeighbours, AreMutualAndEveryHostReachesRankZero) {
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < 140; ++rank) hosts.push_back("host" + std::to_string(rank * 7 % 70));
+  const auto size = static_cast<Rank>(hosts.size());
+  std::set<std::string> near_zero;
+  for (Rank rank = 0; rank < size; ++rank) {
+    const std::set<Rank> own = control_neighbours(rank, hosts);
+    EXPECT_FALSE(own.contains(rank));
+    EXPECT_FALSE(own.empty());
+    for (const Rank other : own) EXPECT_TRUE(control_neighbours(other, hosts).contains(rank)) << rank;
+    if (rank == 0 || own.contains(0)) near_zero.insert(hosts[rank]);
+  }
+  EXPECT_EQ(near_zero, std::set<std::string>(hosts.begin(), hosts.end()));
 }
 
 }  // namespace
