@@ -37,7 +37,7 @@ void HierarchyWork::depart(std::size_t chunk, bool abandoned) {
   Chunk& leaving = under_way_.emplace_back(chunk);
   ++departed_;
   for_owned(chunk, [&](std::size_t slice) {
-    const Tag tag = tag_of(plan_, lane(chunk % kMostBuffers, slices_.count(), slice));
+    const Tag tag = tag_of(plan_, lane(chunk % SegmentContents::kWideBuffers, slices_.count(), slice));
     Journey& journey = *leaving.journeys.emplace_back(std::make_unique<Journey>(link_, tag));
     if (abandoned) journey.wire.abandon();
     const Group owners = slices_.owners(*groups_, chunk, slice, host_);
@@ -71,10 +71,12 @@ void HierarchyWork::finish(std::size_t chunk, std::span<std::byte* const> buffer
   under_way_.pop_front();
 }
 
-// No more at a time than otherwise: the tags of a chunk are those of the one kMostBuffers before.
+// No more at a time than otherwise: the tags of a chunk are those of the one SegmentContents::kWideBuffers
+// before.
 Work::Step HierarchyWork::run_out() {
   bool moved = false;
-  for (; departed_ < chunks() && under_way_.size() < kMostBuffers; moved = true) depart(departed_, true);
+  for (; departed_ < chunks() && under_way_.size() < SegmentContents::kWideBuffers; moved = true)
+    depart(departed_, true);
   for (Chunk& chunk : under_way_) {
     for (const auto& journey : chunk.journeys) journey->wire.abandon();
     moved |= move(chunk);

@@ -36,7 +36,7 @@ class HierarchyWork : public StagedWork {
  public:
   // The largest tag that a Plan may use, whatever its number.
   static Tag largest_tag(std::size_t slices) {
-    return tag_of(kPlansApart - 1, lane(kMostBuffers, slices, 0));
+    return tag_of(kPlansApart - 1, lane(SegmentContents::kWideBuffers, slices, 0));
   }
 
  protected:

@@ -27,7 +27,7 @@ struct SegmentContents {
   static constexpr std::size_t kBuffers = 2;
   static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
   static constexpr std::size_t kWideAreas = 4;
-  static constexpr std::size_t kWideBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kWideBuffers = 8;
 
   // Where this rank is in the one-shot that uses the slot (one_shot.h).
   struct alignas(64) Flag {
@@ -61,10 +61,10 @@ struct SegmentContents {
   alignas(64) std::byte slots[kSlots][kSlotBytes];
   Area areas[kAreas];
   RecorderPage record;  // what this rank did last, to be read when it is dead
-  // The same for Plans that concern several hosts (ops/hierarchy): a Plan cuts an area into as many buffers
-  // as it likes. There only where claim_wide_areas() said so.
+  // The same, with more buffers, for Plans that concern several hosts (ops/hierarchy). There only where
+  // claim_wide_areas() said so.
   Progress wide_progress[kWideAreas];
-  alignas(4096) std::byte wide[kWideAreas][kWideBytes];
+  alignas(4096) std::byte wide[kWideAreas][kWideBuffers * kBufferBytes];
 };
 
 // Purpose: a rank's SharedFile with SegmentContents in it. Made and destroyed by any thread.

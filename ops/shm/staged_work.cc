@@ -30,13 +30,12 @@ std::size_t StagedWork::chunk_bytes(std::int64_t wanted) {
   return std::clamp(lines, kLine, SegmentContents::kBufferBytes);
 }
 
-StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place, std::size_t buffer_bytes)
+StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place)
     : plan_(plan),
       last_plan_(place.last.plan),
       place_(place_of(place.rank, place.members)),
       travels_(place.wide),
-      buffer_bytes_(buffer_bytes),
-      buffer_count_(place.wide ? kMostBuffers : SegmentContents::kBuffers) {
+      buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers) {
   for (Rank member : place.members)
     members_.push_back(
         {&progress_of(place, member), buffers_of(place, member), &place.neighbours.bell(member)});

@@ -49,10 +49,7 @@ struct AreaPlace {
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
 class StagedWork : public Work {
  public:
-  // `buffer_bytes` of a wide area, at most kBufferBytes: which then has as many buffers as there is room for,
-  // up to kMostBuffers.
-  StagedWork(std::uint64_t plan, const AreaPlace& place,
-             std::size_t buffer_bytes = SegmentContents::kBufferBytes);
+  StagedWork(std::uint64_t plan, const AreaPlace& place);
   Step step() final;
   void abandon() final { abandoned_ = true; }
   std::string_view phase() const final;
@@ -62,7 +59,6 @@ class StagedWork : public Work {
   // Bytes of a chunk when a Plan asks for `wanted`: whole lines of cache, so that parts of different ranks
   // share none.
   static std::size_t chunk_bytes(std::int64_t wanted);
-  static constexpr std::size_t kMostBuffers = SegmentContents::kWideBytes / SegmentContents::kBufferBytes;
 
  protected:
   static constexpr std::size_t kLine = 64;
@@ -123,7 +119,7 @@ class StagedWork : public Work {
 
   Progress& own() { return *members_[place_].progress; }
   std::byte* buffer(const Member& member, std::size_t chunk) const {
-    return member.buffers + chunk % buffer_count_ * buffer_bytes_;
+    return member.buffers + (chunk & (buffer_count_ - 1)) * SegmentContents::kBufferBytes;
   }
   bool gives_up() const { return abandoned_ && can_run_out(); }
   bool area_is_free();
@@ -144,8 +140,7 @@ class StagedWork : public Work {
   const std::uint64_t last_plan_;
   const std::size_t place_;
   const bool travels_;
-  const std::size_t buffer_bytes_;
-  const std::size_t buffer_count_;
+  const std::size_t buffer_count_;  // a power of 2
   std::vector<Member> members_;
   std::vector<Progress*> last_;  // of the members of the area's last Plan
   std::vector<std::byte*> buffers_;

@@ -133,6 +133,14 @@ def test_each_card_carries_an_allreduce_once():
     assert max(sent.values()) <= 1.02 * least, (sent, least)
 
 
+@pytest.mark.parametrize("network", ["tcp", "mpi"])
+@pytest.mark.parametrize("suite", ["allreduce", "allgather", "broadcast", "reducescatter", "strides"])
+def test_operations_conform_on_hosts_of_different_size(suite, network):
+    status, _, err = job("--virtual-hosts", 3, "--rate", "1gbit", "-np", 5, BIN / "conformance", suite, RUEDA_NETWORK=network)
+    assert status == 0, err
+    assert len(bytes_sent(err)) == 3
+
+
 def test_ranks_stand_in_blocks_on_hosts_of_different_names():
     script = "echo $(hostname) $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK $RUEDA_CROSS_SIZE $FI_TCP_IFACE $PWD"
     status, out, err = job("--virtual-hosts", 2, "-np", 3, "/bin/sh", "-c", script)
