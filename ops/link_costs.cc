@@ -18,7 +18,6 @@
 namespace rueda {
 namespace {
 
-constexpr Tag kTag = kPlansApart;  // no Plan's
 constexpr std::uint32_t kShort = 4, kLong = 64 << 10;
 constexpr std::uint32_t kMostTimes = 16;
 constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
@@ -37,7 +36,10 @@ double median(std::vector<double> values) {
 class Exchanges {
  public:
   Exchanges(Link& link, Rank peer, double patience, const std::function<void()>& alive)
-      : wire_(link, kTag), peer_(peer), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
+      : wire_(link, link.largest_tag()),
+        peer_(peer),
+        end_(clock_now() + from_seconds(patience)),
+        alive_(alive) {}
 
   // Both send so many bytes. The seconds that took; nothing once the time is over.
   std::optional<double> exchange(std::uint32_t bytes) {

@@ -18,7 +18,6 @@
 namespace rueda {
 namespace {
 
-constexpr Tag kTag = kPlansApart + 1;  // no Plan's, and not that of measured messages
 constexpr std::size_t kPieceBytes = Frame::kMostEager;
 constexpr int kExpected = 2;  // pieces from a neighbour
 constexpr auto kPatience = std::chrono::seconds(2);
@@ -94,13 +93,13 @@ void TcpTransport::send(Rank to, Bytes bytes) {
 void TcpTransport::post(Rank peer, Edge& edge, Bytes piece) {
   if (link_->failure(peer)) return;
   Piece& posted = edge.sending.emplace_back(0, std::move(piece));
-  posted.ticket = link_->post_send(peer, posted.bytes, kTag);
+  posted.ticket = link_->post_send(peer, posted.bytes, kControlTag);
 }
 
 void TcpTransport::expect(Rank peer, Edge& edge, Bytes room) {
   if (link_->failure(peer)) return;
   Piece& posted = edge.receiving.emplace_back(0, std::move(room));
-  posted.ticket = link_->post_receive(peer, posted.bytes, kTag);
+  posted.ticket = link_->post_receive(peer, posted.bytes, kControlTag);
 }
 
 void TcpTransport::retire(Edge& edge) {

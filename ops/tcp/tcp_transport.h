@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,6 +42,8 @@ class TcpTransport final : public Transport {
   std::vector<Rank> lost() override;
   bool rings_bell() const override { return !connected_ && start_->rings_bell(); }
 
+  // No Plan's: lanes do not reach so far. The largest is that of messages which are timed at the start.
+  static constexpr Tag kControlTag = std::numeric_limits<Tag>::max() - 1;
   // Bytes of a message; a longer one is an error of who sends it.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 

@@ -19,8 +19,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Tag kTag = kPlansApart + 1;
-
 // What there is before TCP: counts what is sent, and tells of losses.
 struct Start {
   int sent = 0;
@@ -189,7 +187,7 @@ TEST(TcpTransport, WhatNobodyCanReadIsToldInWords) {
   for (const Bytes& piece : {Bytes{}, Bytes{std::byte{3}}, Bytes(100, std::byte{255})}) {
     Pair pair;
     pair.ranks[0]->connect({1});
-    const Ticket ticket = pair.links[1]->post_send(0, piece, kTag);
+    const Ticket ticket = pair.links[1]->post_send(0, piece, TcpTransport::kControlTag);
     EXPECT_TRUE(wait_until([&] { return pair.links[1]->done(ticket).has_value(); }));
     std::string words;
     EXPECT_TRUE(wait_until([&] {
