@@ -23,6 +23,15 @@ namespace rueda {
 //               as_dense.
 enum class SparseGradients { as_dense, by_density };
 
+// Gradients that travel as two factors, of `rank` columns and as many rows (PowerSGD): of the parameters,
+// seen as matrices of their first dimension and all others, of which that is at most half the bytes; of
+// float32 and float64. The result is the same on all ranks, and near the exact one; what it lacks is kept on
+// each rank, and added to the next.
+struct LowRank {
+  int rank = 0;                     // 0: gradients travel whole; 1 to 4 are common
+  std::vector<at::Tensor> without;  // parameters whose gradients do so all the same
+};
+
 // A plain value, equal on every rank (names too).
 struct DistributedOptions {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
@@ -39,6 +48,9 @@ struct DistributedOptions {
   SparseGradients sparse = SparseGradients::as_dense;
   // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
   Compression compression = Compression::none;
+  // Not with groups, adasum, reduction_order fixed, one_step_late, or schedules that average parameters.
+  // `compression` is then of the factors, too.
+  LowRank low_rank = {};
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
   // sums of large gradients then fit into fp16.
   double gradient_predivide_factor = 1.0;

@@ -9,18 +9,27 @@
 #include <memory>
 #include <utility>
 
+#include "frameworks/torch/low_rank_math.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
 
 GradientFlight::GradientFlight(std::string name, std::vector<std::string> parameters, Groups groups,
-                               const Reduction& reduction, const ScopeReference& scope)
+                               const LowRanks& low_ranks, const Reduction& reduction,
+                               const ScopeReference& scope)
     : name_(std::move(name)),
       parameters_(std::move(parameters)),
       groups_(std::move(groups)),
       reduction_(reduction),
       scope_(scope),
-      gradients_(parameters_.size()) {
+      gradients_(parameters_.size()),
+      low_rank_(parameters_.size()) {
+  for (std::size_t i = 0; i < low_ranks.size(); ++i) {
+    if (low_ranks[i] == 0) continue;
+    low_rank_[i] =
+        std::make_unique<LowRankReduction>(fmt::format("{}.{}", name_, parameters_[i]),
+                                           seed_of(parameters_[i]), low_ranks[i], reduction_, scope_);
+  }
   for (const std::optional<std::size_t>& group : groups_) {
     if (!group) continue;
     group_sizes_.resize(std::max(group_sizes_.size(), *group + 1));
@@ -30,6 +39,11 @@ GradientFlight::GradientFlight(std::string name, std::vector<std::string> parame
 }
 
 void GradientFlight::submit(std::size_t index, at::Tensor gradient) {
+  if (low_rank_[index]) {
+    low_rank_[index]->submit(gradient);
+    gradients_[index].memory = std::move(gradient);
+    return;
+  }
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
   Submission submission =
       submission_for(Operation::allreduce, fmt::format("{}.{}", name_, parameters_[index]), tensors);
@@ -113,15 +127,26 @@ void GradientFlight::gather(std::size_t index, const at::Tensor& parameter) {
                           reduction_.prescale_factor * reduction_.postscale_factor / count, scope);
 }
 
+Status GradientFlight::wait_for(std::size_t index) {
+  Gradient& gradient = gradients_[index];
+  if (as_factors(index)) return low_rank_[index]->finish();
+  if (!gradient.gather) return gradient.handle.wait_status();
+  const Status status = gradient.gather->wait();
+  gradient.memory = gradient.gather->result();
+  return status;
+}
+
+// From the last to the first, as backward passes submit them: the second factor of one is computed while
+// others' first ones are on their way.
 Status GradientFlight::wait() {
-  Status failure;
-  for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    Gradient& each = gradients_[i];
-    const Status status = each.gather ? each.gather->wait() : each.handle.wait_status();
-    if (each.gather) each.memory = each.gather->result();
-    if (!status.ok() && failure.ok()) {
-      failure = {status.code, fmt::format("gradient of parameter '{}': {}", parameters_[i], status.message)};
-    }
+  for (std::size_t i = gradients_.size(); i-- > 0;) {
+    if (as_factors(i)) low_rank_[i]->submit_second();
+  }
+  Status failure;  // of the first in order
+  for (std::size_t i = gradients_.size(); i-- > 0;) {
+    const Status status = wait_for(i);
+    if (status.ok()) continue;
+    failure = {status.code, fmt::format("gradient of parameter '{}': {}", parameters_[i], status.message)};
   }
   return failure;
 }
@@ -131,9 +156,12 @@ double GradientFlight::share_of_square_sum() const {
   const Scope scope = scope_.get();
   const bool is_first =
       scope.rank_at(0) == scope.runtime().topology().rank;  // it counts what all have gathered
-  for (const Gradient& each : gradients_) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    const Gradient& each = gradients_[i];
     if (!each.memory.defined()) continue;
-    if (!each.gather) {
+    if (as_factors(i)) {
+      share += low_rank_[i]->share_of_square_sum();
+    } else if (!each.gather) {
       share += each.handle.share_of_square_sum();
     } else if (is_first) {
       const double norm =
@@ -147,6 +175,9 @@ double GradientFlight::share_of_square_sum() const {
 void GradientFlight::clear() {
   for (Gradient& each : gradients_) each = Gradient();
   for (std::vector<Waiting>& group : waiting_) group.clear();
+  for (const auto& each : low_rank_) {
+    if (each) each->clear();
+  }
   presence_.reset();
 }
 

@@ -4,11 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/rueda.h"
+#include "frameworks/torch/low_rank_reduction.h"
 #include "frameworks/torch/operations.h"
 #include "frameworks/torch/scope_reference.h"
 #include "frameworks/torch/sparse_gather.h"
@@ -21,12 +23,15 @@ namespace rueda {
 class GradientFlight {
  public:
   using Groups = std::vector<std::optional<std::size_t>>;  // of each parameter
+  using LowRanks = std::vector<std::int64_t>;              // the same; 0: it travels whole
 
   // `name`: what names of operations begin with. `parameters`: names, which end them.
   GradientFlight(std::string name, std::vector<std::string> parameters, Groups groups,
-                 const Reduction& reduction, const ScopeReference& scope);
+                 const LowRanks& low_ranks, const Reduction& reduction, const ScopeReference& scope);
+  GradientFlight(GradientFlight&&) = default;
 
   // Reduces `gradient`, of parameter `index`, in place, when its group is complete; it is kept until clear().
+  // One that travels as factors is the result only after wait().
   void submit(std::size_t index, at::Tensor gradient);
   // Zeros in place of a gradient that this rank does not have.
   void submit_stand_in(std::size_t index, at::Tensor zeros);
@@ -78,6 +83,8 @@ class GradientFlight {
     Submission submission;
   };
   void submit_group(std::size_t group);
+  bool as_factors(std::size_t index) const { return low_rank_[index] && low_rank_[index]->submitted(); }
+  Status wait_for(std::size_t index);
 
   const std::string name_;
   const std::vector<std::string> parameters_;
@@ -86,7 +93,8 @@ class GradientFlight {
   const ScopeReference scope_;
   std::vector<std::uint32_t> group_sizes_;
   std::vector<Gradient> gradients_;
-  std::vector<std::vector<Waiting>> waiting_;  // by group
+  std::vector<std::unique_ptr<LowRankReduction>> low_rank_;  // null: travels whole
+  std::vector<std::vector<Waiting>> waiting_;                // by group
   std::optional<TensorHandle> presence_;
   std::vector<float> densities_;  // sums over ranks, 1 for a dense gradient; after holders()
 };

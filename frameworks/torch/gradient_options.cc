@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "frameworks/torch/low_rank_reduction.h"
 
 namespace rueda {
 namespace {
@@ -61,6 +62,30 @@ void check_local_steps(const DistributedOptions& options, const Runtime& runtime
                   runtime.topology().rank, what, options.schedule.to_string()));
 }
 
+// What cannot be together with gradients that travel as factors, and of which something is left for the next
+// step.
+void check_low_rank(const DistributedOptions& options, const Runtime& runtime) {
+  const Rank rank = runtime.topology().rank;
+  if (options.low_rank.rank < 0) {
+    refuse(fmt::format(
+        "rank {}: low_rank.rank is {}; it must be at least 1, or 0 for gradients that travel whole", rank,
+        options.low_rank.rank));
+  }
+  if (options.low_rank.rank == 0) return;
+  std::string what;
+  if (!options.groups.empty()) what = "groups";
+  if (options.op == ReduceOp::adasum) what = "op adasum";
+  if (order_of(options, runtime) == ReductionOrder::fixed) what = "reduction_order fixed";
+  const SyncSchedule& schedule = options.schedule;
+  if (schedule.averages_parameters() || schedule.kind() == SyncSchedule::Kind::one_step_late)
+    what = fmt::format("schedule {}", schedule.to_string());
+  if (what.empty()) return;
+  refuse(fmt::format(
+      "rank {}: low_rank.rank is {}, and gradients that travel as factors cannot be together with {}; "
+      "leave one of the two out",
+      rank, options.low_rank.rank, what));
+}
+
 }  // namespace
 
 const void* identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
@@ -85,12 +110,12 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
 std::string describe(const DistributedOptions& options, const Runtime& runtime) {
   return fmt::format(
       "op {}, schedule {}, sparse {}, measure_norm {}, backward_passes_per_step {}, sum_passes {}, "
-      "compression {}, "
+      "compression {}, low_rank {}, "
       "gradient_predivide_factor {} and reduction_order {}",
       to_string(options.op), options.schedule.to_string(),
       options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.measure_norm,
       options.backward_passes_per_step, options.sum_passes, to_string(options.compression),
-      options.gradient_predivide_factor, to_string(order_of(options, runtime)));
+      options.low_rank.rank, options.gradient_predivide_factor, to_string(order_of(options, runtime)));
 }
 
 int passes_of(const DistributedOptions& options) {
@@ -139,6 +164,7 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
         "choose fewer",
         rank, options.backward_passes_per_step, options.schedule.to_string()));
   }
+  check_low_rank(options, runtime);
   if (options.schedule.averages_parameters()) check_local_steps(options, runtime);
   if (order_of(options, runtime) == ReductionOrder::fixed) {
     check_power_of_two("backward passes per step", static_cast<unsigned>(passes_of(options)), rank);
@@ -220,6 +246,26 @@ std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>&
     }
   }
   return groups;
+}
+
+std::vector<std::int64_t> low_ranks_of(const std::vector<at::Tensor>& parameters,
+                                       const DistributedOptions& options, Rank rank) {
+  const LowRank& low_rank = options.low_rank;
+  std::vector<std::int64_t> ranks;
+  for (const at::Tensor& parameter : parameters)
+    ranks.push_back(pays_at_rank(parameter, low_rank.rank) ? low_rank.rank : 0);
+  const auto index_of = indices_of(parameters);
+  for (const at::Tensor& parameter : low_rank.without) {
+    const auto found = index_of.find(identity(parameter));
+    if (found == index_of.end()) {
+      refuse(fmt::format(
+          "rank {}: low_rank.without has a tensor that is no parameter of this optimizer; name only those "
+          "that it was given",
+          rank));
+    }
+    ranks[found->second] = 0;
+  }
+  return ranks;
 }
 
 std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,

@@ -44,6 +44,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   const std::vector<std::string> names = names_of(unique, options, rank());
   const GradientFlight::Groups groups = groups_of(unique, options, rank());
+  const GradientFlight::LowRanks low_ranks = low_ranks_of(unique, options, rank());
   std::vector<std::string> lines{describe(options, scope.runtime())};
   for (std::size_t i = 0; i < unique.size(); ++i) {
     const ConstTensorView view = read_view(unique[i], names[i]);
@@ -52,15 +53,16 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
           "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",
           rank(), names[i]));
     }
-    lines.push_back(fmt::format("'{}' {} {}{}", names[i], to_string(view.dtype), to_string(view.shape),
-                                groups[i] ? fmt::format(" in group {}", *groups[i]) : ""));
+    lines.push_back(fmt::format("'{}' {} {}{}{}", names[i], to_string(view.dtype), to_string(view.shape),
+                                groups[i] ? fmt::format(" in group {}", *groups[i]) : "",
+                                low_ranks[i] > 0 ? fmt::format(" as factors of rank {}", low_ranks[i]) : ""));
     parameters_.push_back({unique[i], names[i]});
   }
   const std::string prefix = scope.runtime().next_name("gradient", scope.process_set());
   check_agreement(prefix + ".agreement", "parameters of a distributed optimizer", lines, scope);
   const bool late = options.schedule.kind() == SyncSchedule::Kind::one_step_late;
   for (const char* turn : late ? std::vector{".even", ".odd"} : std::vector{""})
-    flights_.emplace_back(prefix + turn, names, groups, reduction_, scope_);
+    flights_.emplace_back(prefix + turn, names, groups, low_ranks, reduction_, scope_);
   warnings_.emplace(names);
   if (reduction_.measure) shared_norm_.emplace(prefix + "/norm", scope);
   window_.emplace(unique, in_shards(), static_cast<int>(flights_.size()));

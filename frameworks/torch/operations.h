@@ -32,6 +32,8 @@ class TensorHandle {
   const at::Tensor& output() const;
   // After wait() of an alltoall: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const { return handle_.received_splits(); }
+  // As Handle's, after wait() of an allreduce with Reduction::measure.
+  double share_of_square_sum() const { return handle_.share_of_square_sum(); }
 
  private:
   Handle handle_;

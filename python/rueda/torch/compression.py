@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -55,6 +56,31 @@ FP16Compressor = _cast_compressor("FP16Compressor", torch.float16)
 BF16Compressor = _cast_compressor("BF16Compressor", torch.bfloat16)
 
 
+class PowerSGD:
+    """Gradients travel as two factors of `rank` columns and rows, and what these lack is added to the next step's (frameworks/torch/README.md).
+
+    For a DistributedOptimizer or DistributedDataParallel. Of parameters of float32 and float64, seen as matrices of their first dimension
+    and all others, for which that is at most half the bytes; others travel whole, and so do those of `without`. factors: how the factors
+    travel, of Compression. A second gradient's memory is kept for each; state_dict() does not have it. Raises ValueError for a rank that
+    is no whole number of at least 1.
+    """
+
+    def __init__(self, rank: int = 4, *, without: Iterable[torch.nn.Parameter] = (), factors: type[Compressor] = NoneCompressor):
+        if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+            raise ValueError(f"powersgd: rank is {rank!r}; it must be a whole number of at least 1")
+        if factors not in (NoneCompressor, FP16Compressor, BF16Compressor):
+            raise ValueError(f"powersgd: factors is {factors!r}; it must be none, fp16 or bf16 of hvd.Compression")
+        self.rank, self.without, self.factors = rank, list(without), factors
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """Raises ValueError: it is of gradients, of which one has something left for the next."""
+        raise ValueError("Compression.powersgd is of the gradients of a DistributedOptimizer or DistributedDataParallel; choose none, fp16 or "
+                         "bf16 for operations")
+
+    decompress = compress
+
+
 class Compression:
     """The compressors that come with Rueda. In a DistributedOptimizer fp16 and bf16 are done where data leaves a host; sums are added up
     in float32 all the same."""
@@ -62,3 +88,4 @@ class Compression:
     none: type[Compressor] = NoneCompressor
     fp16: type[Compressor] = FP16Compressor
     bf16: type[Compressor] = BF16Compressor
+    powersgd: type[PowerSGD] = PowerSGD
