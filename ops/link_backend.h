@@ -11,6 +11,7 @@
 #include "ops/fusion_buffer.h"
 #include "ops/link.h"
 #include "ops/memory.h"
+#include "ops/residuals.h"
 
 namespace rueda {
 
@@ -37,6 +38,7 @@ class LinkBackend final : public Backend {
   // For Works that use messages for a part of their way.
   Link& link() { return *link_; }
   const Memory& memory() const { return memory_; }
+  Residuals& residuals() { return residuals_; }
 
  private:
   std::string name_;
@@ -45,6 +47,7 @@ class LinkBackend final : public Backend {
   bool rings_bell_;
   Memory memory_;
   FusionBuffer buffers_;
+  Residuals residuals_;
   std::function<bool()> connected_;
   OwnerThread owner_;
 };

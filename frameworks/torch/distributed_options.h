@@ -38,7 +38,10 @@ struct DistributedOptions {
   SyncSchedule schedule = {};
   SparseGradients sparse = SparseGradients::as_dense;
   // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
+  // topk: each host sends the largest elements of each gradient only, a share of them, and keeps the others
+  // for the next step; with schedules that average parameters, of the ways that these have gone.
   Compression compression = Compression::none;
+  double compression_share = 0.01;  // of topk: more than 0, at most 1
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
   // sums of large gradients then fit into fp16.
   double gradient_predivide_factor = 1.0;

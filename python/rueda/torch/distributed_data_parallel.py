@@ -12,11 +12,11 @@ import torch
 
 from rueda import _core, _torch
 from rueda.common.process_sets import ProcessSet, global_process_set, native
-from rueda.torch.compression import Compression, Compressor
+from rueda.torch.compression import Compression, Compressor, TopkCompressor
 from rueda.torch.functions import named_tensors
 from rueda.torch.operations.broadcast import broadcast_async_
 from rueda.torch.operations.handles import Average, ReduceOp
-from rueda.torch.optimizer import TRAVELS_AS
+from rueda.torch.optimizer import travels_as
 
 _NOT_NEEDED = ("bucket_cap_mb", "check_reduction", "dim", "find_unused_parameters", "gradient_as_bucket_view", "static_graph")
 _numbers = itertools.count()  # ranks make modules in one order
@@ -45,7 +45,7 @@ class DistributedDataParallel(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, device_ids: None = None, output_device: None = None, *, broadcast_buffers: bool = True,
                  init_sync: bool = True, process_set: ProcessSet = global_process_set, op: ReduceOp = Average,
-                 compression: type[Compressor] = Compression.none, gradient_predivide_factor: float = 1.0, **not_needed: Any):
+                 compression: type[Compressor] | TopkCompressor = Compression.none, gradient_predivide_factor: float = 1.0, **not_needed: Any):
         super().__init__()
         unknown = sorted(set(not_needed) - set(_NOT_NEEDED))
         if unknown:
@@ -53,7 +53,8 @@ class DistributedDataParallel(torch.nn.Module):
             raise TypeError(f"DistributedDataParallel does not take {', '.join(unknown)}{remedy}")
         if device_ids or output_device is not None:
             raise ValueError(f"device_ids is {device_ids} and output_device {output_device}; leave them out: tensors are in host memory")
-        if compression not in TRAVELS_AS:
+        travels = travels_as(compression)
+        if travels is None:
             raise ValueError(f"compression is {compression}; DistributedDataParallel takes those of hvd.Compression")
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise ValueError("DistributedDataParallel of a module with no parameter that requires a gradient; use the module itself")
@@ -68,7 +69,7 @@ class DistributedDataParallel(torch.nn.Module):
         self._wrapped = [id(parameter) for _, parameter in named]
         self._reducer = _torch.GradientReducer(
             parameters=[parameter for _, parameter in named], named_parameters=named, groups=[], op=op, backward_passes_per_step=1,
-            sum_passes=True, schedule="every_step", sparse_as_dense=False, compression=TRAVELS_AS[compression],
+            sum_passes=True, schedule="every_step", sparse_as_dense=False, **travels,
             gradient_predivide_factor=gradient_predivide_factor, measure_norm=False, synchronize_in_backward=True, sharded=False,
             process_set=native(process_set))
 

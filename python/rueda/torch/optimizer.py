@@ -13,15 +13,23 @@ from rueda import _torch
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 from rueda.common.util import split_list
 from rueda.torch.compressed_reducer import CompressedReducer
-from rueda.torch.compression import Compression, Compressor
+from rueda.torch.compression import Compression, Compressor, TopkCompressor
 from rueda.torch.operations.handles import Average, ReduceOp
 
-TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
-              Compression.bf16: _torch.Compression.bf16}
+_TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
+               Compression.bf16: _torch.Compression.bf16}
+
+
+def travels_as(compression):
+    """What a GradientReducer is told of a compressor; None where it is one of the program's own."""
+    if isinstance(compression, TopkCompressor):
+        return {"compression": _torch.Compression.topk, "compression_share": compression.share}
+    known = _TRAVELS_AS.get(compression)
+    return None if known is None else {"compression": known, "compression_share": 1.0}
 
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
-                         compression: type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
+                         compression: type[Compressor] | TopkCompressor = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                          groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
@@ -33,7 +41,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
 
     optimizer: any torch.optim.Optimizer but LBFGS. Do not use it any more.
     named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered.
-    compression: how gradients travel; of Compression (between hosts), or a Compressor of your own (everywhere, and in Python).
+    compression: how gradients travel; of Compression (between hosts; topk(share) too), or a Compressor of your own (everywhere, and in Python).
     backward_passes_per_step: gradients of so many backward passes add up and are reduced at once: their sum over passes, as in Horovod;
         divide the loss for a mean.
     op: Average, Sum or Adasum (which combines gradients here, not the updates: equal for plain SGD).
@@ -153,10 +161,10 @@ class _Distributed(_Base):
         options["groups"] = _as_lists(options["groups"], parameters)
         compression = options.pop("compression")
         process_set = options.pop("process_set")
-        if compression not in TRAVELS_AS:
+        travels = travels_as(compression)
+        if travels is None:
             return CompressedReducer(parameters, compression, process_set, options)
-        return _torch.GradientReducer(parameters=parameters, compression=TRAVELS_AS[compression], sum_passes=True,
-                                      process_set=native(process_set), **options)
+        return _torch.GradientReducer(parameters=parameters, sum_passes=True, process_set=native(process_set), **travels, **options)
 
     def synchronize(self) -> bool:
         """Waits for all reductions of this step: afterwards .grad holds the reduced gradients; step() knows. False: the schedule has none
