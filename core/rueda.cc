@@ -171,6 +171,7 @@ void Reduction::write_to(Request& request) const {
   request.postscale_factor = postscale_factor;
   request.reduction_order = order;
   request.compression = compression;
+  if (compression == Compression::topk) request.compression_share = compression_share;
   request.measure = measure;
 }
 

@@ -82,6 +82,9 @@ struct Reduction {
   // Sums up the squares of the result on the way: Handle::share_of_square_sum(), for a norm or to find values
   // that are not finite. Allreduce of floating point only, and the same on all ranks.
   bool measure = false;
+  // Of topk: how many of the elements a host sends, of each slice of the tensor that one rank carries to
+  // other hosts; more than 0, at most 1, and the same on all ranks. Each costs 8 bytes.
+  double compression_share = 0.01;
 
   void write_to(Request& request) const;  // what travels
 };

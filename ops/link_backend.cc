@@ -8,18 +8,27 @@
 #include "ops/algorithms/pairwise_alltoall.h"
 #include "ops/algorithms/reducescatter.h"
 #include "ops/algorithms/ring_allgather.h"
+#include "ops/algorithms/topk_allreduce.h"
 #include "ops/algorithms/tree_broadcast.h"
 #include "ops/square_sums.h"
 
 namespace rueda {
 namespace {
 
+// What Works of one backend share.
+struct Shared {
+  FusionBuffer& buffers;
+  Residuals& residuals;
+};
+
 std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
-                                     FusionBuffer& buffers) {
-  if (plan.reduce_op == ReduceOp::adasum) return adasum(route, plan, entries, buffers);
+                                     const Shared& shared) {
+  if (plan.reduce_op == ReduceOp::adasum) return adasum(route, plan, entries, shared.buffers);
+  if (plan.compression == Compression::topk && route.group.size > 1)
+    return topk_allreduce(route, plan, entries.front(), shared.residuals);
   const Submission& first = entries.front().submission();
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
-    return fused_allreduce(route, plan, entries, buffers);
+    return fused_allreduce(route, plan, entries, shared.buffers);
   }
   return contiguous_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data,
                               first.output.data, first.input.elements(),
@@ -27,9 +36,9 @@ std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::
 }
 
 std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::span<Entry> entries,
-                                     FusionBuffer& buffers) {
+                                     const Shared& shared) {
   switch (plan.operation) {
-    case Operation::allreduce: return allreduce(route, plan, entries, buffers);
+    case Operation::allreduce: return allreduce(route, plan, entries, shared);
     case Operation::allgather: return ring_allgather(route, entries.front());
     case Operation::broadcast: return tree_broadcast(route, plan.root, entries.front());
     case Operation::alltoall: return pairwise_alltoall(route, entries.front());
@@ -48,10 +57,10 @@ class LinkWork final : public Work {
  public:
   LinkWork(Link& link, Tag tag) : wire_(link, tag), sizes_(link, tag) {}
 
-  void begin(Route route, const Plan& plan, std::span<Entry> entries, FusionBuffer& buffers) {
+  void begin(Route route, const Plan& plan, std::span<Entry> entries, const Shared& shared) {
     route.wire = &wire_;
     route.sizes = &sizes_;
-    algorithm_ = algorithm(route, plan, entries, buffers);
+    algorithm_ = algorithm(route, plan, entries, shared);
   }
 
   Step step() override {
@@ -82,7 +91,7 @@ std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entr
   owner_.check();
   auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));
   work->begin({nullptr, nullptr, &memory_, Group::of(plan, rank_), plan.chunk_bytes}, plan, entries,
-              buffers_);
+              {buffers_, residuals_});
   if (SquareSums::on_the_way(plan, entries)) return work;
   return measured_after(std::move(work), plan, entries, rank_);
 }

@@ -13,6 +13,7 @@
 #include "ops/fusion_buffer.h"
 #include "ops/link.h"
 #include "ops/memory.h"
+#include "ops/residuals.h"
 #include "ops/switch_point.h"
 
 namespace rueda {
@@ -46,6 +47,7 @@ class LinkBackend final : public Backend {
   Link& link() { return *link_; }
   const Memory& memory() const { return memory_; }
   const std::optional<SwitchPoint>& switch_point() const { return switch_point_; }
+  Residuals& residuals() { return residuals_; }
 
  private:
   std::string name_;
@@ -54,6 +56,7 @@ class LinkBackend final : public Backend {
   bool rings_bell_;
   Memory memory_;
   FusionBuffer buffers_;
+  Residuals residuals_;
   std::function<bool()> connected_;
   std::optional<SwitchPoint> switch_point_;
   OwnerThread owner_;

@@ -110,6 +110,7 @@ class MeasuredWork final : public Work {
 
 std::optional<SquareSums> SquareSums::on_the_way(const Plan& plan, std::span<Entry> entries) {
   if (!plan.measure || !plan.joined.empty() || plan.reduce_op == ReduceOp::adasum) return std::nullopt;
+  if (plan.compression == Compression::topk) return std::nullopt;
   return SquareSums(plan, entries);
 }
 

@@ -3,7 +3,8 @@
 //
 // By the rank that reduces it, while it has it in its cache. Where members have joined they reduce their part
 // too, but nobody asks them for its squares: then, and where every rank or none reduces an element alone
-// (one-shots, adasum, one rank), those that have not joined count equal parts of their results at the end.
+// (one-shots, adasum, top-k, one rank), those that have not joined count equal parts of their results at the
+// end.
 #pragma once
 
 #include <cstddef>

@@ -22,6 +22,7 @@ Rank most_on_a_host(const std::vector<std::string>& hosts) {
 
 bool can_double(const Plan& plan, Rank ranks) {
   if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
+  if (plan.compression == Compression::topk) return false;  // another algorithm
   const bool power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
   return ranks > 1 && (plan.reduction_order == ReductionOrder::any || power_of_two);
 }

@@ -62,6 +62,10 @@ bool can_reduce(Operation operation, DataType dtype, ReduceOp op) {
 bool can_measure(Operation operation, DataType dtype) {
   return operation == Operation::allreduce && is_floating_point(dtype);
 }
+bool can_send_a_share(Operation operation, DataType dtype, ReduceOp op) {
+  return operation == Operation::allreduce && dtype == DataType::float32 &&
+         (op == ReduceOp::sum || op == ReduceOp::average);
+}
 DataType accumulator_of(DataType dtype) { return row(dtype).accumulator; }
 
 std::string_view to_string(DataType dtype) { return row(dtype).name; }
@@ -72,6 +76,7 @@ std::string_view to_string(Compression compression) {
   switch (compression) {
     case Compression::fp16: return "fp16";
     case Compression::bf16: return "bf16";
+    case Compression::topk: return "topk";
     case Compression::none: break;
   }
   return "none";
@@ -98,7 +103,7 @@ std::optional<ReductionOrder> reduction_order_from(std::uint8_t value) {
 }
 
 std::optional<Compression> compression_from(std::uint8_t value) {
-  if (value > static_cast<std::uint8_t>(Compression::bf16)) return std::nullopt;
+  if (value > static_cast<std::uint8_t>(Compression::topk)) return std::nullopt;
   return static_cast<Compression>(value);
 }
 

@@ -54,7 +54,10 @@ enum class ReductionOrder : std::uint8_t { any, fixed };
 // What float32 values that are reduced travel as, where they travel over a network: float16 or bfloat16,
 // which halves the bytes. They are combined in float32, and rounded at every hop; the result has values of
 // the narrow type, the same on every rank. Inside a host, and where the order is fixed, nothing is rounded.
-enum class Compression : std::uint8_t { none, fp16, bf16 };
+// topk: of a sum or an average only the elements of largest magnitude go from host to host, a share of them;
+// what a host keeps back it adds the next time that a tensor of that name is reduced. For gradients, not for
+// values that are needed at once. What else is reduced travels whole.
+enum class Compression : std::uint8_t { none, fp16, bf16, topk };
 
 // The last three concern who takes part; they move no data, and no backend sees them.
 enum class Operation : std::uint8_t {
@@ -91,6 +94,10 @@ bool is_integer(DataType dtype);         // neither floating point nor bool
 bool can_reduce(Operation operation, DataType dtype, ReduceOp op);
 // Whether squares of its result can be summed up on the way: allreduce of floating point.
 bool can_measure(Operation operation, DataType dtype);
+// Whether topk means something there: sums and averages of float32, by an allreduce.
+bool can_send_a_share(Operation operation, DataType dtype, ReduceOp op);
+// Of elements: more than none, and no more than all.
+inline bool is_share(double share) { return share > 0.0 && share <= 1.0; }
 // The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
 DataType accumulator_of(DataType dtype);
 

@@ -32,8 +32,8 @@ void place(Plan& plan, PlanTensor& tensor) {
 bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
-                    p.postscale_factor, p.reduction_order, p.compression, p.measure, p.joined, p.doubling,
-                    p.root, p.backend, p.chunk_bytes, p.result, p.evicted, p.tensors);
+                    p.postscale_factor, p.reduction_order, p.compression, p.compression_share, p.measure,
+                    p.joined, p.doubling, p.root, p.backend, p.chunk_bytes, p.result, p.evicted, p.tensors);
   };
   return words(a) == words(b);
 }
@@ -49,6 +49,7 @@ void write(Writer& writer, const Plan& plan) {
   writer.put(plan.postscale_factor);
   writer.put(plan.reduction_order);
   writer.put(plan.compression);
+  if (plan.compression == Compression::topk) writer.put(plan.compression_share);
   writer.put(static_cast<std::uint8_t>(plan.measure));
   if (plan.measure) write(writer, plan.joined);
   writer.put(static_cast<std::uint8_t>(plan.doubling));
@@ -78,6 +79,8 @@ Plan read_plan(Reader& reader) {
   plan.postscale_factor = reader.get<double>();
   plan.reduction_order = reader.get_enum(reduction_order_from);
   plan.compression = reader.get_enum(compression_from);
+  const bool shares = plan.compression == Compression::topk;
+  if (shares) plan.compression_share = reader.get<double>();
   plan.measure = reader.get<std::uint8_t>() != 0;
   if (plan.measure) plan.joined = read_rank_set(reader);
   plan.doubling = reader.get<std::uint8_t>() != 0;
@@ -89,10 +92,14 @@ Plan read_plan(Reader& reader) {
   if (plan.measure && !can_measure(plan.operation, plan.dtype)) reader.fail();
   if (plan.doubling && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum))
     reader.fail();
+  if (shares &&
+      (!is_share(plan.compression_share) || !can_send_a_share(plan.operation, plan.dtype, plan.reduce_op) ||
+       plan.reduction_order != ReductionOrder::any))
+    reader.fail();
   if (plan.chunk_bytes <= 0 && plan.status.ok()) reader.fail();
   plan.evicted = reader.get_list<CacheId>(sizeof(CacheId), [](Reader& r) { return r.get<CacheId>(); });
   plan.tensors = reader.get_list<PlanTensor>(sizeof(CacheId) + 1, read_tensor);
-  if (plan.tensors.empty()) reader.fail();
+  if (plan.tensors.empty() || (shares && plan.tensors.size() != 1)) reader.fail();
   return plan;
 }
 

@@ -43,6 +43,7 @@ struct Plan {
   double postscale_factor = 1.0;
   ReductionOrder reduction_order = ReductionOrder::any;
   Compression compression = Compression::none;
+  double compression_share = 1.0;  // topk; such a tensor is alone
   bool measure = false;
   RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
   bool doubling = false;  // a short allreduce: whole vectors are exchanged between pairs of ranks

@@ -22,6 +22,7 @@ Plan plan_for(ReadyRequest ready) {
   plan.postscale_factor = request->postscale_factor;
   plan.reduction_order = request->reduction_order;
   plan.compression = request->compression;
+  plan.compression_share = request->compression_share;
   plan.measure = request->measure;
   plan.joined = std::move(ready.joined);
   plan.root = request->root;
@@ -46,7 +47,8 @@ std::vector<Plan> Planner::fuse(std::vector<ReadyRequest>&& ready) {
   std::vector<Plan> plans;
   for (ReadyRequest& each : ready) {
     auto open = plans.end();
-    if (traits(each.request->operation).fusable) {
+    // What a host keeps back belongs to a name.
+    if (traits(each.request->operation).fusable && each.request->compression != Compression::topk) {
       open = std::ranges::find_if(plans, [&](const Plan& plan) { return fits(plan, each); });
     }
     if (open != plans.end()) {

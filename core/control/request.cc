@@ -75,6 +75,10 @@ Difference difference_alone(const Request& a, const Request& b) {
   if (a.compression != b.compression) {
     return {"compression", std::string(to_string(a.compression)), std::string(to_string(b.compression))};
   }
+  if (a.compression_share != b.compression_share) {
+    return {"compression share", fmt::format("{}", a.compression_share),
+            fmt::format("{}", b.compression_share)};
+  }
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
   if (a.follows != b.follows) {
@@ -117,6 +121,12 @@ Request read_alone(Reader& reader, bool& grouped) {
   if ((parts & Part::process_set) != 0) request.process_set = reader.get<ProcessSetId>();
   if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
+  if (request.compression == Compression::topk) {
+    request.compression_share = reader.get<double>();
+    if (!is_share(request.compression_share) ||
+        !can_send_a_share(request.operation, request.dtype, request.reduce_op))
+      reader.fail();
+  }
   if (!can_reduce(request.operation, request.dtype, request.reduce_op)) reader.fail();
   if ((parts & Part::fixed_order) != 0) request.reduction_order = ReductionOrder::fixed;
   request.measure = (parts & Part::measure) != 0;
@@ -176,6 +186,7 @@ void write_alone(Writer& writer, const Request& request) {
   if ((parts & Part::process_set) != 0) writer.put(request.process_set);
   if ((parts & Part::members) != 0) write(writer, request.members);
   if ((parts & Part::compression) != 0) writer.put(request.compression);
+  if (request.compression == Compression::topk) writer.put(request.compression_share);
 }
 
 }  // namespace

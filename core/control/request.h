@@ -33,8 +33,9 @@ struct Request {
   double postscale_factor = 1.0;
   ReductionOrder reduction_order = ReductionOrder::any;
   Compression compression = Compression::none;
-  bool measure = false;  // the squares of the result are summed up
-  Rank root = 0;         // join: the rank that joins; remove_process_set: the set's id
+  double compression_share = 1.0;  // topk: of the elements, how many travel
+  bool measure = false;            // the squares of the result are summed up
+  Rank root = 0;                   // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
   RankSet members;              // add_process_set: of the new set
   std::vector<Request> others;  // of the first of a group: the rest of it, in the order of their names

@@ -180,7 +180,11 @@ void Runtime::complete(Request& request) const {
   const bool narrows = reduces && request.dtype == DataType::float32 &&
                        request.reduce_op != ReduceOp::adasum &&
                        request.reduction_order == ReductionOrder::any;
-  if (!narrows) request.compression = Compression::none;
+  const bool shares = can_send_a_share(request.operation, request.dtype, request.reduce_op);
+  if (!narrows || (request.compression == Compression::topk && !shares)) {
+    request.compression = Compression::none;
+    request.compression_share = 1.0;
+  }
 }
 
 // The coordinator gets them all at once.

@@ -85,6 +85,11 @@ Words check_reduction(const Request& request) {
     return fmt::format("the factors {} (prescale) and {} (postscale) must be finite", request.prescale_factor,
                        request.postscale_factor);
   }
+  if (request.compression == Compression::topk && !is_share(request.compression_share)) {
+    return fmt::format(
+        "compression_share is {}; it must be greater than 0 and at most 1: how many of the elements travel",
+        request.compression_share);
+  }
   if (request.reduce_op == ReduceOp::adasum && request.operation != Operation::allreduce)
     return "adasum is of whole tensors; use allreduce and take the rows, or another reduction";
   if (request.reduce_op == ReduceOp::adasum && !is_floating_point(request.dtype)) {

@@ -47,8 +47,11 @@ struct DistributedOptions {
   SyncSchedule schedule = {};
   SparseGradients sparse = SparseGradients::as_dense;
   // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
+  // topk: each host sends the largest elements of each gradient only, a share of them, and keeps the others
+  // for the next step; with schedules that average parameters, of the ways that these have gone.
   Compression compression = Compression::none;
-  // Not with groups, adasum, reduction_order fixed, one_step_late, or schedules that average parameters.
+  double compression_share = 0.01;  // of topk: more than 0, at most 1
+  // Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that average parameters.
   // `compression` is then of the factors, too.
   LowRank low_rank = {};
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:

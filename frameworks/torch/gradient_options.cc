@@ -75,6 +75,7 @@ void check_low_rank(const DistributedOptions& options, const Runtime& runtime) {
   std::string what;
   if (!options.groups.empty()) what = "groups";
   if (options.op == ReduceOp::adasum) what = "op adasum";
+  if (options.compression == Compression::topk) what = "compression topk";
   if (order_of(options, runtime) == ReductionOrder::fixed) what = "reduction_order fixed";
   const SyncSchedule& schedule = options.schedule;
   if (schedule.averages_parameters() || schedule.kind() == SyncSchedule::Kind::one_step_late)
@@ -104,18 +105,20 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
           order_of(options, runtime),
           options.compression,
           options.measure_norm && !options.schedule.averages_parameters() &&
-              order_of(options, runtime) == ReductionOrder::any};
+              order_of(options, runtime) == ReductionOrder::any,
+          options.compression_share};
 }
 
 std::string describe(const DistributedOptions& options, const Runtime& runtime) {
   return fmt::format(
       "op {}, schedule {}, sparse {}, measure_norm {}, backward_passes_per_step {}, sum_passes {}, "
-      "compression {}, low_rank {}, "
+      "compression {}, compression_share {}, low_rank {}, "
       "gradient_predivide_factor {} and reduction_order {}",
       to_string(options.op), options.schedule.to_string(),
       options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.measure_norm,
       options.backward_passes_per_step, options.sum_passes, to_string(options.compression),
-      options.low_rank.rank, options.gradient_predivide_factor, to_string(order_of(options, runtime)));
+      options.compression == Compression::topk ? options.compression_share : 1.0, options.low_rank.rank,
+      options.gradient_predivide_factor, to_string(order_of(options, runtime)));
 }
 
 int passes_of(const DistributedOptions& options) {
@@ -140,6 +143,10 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
         "rank {}: with adasum the number of ranks matters whatever the order; choose average or sum "
         "for reduction_order fixed, or the order any",
         rank));
+  }
+  if (options.compression == Compression::topk && !is_share(options.compression_share)) {
+    refuse(fmt::format("rank {}: compression_share is {}; it must be greater than 0 and at most 1", rank,
+                       options.compression_share));
   }
   const double divide_by = options.gradient_predivide_factor;
   if (!std::isfinite(divide_by) || divide_by <= 0) {

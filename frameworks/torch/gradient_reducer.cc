@@ -25,7 +25,7 @@ GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, cons
       steps_of_gradients_(schedule_.kind() == SyncSchedule::Kind::accumulate ? schedule_.steps() : 1) {
   if (!schedule_.averages_parameters()) return;
   average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options, rank_), schedule_,
-                                                options.compression, scope);
+                                                options.compression, options.compression_share, scope);
 }
 
 GradientReducer::~GradientReducer() {

@@ -42,11 +42,12 @@ std::string key(std::size_t index) { return fmt::format("{}.{}", kMomentum, inde
 }  // namespace
 
 ParameterAverage::ParameterAverage(std::vector<at::Tensor> parameters, std::vector<std::string> names,
-                                   const SyncSchedule& schedule, Compression compression, const Scope& scope)
+                                   const SyncSchedule& schedule, Compression compression,
+                                   double compression_share, const Scope& scope)
     : parameters_(std::move(parameters)),
       names_(std::move(names)),
       schedule_(schedule),
-      reduction_{.op = ReduceOp::average, .compression = compression},
+      reduction_{.op = ReduceOp::average, .compression = compression, .compression_share = compression_share},
       scope_(scope),
       prefix_(scope.runtime().next_name("parameter_average", scope.process_set())),
       interval_(schedule.kind() == SyncSchedule::Kind::adaptive ? 1 : schedule.steps()) {

@@ -26,7 +26,8 @@ class ParameterAverage {
  public:
   // Collective: all parameters get the values of the scope's first rank.
   ParameterAverage(std::vector<at::Tensor> parameters, std::vector<std::string> names,
-                   const SyncSchedule& schedule, Compression compression, const Scope& scope);
+                   const SyncSchedule& schedule, Compression compression, double compression_share,
+                   const Scope& scope);
 
   // This rank is about to step.
   void before_step();

@@ -36,6 +36,12 @@ ShardedUnits::ShardedUnits(torch::nn::Module& module, const ShardedModelOptions&
     refuse(
         fmt::format("rank {}: a ShardedModel's op is average or sum, not {}", rank(), to_string(options.op)));
   }
+  if (options.compression == Compression::topk) {
+    refuse(fmt::format(
+        "rank {}: a ShardedModel with compression topk: its gradients are reduced in parts, which "
+        "travel whole; choose fp16 or bf16, or a DistributedOptimizer",
+        rank()));
+  }
   make_units(module, options);
   scope_ = runtime.next_name("sharded_model", kWorld);
   check_ranks(options);

@@ -36,7 +36,7 @@ struct ShardedModelOptions {
   std::vector<std::string> units;
   ReduceOp op = ReduceOp::average;   // or sum
   int backward_passes_per_step = 1;  // gradients add up over n backward passes, and are averaged over them
-  Compression compression = Compression::none;
+  Compression compression = Compression::none;  // but for topk, which would change nothing here
   // Inside one host all ranks have one copy of the parameters, and nothing is gathered.
   bool share = true;
 };

@@ -14,9 +14,9 @@ struct ScaledReduction {
   kernels::Scale prescale;
   kernels::Scale postscale;
   ReductionOrder order = ReductionOrder::any;
-  Compression compression = Compression::none;
-  bool doubling = false;  // see Plan
-  bool of_sums = false;   // what is to be reduced are partial sums, of the accumulator's type
+  Compression compression = Compression::none;  // of all values
+  bool doubling = false;                        // see Plan
+  bool of_sums = false;  // what is to be reduced are partial sums, of the accumulator's type
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,
@@ -24,7 +24,7 @@ struct ScaledReduction {
             {plan.prescale_factor, 1},
             {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1},
             plan.reduction_order,
-            plan.compression,
+            plan.compression == Compression::topk ? Compression::none : plan.compression,
             plan.doubling};
   }
 };

@@ -11,6 +11,7 @@ DataType travels_as(const RingPass::Job& job) {
   switch (job.compression) {
     case Compression::fp16: return DataType::float16;
     case Compression::bf16: return DataType::bfloat16;
+    case Compression::topk:  // another algorithm
     case Compression::none: break;
   }
   return accumulator_of(job.dtype);

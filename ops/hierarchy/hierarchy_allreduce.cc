@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/algorithms/contiguous_allreduce.h"
+#include "ops/algorithms/sparse_sum.h"
 #include "ops/fused_range.h"
 #include "ops/shm/reduce_everywhere.h"
 #include "ops/square_sums.h"
@@ -33,6 +34,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         value_size_(size_of(plan.dtype)),
         sum_size_(size_of(accumulator_of(plan.dtype))),
         squares_(SquareSums::on_the_way(plan, entries)) {
+    if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     between_hosts_.prescale = {};
     between_hosts_.of_sums = true;
@@ -47,6 +49,7 @@ class HierarchyAllreduce final : public HierarchyWork {
 
  private:
   bool prepare() override {
+    if (lease_ && !leased_ && !begin_lease()) return true;
     if (sum_size_ != value_size_ && scratch_.size() == 0) {
       scratch_ = memory().get("partial sums", std::min(chunks(), buffer_count()) * sums_of_chunk());
       std::memset(scratch_.data(), 0, scratch_.size());  // what travels is always initialised
@@ -86,6 +89,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const Run run = run_of(chunk, slice);
     const bool data = !route.wire->abandoned();
+    if (lease_) return sparse_sum(route, chunk, run, data);
     return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
                                 data ? own_buffer(chunk) + run.begin : nullptr,
                                 static_cast<std::int64_t>(run.size() / value_size_), std::nullopt);
@@ -118,10 +122,43 @@ class HierarchyAllreduce final : public HierarchyWork {
     for (; placed_ < outputs_.size(); ++placed_) {
       if (outputs_[placed_].advance()) return true;
     }
+    if (lease_) lease_->commit();
     return false;
   }
 
   std::string_view journey() const override { return "reducing between hosts"; }
+
+  bool sends_a_share() const { return plan_.compression == Compression::topk; }
+
+  // False while the name's last Work has it.
+  bool begin_lease() {
+    std::size_t own = 0;  // bytes
+    for (std::size_t chunk = 0; chunk < chunks(); ++chunk)
+      for_owned(chunk, [&](std::size_t slice) { own += run_of(chunk, slice).size(); });
+    const auto elements = [this](std::size_t bytes) {
+      return static_cast<std::int64_t>(bytes / value_size_);
+    };
+    leased_ = lease_->begin({elements(total_), elements(own), static_cast<std::int64_t>(chunk_)}, memory());
+    return leased_;
+  }
+
+  // Slices depart in their order, and so stand one behind the other in the residual.
+  std::unique_ptr<Algorithm> sparse_sum(const Route& route, std::size_t chunk, Run run, bool data) {
+    SparseSum::Job job{.route = route,
+                       .tensor = plan_.tensors.front().name(),
+                       .share = plan_.compression_share,
+                       .elements = static_cast<std::int64_t>(run.size() / value_size_),
+                       .prescale = between_hosts_.prescale,
+                       .postscale = between_hosts_.postscale};
+    if (data) {
+      job.input = reinterpret_cast<const float*>(sums_at(chunk, run));
+      job.output = reinterpret_cast<float*>(own_buffer(chunk) + run.begin);
+      if (lease_->before() != nullptr) job.before = lease_->before() + kept_back_;
+      job.after = lease_->after() + kept_back_;
+    }
+    kept_back_ += job.elements;
+    return std::make_unique<SparseSum>(std::move(job));
+  }
 
   std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - chunk * chunk_); }
   Run run_of(std::size_t chunk, std::size_t slice) const {
@@ -142,6 +179,9 @@ class HierarchyAllreduce final : public HierarchyWork {
   const std::size_t value_size_;
   const std::size_t sum_size_;
   const std::optional<SquareSums> squares_;
+  std::optional<Residuals::Lease> lease_;  // of top-k
+  bool leased_ = false;                    // its turn has come
+  std::int64_t kept_back_ = 0;             // elements of slices that have departed
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::vector<const std::byte*> sources_;
@@ -160,6 +200,8 @@ bool fits(const Plan& plan) {
 }
 
 Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most) {
+  // A share of a slice is a short message; owners take turns by chunks.
+  if (plan.compression == Compression::topk) most = 1;
   return {groups, StagedWork::chunk_bytes(plan.chunk_bytes), bytes_of(plan), most};
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/host_buffer.h"
 #include "ops/algorithms/algorithm.h"
 #include "ops/hierarchy/slices.h"
+#include "ops/residuals.h"
 #include "ops/shm/staged_work.h"
 
 namespace rueda {
@@ -20,6 +21,7 @@ struct HostPlace {
   std::shared_ptr<const HostGroups> groups;
   Link& link;
   const Memory& memory;
+  Residuals& residuals;
   std::size_t most_slices = 0;
 };
 

@@ -62,7 +62,7 @@ class Reducer {
 std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters, const Named& named,
                                       const Groups& groups, ReduceOp op, int passes, bool sum_passes,
                                       const std::string& schedule, bool sparse_as_dense,
-                                      Compression compression, int low_rank,
+                                      Compression compression, double compression_share, int low_rank,
                                       const std::vector<at::Tensor>& without_low_rank,
                                       double predivide_factor, bool measure_norm,
                                       bool synchronize_in_backward, bool sharded, Members set) {
@@ -75,6 +75,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
       .schedule = SyncSchedule::parse(schedule),
       .sparse = sparse_as_dense ? SparseGradients::as_dense : SparseGradients::by_density,
       .compression = compression,
+      .compression_share = compression_share,
       .low_rank = {low_rank, without_low_rank},
       .gradient_predivide_factor = predivide_factor,
       .measure_norm = measure_norm,
@@ -114,13 +115,15 @@ void bind_gradient_reducer(py::module_& module) {
   py::enum_<Compression>(module, "Compression")
       .value("none", Compression::none)
       .value("fp16", Compression::fp16)
-      .value("bf16", Compression::bf16);
+      .value("bf16", Compression::bf16)
+      .value("topk", Compression::topk);
   py::class_<Reducer>(module, "GradientReducer")
       .def(py::init(&make_reducer), py::kw_only(), py::arg("parameters"), py::arg("named_parameters"),
            py::arg("groups"), py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"),
-           py::arg("schedule"), py::arg("sparse_as_dense"), py::arg("compression"), py::arg("low_rank"),
-           py::arg("without_low_rank"), py::arg("gradient_predivide_factor"), py::arg("measure_norm"),
-           py::arg("synchronize_in_backward"), py::arg("sharded"), py::arg("process_set"), NoPythonLock())
+           py::arg("schedule"), py::arg("sparse_as_dense"), py::arg("compression"),
+           py::arg("compression_share"), py::arg("low_rank"), py::arg("without_low_rank"),
+           py::arg("gradient_predivide_factor"), py::arg("measure_norm"), py::arg("synchronize_in_backward"),
+           py::arg("sharded"), py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())

@@ -50,6 +50,7 @@ struct Words {
   std::string memory = "ordinary";
   std::string level = "stack";
   std::string against;
+  double topk = 0.0;
   int ranks = 2;
   int alternations = 5;
 };
@@ -107,7 +108,7 @@ std::vector<Collective> collectives(Operation operation, const Words& given) {
   std::vector<Collective> result;
   std::istringstream list(given.sizes);
   for (std::string size; std::getline(list, size, ',');) {
-    result.push_back({operation, dtype, size_from(size)});
+    result.push_back({operation, dtype, size_from(size), given.topk});
     if (result.back().bytes % size_of(dtype) != 0)
       refuse(fmt::format("--sizes: {} bytes are no whole number of {}", size, given.dtype));
   }
@@ -207,6 +208,9 @@ options::options_description description_of(Experiment& experiment, Words& words
       "allreduce of floating point: beside it, in alternation, the same with the squares of the result "
       "summed "
       "up on the way, and how many times our time that is");
+  add("topk", options::value(&words.topk),
+      "allreduce of float32 through the whole stack: this share of the elements travels between hosts; "
+      "results are not checked");
   add("ranks", value(words.ranks), "so many, in alternating runs");
   add("alternations", value(words.alternations), "so many of those");
   add("json", options::value(&experiment.json), "write the numbers there");
@@ -268,6 +272,14 @@ std::optional<Experiment> read_options(int argc, char** argv) {
   if (experiment.measure && (experiment.mode != "allreduce" || experiment.alternation ||
                              !is_floating_point(experiment.collectives.front().dtype)))
     refuse("--measure is for allreduce of floating point, without another library but mpi");
+  if (given.contains("topk") &&
+      (!is_share(words.topk) || experiment.mode != "allreduce" || words.dtype != "float32" ||
+       experiment.level == Level::backend || experiment.alternation)) {
+    refuse(
+        fmt::format("--topk {}: a share, more than 0 and at most 1, for allreduce of float32 through the "
+                    "stack, without another library but mpi",
+                    words.topk));
+  }
   check(experiment);
   check_alternation(experiment, words, given);
   return experiment;

@@ -20,6 +20,7 @@ struct Collective {
   Operation operation = Operation::allreduce;
   DataType dtype = DataType::float32;
   std::size_t bytes = 0;
+  double share = 0.0;  // of elements that travel between hosts, with top-k compression; 0: without
 
   std::size_t elements() const { return bytes / size_of(dtype); }
   // Bytes that each rank has to send and receive at least, as a multiple of `bytes`: bus bandwidth is that
@@ -43,7 +44,7 @@ class CollectiveBuffers {
   }
 
   void fill();
-  // How many elements are not what they must be.
+  // How many elements are not what they must be; of a share nobody knows.
   std::size_t wrong(const void* result) const;
 
  private:

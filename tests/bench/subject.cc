@@ -90,7 +90,10 @@ class StackSubject final : public Subject {
     switch (what.operation) {
       case Operation::allreduce:
         return allreduce_async(name, buffers.input(), buffers.output(),
-                               {.op = ReduceOp::sum, .measure = measure});
+                               {.op = ReduceOp::sum,
+                                .compression = what.share > 0 ? Compression::topk : Compression::none,
+                                .measure = measure,
+                                .compression_share = what.share > 0 ? what.share : 1.0});
       case Operation::broadcast: return broadcast_async(name, buffers.input(), buffers.output(), 0);
       case Operation::allgather: return allgather_async(name, buffers.input());
       case Operation::reducescatter: return reducescatter_async(name, buffers.input(), {ReduceOp::sum});

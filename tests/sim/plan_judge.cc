@@ -147,7 +147,7 @@ void PlanJudge::judge_call(const Plan& plan, const PlanTensor& tensor, int index
   if (plan.operation != due.operation || plan.dtype != due.dtype || plan.reduce_op != due.reduce_op ||
       plan.prescale_factor != due.prescale_factor || plan.postscale_factor != due.postscale_factor ||
       plan.reduction_order != due.reduction_order || plan.compression != due.compression ||
-      plan.measure != due.measure) {
+      plan.compression_share != due.compression_share || plan.measure != due.measure) {
     fault(fmt::format("Plan {} does something else than {}", plan.number, title(got)));
   }
 }

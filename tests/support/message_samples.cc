@@ -4,21 +4,32 @@
 namespace rueda {
 
 Request some_request(const std::string& name) {
-  return {name,
-          Operation::allreduce,
-          DataType::bfloat16,
-          {3, 4},
-          ReduceOp::max,
-          0.5,
-          2.0,
-          ReductionOrder::any,
-          Compression::none,
-          false,
-          1};
+  return {name, Operation::allreduce, DataType::bfloat16, {3, 4}, ReduceOp::max, 0.5,
+          2.0,  ReductionOrder::any,  Compression::none,  1.0,    false,         1};
 }
 
 static SharedRequest shared(const std::string& name) {
   return std::make_shared<const Request>(some_request(name));
+}
+
+// Of which a share travels.
+static SharedRequest thin_request() {
+  Request thin = some_request("thin");
+  thin.dtype = DataType::float32;
+  thin.reduce_op = ReduceOp::sum;
+  thin.compression = Compression::topk;
+  thin.compression_share = 0.25;
+  return std::make_shared<const Request>(thin);
+}
+
+static Plan thin_plan() {
+  Plan plan;
+  plan.number = 45;
+  plan.chunk_bytes = 64;
+  plan.compression = Compression::topk;
+  plan.compression_share = 0.125;
+  plan.tensors = {{12, false, nullptr, 0}};
+  return plan;
 }
 
 std::vector<Message> message_samples() {
@@ -66,9 +77,10 @@ std::vector<Message> message_samples() {
              {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}},
              ranks,
              RankSet::of(8)},
-      Orders{{plan, measured, error}, true},
+      Orders{{plan, measured, thin_plan(), error}, true},
       Failure{Status::backend_error("broken")},
       Stall{std::make_shared<const Request>(grouped)},
+      Stall{thin_request()},
       Inquiry{4, 0.75, {{0, "a"}, {3, "b"}}},
       Answer{4, {{ranks, RankSet::of(5), RankSet::of(6), {{5, "is late"}}}, {}}},
       Abort{std::uint64_t{1} << 40, Status::backend_error("no memory")},

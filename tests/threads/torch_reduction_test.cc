@@ -88,6 +88,39 @@ TEST(GradientReduction, TravelCompressed) {
   }
 }
 
+// A tenth a step; what is kept back comes with the next ones.
+TEST(GradientReduction, TravelInShares) {
+  MemoryNetwork network(2);
+  run_ranks_on(network, 2, [&](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({1000}, 1, at::kFloat);
+    DistributedOptions options;
+    options.compression = Compression::topk;
+    options.compression_share = 0.1;
+    GradientReducer reducer({weight}, options, runtime);
+    at::Tensor came = at::zeros({1000});
+    for (int step = 0; step < 10; ++step) {
+      const at::Tensor gradient =
+          step == 0 ? make_parameter({1000}, 2 + runtime.topology().rank, at::kFloat).detach()
+                    : at::zeros({1000});
+      weight.mutable_grad() = at::Tensor();
+      (weight * gradient).sum().backward();
+      reducer.synchronize();
+      EXPECT_LE(weight.grad().count_nonzero().item<std::int64_t>(), 200);
+      came += weight.grad();
+      reducer.before_step();
+      reducer.after_step();
+    }
+    const at::Tensor exact =
+        (make_parameter({1000}, 2, at::kFloat) + make_parameter({1000}, 3, at::kFloat)).detach() / 2;
+    EXPECT_LT(difference(came, exact), 1e-6);
+    options.compression_share = 0.0;
+    EXPECT_THROW(GradientReducer({weight}, options, runtime), InvalidArgument);
+  });
+  // Besides: agreement on the parameters, and presence at each step.
+  EXPECT_GE(network.moved_bytes(), 10 * 2 * 8 * 100u);
+  EXPECT_LT(network.moved_bytes(), 10 * (2 * 8 * 100u + 100));
+}
+
 TEST(GradientReduction, AdasumIsOfEachParameter) {
   constexpr Rank kRanks = 3;
   auto weights = [](Rank rank, int parameter) {

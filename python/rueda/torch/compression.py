@@ -56,6 +56,18 @@ FP16Compressor = _cast_compressor("FP16Compressor", torch.float16)
 BF16Compressor = _cast_compressor("BF16Compressor", torch.bfloat16)
 
 
+class TopkCompressor(NoneCompressor):
+    """Of gradients a share travels; see Compression.topk()."""
+
+    def __init__(self, share: float):
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"the share of topk is {share}; it must be greater than 0 and at most 1")
+        self.share = share
+
+    def __repr__(self):
+        return f"Compression.topk({self.share})"
+
+
 class PowerSGD:
     """Gradients travel as two factors of `rank` columns and rows, and what these lack is added to the next step's (frameworks/torch/README.md).
 
@@ -89,3 +101,10 @@ class Compression:
     fp16: type[Compressor] = FP16Compressor
     bf16: type[Compressor] = BF16Compressor
     powersgd: type[PowerSGD] = PowerSGD
+
+    @staticmethod
+    def topk(share: float = 0.01) -> TopkCompressor:
+        """For DistributedOptimizer and DistributedDataParallel: of each float32 gradient a host sends the elements of largest magnitude,
+        this share of them, and keeps the others for the next step, so nothing is lost. Inside a host, and with Adasum, gradients are
+        reduced whole; so are the tensors of hvd.allreduce() and its like, which may have no name that comes again."""
+        return TopkCompressor(share)

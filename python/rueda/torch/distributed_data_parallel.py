@@ -12,7 +12,7 @@ import torch
 
 from rueda import _core, _torch
 from rueda.common.process_sets import ProcessSet, global_process_set, native
-from rueda.torch.compression import Compression, Compressor, PowerSGD
+from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
 from rueda.torch.functions import named_tensors
 from rueda.torch.operations.broadcast import broadcast_async_
 from rueda.torch.operations.handles import Average, ReduceOp
@@ -45,7 +45,8 @@ class DistributedDataParallel(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, device_ids: None = None, output_device: None = None, *, broadcast_buffers: bool = True,
                  init_sync: bool = True, process_set: ProcessSet = global_process_set, op: ReduceOp = Average,
-                 compression: type[Compressor] | PowerSGD = Compression.none, gradient_predivide_factor: float = 1.0, **not_needed: Any):
+                 compression: type[Compressor] | PowerSGD | TopkCompressor = Compression.none, gradient_predivide_factor: float = 1.0,
+                 **not_needed: Any):
         super().__init__()
         unknown = sorted(set(not_needed) - set(_NOT_NEEDED))
         if unknown:

@@ -13,26 +13,32 @@ from rueda import _torch
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 from rueda.common.util import split_list
 from rueda.torch.compressed_reducer import CompressedReducer
-from rueda.torch.compression import Compression, Compressor, PowerSGD
+from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
 from rueda.torch.operations.handles import Average, ReduceOp
 
-TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
-              Compression.bf16: _torch.Compression.bf16}
+_TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
+               Compression.bf16: _torch.Compression.bf16}
 
 
 def native_compression(compression: Any) -> dict[str, Any] | None:
     """What _torch.GradientReducer is told of a compression; None: it is a Compressor of the program's own."""
+    low_rank, without, share = 0, [], 1.0
     if compression is PowerSGD:
         compression = PowerSGD()
     if isinstance(compression, PowerSGD):
-        return {"compression": TRAVELS_AS[compression.factors], "low_rank": compression.rank, "without_low_rank": compression.without}
-    if not isinstance(compression, type) or compression not in TRAVELS_AS:
+        low_rank, without, compression = compression.rank, compression.without, compression.factors
+    if isinstance(compression, TopkCompressor):
+        travels, share = _torch.Compression.topk, compression.share
+    else:
+        travels = _TRAVELS_AS.get(compression) if isinstance(compression, type) else None
+    if travels is None:
         return None
-    return {"compression": TRAVELS_AS[compression], "low_rank": 0, "without_low_rank": []}
+    return {"compression": travels, "compression_share": share, "low_rank": low_rank, "without_low_rank": without}
 
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
-                         compression: type[Compressor] | PowerSGD = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
+                         compression: type[Compressor] | PowerSGD | TopkCompressor = Compression.none, backward_passes_per_step: int = 1,
+                         op: ReduceOp = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                          groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
@@ -44,8 +50,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
 
     optimizer: any torch.optim.Optimizer but LBFGS. Do not use it any more.
     named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered.
-    compression: how gradients travel; of Compression (between hosts), Compression.powersgd(rank=4), which makes them two thin factors, or
-        a Compressor of your own (everywhere, and in Python).
+    compression: how gradients travel; of Compression (between hosts; topk(share) too), Compression.powersgd(rank=4), which makes them two
+        thin factors, or a Compressor of your own (everywhere, and in Python).
     backward_passes_per_step: gradients of so many backward passes add up and are reduced at once: their sum over passes, as in Horovod;
         divide the loss for a mean.
     op: Average, Sum or Adasum (which combines gradients here, not the updates: equal for plain SGD).

@@ -24,11 +24,22 @@ def test_passes_add_up(rank):
 
 
 @pytest.mark.parametrize("options", [{"num_groups": 2}, {"groups": 3}, {"gradient_predivide_factor": 2.0}, {"measure_norm": True},
-                                     {"sparse_as_dense": True}, {"compression": hvd.Compression.bf16}],
+                                     {"sparse_as_dense": True}, {"compression": hvd.Compression.bf16},
+                                     {"compression": hvd.Compression.topk(0.01)}],
                          ids=lambda options: next(iter(options)))
 def test_options_that_change_nothing_on_one_host(options, rank):
     model, _ = trained(rank, **options)
     same(model, reference(sgd, 5))
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan")])
+def test_shares_that_cannot_be(share):
+    with pytest.raises(ValueError, match="greater than 0 and at most 1"):
+        hvd.Compression.topk(share)
+
+
+def test_topk_of_single_operations_is_whole(rank, size):
+    assert torch.all(hvd.allreduce(torch.ones(6), compression=hvd.Compression.topk(0.01), op=hvd.Sum) == size)
 
 
 def test_lists_of_parameters_as_groups(rank):

@@ -3,6 +3,8 @@
 // never a crash.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/control/message.h"
 #include "tests/support/message_samples.h"
 
@@ -79,6 +81,7 @@ TEST(Request, DifferencesAreNamedFieldByField) {
   EXPECT_EQ(differs([](Request& r) { r.postscale_factor = 1; }), "postscale factor");
   EXPECT_EQ(differs([](Request& r) { r.reduction_order = ReductionOrder::fixed; }), "reduction order");
   EXPECT_EQ(differs([](Request& r) { r.compression = Compression::fp16; }), "compression");
+  EXPECT_EQ(differs([](Request& r) { r.compression_share = 0.5; }), "compression share");
   EXPECT_EQ(differs([](Request& r) { r.measure = true; }), "measure");
 }
 
@@ -103,6 +106,39 @@ TEST(Message, WhatCannotBeMeasuredIsAnError) {
   EXPECT_TRUE(survives(DataType::float16, Operation::allreduce));
   EXPECT_FALSE(survives(DataType::int32, Operation::allreduce));
   EXPECT_FALSE(survives(DataType::float32, Operation::reducescatter));
+}
+
+TEST(Message, SharesThatCannotBeAreAnError) {
+  auto survives = [](double share, DataType dtype, ReduceOp op, ReductionOrder order, std::size_t tensors) {
+    Plan plan;
+    plan.dtype = dtype;
+    plan.reduce_op = op;
+    plan.reduction_order = order;
+    plan.compression = Compression::topk;
+    plan.compression_share = share;
+    plan.chunk_bytes = 1;
+    plan.tensors.assign(tensors, {1, false, nullptr, 0});
+    Request request = some_request("t");
+    request.dtype = dtype;
+    request.reduce_op = op;
+    request.compression = Compression::topk;
+    request.compression_share = share;
+    const bool stall = decode(encode(Stall{std::make_shared<const Request>(request)})).has_value();
+    const bool orders = decode(encode(Orders{{plan}, false})).has_value();
+    if (tensors == 1 && order == ReductionOrder::any) {
+      EXPECT_EQ(stall, orders);
+    }
+    return orders;
+  };
+  constexpr auto kAny = ReductionOrder::any;
+  EXPECT_TRUE(survives(1.0, DataType::float32, ReduceOp::sum, kAny, 1));
+  EXPECT_TRUE(survives(1e-9, DataType::float32, ReduceOp::average, kAny, 1));
+  for (const double share : {0.0, -1.0, 1.5, std::nan("")})
+    EXPECT_FALSE(survives(share, DataType::float32, ReduceOp::sum, kAny, 1)) << share;
+  EXPECT_FALSE(survives(0.5, DataType::float64, ReduceOp::sum, kAny, 1));
+  EXPECT_FALSE(survives(0.5, DataType::float32, ReduceOp::max, kAny, 1));
+  EXPECT_FALSE(survives(0.5, DataType::float32, ReduceOp::sum, ReductionOrder::fixed, 1));
+  EXPECT_FALSE(survives(0.5, DataType::float32, ReduceOp::sum, kAny, 2));
 }
 
 TEST(Request, RaggedOperationsMayDifferInTheFirstDimensionOnly) {

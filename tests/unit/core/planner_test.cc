@@ -37,6 +37,23 @@ TEST(Planner, FusesWhatHasOneOrder) {
   EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"f"}));
 }
 
+// What a host keeps back belongs to one tensor.
+TEST(Planner, LeavesAloneWhatSendsAShare) {
+  Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
+  auto thin = [](const std::string& name) {
+    Request request = request_for(name);
+    request.compression = Compression::topk;
+    request.compression_share = 0.125;
+    return std::make_shared<const Request>(request);
+  };
+  const std::vector<Plan> plans = planner.fuse({shared("a"), thin("x"), thin("y"), shared("b")});
+  ASSERT_EQ(plans.size(), 3u);
+  EXPECT_EQ(names_of({plans[0]}), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"x"}));
+  EXPECT_EQ(plans[1].compression, Compression::topk);
+  EXPECT_EQ(plans[1].compression_share, 0.125);
+}
+
 // Who has joined counts nothing: that is one for a whole Plan.
 TEST(Planner, FusesWhatIsMeasuredByTheSameRanks) {
   Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
