@@ -35,8 +35,10 @@ constexpr Choices<OptimizerKind, 5> kOptimizers{{{"adamw", OptimizerKind::adamw}
                                                  {"radam", OptimizerKind::radam},
                                                  {"lamb", OptimizerKind::lamb},
                                                  {"lars", OptimizerKind::lars}}};
-constexpr Choices<Compression, 3> kCompressions{
-    {{"none", Compression::none}, {"fp16", Compression::fp16}, {"bf16", Compression::bf16}}};
+constexpr Choices<Compression, 4> kCompressions{{{"none", Compression::none},
+                                                 {"fp16", Compression::fp16},
+                                                 {"bf16", Compression::bf16},
+                                                 {"topk", Compression::topk}}};
 
 template <class T, std::size_t kCount>
 const char* name_of(T value, const Choices<T, kCount>& choices) {
@@ -80,7 +82,9 @@ po::options_description description() {
       ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
       ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
-      ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16 or bf16")
+      ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16, bf16 or topk")
+      ("compression-share", number()->value_name("X"), "of the elements, how many travel with topk [0.01]")
+      ("low-rank", whole()->value_name("N"), "gradients travel as factors of N columns (PowerSGD), 0 for whole ones [0]")
       ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
       ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
       ("output", text()->value_name("DIR"), "checkpoint and reports [runs/TASK]")
@@ -121,6 +125,13 @@ class Reader {
       throw UsageError(fmt::format("--{} is {}; it must be at least 0 and below {}", flag, value, limit));
     }
     target = value;
+  }
+
+  void share(const char* flag, double& target) const {
+    if (given_.count(flag) == 0) return;
+    target = given_[flag].as<double>();
+    if (!is_share(target))
+      throw UsageError(fmt::format("--{} is {}; it must be greater than 0 and at most 1", flag, target));
   }
 
   void sync(const char* flag, TrainOptions& options) const {
@@ -225,6 +236,8 @@ std::optional<TrainOptions> parse_options(int argument_count, const char* const*
                                     {"float64", ParameterType::float64}}});
   reader.sync("sync", options);
   reader.choice("compression", options.compression, kCompressions);
+  reader.share("compression-share", options.compression_share);
+  reader.integer("low-rank", options.low_rank, 0);
   reader.choice<std::optional<bool>, 3>("overlap", options.overlap,
                                         {{{"auto", std::nullopt}, {"on", true}, {"off", false}}});
   reader.choice("shard", options.shard, yes_no);
@@ -276,6 +289,8 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--seed {}", options.seed),
           fmt::format("--sync {}", sync_words(options)),
           fmt::format("--compression {}", name_of(options.compression, kCompressions)),
+          fmt::format("--compression-share {}", options.compression_share),
+          fmt::format("--low-rank {}", options.low_rank),
           fmt::format("--shard {}", options.shard ? "yes" : "no"),
           fmt::format("--eval-first {}", options.evaluate_first ? "yes" : "no")};
 }

@@ -49,6 +49,8 @@ struct TrainOptions {
   SyncSchedule schedule;
   bool synchronize() const { return sync == Sync::by_schedule; }
   Compression compression = Compression::none;  // of gradients between hosts
+  double compression_share = 0.01;              // of topk
+  int low_rank = 0;                             // columns of the factors as which gradients travel; 0: whole
   std::optional<bool> overlap;                  // unset: as DistributedOptions does
   bool shard = false;                           // each rank steps a part of the parameters
   std::filesystem::path output;

@@ -110,6 +110,8 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   distributed.backward_passes_per_step = static_cast<int>(options.backward_passes_per_step);
   distributed.schedule = options.schedule;
   distributed.compression = options.compression;
+  distributed.compression_share = options.compression_share;
+  distributed.low_rank.rank = options.low_rank;
   distributed.measure_norm = options.clip > 0;
   distributed.overlap = options.overlap;
   if constexpr (is_elementwise<Algorithm>) {

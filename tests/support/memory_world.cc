@@ -18,7 +18,7 @@
 namespace rueda {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kPatience = std::chrono::seconds(120);  // under a sanitizer, on a busy machine
 
 // Purpose: what the threads of one run share, guarded by its mutex.
 struct Run {

@@ -52,6 +52,11 @@ TEST(Options, FlagsAreRead) {
   EXPECT_EQ(options.dropout, 0.0);
   EXPECT_EQ(options.optimizer, OptimizerKind::sgd);
   EXPECT_EQ(parsed({"--sync", "local_sgd:4"})->schedule, SyncSchedule::local_sgd(4));
+  const TrainOptions shares =
+      *parsed({"--compression", "topk", "--compression-share", "0.1", "--low-rank", "2"});
+  EXPECT_EQ(shares.compression, Compression::topk);
+  EXPECT_EQ(shares.compression_share, 0.1);
+  EXPECT_EQ(shares.low_rank, 2);
   EXPECT_EQ(options.tensorboard, "out/tensorboard");
   EXPECT_FALSE(options.evaluate_first);
   EXPECT_FALSE(options.save);
@@ -69,6 +74,9 @@ TEST(Options, UsageErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(usage_error({"--batch", "0"}), AllOf(HasSubstr("--batch is 0"), HasSubstr("at least 1")));
   EXPECT_THAT(usage_error({"--batch", "-4"}), HasSubstr("--batch"));
   EXPECT_THAT(usage_error({"--dropout", "1"}), HasSubstr("below 1"));
+  EXPECT_EQ(usage_error({"--compression-share", "0"}),
+            "--compression-share is 0; it must be greater than 0 and at most 1");
+  EXPECT_THAT(usage_error({"--low-rank", "-1"}), HasSubstr("--low-rank"));
   EXPECT_THAT(usage_error({"--learning-rate", "nan"}), HasSubstr("--learning-rate"));
   EXPECT_THAT(usage_error({"--steps"}), HasSubstr("--steps"));
   EXPECT_THAT(usage_error({"--task", "nq"}), AllOf(HasSubstr("nq"), HasSubstr("squad")));
