@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -48,11 +47,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
   const std::vector<Rank>& members = groups->hosts[groups->host_of(rank_)];
-  bool runs = fits(plan, *groups) && entries.size() == plan.tensors.size() &&
-              std::ranges::all_of(members, [&](Rank member) { return neighbours_->reaches(member); });
-  for (std::size_t i = 0; runs && i < entries.size(); ++i)
-    runs = fits_plan(entries[i], plan, plan.tensors[i]);
-  if (!runs) {
+  if (!fits(plan, *groups) || !can_start(plan, entries, members, *neighbours_)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "
                     "with {} ranks. Are all ranks of one build?",

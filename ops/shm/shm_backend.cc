@@ -15,11 +15,24 @@
 
 namespace rueda {
 
+namespace {
+
+// Whether an entry is of the size that the Plan says.
 bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor) {
   const Submission& submission = entry.submission();
   if (plan.operation == Operation::allreduce || plan.operation == Operation::reducescatter)
     return submission.input.elements() == tensor.elements();
   return plan.operation != Operation::broadcast || submission.output.elements() == tensor.elements();
+}
+
+}  // namespace
+
+bool can_start(const Plan& plan, std::span<const Entry> entries, std::span<const Rank> members,
+               const Neighbours& neighbours) {
+  bool can = entries.size() == plan.tensors.size() &&
+             std::ranges::all_of(members, [&](Rank member) { return neighbours.reaches(member); });
+  for (std::size_t i = 0; can && i < entries.size(); ++i) can = fits_plan(entries[i], plan, plan.tensors[i]);
+  return can;
 }
 
 bool ShmBackend::fits(const Plan& plan) {
@@ -31,11 +44,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   owner_.check();
   std::vector<Rank> members;
   for (Rank place = 0; place < plan.members->count(); ++place) members.push_back(plan.members->at(place));
-  bool runs = fits(plan) && entries.size() == plan.tensors.size() &&
-              std::ranges::all_of(members, [&](Rank member) { return neighbours_->reaches(member); });
-  for (std::size_t i = 0; runs && i < entries.size(); ++i)
-    runs = fits_plan(entries[i], plan, plan.tensors[i]);
-  if (!runs) {
+  if (!fits(plan) || !can_start(plan, entries, members, *neighbours_)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
                     "ranks of one build?",

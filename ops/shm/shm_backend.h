@@ -15,8 +15,9 @@
 
 namespace rueda {
 
-// Whether an entry is of the size that the Plan says.
-bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor);
+// Whether the entries are those of the Plan, of its sizes, and memory is shared with all `members`.
+bool can_start(const Plan& plan, std::span<const Entry> entries, std::span<const Rank> members,
+               const Neighbours& neighbours);
 
 // Purpose: runs what moves data among ranks that all share memory: of a whole job, or of a process set on one
 // of its hosts.

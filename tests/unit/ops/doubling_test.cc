@@ -12,9 +12,8 @@
 #include <string>
 
 #include "ops/doubling.h"
-#include "ops/link_backend.h"
 #include "ops/tree_order.h"
-#include "tests/support/memory_network.h"
+#include "tests/support/link_world.h"
 
 namespace rueda {
 namespace {
@@ -100,42 +99,23 @@ std::vector<float> values_of(Rank rank, std::uint64_t plan, std::int64_t element
   return values;
 }
 
-// Purpose: one rank's part of a measured, fused allreduce in float32.
-struct Part {
+// One rank's part of a measured, fused allreduce in float32.
+LinkPart part_of(std::uint64_t number, Rank rank, Rank ranks) {
   Plan plan;
-  std::vector<std::vector<float>> tensors;
-  std::vector<Entry> entries;
-  std::unique_ptr<Work> work;
-  Work::Step end = Work::Step::waiting;
-
-  Part(std::uint64_t number, Rank rank, Rank ranks) {
-    plan.number = number;
-    plan.reduce_op = ReduceOp::average;
-    plan.prescale_factor = 3.0;
-    plan.postscale_factor = 0.3;
-    plan.measure = true;
-    plan.doubling = true;
-    plan.chunk_bytes = number % 2 == 0 ? 100 : 1 << 18;  // some messages an exchange, or one
-    plan.members = std::make_shared<const RankSet>(0, ranks);
-    for (std::int64_t elements : kSizes) {
-      Request request;
-      request.shape = {elements};
-      place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
-      tensors.push_back(values_of(rank, number, elements));
-    }
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      auto& tensor = tensors[i];
-      entries.emplace_back(plan.tensors[i].request, std::make_shared<HandleState>());
-      Submission& submission = entries.back().submission();
-      submission.output = {tensor.data(), DataType::float32, {static_cast<std::int64_t>(tensor.size())}, {}};
-      submission.input = submission.output;
-    }
-  }
-  bool over() const { return end == Work::Step::done || end == Work::Step::given_up; }
-};
+  plan.number = number;
+  plan.reduce_op = ReduceOp::average;
+  plan.prescale_factor = 3.0;
+  plan.postscale_factor = 0.3;
+  plan.measure = true;
+  plan.doubling = true;
+  plan.chunk_bytes = number % 2 == 0 ? 100 : 1 << 18;  // some messages an exchange, or one
+  std::vector<std::vector<float>> values;
+  for (std::int64_t elements : kSizes) values.push_back(values_of(rank, number, elements));
+  return {std::move(plan), ranks, std::move(values)};
+}
 
 // By the documented order for a power of two; else near the exact sum.
-void check(const Part& part, Rank ranks) {
+void check(const LinkPart& part, Rank ranks) {
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     std::vector<std::vector<float>> values;
     std::vector<const std::byte*> copies;
@@ -158,12 +138,12 @@ void check(const Part& part, Rank ranks) {
 }
 
 // Those that are done have the same bits, and where all are, every element has been counted once.
-void compare(const std::vector<Part*>& parts) {
-  const Part* first = nullptr;
+void compare(const std::vector<LinkPart*>& parts) {
+  const LinkPart* first = nullptr;
   for (std::size_t i = 0; i < std::size(kSizes); ++i) {
     double squares = 0, counted = 0;
     bool all = true;
-    for (const Part* part : parts) {
+    for (const LinkPart* part : parts) {
       all &= part->end == Work::Step::done;
       counted += part->entries[i].handle->square_sum;
       if (part->end != Work::Step::done) continue;
@@ -181,60 +161,30 @@ void compare(const std::vector<Part*>& parts) {
 void run_world(unsigned seed, unsigned abandons, int& done, int& given_up, std::set<std::string>& phases) {
   std::mt19937 random(seed);
   const auto ranks = static_cast<Rank>(2 + random() % 8);
-  MemoryNetwork network(ranks);
-  std::vector<std::unique_ptr<LinkBackend>> backends;
-  std::vector<std::unique_ptr<Part>> parts;  // of all ranks, two Plans at the same time
-  std::vector<int> abandoned_after;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
-    for (std::uint64_t number : {1, 2}) {
-      Part& part = *parts.emplace_back(std::make_unique<Part>(number, rank, ranks));
-      part.work = backends.back()->start(part.plan, part.entries);
-      abandoned_after.push_back(random() % 100 < abandons ? static_cast<int>(random() % 30) : -1);
-    }
-  }
-  int steps = 0;
-  while (!std::ranges::all_of(parts, [](const auto& part) { return part->over(); })) {
-    ASSERT_LT(++steps, 200'000) << "somebody waits for ever, seed " << seed;
-    const std::size_t i = random() % parts.size();
-    Part& part = *parts[i];
-    if (part.over()) continue;
-    if (abandoned_after[i]-- == 0) {
-      phases.emplace(part.work->phase());
-      part.work->abandon();
-    }
-    part.end = part.work->step();
-    if (!part.over()) continue;
-    ++(part.end == Work::Step::done ? done : given_up);
-    part.work.reset();
-    if (part.end == Work::Step::done) check(part, ranks);
-  }
+  auto make = [&](std::uint64_t number, Rank rank) { return part_of(number, rank, ranks); };
+  LinkWorld world(ranks, make, random, abandons, 30);
+  world.run(
+      random, done, given_up, [&](const LinkPart& part) { check(part, ranks); },
+      [&](const LinkPart& part) { phases.emplace(part.work->phase()); });
   for (const std::size_t plan : {0, 1}) {
-    std::vector<Part*> same;
-    for (std::size_t i = plan; i < parts.size(); i += 2) same.push_back(parts[i].get());
+    std::vector<LinkPart*> same;
+    for (std::size_t i = plan; i < world.parts.size(); i += 2) same.push_back(world.parts[i].get());
     compare(same);
   }
 }
 
 TEST(DoublingAllreduce, GivesTheSameBitsInAnyInterleaving) {
-  int done = 0, given_up = 0;
   std::set<std::string> phases;
-  for (unsigned seed = 0; seed < 100; ++seed) {
-    run_world(seed, 0, done, given_up, phases);
-    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
-  }
-  EXPECT_EQ(given_up, 0);
+  expect_all_done([&](unsigned seed, unsigned abandons, int& done, int& given_up) {
+    run_world(seed, abandons, done, given_up, phases);
+  });
 }
 
 TEST(DoublingAllreduce, MayBeAbandonedInEveryPhase) {
-  int done = 0, given_up = 0;
   std::set<std::string> phases;
-  for (unsigned seed = 0; seed < 600; ++seed) {
-    run_world(seed, 1 + seed % 20, done, given_up, phases);
-    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
-  }
-  EXPECT_GT(done, 300);
-  EXPECT_GT(given_up, 300);
+  expect_many_abandoned(600, [&](unsigned seed, unsigned abandons, int& done, int& given_up) {
+    run_world(seed, abandons, done, given_up, phases);
+  });
   for (const char* phase :
        {"packing tensors", "reducing by recursive doubling", "passing on the result", "unpacking tensors"})
     EXPECT_TRUE(phases.contains(phase)) << phase << " of " << testing::PrintToString(phases);

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "ops/largest.h"
-#include "ops/link_backend.h"
-#include "tests/support/memory_network.h"
+#include "tests/support/link_world.h"
 
 namespace rueda {
 namespace {
@@ -26,34 +25,18 @@ std::vector<float> values_of(Rank rank, std::uint64_t plan) {
   return values;
 }
 
-// Purpose: one rank's part of a Plan; all are of one name.
-struct Part {
+// One rank's part of a Plan; all are of one name.
+std::unique_ptr<LinkPart> part_of(std::uint64_t number, Rank rank, Rank ranks, double share) {
   Plan plan;
-  std::vector<float> tensor;
-  std::vector<Entry> entries;
-  std::unique_ptr<Work> work;
-  Work::Step end = Work::Step::again;
-  int abandoned_after = -1;  // steps
+  plan.number = number;
+  plan.compression = Compression::topk;
+  plan.compression_share = share;
+  plan.chunk_bytes = 100;  // some messages each
+  return std::make_unique<LinkPart>(std::move(plan), ranks,
+                                    std::vector<std::vector<float>>{values_of(rank, number)}, "x");
+}
 
-  Part(std::uint64_t number, Rank rank, Rank ranks, double share) : tensor(values_of(rank, number)) {
-    plan.number = number;
-    plan.compression = Compression::topk;
-    plan.compression_share = share;
-    plan.chunk_bytes = 100;  // some messages each
-    plan.members = std::make_shared<const RankSet>(0, ranks);
-    Request request;
-    request.name = "x";
-    request.shape = {kElements};
-    place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
-    entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
-    Submission& submission = entries.back().submission();
-    submission.output = {tensor.data(), DataType::float32, {kElements}, {}};
-    submission.input = submission.output;
-  }
-  bool over() const { return end == Work::Step::done || end == Work::Step::given_up; }
-};
-
-using Parts = std::vector<std::vector<std::unique_ptr<Part>>>;  // of ranks, of Plans
+using Parts = std::vector<std::vector<std::unique_ptr<LinkPart>>>;  // of ranks, of Plans
 
 void check(const Parts& parts, double share) {
   std::vector<std::vector<float>> kept(parts.size(), std::vector<float>(kElements, 0.0f));
@@ -69,7 +52,7 @@ void check(const Parts& parts, double share) {
     }
     for (const auto& of_rank : parts) {
       if (of_rank[plan]->end == Work::Step::done) {
-        ASSERT_EQ(of_rank[plan]->tensor, sum) << "plan " << plan;
+        ASSERT_EQ(of_rank[plan]->tensors.front(), sum) << "plan " << plan;
       }
     }
   }
@@ -86,7 +69,7 @@ void run_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
   for (Rank rank = 0; rank < ranks; ++rank) {
     backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
     for (std::uint64_t number = 1; number <= kPlans; ++number) {
-      auto& part = parts[rank].emplace_back(std::make_unique<Part>(number, rank, ranks, share));
+      auto& part = parts[rank].emplace_back(part_of(number, rank, ranks, share));
       if (random() % 100 < abandons) part->abandoned_after = static_cast<int>(random() % 60);
     }
   }
@@ -98,39 +81,20 @@ void run_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
     ASSERT_LT(steps, 200'000) << "somebody waits for ever";
     const std::size_t rank = random() % parts.size();
     const std::uint64_t plan = random() % std::min(begun[rank] + 1, kPlans);
-    Part& part = *parts[rank][plan];
+    LinkPart& part = *parts[rank][plan];
     if (part.over()) continue;
     if (plan == begun[rank]) {
       part.work = backends[rank]->start(part.plan, part.entries);
       ++begun[rank];
     }
-    if (part.abandoned_after-- == 0) part.work->abandon();
-    part.end = part.work->step();
-    if (!part.over()) continue;
-    ++(part.end == Work::Step::done ? done : given_up);
-    part.work.reset();
+    part.step(done, given_up);
   }
   check(parts, share);
 }
 
-TEST(TopkOverLinks, ComesToItsEndInAnyInterleaving) {
-  int done = 0, given_up = 0;
-  for (unsigned seed = 0; seed < 100; ++seed) {
-    run_world(seed, 0, done, given_up);
-    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
-  }
-  EXPECT_EQ(given_up, 0);
-}
+TEST(TopkOverLinks, ComesToItsEndInAnyInterleaving) { expect_all_done(run_world); }
 
-TEST(TopkOverLinks, MayBeAbandonedAtAnyMoment) {
-  int done = 0, given_up = 0;
-  for (unsigned seed = 0; seed < 300; ++seed) {
-    run_world(seed, 1 + seed % 20, done, given_up);
-    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
-  }
-  EXPECT_GT(done, 300);
-  EXPECT_GT(given_up, 300);
-}
+TEST(TopkOverLinks, MayBeAbandonedAtAnyMoment) { expect_many_abandoned(300, run_world); }
 
 }  // namespace
 }  // namespace rueda
