@@ -8,11 +8,11 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 #include "core/base/time.h"
 #include "core/observe/rank_file.h"
+#include "ops/doubling.h"
 #include "ops/transfer.h"
 
 namespace rueda {
@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t kShort = 4, kLong = 64 << 10;
 constexpr std::uint32_t kMostTimes = 16;
 constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
-constexpr double kOthersPatience = 2.0;  // of its partner, until rank 0 begins and then for all of it
+constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
 constexpr double kEnough = 0.05;         // seconds of long messages
 constexpr std::size_t kMostLong = 64;    // messages
 constexpr std::size_t kMostOfFile = 64 << 10;
@@ -32,22 +32,28 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Purpose: the messages of both sides. Lives for one measurement, on the coordinator thread.
+double seconds_since(Time begin) { return std::chrono::duration<double>(clock_now() - begin).count(); }
+
+// Purpose: the messages of one rank. Lives for one measurement, on the coordinator thread.
 class Exchanges {
  public:
-  Exchanges(Link& link, Rank peer, double patience, const std::function<void()>& alive)
-      : wire_(link, link.largest_tag()),
-        peer_(peer),
-        end_(clock_now() + from_seconds(patience)),
-        alive_(alive) {}
+  Exchanges(Link& link, double patience, const std::function<void()>& alive)
+      : wire_(link, link.largest_tag()), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
 
-  // Both send so many bytes. The seconds that took; nothing once the time is over.
-  std::optional<double> exchange(std::uint32_t bytes) {
-    const Time begin = clock_now();
-    Transfer receive = wire_.receive(peer_, {received_.data(), bytes});
-    Transfer send = wire_.send(peer_, {sent_.data(), bytes});
-    if (!finish(receive, send)) return std::nullopt;
-    return std::chrono::duration<double>(clock_now() - begin).count();
+  // Both send so many bytes; false once the time is over.
+  bool exchange(Rank peer, std::uint32_t bytes) {
+    Transfer receive = wire_.receive(peer, {received_.data(), bytes});
+    Transfer send = wire_.send(peer, {sent_.data(), bytes});
+    return finish(receive, send);
+  }
+  // The messages of a short allreduce among all ranks.
+  bool double_up(Rank rank, Rank ranks) {
+    return std::ranges::all_of(doubling_steps(rank, ranks), [this](const DoublingStep& step) {
+      Transfer receive, send;
+      if (step.receives()) receive = wire_.receive(step.peer, {received_.data(), kShort});
+      if (step.sends()) send = wire_.send(step.peer, {sent_.data(), kShort});
+      return finish(receive, send);
+    });
   }
 
   // What is exchanged next; no bytes: nothing more.
@@ -55,13 +61,13 @@ class Exchanges {
     std::uint32_t bytes = 0;
     std::uint32_t times = 0;
   };
-  bool announce(Round round) {
-    Transfer none, send = wire_.send(peer_, std::as_bytes(std::span(&round, 1)));
+  bool announce(Rank peer, Round round) {
+    Transfer none, send = wire_.send(peer, std::as_bytes(std::span(&round, 1)));
     return finish(none, send);
   }
-  std::optional<Round> hear() {
+  std::optional<Round> hear(Rank peer) {
     Round round;
-    Transfer none, receive = wire_.receive(peer_, std::as_writable_bytes(std::span(&round, 1)));
+    Transfer none, receive = wire_.receive(peer, std::as_writable_bytes(std::span(&round, 1)));
     if (!finish(receive, none)) return std::nullopt;
     return round;
   }
@@ -77,44 +83,47 @@ class Exchanges {
   }
 
   Wire wire_;
-  Rank peer_;
   Time end_;
   const std::function<void()>& alive_;
   std::vector<std::byte> sent_ = std::vector<std::byte>(kLong);
   std::vector<std::byte> received_ = std::vector<std::byte>(kLong);
 };
 
-// False when the time was over.
-bool ask(Exchanges& exchanges, Exchanges::Round round, std::vector<double>& seconds) {
-  if (!exchanges.announce(round)) return false;
-  for (std::uint32_t i = 0; i < round.times; ++i) {
-    const std::optional<double> took = exchanges.exchange(round.bytes);
-    if (!took) return false;
-    seconds.push_back(*took);
+// The seconds of one message while all ranks send theirs, as they do in an allreduce: two ranks alone may
+// have idle cores and cards that all together have not. Nothing once the time is over.
+std::optional<double> message_among_all(Exchanges& exchanges, Rank rank, Rank ranks) {
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i < kMostTimes; ++i) {
+    const Time begin = clock_now();
+    if (!exchanges.double_up(rank, ranks)) return std::nullopt;
+    seconds.push_back(seconds_since(begin) / doubling_rounds(ranks));
   }
-  return true;
+  return median(std::move(seconds));
 }
 
 // Long messages until it is known what the network carries for a while: many take bursts at once first.
-std::optional<LinkCosts> ask(Exchanges& exchanges) {
-  std::vector<double> of_short, of_long;
-  if (!ask(exchanges, {kShort, kMostTimes}, of_short)) return std::nullopt;
-  for (double spent = 0; spent < kEnough && of_long.size() < kMostLong;) {
-    const std::uint32_t times = of_long.empty() || of_long.front() > kEnough / 4 ? 1 : 4;
-    if (!ask(exchanges, {kLong, times}, of_long)) return std::nullopt;
-    spent = std::accumulate(of_long.begin(), of_long.end(), 0.0);
+// Seconds of one; nothing once the time is over.
+std::optional<double> ask_for_long_ones(Exchanges& exchanges, Rank partner) {
+  std::vector<double> seconds;
+  for (double spent = 0; spent < kEnough && seconds.size() < kMostLong;) {
+    const std::uint32_t times = seconds.empty() || seconds.front() > kEnough / 4 ? 1 : 4;
+    if (!exchanges.announce(partner, {kLong, times})) return std::nullopt;
+    for (std::uint32_t i = 0; i < times; ++i) {
+      const Time begin = clock_now();
+      if (!exchanges.exchange(partner, kLong)) return std::nullopt;
+      seconds.push_back(seconds_since(begin));
+      spent += seconds.back();
+    }
   }
-  if (!exchanges.announce({})) return std::nullopt;
-  of_long.erase(of_long.begin(), of_long.begin() + std::ssize(of_long) / 2);
-  const double message = median(std::move(of_short));
-  return LinkCosts{message, std::max(0.0, median(std::move(of_long)) - message) / kLong};
+  seconds.erase(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2);
+  return median(std::move(seconds));
 }
 
-void answer(Exchanges& exchanges) {
-  while (const std::optional<Exchanges::Round> round = exchanges.hear()) {
+void answer(Exchanges& exchanges, Rank asking) {
+  while (const std::optional<Exchanges::Round> round = exchanges.hear(asking)) {
     if (round->bytes == 0 || round->bytes > kLong || round->times > kMostTimes) return;
     for (std::uint32_t i = 0; i < round->times; ++i) {
-      if (!exchanges.exchange(round->bytes)) return;
+      if (!exchanges.exchange(asking, round->bytes)) return;
     }
   }
 }
@@ -143,16 +152,17 @@ std::optional<double> value_of(std::string_view word, std::string_view name) {
 std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
                                        bool wanted, const std::function<void()>& alive) {
   const auto elsewhere = std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts.front(); });
+  if (elsewhere == hosts.end()) return std::nullopt;
   const auto partner = static_cast<Rank>(elsewhere - hosts.begin());
-  if (elsewhere == hosts.end() || (rank != 0 && rank != partner)) return std::nullopt;
-  Exchanges exchanges(link, rank == 0 ? partner : 0, rank == 0 ? kPatience : kOthersPatience, alive);
-  if (rank == 0 && wanted) return ask(exchanges);
-  if (rank == 0) {
-    exchanges.announce({});
-  } else {
-    answer(exchanges);
-  }
-  return std::nullopt;
+  Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, alive);
+  const std::optional<double> message = message_among_all(exchanges, rank, static_cast<Rank>(hosts.size()));
+  if (!message) return std::nullopt;
+  if (rank == partner) answer(exchanges, 0);
+  if (rank != 0) return std::nullopt;
+  const std::optional<double> of_long = wanted ? ask_for_long_ones(exchanges, partner) : std::nullopt;
+  exchanges.announce(partner, {});
+  if (!of_long) return std::nullopt;
+  return LinkCosts{*message, std::max(0.0, *of_long - *message) / kLong};
 }
 
 SavedCosts read_costs(const std::string& path, std::string_view link) {

@@ -13,15 +13,16 @@
 
 namespace rueda {
 
-// Seconds that two ranks need to exchange a message, and for each byte of it.
+// Seconds that ranks need to exchange a message in pairs, and for each byte of it.
 struct LinkCosts {
   double message = 0;
   double byte = 0;
 };
 
-// Rank 0 and the first rank of another host exchange some messages, for less than a second; every rank calls
-// it. Rank 0 says how many, none unless `wanted`, so that nobody has to agree before. Nothing where the other
-// did not answer in time, and on all ranks but 0. Throws PeerGone as the link does.
+// All ranks exchange some short messages, then rank 0 and the first rank of another host long ones, for less
+// than a second; every rank calls it. Rank 0 says how many, none unless `wanted`, so that nobody has to agree
+// before. Nothing where somebody did not answer in time, and on all ranks but 0. Throws PeerGone as the link
+// does.
 std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
                                        bool wanted, const std::function<void()>& alive);
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <type_traits>
 
 #include "ops/transfer.h"
@@ -25,15 +25,15 @@ class Stream {
   // Posts what may be posted and retires what is done; whether anything moved.
   bool advance(std::size_t limit) {
     bool moved = false;
-    while (!in_flight_.empty() && in_flight_.front().done()) {
+    while (retired_ < begun_ && in_flight_[retired_ % kDepth].done()) {
       done_ = std::min(bytes_, done_ + chunk_);
-      in_flight_.pop_front();
+      ++retired_;
       moved = true;
     }
-    while (posted_ < bytes_ && in_flight_.size() < kDepth) {
+    while (posted_ < bytes_ && begun_ - retired_ < kDepth) {
       const std::size_t count = std::min(chunk_, bytes_ - posted_);
       if (posted_ + count > limit) break;
-      in_flight_.push_back(post(at(data_, static_cast<std::int64_t>(posted_)), count));
+      in_flight_[begun_++ % kDepth] = post(at(data_, static_cast<std::int64_t>(posted_)), count);
       posted_ += count;
       moved = true;
     }
@@ -60,7 +60,9 @@ class Stream {
   Byte* data_;
   std::size_t bytes_;
   std::size_t chunk_;
-  std::deque<Transfer> in_flight_;
+  std::array<Transfer, kDepth> in_flight_;  // chunk i at i % kDepth
+  std::size_t begun_ = 0;                   // chunks
+  std::size_t retired_ = 0;
   std::size_t posted_ = 0;
   std::size_t done_ = 0;
 };

@@ -18,7 +18,7 @@ void end(TcpMessage& message, std::size_t moved) {
 }
 
 template <class Message>
-Message take_front(std::deque<Message>& queue) {
+Message take_front(std::list<Message>& queue) {
   Message front = std::move(queue.front());
   queue.pop_front();
   return front;
@@ -102,11 +102,11 @@ void GrantBook::arrived(const Frame& data, Incoming& message) {
   expected_.erase(data.place);
 }
 
-std::optional<GrantBook::Fragment> GrantBook::next_fragment() {
+std::optional<GrantBook::Fragment> GrantBook::next_fragment(std::size_t longest) {
   if (granted_.empty()) return std::nullopt;
   const std::shared_ptr<Outgoing> message = granted_.front();
   message->begun = true;
-  const std::size_t length = std::min(Frame::kMostData, message->bytes.size() - message->claimed);
+  const std::size_t length = std::min({longest, Frame::kMostData, next_bytes()});
   const Frame frame{.kind = FrameKind::data,
                     .tag = message->tag,
                     .length = static_cast<std::uint32_t>(length),

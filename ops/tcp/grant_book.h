@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,7 +56,9 @@ class GrantBook {
     Frame frame;
   };
   bool has_fragment() const { return !granted_.empty(); }
-  std::optional<Fragment> next_fragment();
+  // What is left of the message whose turn it is; there must be one.
+  std::size_t next_bytes() const { return granted_.front()->bytes.size() - granted_.front()->claimed; }
+  std::optional<Fragment> next_fragment(std::size_t longest);
 
   // Bytes without a grant that may be on their way or wait here, headers included.
   static constexpr std::size_t kMostAhead = 1 << 20;
@@ -69,12 +72,13 @@ class GrantBook {
     std::uint64_t place = 0;
     std::uint64_t room = 0;
   };
+  // Lists: an empty one costs nothing, and most tags have one message.
   struct Tagged {
-    std::deque<std::shared_ptr<Outgoing>> sends;     // without a grant, not sent ahead
-    std::deque<Grant> grants;                        // without a message
-    std::deque<std::size_t> ahead;                   // bytes of each message sent ahead of its grant
-    std::deque<std::shared_ptr<Incoming>> receives;  // of which nothing has come
-    std::deque<std::shared_ptr<Incoming>> early;     // have come before their receives
+    std::list<std::shared_ptr<Outgoing>> sends;     // without a grant, not sent ahead
+    std::list<Grant> grants;                        // without a message
+    std::list<std::size_t> ahead;                   // bytes of each message sent ahead of its grant
+    std::list<std::shared_ptr<Incoming>> receives;  // of which nothing has come
+    std::list<std::shared_ptr<Incoming>> early;     // have come before their receives
     bool empty() const {
       return sends.empty() && grants.empty() && ahead.empty() && receives.empty() && early.empty();
     }

@@ -103,8 +103,7 @@ TcpDoor::Met TcpDoor::meet(Rank rank, std::span<const std::string> hosts, std::s
   if (!met.status.ok()) return {{}, std::move(met.status)};
   for (TcpCall& call : meeting.calls) met.rails[call.peer()] = call.take_rails();
   for (const auto& [peer, rails] : met.rails) {
-    for (const Descriptor& socket : rails)
-      prepare_for_data(socket, from_seconds(settings_.deadline), rails.size());
+    for (const Descriptor& socket : rails) prepare_for_data(socket, from_seconds(settings_.deadline));
   }
   return met;
 }

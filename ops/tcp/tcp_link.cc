@@ -12,6 +12,18 @@
 #include <utility>
 
 namespace rueda {
+namespace {
+
+template <class Message>
+std::shared_ptr<Message> make_message(Rank peer, Tag tag, std::size_t size) {
+  auto message = std::make_shared<Message>();
+  message->peer = peer;
+  message->tag = tag;
+  message->size = size;
+  return message;
+}
+
+}  // namespace
 
 TcpLink::TcpLink(Rank rank) : rank_(rank), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_)
@@ -26,23 +38,18 @@ void TcpLink::connect(Rank peer, std::vector<Descriptor> rails) {
 Ticket TcpLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
   owner_.check();
   TcpPeer& to = reach(peer);
-  auto message = std::make_shared<Outgoing>();
-  message->peer = peer;
-  message->tag = tag;
-  message->size = bytes.size();
+  auto message = make_message<Outgoing>(peer, tag, bytes.size());
   message->bytes = bytes;
   to.send(message);
   want_to_write(to);
+  if (to.urgent()) write();
   return keep(std::move(message));
 }
 
 Ticket TcpLink::post_receive(Rank peer, MutableBytes bytes, Tag tag) {
   owner_.check();
   TcpPeer& from = reach(peer);
-  auto message = std::make_shared<Incoming>();
-  message->peer = peer;
-  message->tag = tag;
-  message->size = bytes.size();
+  auto message = make_message<Incoming>(peer, tag, bytes.size());
   message->memory = bytes;
   from.receive(message);
   want_to_write(from);

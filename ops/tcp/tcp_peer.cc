@@ -100,7 +100,8 @@ bool TcpPeer::write() {
     rails_[rail].watched = rails_[rail].blocked;
     watch(rail, EPOLL_CTL_MOD);
   }
-  return more || book_.has_control();
+  const auto takes = [](const Rail& rail) { return !rail.blocked && !rail.broken; };
+  return more || book_.has_control() || (book_.has_fragment() && std::ranges::any_of(rails_, takes));
 }
 
 void TcpPeer::check() const {
@@ -174,10 +175,20 @@ void TcpPeer::load(std::size_t at) {
     if (at == quickest || rails_[quickest].blocked || rails_[quickest].broken)
       rails_[at].output.load(book_.take_control());
   }
-  if (std::optional<GrantBook::Fragment> fragment = book_.next_fragment()) {
-    rails_[at].output.load(std::move(*fragment));
+  if (!book_.has_fragment()) return;
+  if (const std::size_t room = room_of(rails_[at]); room > 0) {
+    rails_[at].output.load(*book_.next_fragment(room));
     turn_ = (at + 1) % rails_.size();
   }
+}
+
+// Of the next fragment, 0: the rail holds enough. To look costs more than a short one is worth.
+std::size_t TcpPeer::room_of(Rail& rail) {
+  if (book_.next_bytes() <= RailPace::kShort) {
+    rail.pace.pass();
+    return RailPace::kShort;
+  }
+  return rail.pace.room(RailPace::look_at(rail.socket.number()), rail.output.bytes(), clock_now());
 }
 
 std::size_t TcpPeer::quickest_rail() {

@@ -11,6 +11,7 @@
 #include "ops/tcp/grant_book.h"
 #include "ops/tcp/rail_input.h"
 #include "ops/tcp/rail_output.h"
+#include "ops/tcp/rail_pace.h"
 
 namespace rueda {
 
@@ -29,6 +30,9 @@ class TcpPeer {
   // Writes a bounded number of bytes; whether there is more to be written soon.
   bool write();
 
+  // Whether somebody may wait for what is written next.
+  bool urgent() const { return book_.urgent(); }
+
   bool lost() const { return failure_.has_value(); }
   // Empty: the connection has ended; else what went wrong.
   const std::optional<std::string>& failure() const { return failure_; }
@@ -46,6 +50,7 @@ class TcpPeer {
     Descriptor socket;
     RailInput input;
     RailOutput output;
+    RailPace pace;
     bool blocked = false;  // takes no more until epoll says so
     bool watched = false;  // for that
     bool broken = false;   // takes no more; what has come can still be read
@@ -57,6 +62,7 @@ class TcpPeer {
   bool write(std::size_t rail, std::size_t& budget);
   bool control_is_due() const;
   void load(std::size_t rail);
+  std::size_t room_of(Rail& rail);
   std::size_t quickest_rail();
   void watch(std::size_t rail, int operation);
   void lose();

@@ -10,9 +10,7 @@
 namespace rueda {
 namespace {
 
-// Bytes that wait in a socket: few where other rails could take them.
-constexpr int kMostUnsent = 64 << 10;
-constexpr int kMostUnsentAlone = 256 << 10;
+constexpr int kMostUnsent = 256 << 10;  // bytes that wait in a socket
 
 constexpr int kRtoMaxMs = 44;  // TCP_RTO_MAX_MS of Linux 6.15; C libraries do not name it yet
 
@@ -75,12 +73,12 @@ int connect_error(const Descriptor& socket) {
   return error;
 }
 
-void prepare_for_data(const Descriptor& socket, Duration deadline, std::size_t rails) {
+void prepare_for_data(const Descriptor& socket, Duration deadline) {
   const auto limit =
       static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count());
   const int part = std::max(1, limit / 5000);  // seconds
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, rails == 1 ? kMostUnsentAlone : kMostUnsent);
+  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, limit);
   set(socket, IPPROTO_TCP, kRtoMaxMs, 1000);  // a cable that is back is noticed within a second
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);

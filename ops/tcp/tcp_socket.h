@@ -32,9 +32,9 @@ std::string own_card(const Descriptor& connected);  // "eth0"
 // Of one that connects: 0 once it is connected, EINPROGRESS before, else why it never will be.
 int connect_error(const Descriptor& socket);
 
-// For data, one of so many rails: sends at once, keeps little that is not sent yet, so that other rails may
-// take it; ends when the other side does not answer for so long.
-void prepare_for_data(const Descriptor& socket, Duration deadline, std::size_t rails);
+// For data: sends at once, keeps little that is not sent yet; ends when the other side does not answer for
+// so long.
+void prepare_for_data(const Descriptor& socket, Duration deadline);
 
 // Sends a few bytes on a fresh connection; whether they fit.
 template <class Block>

@@ -9,8 +9,8 @@
 
 namespace rueda::bench {
 
-// Purpose: a second thread, on the cores of the one that makes it, that sleeps as a coordinator does and answers
-// each ring by another. The main thread's.
+// Purpose: a second thread, on the cores of the one that makes it, that sleeps as a coordinator does and
+// answers each ring by another. The main thread's.
 class BareCrossing {
  public:
   BareCrossing();

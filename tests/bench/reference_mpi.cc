@@ -9,6 +9,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "tests/bench/awake.h"
+
 namespace rueda::bench {
 namespace {
 
@@ -59,6 +61,7 @@ double reference_seconds(CollectiveBuffers& buffers) {
   const auto begin = std::chrono::steady_clock::now();
   run(buffers);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  rest_awake();
   MPI_Barrier(MPI_COMM_WORLD);
   return seconds;
 }

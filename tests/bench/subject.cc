@@ -160,6 +160,7 @@ class BackendSubject final : public Subject {
     const Clock::time_point begin = Clock::now();
     carry_out(plan, entries);
     const double seconds = seconds_since(begin);
+    rest_awake();
     meet();
     result = buffers.output().data;
     return seconds;
@@ -237,7 +238,7 @@ class BackendSubject final : public Subject {
   // Who has a core of its own need not give it away at once: a yield in vain takes as long as a small
   // operation. A look at sockets takes as long as a yield.
   int polls() const {
-    if (size() <= sysconf(_SC_NPROCESSORS_ONLN)) return 200;
+    if (size() <= cores_) return 200;
     return neighbours_ ? 20 : 0;
   }
 
@@ -258,6 +259,7 @@ class BackendSubject final : public Subject {
     }
   }
 
+  const long cores_ = sysconf(_SC_NPROCESSORS_ONLN);  // asked once: it reads a file
   Ranks ranks_;
   std::shared_ptr<Window> window_;          // none over tcp
   std::shared_ptr<Neighbours> neighbours_;  // none over tcp

@@ -20,8 +20,8 @@ namespace rueda {
 
 inline const TcpAddress kTestAddress{"127.0.0.1", 0};
 
-// Two connected sockets, for one of so many rails.
-inline std::array<Descriptor, 2> tcp_pair(std::size_t rails = 1) {
+// Two connected sockets.
+inline std::array<Descriptor, 2> tcp_pair() {
   const OpenedSocket listener = listen_at(kTestAddress);
   OpenedSocket one = connect_from(kTestAddress, address_of(listener.socket, kTestAddress));
   Descriptor other;
@@ -29,15 +29,14 @@ inline std::array<Descriptor, 2> tcp_pair(std::size_t rails = 1) {
   while (!other && clock_now() < end)
     other = Descriptor(::accept4(listener.socket.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   EXPECT_TRUE(other);
-  for (const Descriptor* socket : {&one.socket, &other})
-    prepare_for_data(*socket, std::chrono::seconds(10), rails);
+  for (const Descriptor* socket : {&one.socket, &other}) prepare_for_data(*socket, std::chrono::seconds(10));
   return {std::move(one.socket), std::move(other)};
 }
 
 inline void connect_links(TcpLink& low, Rank low_rank, TcpLink& high, Rank high_rank, std::size_t rails) {
   std::vector<Descriptor> here, there;
   for (std::size_t rail = 0; rail < rails; ++rail) {
-    auto [a, b] = tcp_pair(rails);
+    auto [a, b] = tcp_pair();
     here.push_back(std::move(a));
     there.push_back(std::move(b));
   }

@@ -60,7 +60,7 @@ class Exchange {
       put(side, rail, books[side].take_control().frames);
       return true;
     }
-    const std::optional<GrantBook::Fragment> fragment = books[side].next_fragment();
+    const std::optional<GrantBook::Fragment> fragment = books[side].next_fragment(Frame::kMostData);
     if (!fragment) return false;
     const FrameBytes header = to_bytes(fragment->frame);
     Bytes bytes(header.begin(), header.end());
@@ -127,7 +127,7 @@ TEST(GrantBook, ShortMessagesGoAheadAndLongOnesWait) {
   exchange.run();
   exchange.send(0, large, 5);
   EXPECT_FALSE(exchange.books[0].has_control());
-  EXPECT_FALSE(exchange.books[0].next_fragment());
+  EXPECT_FALSE(exchange.books[0].next_fragment(Frame::kMostData));
   exchange.send(0, small, 5);  // behind the large one
   EXPECT_FALSE(exchange.books[0].has_control());
   exchange.send(0, small, 6);

@@ -121,7 +121,8 @@ TEST(TcpLinkFailures, MessagesThatAreTooLongFailOnBothSidesInWords) {
     const std::string words =
         "rank 0 sends " + std::to_string(size) + " bytes to rank 1, which has room for 50 (tag 3)";
     EXPECT_TRUE(wait_until([&] {  // it has granted it
-      EXPECT_FALSE(pair.one.done(receive));
+      pair.one.progress();
+      if (pair.one.failure(0)) return true;  // a short message went ahead of its grant
       const std::vector<TcpPeer::Traffic> rails = pair.one.traffic(0);
       return rails[0].sent + rails[1].sent > 0;
     }));

@@ -117,9 +117,9 @@ TEST(TcpLink, CancelledMessagesLeaveMemoryAlone) {
 
 // Two rails, of which one is slow.
 TEST(TcpLink, SlowRailsCarryLess) {
-  auto [a, b] = tcp_pair(2);
-  auto [c, relay_in] = tcp_pair(2);
-  auto [relay_out, d] = tcp_pair(2);
+  auto [a, b] = tcp_pair();
+  auto [c, relay_in] = tcp_pair();
+  auto [relay_out, d] = tcp_pair();
   const int small = 16 << 10;
   ::setsockopt(c.number(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
   ::setsockopt(relay_in.number(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);

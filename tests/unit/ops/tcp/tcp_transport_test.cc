@@ -47,7 +47,7 @@ struct Pair {
   explicit Pair(std::size_t rails = 1) {
     std::vector<Descriptor> here, there;
     for (std::size_t rail = 0; rail < rails; ++rail) {
-      auto [a, b] = tcp_pair(rails);
+      auto [a, b] = tcp_pair();
       copies.emplace_back(::dup(b.number()));
       here.push_back(std::move(a));
       there.push_back(std::move(b));
