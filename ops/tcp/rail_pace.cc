@@ -8,16 +8,22 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/tcp/frame.h"
 
 namespace rueda {
 namespace {
 
-constexpr double kHeld = 0.004;  // seconds
+constexpr double kLonger = 4;  // than usual, at most
 constexpr auto kMeasure = std::chrono::milliseconds(5);
-constexpr double kWeight = 0.25;  // of the newest measurement
-constexpr std::size_t kLeast = 2 * RailPace::kShort;
+constexpr auto kMostApart = std::chrono::milliseconds(10);  // looks at a rail that is said to be busy
+constexpr double kWeight = 0.25;                            // of the newest measurement
+constexpr double kGrowth = 1.5;                             // where it ran dry
+constexpr double kReturn = 0.02;                            // to what it carries, with each measurement
+constexpr double kFragments = 4;                            // that a rail holds
+constexpr double kLeast = kFragments * RailPace::kShort;
+constexpr double kMost = 1 << 30;
 
 }  // namespace
 
@@ -33,26 +39,29 @@ RailPace::Sight RailPace::look_at(int socket) {
 }
 
 std::size_t RailPace::room(const Sight& sight, std::uint64_t written, Time now) {
+  if (refused_ && sight.held == 0) most_ = std::min(*most_ * kGrowth, kMost);
   measure(sight, written - sight.held, now);
-  if (!rate_) return Frame::kMostData;
-  const double seconds = kHeld + 2 * std::chrono::duration<double>(sight.trip).count();
-  const std::size_t most = std::max(static_cast<std::size_t>(*rate_ * seconds), kLeast);
-  const std::size_t fragment = std::min(most / 2, Frame::kMostData);
-  return sight.held + fragment <= most ? fragment : 0;
+  if (!most_) return Frame::kMostData;
+  refused_ = static_cast<double>(sight.held) > *most_ * (1 - 1 / kFragments);
+  return refused_ ? 0 : std::min(static_cast<std::size_t>(*most_ / kFragments), Frame::kMostData);
 }
 
 void RailPace::measure(const Sight& sight, std::uint64_t arrived, Time now) {
-  if (idle_ || sight.held == 0) {
-    idle_ = sight.held == 0;
-  } else if (now - since_ >= kMeasure) {
-    const double rate =
-        static_cast<double>(arrived - arrived_) / std::chrono::duration<double>(now - since_).count();
-    rate_ = rate_ ? *rate_ + kWeight * (rate - *rate_) : rate;
-  } else {
-    return;
+  const bool goes_on = sight.held > 0 && now - std::exchange(looked_, now) <= kMostApart;
+  if (busy_since_ && goes_on) {
+    if (now - *busy_since_ < kMeasure) return;
+    const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+    const double rate = static_cast<double>(arrived - arrived_) / seconds(now - *busy_since_);
+    rate_ += (rate_ > 0 ? kWeight : 1) * (rate - rate_);
+    const double trips = 2 * seconds(sight.trip);
+    const double usual = std::max(rate_ * (hold_ + trips), kLeast);
+    const double longest = std::max(rate_ * (kLonger * hold_ + trips), kLeast);
+    const double most = std::min(most_.value_or(usual), longest);
+    most_ = most > usual ? most + kReturn * (usual - most) : std::max(most, kLeast);
   }
+  busy_since_.reset();
+  if (sight.held > 0) busy_since_ = now;
   arrived_ = arrived;
-  since_ = now;
 }
 
 }  // namespace rueda

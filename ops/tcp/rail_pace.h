@@ -13,9 +13,14 @@ namespace rueda {
 // Purpose: lets a rail hold, in its socket and on its way, what it carries in a few milliseconds. More would
 // wait in the queues of a slow card or switch while other rails could take it, and all that is sent later
 // would wait behind it. The rate is what the other side acknowledges while there is always something to
-// acknowledge. Part of a rail; knows no socket.
+// acknowledge. A rail that runs dry while it might not take more is allowed more from then on: it has become
+// faster, or who feeds it comes too seldom. Part of a rail; knows no socket.
 class RailPace {
  public:
+  // One of so many rails to a peer. Nobody else takes what an only one leaves: it holds more, for the times
+  // when whoever feeds it has no core.
+  explicit RailPace(std::size_t rails) : hold_(rails == 1 ? 0.008 : 0.004) {}
+
   // What a socket tells.
   struct Sight {
     std::size_t held = 0;  // bytes that it has taken and the other side has not acknowledged
@@ -29,15 +34,18 @@ class RailPace {
   // been given in all.
   std::size_t room(const Sight& sight, std::uint64_t written, Time now);
   // Something goes without a look: whether the rail was idle before is not known.
-  void pass() { idle_ = true; }
+  void pass() { busy_since_.reset(); }
 
  private:
   void measure(const Sight& sight, std::uint64_t arrived, Time now);
 
-  std::optional<double> rate_;  // bytes a second, once known
-  std::uint64_t arrived_ = 0;   // at since_; something was on its way ever since
-  Time since_{};
-  bool idle_ = true;
+  double hold_;                 // seconds, usually
+  double rate_ = 0;             // bytes a second
+  std::optional<double> most_;  // bytes that the rail may hold; any, before its rate is known
+  bool refused_ = false;        // at the last look
+  Time looked_{};
+  std::optional<Time> busy_since_;  // something was on its way at all looks from then on
+  std::uint64_t arrived_ = 0;       // at that time
 };
 
 }  // namespace rueda

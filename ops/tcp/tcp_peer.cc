@@ -46,11 +46,11 @@ std::shared_ptr<Incoming> own_buffer(const Frame& frame) {
 }  // namespace
 
 TcpPeer::TcpPeer(Rank rank, Rank peer, std::vector<Descriptor> sockets, int epoll)
-    : rank_(rank), peer_(peer), epoll_(epoll), rails_(sockets.size()), book_(rank, peer) {
-  RUEDA_ASSERT(!rails_.empty());
-  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
-    rails_[rail].socket = std::move(sockets[rail]);
-    watch(rail, EPOLL_CTL_ADD);
+    : rank_(rank), peer_(peer), epoll_(epoll), book_(rank, peer) {
+  RUEDA_ASSERT(!sockets.empty());
+  for (Descriptor& socket : sockets) {
+    rails_.emplace_back(std::move(socket), sockets.size());
+    watch(rails_.size() - 1, EPOLL_CTL_ADD);
   }
 }
 
@@ -172,8 +172,10 @@ bool TcpPeer::control_is_due() const {
 void TcpPeer::load(std::size_t at) {
   if (control_is_due()) {
     const std::size_t quickest = quickest_rail();
-    if (at == quickest || rails_[quickest].blocked || rails_[quickest].broken)
+    if (at == quickest || rails_[quickest].blocked || rails_[quickest].broken) {
       rails_[at].output.load(book_.take_control());
+      rails_[at].pace.pass();
+    }
   }
   if (!book_.has_fragment()) return;
   if (const std::size_t room = room_of(rails_[at]); room > 0) {

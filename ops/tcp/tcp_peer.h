@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/descriptor.h"
@@ -47,10 +48,12 @@ class TcpPeer {
 
  private:
   struct Rail {
+    Rail(Descriptor of_rail, std::size_t rails) : socket(std::move(of_rail)), pace(rails) {}
+
     Descriptor socket;
+    RailPace pace;
     RailInput input;
     RailOutput output;
-    RailPace pace;
     bool blocked = false;  // takes no more until epoll says so
     bool watched = false;  // for that
     bool broken = false;   // takes no more; what has come can still be read
