@@ -9,15 +9,15 @@
 #include <memory>
 
 #include <rueda/rueda_torch.h>
-#include "examples/02_bert/bert_model.h"
-#include "examples/02_bert/checkpoint.h"
-#include "examples/02_bert/evaluation.h"
-#include "examples/02_bert/options.h"
-#include "examples/02_bert/run_report.h"
-#include "examples/02_bert/squad_task.h"
-#include "examples/02_bert/trainer.h"
-#include "examples/common/event_file.h"
-#include "examples/common/progress.h"
+#include "examples/lib/model/bert_model.h"
+#include "examples/lib/model/checkpoint.h"
+#include "examples/lib/show/event_file.h"
+#include "examples/lib/show/progress.h"
+#include "examples/lib/show/run_report.h"
+#include "examples/lib/training/evaluation.h"
+#include "examples/lib/training/options.h"
+#include "examples/lib/training/squad_task.h"
+#include "examples/lib/training/trainer.h"
 #include "frameworks/torch/agreement.h"
 
 namespace rueda::examples {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "examples/02_bert/bert_model.h"
-#include "examples/02_bert/checkpoint.h"
-#include "examples/common/safetensors.h"
-#include "examples/common/word_piece.h"
+#include "examples/lib/data/word_piece.h"
+#include "examples/lib/model/bert_model.h"
+#include "examples/lib/model/checkpoint.h"
+#include "examples/lib/model/safetensors.h"
 
 namespace {
 
