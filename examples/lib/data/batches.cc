@@ -2,17 +2,11 @@
 #include "examples/lib/data/batches.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <stdexcept>
 
 namespace rueda::examples {
-namespace {
-
-constexpr std::uint64_t kNoEpoch = std::numeric_limits<std::uint64_t>::max();
-
-}  // namespace
 
 // The finalizer of the splitmix64 generator, after spreading `b` by its golden-ratio step.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -31,27 +25,38 @@ std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
 
 TrainingOrder::TrainingOrder(std::size_t windows, std::uint64_t seed, std::size_t batch, std::size_t ranks,
                              std::size_t passes)
-    : windows_(windows), seed_(seed), batch_(batch), ranks_(ranks), passes_(passes), epoch_(kNoEpoch) {
+    : windows_(windows), seed_(seed), batch_(batch), ranks_(ranks), passes_(passes) {
   if (windows == 0) throw std::invalid_argument("there is nothing to train on: no windows");
   if (batch == 0 || ranks == 0 || passes == 0) {
     throw std::invalid_argument("batch, ranks and backward passes must be at least 1");
   }
 }
 
-std::vector<std::size_t> TrainingOrder::batch(std::size_t step, std::size_t pass, std::size_t rank) {
-  const std::uint64_t begin = ((std::uint64_t{step} * passes_ + pass) * ranks_ + rank) * batch_;
+std::uint64_t TrainingOrder::first_position(std::size_t step, std::size_t pass, std::size_t rank) const {
+  return ((std::uint64_t{step} * passes_ + pass) * ranks_ + rank) * batch_;
+}
+
+std::vector<std::size_t> TrainingOrder::batch(std::size_t step, std::size_t pass, std::size_t rank) const {
+  const std::uint64_t begin = first_position(step, pass, rank);
   std::vector<std::size_t> chosen(batch_);
-  for (std::size_t i = 0; i < batch_; ++i) chosen[i] = at(begin + i);
+  std::uint64_t epoch = begin / windows_;
+  Order order = order_of(epoch);
+  for (std::size_t i = 0; i < batch_; ++i) {
+    const std::uint64_t position = begin + i;
+    if (position / windows_ != epoch) order = order_of(epoch = position / windows_);
+    chosen[i] = (*order)[position % windows_];
+  }
   return chosen;
 }
 
-std::size_t TrainingOrder::at(std::uint64_t position) {
-  const std::uint64_t epoch = position / windows_;
-  if (epoch != epoch_) {
-    order_ = shuffled(windows_, mix(seed_, epoch));
-    epoch_ = epoch;
+// Two epochs are kept, for where one ends some threads still read it and others the next.
+TrainingOrder::Order TrainingOrder::order_of(std::uint64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  Epoch& kept = epochs_[epoch % 2];
+  if (kept.order == nullptr || kept.number != epoch) {
+    kept = {epoch, std::make_shared<const std::vector<std::size_t>>(shuffled(windows_, mix(seed_, epoch)))};
   }
-  return order_[position % windows_];
+  return kept.order;
 }
 
 std::vector<std::vector<std::size_t>> evaluation_batches(std::span<const Feature> features,

@@ -2,8 +2,11 @@
 // Which windows of text each rank reads at each step, and how they become one padded block of numbers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -14,7 +17,7 @@ namespace rueda::examples {
 // The training windows as one endless sequence: epoch after epoch, each shuffled by (seed, epoch). A global
 // batch is the next piece of it, cut first by backward pass, then by rank. So the windows of a step depend
 // only on how many a step takes, not on how many ranks and passes share them; a batch may span two epochs and
-// none is dropped. Used by one thread.
+// none is dropped. Any number of threads may ask at once.
 class TrainingOrder {
  public:
   // Throws std::invalid_argument if there are no windows or a count is not positive.
@@ -22,18 +25,28 @@ class TrainingOrder {
                 std::size_t passes);
 
   // Indices of the windows that `rank` reads in backward pass `pass` of step `step`, all from 0.
-  std::vector<std::size_t> batch(std::size_t step, std::size_t pass, std::size_t rank);
+  std::vector<std::size_t> batch(std::size_t step, std::size_t pass, std::size_t rank) const;
+
+  // The place of that batch's first window in the sequence; the others follow it. What is drawn for one
+  // sample of the training is drawn by its place.
+  std::uint64_t first_position(std::size_t step, std::size_t pass, std::size_t rank) const;
 
  private:
-  std::size_t at(std::uint64_t position);
+  using Order = std::shared_ptr<const std::vector<std::size_t>>;
+  struct Epoch {
+    std::uint64_t number;
+    Order order;  // nothing yet: no such epoch
+  };
+
+  Order order_of(std::uint64_t epoch) const;
 
   std::size_t windows_;
   std::uint64_t seed_;
   std::size_t batch_;
   std::size_t ranks_;
   std::size_t passes_;
-  std::uint64_t epoch_;
-  std::vector<std::size_t> order_;
+  mutable std::mutex mutex_;
+  mutable std::array<Epoch, 2> epochs_{};  // of the even and of the odd ones, that asked for last
 };
 
 // A permutation of 0 .. count - 1 that is the same on every machine.

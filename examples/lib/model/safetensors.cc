@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "examples/lib/model/safetensors.header.h"
+#include "examples/lib/model/safetensors_header.h"
 
 namespace rueda::examples {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every check of a safetensors file. Nothing is believed: lengths, offsets, dtypes and shapes come from
 // outside.
-#include "examples/lib/model/safetensors.header.h"
+#include "examples/lib/model/safetensors_header.h"
 
 #include <fmt/format.h>
 

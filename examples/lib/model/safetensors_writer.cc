@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "examples/lib/model/safetensors.h"
-#include "examples/lib/model/safetensors.header.h"
+#include "examples/lib/model/safetensors_header.h"
 
 namespace rueda::examples {
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/lib/model/safetensors.header.h"
+#include "examples/lib/model/safetensors_header.h"
 #include "tests/support/scratch_folder.h"
 
 namespace rueda::examples {
