@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// evaluate_lm: how well a BERT guesses masked tokens of a text, on one process or on all that ruedarun started.
+// evaluate_lm: how well a BERT guesses masked tokens of a text, on one process or on all that ruedarun
+// started.
 #include <fmt/format.h>
 
 #include "examples/lib/training/evaluate_lm_options.h"

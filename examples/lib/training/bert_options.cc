@@ -68,7 +68,8 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   options.task = task;
   const bool mlm = options.task == "mlm";
   if (mlm) set_mlm_defaults(options, !flags.given("model"));
-  if (mlm && flags.given("stride")) throw UsageError("--stride is for --task squad: windows of mlm share nothing");
+  if (mlm && flags.given("stride"))
+    throw UsageError("--stride is for --task squad: windows of mlm share nothing");
   flags.path("data", options.data);
   if (flags.given("model")) flags.path("model", options.model.emplace());
   flags.integer("held-out", options.held_out, 1);

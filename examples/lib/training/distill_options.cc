@@ -15,7 +15,8 @@ constexpr const char* kUsage =
     "Trains a student BERT to guess masked tokens as a larger teacher does, by one process or by those that\n"
     "ruedarun starts:\n"
     "  ruedarun -np 2 distill --data text.txt --teacher CHECKPOINT\n"
-    "CHECKPOINT has a masked-LM head: what train_bert --task mlm writes. Without --teacher a small BERT learns\n"
+    "CHECKPOINT has a masked-LM head: what train_bert --task mlm writes. Without --teacher a small BERT "
+    "learns\n"
     "the sample that comes with Rueda, and then teaches.\n\nflags";
 
 constexpr Choices<ComparedTokens, 2> kCompared{

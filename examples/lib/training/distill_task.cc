@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/lm_start.h"
 #include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/run_training.h"
 
@@ -36,16 +37,8 @@ BertStart small_teacher(const DistillOptions& options) {
 
 Teacher read_teacher(const DistillOptions& options) {
   BertStart start = read_bert_start(options.teacher, options.max_length, options.dropout);
-  const auto model = std::make_shared<BertForMaskedLM>(start.config);
-  const LoadReport report = load_parameters(*model, *start.parameters, start.parameters_file->string());
-  if (!report.fresh.empty()) {
-    throw std::runtime_error(fmt::format(
-        "{} has no masked-LM head: {} is missing; train_bert --task mlm --model {} gives it one",
-        start.parameters_file->string(), report.fresh.front(), options.teacher->string()));
-  }
-  std::string words = words_of(*model, start, &report);
-  convert(*model, options.dtype);
-  return {.start = std::move(start), .model = model, .words = std::move(words)};
+  ReadLm read = read_lm(start, options.seed, options.dtype);
+  return {.start = std::move(start), .model = std::move(read.model), .words = std::move(read.words)};
 }
 
 Teacher train_teacher(const DistillOptions& options) {
@@ -97,18 +90,19 @@ void DistillTask::make_student() {
   if (options_.student == StudentStart::checkpoint) {
     const BertStart start = read_bert_start(options_.student_folder, options_.max_length, options_.dropout);
     check_same_vocabulary(teacher_.start, start);
-    student_ = std::make_shared<BertForMaskedLM>(start.config);
-    const LoadReport report = load_parameters(*student_, *start.parameters, start.parameters_file->string());
-    student_words_ = words_of(*student_, start, &report);
+    const ReadLm read = read_lm(start, options_.seed, options_.dtype);
+    student_ = read.model;
+    student_words_ = read.words;
     check_comparable(*teacher_.model, *student_);
     return;
   }
   const BertConfig config = student_config(teacher_.start.config);
   student_ = std::make_shared<BertForMaskedLM>(config);
-  if (options_.student == StudentStart::every_second_layer) copy_every_second_layer(*teacher_.model, *student_);
-  student_words_ = fmt::format("BERT of {} layers, {}", config.num_hidden_layers,
-                               options_.student == StudentStart::random ? "at random"
-                                                                        : "every second of the teacher's");
+  if (options_.student == StudentStart::every_second_layer)
+    copy_every_second_layer(*teacher_.model, *student_);
+  student_words_ =
+      fmt::format("BERT of {} layers, {}", config.num_hidden_layers,
+                  options_.student == StudentStart::random ? "at random" : "every second of the teacher's");
 }
 
 std::vector<std::string> DistillTask::settings() const {
@@ -123,8 +117,8 @@ std::vector<std::string> DistillTask::words() const {
 }
 
 TaskLoss DistillTask::losses(const TaskBatch& batch) {
-  const DistillationLosses found = distillation_losses(*student_, *teacher_.model, input_of(batch),
-                                                       batch["labels"], options_.losses);
+  const DistillationLosses found =
+      distillation_losses(*student_, *teacher_.model, input_of(batch), batch["labels"], options_.losses);
   return {.total = found.total,
           .parts = {{"mlm", found.mlm.detach()}, {"ce", found.ce.detach()}, {"cos", found.cosine.detach()}}};
 }

@@ -25,8 +25,8 @@ LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
 }
 
 std::vector<std::string> LmData::settings() const {
-  return {fmt::format("--held-out {}", options_.held_out), fmt::format("--max-length {}", options_.max_length),
-          words()};
+  return {fmt::format("--held-out {}", options_.held_out),
+          fmt::format("--max-length {}", options_.max_length), words()};
 }
 
 std::string LmData::words() const {
@@ -43,8 +43,8 @@ TaskBatch LmData::make_batch(std::span<const Sample> chosen) const {
 }
 
 std::vector<Metric> LmData::evaluate(BertForMaskedLM& model, Autocast autocast) const {
-  const LmEvaluation found = evaluate_lm(
-      model, held_out_, tokenizer_, {.seed = options_.seed, .pseudo = false, .autocast = autocast});
+  const LmEvaluation found = evaluate_lm(model, held_out_, tokenizer_,
+                                         {.seed = options_.seed, .pseudo = false, .autocast = autocast});
   return {{"perplexity", found.perplexity}, {"loss", found.loss}};
 }
 

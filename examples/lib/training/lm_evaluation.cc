@@ -22,7 +22,8 @@
 namespace rueda::examples {
 namespace {
 
-// What one part gives to the gathered table: its number, the sum of its tokens' losses, and how many they are.
+// What one part gives to the gathered table: its number, the sum of its tokens' losses, and how many they
+// are.
 constexpr std::int64_t kColumns = 3;
 
 // One or more forward passes over windows of similar length.
@@ -164,7 +165,8 @@ std::vector<double> score_share(const Scorer& scorer, std::span<const Part> part
   });
   std::vector<double> rows;
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    rows.insert(rows.end(), {static_cast<double>(mine[i]), sums[i].loss, static_cast<double>(sums[i].tokens)});
+    rows.insert(rows.end(),
+                {static_cast<double>(mine[i]), sums[i].loss, static_cast<double>(sums[i].tokens)});
   }
   return rows;
 }
@@ -207,13 +209,12 @@ LmEvaluation evaluate_lm(BertForMaskedLM& model, std::span<const NumberedWindow>
   const std::vector<Part> parts = scorer.parts();
   const auto [masked, pseudo] = total(parts, score_share(scorer, parts, progress));
   model.train(was_training);
-  LmEvaluation found{.loss = masked.mean(),
-                     .perplexity = std::exp(masked.mean()),
-                     .masked_tokens = masked.tokens};
-  if (options.pseudo) {
-    found.pseudo_perplexity = std::exp(pseudo.mean());
-    found.tokens = pseudo.tokens;
-  }
+  LmEvaluation found{
+      .loss = masked.mean(), .perplexity = std::exp(masked.mean()), .masked_tokens = masked.tokens};
+  if (options.pseudo) found.pseudo_perplexity = std::exp(pseudo.mean());
+  for (const NumberedWindow& window : windows)
+    found.tokens +=
+        std::ranges::count_if(window.ids, [&](std::int32_t id) { return is_maskable(id, tokenizer); });
   return found;
 }
 

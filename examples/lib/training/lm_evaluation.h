@@ -26,16 +26,17 @@ std::vector<NumberedWindow> numbered(std::span<const TextWindow> windows,
                                      std::span<const std::size_t> numbers);
 
 struct LmEvaluationOptions {
-  std::int64_t batch = 16;  // rows in a forward pass: windows, or copies of one, each with another token hidden
-  std::uint64_t seed = 1;   // of the masks
-  bool pseudo = true;       // pseudo-perplexity too: a row for every token
+  std::int64_t batch =
+      16;  // rows in a forward pass: windows, or copies of one, each with another token hidden
+  std::uint64_t seed = 1;  // of the masks
+  bool pseudo = true;      // pseudo-perplexity too: a row for every token
   Autocast autocast = Autocast::none;
 };
 
 // Special tokens and what the vocabulary does not know ([UNK]) are never guessed.
 struct LmEvaluation {
-  double loss = 0;               // mean cross entropy over the masked tokens, 15 % of each window
-  double perplexity = 1;         // e to the power of it
+  double loss = 0;        // mean cross entropy over the masked tokens, 15 % of each window
+  double perplexity = 1;  // e to the power of it
   std::int64_t masked_tokens = 0;
   // e to the power of the mean, over all tokens, of the cross entropy of a token when it alone is masked.
   std::optional<double> pseudo_perplexity;
@@ -46,10 +47,10 @@ struct LmEvaluation {
 // two threads at once.
 using LmProgress = std::function<void(std::int64_t done, std::int64_t parts, double loss)>;
 
-// The same bits on every rank and for any number of ranks and threads: what a forward pass computes, and on one
-// thread only, depends on the windows and the options, and sums are taken in float64 in one order. The passes
-// are dealt out to the ranks, and inside a rank to as many threads as torch has for one operation. Collective,
-// after rueda::init(), with equal arguments.
+// The same bits on every rank and for any number of ranks and threads: what a forward pass computes, and on
+// one thread only, depends on the windows and the options, and sums are taken in float64 in one order. The
+// passes are dealt out to the ranks, and inside a rank to as many threads as torch has for one operation.
+// Collective, after rueda::init(), with equal arguments.
 LmEvaluation evaluate_lm(BertForMaskedLM& model, std::span<const NumberedWindow> windows,
                          const WordPieceTokenizer& tokenizer, const LmEvaluationOptions& options,
                          const LmProgress& progress = {});

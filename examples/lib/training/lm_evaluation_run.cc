@@ -16,6 +16,7 @@
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/bert_start.h"
 #include "examples/lib/training/lm_evaluation.h"
+#include "examples/lib/training/lm_start.h"
 #include "examples/lib/training/tensor_file.h"
 #include "frameworks/torch/agreement.h"
 
@@ -50,15 +51,13 @@ void dump_masks(const EvaluateLmOptions& options, const WordPieceTokenizer& toke
 LmEvaluation evaluate_with_progress(BertForMaskedLM& model, std::span<const NumberedWindow> windows,
                                     const WordPieceTokenizer& tokenizer, const EvaluateLmOptions& options) {
   std::optional<Progress> progress;
-  return evaluate_lm(model, windows, tokenizer,
-                     {.batch = options.batch,
-                      .seed = options.seed,
-                      .pseudo = options.pseudo,
-                      .autocast = options.autocast},
-                     [&](std::int64_t, std::int64_t parts, double loss) {
-                       if (!progress) progress.emplace(parts, size());
-                       progress->step_done(loss);
-                     });
+  return evaluate_lm(
+      model, windows, tokenizer,
+      {.batch = options.batch, .seed = options.seed, .pseudo = options.pseudo, .autocast = options.autocast},
+      [&](std::int64_t, std::int64_t parts, double loss) {
+        if (!progress) progress.emplace(parts, size());
+        progress->step_done(loss);
+      });
 }
 
 void report(const EvaluateLmOptions& options, const BertStart& start, const LmEvaluation& found,
@@ -80,7 +79,7 @@ void report(const EvaluateLmOptions& options, const BertStart& start, const LmEv
     json["pseudo_perplexity"] = *found.pseudo_perplexity;
     line += fmt::format("; {} tokens: pseudo-perplexity {:.4f}", found.tokens, *found.pseudo_perplexity);
   }
-  write_json_file(options.summary, json);
+  write_report(options.summary, json);
   fmt::print("{}\nresults in {}\n", line, options.summary.string());
 }
 
@@ -88,9 +87,8 @@ void report(const EvaluateLmOptions& options, const BertStart& start, const LmEv
 
 void run_lm_evaluation(const EvaluateLmOptions& options) {
   const BertStart start = read_bert_start(options.model, options.max_length, std::nullopt);
-  seed_parameters(options.seed);
-  BertForMaskedLM model(start.config);
-  const std::string words = fill_model_with_head(model, start, options.dtype);
+  const auto [owned, words] = read_lm(start, options.seed, options.dtype);
+  BertForMaskedLM& model = *owned;
   const std::vector<TextWindow> text =
       read_text_windows(options.data, start.tokenizer, static_cast<std::int32_t>(options.max_length));
   const std::vector<NumberedWindow> windows =
