@@ -2,6 +2,7 @@
 // distill: a BERT learns from one of twice its layers, on one process or on all that ruedarun started.
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "examples/lib/training/distill_options.h"
@@ -12,14 +13,15 @@
 int main(int argument_count, char** arguments) {
   using namespace rueda::examples;
   return run_program([&] {
-    const auto options = parse_distill_options(argument_count, arguments);
+    auto options = parse_distill_options(argument_count, arguments);
     if (!options) {
       fmt::print("{}", distill_help_text());
       return 0;
     }
     // All that can fail on reading fails before the ranks wait for one another.
-    Teacher teacher = options->teacher ? read_teacher(*options) : train_teacher(*options);
-    DistillTask task(*options, std::move(teacher));
+    std::optional<Teacher> teacher = options->teacher ? read_teacher(*options) : train_teacher(*options);
+    if (!teacher) return 0;
+    DistillTask task(*options, *std::move(teacher));
     run_training(task, *options);
     return 0;
   });

@@ -10,7 +10,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage =
+constexpr const char* kDistillUsage =
     "usage: distill [flags]\n"
     "Trains a student BERT to guess masked tokens as a larger teacher does, by one process or by those that\n"
     "ruedarun starts:\n"
@@ -22,11 +22,11 @@ constexpr const char* kUsage =
 constexpr Choices<ComparedTokens, 2> kCompared{
     {{"all", ComparedTokens::all}, {"masked", ComparedTokens::masked}}};
 
-po::options_description description() {
+po::options_description distill_flags() {
   const auto text = [] { return po::value<std::string>(); };
   const auto whole = [] { return po::value<std::int64_t>(); };
   const auto number = [] { return po::value<double>(); };
-  po::options_description flags(kUsage, 110);
+  po::options_description flags(kDistillUsage, 110);
   // clang-format off
   flags.add_options()
       ("help", "show this")
@@ -38,7 +38,7 @@ po::options_description description() {
       ("alpha-cos", number()->value_name("X"), "weight of 1 - cosine of their last hidden states [1]")
       ("temperature", number()->value_name("T"), "at which teacher and student are compared [2]")
       ("compare", text()->value_name("all|masked"), "tokens at which they are compared [all]")
-      ("teacher-steps", whole()->value_name("N"), "training steps of the sample's teacher [300]")
+      ("teacher-steps", whole()->value_name("N"), "training steps of the sample's teacher [200]")
       ("held-out", whole()->value_name("N"), "last windows kept for evaluation [64; without --teacher 32]")
       ("max-length", whole()->value_name("N"), "tokens in a window [128; without --teacher 64]");
   // clang-format on
@@ -52,6 +52,7 @@ void set_sample_defaults(DistillOptions& options) {
   options.batch = 16;
   options.max_length = 64;
   options.learning_rate = 1e-3;
+  options.steps = 150;
 }
 
 void read_student(const Flags& flags, DistillOptions& options) {
@@ -74,12 +75,12 @@ std::string student_words(const DistillOptions& options) {
 
 std::string distill_help_text() {
   std::ostringstream text;
-  text << description();
+  text << distill_flags();
   return text.str();
 }
 
 std::optional<DistillOptions> parse_distill_options(int argument_count, const char* const* arguments) {
-  const Flags flags = Flags::parse(description(), "distill", argument_count, arguments);
+  const Flags flags = Flags::parse(distill_flags(), "distill", argument_count, arguments);
   if (flags.given("help")) return std::nullopt;
   DistillOptions options;
   options.program = "distill";

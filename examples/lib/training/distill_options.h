@@ -23,7 +23,7 @@ struct DistillOptions : TrainOptions {
   std::filesystem::path student_folder;  // of a checkpoint
   std::int64_t held_out = 64;            // windows kept for evaluation
   std::int64_t max_length = 128;
-  std::int64_t teacher_steps = 300;  // of that training
+  std::int64_t teacher_steps = 200;  // of that training
   DistillationOptions losses;
 };
 

@@ -33,6 +33,28 @@ BertStart small_teacher(const DistillOptions& options) {
   return start;
 }
 
+BertOptions teacher_options(const DistillOptions& options, const std::filesystem::path& folder) {
+  BertOptions mlm;
+  static_cast<TrainOptions&>(mlm) = options;
+  mlm.task = "mlm";
+  mlm.steps = options.teacher_steps;
+  mlm.data = options.data;
+  mlm.held_out = options.held_out;
+  mlm.max_length = options.max_length;
+  mlm.sync = TrainOptions::Sync::by_schedule;  // ranks that do not synchronise would teach different things
+  mlm.schedule = {};
+  mlm.evaluate_every = 0;
+  mlm.checkpoint_every = 0;
+  if (options.resume) mlm.resume = folder / "checkpoints";
+  mlm.output = folder;
+  mlm.summary = folder / "summary.json";
+  mlm.tensorboard = folder / "tensorboard";
+  mlm.log_losses.clear();
+  mlm.dump_batches.clear();
+  mlm.save = true;
+  return mlm;
+}
+
 }  // namespace
 
 Teacher read_teacher(const DistillOptions& options) {
@@ -41,34 +63,19 @@ Teacher read_teacher(const DistillOptions& options) {
   return {.start = std::move(start), .model = std::move(read.model), .words = std::move(read.words)};
 }
 
-Teacher train_teacher(const DistillOptions& options) {
+std::optional<Teacher> train_teacher(DistillOptions& options) {
   const std::filesystem::path folder = options.output / "teacher";
   if (options.resume && std::filesystem::exists(folder / "model.safetensors")) {
     DistillOptions again = options;
     again.teacher = folder;
     return read_teacher(again);
   }
-  BertOptions mlm;
-  static_cast<TrainOptions&>(mlm) = options;
-  mlm.task = "mlm";
-  mlm.steps = options.teacher_steps;
-  mlm.data = options.data;
-  mlm.held_out = options.held_out;
-  mlm.max_length = options.max_length;
-  mlm.schedule = {};
-  mlm.sync = TrainOptions::Sync::by_schedule;  // ranks that do not synchronise would teach different things
-  mlm.evaluate_every = 0;
-  mlm.checkpoint_every = 0;
-  mlm.resume.reset();
-  mlm.output = folder;
-  mlm.summary = folder / "summary.json";
-  mlm.tensorboard = folder / "tensorboard";
-  mlm.log_losses.clear();
-  mlm.dump_batches.clear();
-  mlm.save = true;
+  const BertOptions mlm = teacher_options(options, folder);
+  options.resume.reset();
   MlmTask task(mlm, small_teacher(options));
-  run_training(task, mlm);
-  return {.start = small_teacher(options), .model = task.masked_lm(), .words = "the model trained above"};
+  if (!run_training(task, mlm)) return std::nullopt;
+  return Teacher{
+      .start = small_teacher(options), .model = task.masked_lm(), .words = "the model trained above"};
 }
 
 DistillTask::DistillTask(const DistillOptions& options, Teacher teacher)

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,9 +27,11 @@ struct Teacher {
 // From --teacher. Throws std::runtime_error naming the file at fault, also when it has no masked-LM head.
 Teacher read_teacher(const DistillOptions& options);
 
-// A small BERT of four layers that learns the data for --teacher-steps, with all ranks; written to
-// OUTPUT/teacher. A run that is resumed reads it from there. Between its rueda::init() and shutdown().
-Teacher train_teacher(const DistillOptions& options);
+// A small BERT of four layers that learns the data for --teacher-steps, on all ranks, and is written to
+// OUTPUT/teacher; nothing if SIGTERM ended that. With --resume one that is there is read, and a training that
+// was ended goes on; `options` then no longer asks to resume, as there is no student yet. Before
+// rueda::init().
+std::optional<Teacher> train_teacher(DistillOptions& options);
 
 // Purpose, owner and lifetime are those of a Task.
 class DistillTask final : public Task {

@@ -10,16 +10,16 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage =
+constexpr const char* kEvaluateLmUsage =
     "usage: evaluate_lm [flags]\n"
     "Measures how well a BERT guesses masked tokens, by one process or by those that ruedarun starts:\n"
     "  ruedarun -np 2 evaluate_lm --model CHECKPOINT --data text.txt\n"
     "The result is the same for any number of them.\n\nflags";
 
-po::options_description description() {
+po::options_description evaluate_lm_flags() {
   const auto text = [] { return po::value<std::string>(); };
   const auto whole = [] { return po::value<std::int64_t>(); };
-  po::options_description flags(kUsage, 110);
+  po::options_description flags(kEvaluateLmUsage, 110);
   // clang-format off
   flags.add_options()
       ("help", "show this")
@@ -43,12 +43,12 @@ po::options_description description() {
 
 std::string evaluate_lm_help_text() {
   std::ostringstream text;
-  text << description();
+  text << evaluate_lm_flags();
   return text.str();
 }
 
 std::optional<EvaluateLmOptions> parse_evaluate_lm_options(int argument_count, const char* const* arguments) {
-  const Flags flags = Flags::parse(description(), "evaluate_lm", argument_count, arguments);
+  const Flags flags = Flags::parse(evaluate_lm_flags(), "evaluate_lm", argument_count, arguments);
   if (flags.given("help")) return std::nullopt;
   EvaluateLmOptions options;
   flags.path("data", options.data);

@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -93,6 +94,13 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
       read_text_windows(options.data, start.tokenizer, static_cast<std::int32_t>(options.max_length));
   const std::vector<NumberedWindow> windows =
       numbered(text, subset(text.size(), options.subset, options.seed));
+  const auto guessable = [&](std::int32_t id) { return is_maskable(id, start.tokenizer); };
+  if (std::ranges::none_of(windows, [&](const NumberedWindow& window) {
+        return std::ranges::any_of(window.ids, guessable);
+      })) {
+    throw std::runtime_error(fmt::format("{}: the vocabulary {} knows no word of the {} windows",
+                                         options.data.string(), start.vocabulary.string(), windows.size()));
+  }
   check_writable(options.summary);
   if (!options.dump_batches.empty()) check_writable(options.dump_batches);
 

@@ -77,6 +77,8 @@ class Run final : public TrainingListener {
     }
   }
 
+  bool interrupted() const { return result_.stop == Stop::interrupt; }
+
   void step_done(const StepReport& report, const std::vector<std::string>& part_names) override {
     reporter_.step(report, part_names);
   }
@@ -144,7 +146,7 @@ class Run final : public TrainingListener {
 
 }  // namespace
 
-void run_training(Task& task, const TrainOptions& options) {
+bool run_training(Task& task, const TrainOptions& options) {
   make_folder(options.output);
   check_writable(options.summary);
   for (const auto& file : {options.log_losses, options.dump_batches})
@@ -157,13 +159,16 @@ void run_training(Task& task, const TrainOptions& options) {
     for (const std::string& line : task.words()) fmt::print("{}\n", line);
     fmt::print("{} ranks on {} hosts\n", size(), cross_size());
   }
+  bool whole = false;
   {
     Run run(task, options);
     run.start();
     run.train();
     run.finish();
+    whole = !run.interrupted();
   }
   shutdown();
+  return whole;
 }
 
 }  // namespace rueda::examples
