@@ -8,7 +8,6 @@
 #include <charconv>
 #include <map>
 #include <set>
-#include <tuple>
 
 namespace rueda::examples::report {
 namespace {
@@ -67,6 +66,46 @@ void relate_to_first(std::vector<ScalingPoint>& points) {
   }
 }
 
+// What runs have in common whose frequencies are compared.
+struct SyncGroup {
+  std::int64_t ranks = 1;
+  std::int64_t hosts = 1;
+  std::string optimizer;
+  std::string kind;
+
+  bool same_place(const SyncGroup& other) const {
+    return ranks == other.ranks && hosts == other.hosts && optimizer == other.optimizer;
+  }
+  bool operator==(const SyncGroup&) const = default;
+  bool has(const RunRecord& run) const {
+    return same_place({run.ranks, run.hosts, run.optimizer, {}}) && batches_per_sync(run).has_value() &&
+           (run.sync == "every_step" || kind_of(run) == kind);
+  }
+};
+
+SyncSeries series_of(const Runs& runs, const SyncGroup& group, const std::string& quality) {
+  std::map<double, Runs> by_batches;
+  for (const RunRecord* run : runs) {
+    if (group.has(*run)) by_batches[*batches_per_sync(*run)].push_back(run);
+  }
+  SyncSeries series{.name = fmt::format("{}, {} ranks", group.kind, group.ranks)};
+  if (group.hosts > 1) series.name += fmt::format(" on {} hosts", group.hosts);
+  for (const auto& [batches, same] : by_batches) {
+    Mean speed, measure;
+    for (const RunRecord* run : same) {
+      if (has_speed(run)) speed.add(run->samples_per_s);
+      measure.add(run->result(quality));
+    }
+    series.points.push_back({batches, same.size(), speed.value(), std::nullopt, measure.value()});
+  }
+  if (series.points.empty() || !series.points[0].samples_per_s) return series;
+  const double first = *series.points[0].samples_per_s;
+  for (SyncPoint& point : series.points) {
+    if (point.samples_per_s) point.time = first / *point.samples_per_s;
+  }
+  return series;
+}
+
 }  // namespace
 
 std::vector<ScalingSeries> scaling_of(const Runs& runs) {
@@ -119,42 +158,25 @@ std::string quality_key(const Runs& runs) {
 
 std::vector<SyncSeries> sync_of(const Runs& runs) {
   const std::string quality = quality_key(runs);
-  using Place = std::pair<std::int64_t, std::int64_t>;  // ranks, hosts
-  std::map<Place, std::set<std::string>> kinds;
-  std::set<Place> places;
+  std::set<std::string> optimizers;
+  std::vector<SyncGroup> groups;
   for (const RunRecord* run : runs) {
+    optimizers.insert(run->optimizer);
     if (run->ranks < 2 || !batches_per_sync(*run)) continue;
-    std::set<std::string>& here = kinds[{run->ranks, run->hosts}];
-    if (run->sync != "every_step") here.insert(kind_of(*run));
+    const SyncGroup group{run->ranks, run->hosts, run->optimizer, kind_of(*run)};
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
   }
   std::vector<SyncSeries> all;
-  for (auto& [place, names] : kinds) {
-    if (names.empty()) names.insert("accumulate");
-    for (const std::string& kind : names) {
-      std::map<double, Runs> by_batches;
-      for (const RunRecord* run : runs) {
-        const std::optional<double> batches = batches_per_sync(*run);
-        if (batches && Place(run->ranks, run->hosts) == place &&
-            (run->sync == "every_step" || kind_of(*run) == kind))
-          by_batches[*batches].push_back(run);
-      }
-      if (by_batches.size() < 2) continue;
-      SyncSeries series{.name = fmt::format("{}, {} ranks", kind, place.first)};
-      if (place.second > 1) series.name += fmt::format(" on {} hosts", place.second);
-      for (const auto& [batches, same] : by_batches) {
-        Mean speed, measure;
-        for (const RunRecord* run : same) {
-          if (has_speed(run)) speed.add(run->samples_per_s);
-          measure.add(run->result(quality));
-        }
-        series.points.push_back({batches, same.size(), speed.value(), std::nullopt, measure.value()});
-      }
-      const std::optional<double> first = series.points[0].samples_per_s;
-      for (SyncPoint& point : series.points) {
-        if (first && point.samples_per_s) point.time = *first / *point.samples_per_s;
-      }
-      all.push_back(std::move(series));
-    }
+  for (const SyncGroup& group : groups) {
+    // Synchronising at every step belongs to the other kinds; alone it is one, by its backward passes.
+    if (group.kind == "every_step" && std::ranges::any_of(groups, [&](const SyncGroup& other) {
+          return other.kind != group.kind && other.same_place(group);
+        }))
+      continue;
+    SyncSeries series = series_of(runs, group, quality);
+    if (series.points.size() < 2) continue;
+    if (optimizers.size() > 1 && !group.optimizer.empty()) series.name += ", " + group.optimizer;
+    all.push_back(std::move(series));
   }
   return all;
 }

@@ -44,7 +44,8 @@ struct SyncPoint {
   std::optional<double> quality;  // the measure of quality_key
 };
 
-// Runs of one kind of schedule on the same ranks and hosts. Synchronising at every step belongs to each kind.
+// Runs of one kind of schedule and one optimizer on the same ranks and hosts. Synchronising at every step
+// belongs to each kind.
 struct SyncSeries {
   std::string name;
   std::vector<SyncPoint> points;

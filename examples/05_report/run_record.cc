@@ -17,10 +17,28 @@ namespace {
 using nlohmann::json;
 
 // Numbers that are no results.
-const std::set<std::string> kNoResults = {
-    "ranks",      "hosts",   "local_ranks", "steps",         "seconds",    "seed",          "samples_per_s",
-    "step_ms",    "data_ms", "compute_ms",  "cpu_ms",        "wait_ms",    "reduced_mb",    "batch",
-    "max_length", "warmup",  "subset",      "learning_rate", "parameters", "schema_version"};
+const std::set<std::string> kNoResults = {"ranks",
+                                          "hosts",
+                                          "local_ranks",
+                                          "steps",
+                                          "resumed_from",
+                                          "backward_passes_per_step",
+                                          "samples_per_step",
+                                          "batch",
+                                          "max_length",
+                                          "warmup",
+                                          "learning_rate",
+                                          "subset",
+                                          "seed",
+                                          "parameters",
+                                          "seconds",
+                                          "samples_per_s",
+                                          "step_ms",
+                                          "data_ms",
+                                          "compute_ms",
+                                          "wait_ms",
+                                          "cpu_ms",
+                                          "reduced_mb"};
 
 // A value as the message shows it: never long.
 std::string words_of(const json& value) {
@@ -102,6 +120,26 @@ MetricCurves read_curves(const json& summary, const std::string& key, const std:
   return curves;
 }
 
+// Trainers write the speed since the point before, from which the time follows.
+void add_seconds(MetricCurves& curves, std::optional<double> samples_per_step) {
+  const auto speeds = curves.find("samples_per_s");
+  if (!samples_per_step || speeds == curves.end()) return;
+  std::map<double, double> seconds_at;  // by step
+  double step = 0, seconds = 0;
+  for (const MetricPoint& point : speeds->second) {
+    if (!(point.value > 0)) return;
+    seconds += (point.step - step) * *samples_per_step / point.value;
+    step = point.step;
+    seconds_at[step] = seconds;
+  }
+  for (auto& [name, points] : curves) {
+    for (MetricPoint& point : points) {
+      const auto found = seconds_at.find(point.step);
+      if (!point.seconds && found != seconds_at.end()) point.seconds = found->second;
+    }
+  }
+}
+
 std::string task_of(const json& summary, const KeyReader& reader, const std::string& path) {
   const std::string task = reader.text("task");
   if (!task.empty()) return task;
@@ -141,6 +179,8 @@ RunRecord record_of(const json& summary, const std::filesystem::path& path) {
   record.passes = reader.whole("backward_passes_per_step", 1).value_or(1);
   record.steps = reader.whole("steps", 0);
   record.sync = reader.text("sync");
+  record.optimizer = reader.text("optimizer");
+  record.stopped = reader.text("stopped");
   record.seconds = reader.time("seconds");
   record.samples_per_s = reader.time("samples_per_s");
   record.step_ms = reader.time("step_ms");
@@ -148,10 +188,10 @@ RunRecord record_of(const json& summary, const std::filesystem::path& path) {
   record.compute_ms = reader.time("compute_ms");
   record.wait_ms = reader.time("wait_ms");
   for (const auto& [key, value] : summary.items()) {
-    if (value.is_number() && !kNoResults.contains(key) && key != "backward_passes_per_step")
-      record.results.emplace_back(key, value.get<double>());
+    if (value.is_number() && !kNoResults.contains(key)) record.results.emplace_back(key, value.get<double>());
   }
   record.curve = read_curves(summary, "curve", path.string());
+  add_seconds(record.curve, reader.time("samples_per_step"));
   record.evaluations = read_curves(summary, "evaluations", path.string());
   return record;
 }

@@ -13,7 +13,7 @@
 
 namespace rueda::examples::report {
 
-// A measure at a step, and, if the summary says so, how long the run had lasted.
+// A measure at a step, and, if the summary tells, after how many seconds of training.
 struct MetricPoint {
   double step = 0;
   std::optional<double> seconds;
@@ -31,6 +31,8 @@ struct RunRecord {
   std::int64_t ranks = 1;
   std::int64_t hosts = 1;
   std::string sync;
+  std::string optimizer;
+  std::string stopped;  // by what, before its last step
   std::optional<std::int64_t> steps;
   std::int64_t passes = 1;  // batches accumulated before one reduction
   std::optional<double> seconds;

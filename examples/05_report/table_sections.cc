@@ -82,19 +82,21 @@ std::string bar_html(const RunRecord& run, double longest) {
 std::string overview_section(const Runs& runs) {
   // Programs that only evaluate have results, and no steps.
   if (std::ranges::none_of(runs, [](const RunRecord* run) { return run->steps.has_value(); })) return {};
-  Table table{.titles = {"Run", "Ranks", "Hosts", "Synchronisation", "Steps", "Samples/s", "Step (ms)",
-                         "Time", "Loss, first steps", "Loss, last steps"}};
+  Table table{.titles = {"Run", "Ranks", "Hosts", "Synchronisation", "Optimizer", "Steps", "Samples/s",
+                         "Step (ms)", "Time", "Loss, first steps", "Loss, last steps", "Stopped by"}};
   for (const RunRecord* run : runs) {
     table.rows.push_back({{run->label},
                           {fmt::format("{}", run->ranks)},
                           {run->hosts > 1 ? fmt::format("{}", run->hosts) : ""},
                           {run->sync},
+                          {run->optimizer},
                           {run->steps ? fixed_words(static_cast<double>(*run->steps), 0) : ""},
                           {or_none(run->samples_per_s)},
                           {or_none(run->step_ms)},
                           {run->seconds ? duration_words(*run->seconds) : ""},
                           {or_none(run->result("loss_first"))},
-                          {or_none(run->result("loss_last"))}});
+                          {or_none(run->result("loss_last"))},
+                          {run->stopped}});
   }
   return "<section>\n<h3>Runs</h3>\n" + table_html(table) + "</section>\n";
 }
@@ -129,6 +131,8 @@ std::string split_section(const Runs& runs) {
     if (split_sum(*run) > 0) html += bar_html(*run, longest);
   }
   html += "</div>\n<p class=\"note\">Milliseconds, medians over steps, means over ranks.";
+  if (std::ranges::any_of(runs, [](const RunRecord* run) { return batches_per_sync(*run).value_or(1) > 1; }))
+    html += " What is waited for only once in several batches hardly moves a median.";
   if (!without_data.empty())
     html += " Reading data was not measured by itself, and is part of computing, in: " +
             escaped(names_of(without_data)) + ".";
