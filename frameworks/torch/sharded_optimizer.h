@@ -98,6 +98,7 @@ class ShardedOptimizer : public Sharded, public Opt {
   // it is not finite, and returns what it was. 0 where synchronize() is false.
   double grad_norm() { return reducer_.grad_norm(); }
   double clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
+  bool meets() const { return reducer_.meets(); }
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }
   double wait_seconds() const { return reducer_.wait_seconds(); }

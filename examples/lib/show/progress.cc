@@ -48,31 +48,32 @@ std::string progress_bar(const ProgressState& state, int columns) {
   return fmt::format("[{}{}] {}", std::string(filled, '#'), std::string(width - filled, '.'), line);
 }
 
-Progress::Progress(std::int64_t steps, std::int64_t samples_per_step, std::FILE* stream)
+Progress::Progress(std::int64_t steps, std::int64_t samples_per_step, std::int64_t done, std::FILE* stream)
     : samples_per_step_(samples_per_step),
+      done_before_(done),
       stream_(stream),
       terminal_(isatty(fileno(stream)) != 0),
       begin_(Clock::now()),
       last_draw_(begin_) {
   state_.steps = steps;
+  state_.step = done;
+  last_line_step_ = done;
 }
 
 Progress::~Progress() { finish(); }
 
 void Progress::step_done(double loss) {
   const Clock::time_point now = Clock::now();
-  ++state_.step;
-  state_.loss = state_.step == 1 ? loss : state_.loss + kNewLossShare * (loss - state_.loss);
+  const std::int64_t done = ++state_.step - done_before_;
+  state_.loss = done == 1 ? loss : state_.loss + kNewLossShare * (loss - state_.loss);
   const double elapsed = duration<double>(now - begin_).count();
-  state_.samples_per_second =
-      elapsed > 0 ? static_cast<double>(state_.step * samples_per_step_) / elapsed : 0;
-  state_.seconds_left =
-      elapsed / static_cast<double>(state_.step) * static_cast<double>(state_.steps - state_.step);
+  state_.samples_per_second = elapsed > 0 ? static_cast<double>(done * samples_per_step_) / elapsed : 0;
+  state_.seconds_left = elapsed / static_cast<double>(done) * static_cast<double>(state_.steps - state_.step);
   draw(now);
 }
 
 void Progress::draw(Clock::time_point now) {
-  const bool edge = state_.step == 1 || state_.step == state_.steps;
+  const bool edge = state_.step == done_before_ + 1 || state_.step == state_.steps;
   if (terminal_) {
     if (!edge && now - last_draw_ < kBarInterval) return;
     fmt::print(stream_, "\r{}\x1b[K", progress_bar(state_, terminal_columns(stream_)));

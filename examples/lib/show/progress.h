@@ -29,7 +29,9 @@ std::string clock_time(double seconds);
 // twentieth of the run, but not closer than two seconds.
 class Progress {
  public:
-  Progress(std::int64_t steps, std::int64_t samples_per_step, std::FILE* stream = stdout);
+  // Of `steps`, `done` were done by an earlier run.
+  Progress(std::int64_t steps, std::int64_t samples_per_step, std::int64_t done = 0,
+           std::FILE* stream = stdout);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -43,6 +45,7 @@ class Progress {
   void draw(Clock::time_point now);
 
   std::int64_t samples_per_step_;
+  std::int64_t done_before_;
   std::FILE* stream_;
   bool terminal_;
   bool line_open_ = false;

@@ -37,6 +37,28 @@ void write(const std::filesystem::path& path, const std::string& text) {
   if (!stream) cannot_write(path);
 }
 
+std::string summary_name(const std::string& metric) { return metric == "loss" ? "loss_held_out" : metric; }
+
+nlohmann::ordered_json metric_at(const EvaluationPoint* point, const std::string& name) {
+  if (point == nullptr) return nullptr;
+  for (const auto& [key, value] : point->metrics) {
+    if (key == name) return value;
+  }
+  return nullptr;
+}
+
+// The last of each, and the main one as it was before the first step.
+void add_metrics(nlohmann::ordered_json& json, const RunSummary& summary) {
+  const auto& points = summary.evaluations;
+  const EvaluationPoint* first = !points.empty() && points.front().step == 0 ? &points.front() : nullptr;
+  const EvaluationPoint* last =
+      !points.empty() && points.back().step == summary.steps ? &points.back() : nullptr;
+  for (const std::string& name : summary.metrics) {
+    if (name == summary.metrics.front()) json[summary_name(name) + "_first"] = metric_at(first, name);
+    json[summary_name(name)] = metric_at(last, name);
+  }
+}
+
 }  // namespace
 
 void make_folder(const std::filesystem::path& folder) {
@@ -49,8 +71,12 @@ void make_folder(const std::filesystem::path& folder) {
 
 void check_writable(const std::filesystem::path& path) {
   if (path.has_parent_path()) make_folder(path.parent_path());
+  std::error_code ignored;
+  const bool existed = std::filesystem::exists(path, ignored);
   std::ofstream stream(path, std::ios::app);
   if (!stream) cannot_write(path);
+  stream.close();
+  if (!existed) std::filesystem::remove(path, ignored);
 }
 
 std::optional<double> first_mean(const std::vector<double>& losses) {
@@ -63,23 +89,43 @@ std::optional<double> last_mean(const std::vector<double>& losses) {
 }
 
 void write_summary(const std::filesystem::path& path, const RunSummary& summary) {
-  const nlohmann::ordered_json json = {{"task", summary.task},
-                                       {"ranks", summary.ranks},
-                                       {"steps", summary.steps},
-                                       {"sync", summary.sync},
-                                       {"loss_first", or_null(summary.loss_first)},
-                                       {"loss_last", or_null(summary.loss_last)},
-                                       {"f1_first", or_null(summary.f1_first)},
-                                       {"f1", summary.f1},
-                                       {"exact_match", summary.exact_match},
-                                       {"loss_held_out", summary.loss_held_out},
-                                       {"samples_per_s", or_null(summary.samples_per_s)},
-                                       {"step_ms", or_null(summary.step_ms)},
-                                       {"compute_ms", or_null(summary.compute_ms)},
-                                       {"wait_ms", or_null(summary.wait_ms)},
-                                       {"cpu_ms", or_null(summary.cpu_ms)},
-                                       {"reduced_mb", or_null(summary.reduced_mb)},
-                                       {"parameters_hash", summary.parameters_hash}};
+  using Json = nlohmann::ordered_json;
+  Json json = {{"task", summary.task},
+               {"ranks", summary.ranks},
+               {"hosts", summary.hosts},
+               {"steps", summary.steps},
+               {"samples_per_step", summary.samples_per_step},
+               {"sync", summary.sync},
+               {"optimizer", summary.optimizer},
+               {"stopped", summary.stopped ? Json(*summary.stopped) : Json(nullptr)},
+               {"resumed_from", summary.resumed_from ? Json(*summary.resumed_from) : Json(nullptr)},
+               {"loss_first", or_null(summary.loss_first)},
+               {"loss_last", or_null(summary.loss_last)}};
+  add_metrics(json, summary);
+  json.update(Json{{"samples_per_s", or_null(summary.samples_per_s)},
+                   {"step_ms", or_null(summary.step_ms)},
+                   {"data_ms", or_null(summary.data_ms)},
+                   {"compute_ms", or_null(summary.compute_ms)},
+                   {"wait_ms", or_null(summary.wait_ms)},
+                   {"cpu_ms", or_null(summary.cpu_ms)},
+                   {"reduced_mb", or_null(summary.reduced_mb)},
+                   {"seconds", summary.seconds},
+                   {"parameters_hash", summary.parameters_hash},
+                   {"curve", Json::array()},
+                   {"evaluations", Json::array()}});
+  for (const CurvePoint& point : summary.curve) {
+    Json entry = {{"step", point.step},
+                  {"loss", point.loss},
+                  {"learning_rate", point.learning_rate},
+                  {"samples_per_s", point.samples_per_s}};
+    for (const auto& [name, value] : point.parts) entry[name] = value;
+    json["curve"].push_back(std::move(entry));
+  }
+  for (const EvaluationPoint& point : summary.evaluations) {
+    Json entry = {{"step", point.step}};
+    for (const auto& [name, value] : point.metrics) entry[name] = value;
+    json["evaluations"].push_back(std::move(entry));
+  }
   write(path, json.dump(2) + "\n");
 }
 

@@ -5,6 +5,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ class OptimizerOf : public StepOptimizer {
     for (torch::optim::OptimizerParamGroup& group : optimizer_.param_groups())
       group.options().set_lr(learning_rate);
   }
+  bool meets() const override { return true; }
   bool synchronize() override { return true; }
   double clip(double limit) override {
     const std::vector<at::Tensor> parameters = parameters_of(optimizer_.param_groups());
@@ -77,7 +79,7 @@ class OptimizerOf : public StepOptimizer {
     return norm;
   }
   void step() override { optimizer_.step(); }
-  void flush() override {}
+  void flush(double) override {}
   std::int64_t sync_interval() const override { return 0; }
   double drift() const override { return 0; }
   double wait_seconds() const override { return 0; }
@@ -92,9 +94,12 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
  public:
   using OptimizerOf<Optimizer>::OptimizerOf;
 
+  bool meets() const override { return this->optimizer_.meets(); }
   bool synchronize() override { return this->optimizer_.synchronize(); }
   double clip(double limit) override { return this->optimizer_.clip_grad_norm_(limit); }
-  void flush() override { this->optimizer_.flush(); }
+  void flush(double limit) override {
+    this->optimizer_.flush(limit > 0 ? std::optional<double>(limit) : std::nullopt);
+  }
   std::int64_t sync_interval() const override { return this->optimizer_.sync_interval(); }
   double drift() const override { return this->optimizer_.drift(); }
   double wait_seconds() const override { return this->optimizer_.wait_seconds(); }

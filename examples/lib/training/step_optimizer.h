@@ -19,6 +19,9 @@ class StepOptimizer {
   virtual ~StepOptimizer() = default;
 
   virtual void zero_grad() = 0;
+  // Before synchronize(): whether this step ends with the same parameters on all ranks, which then are what
+  // a checkpoint keeps and an evaluation measures. The same on all ranks.
+  virtual bool meets() const = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
   // Afterwards gradients are those to step on: the mean over ranks and passes, or this rank's. False: the
   // schedule has none for this step.
@@ -27,8 +30,9 @@ class StepOptimizer {
   // the norm before.
   virtual double clip(double limit) = 0;
   virtual void step() = 0;
-  // All ranks have the same parameters afterwards, where they synchronise at all.
-  virtual void flush() = 0;
+  // All ranks have the same parameters afterwards, where they synchronise at all. Gradients that this steps
+  // on are clipped to `limit`, unless it is 0.
+  virtual void flush(double limit) = 0;
   // Steps from one synchronisation to the next, as they are now.
   virtual std::int64_t sync_interval() const = 0;
   // Of schedule adaptive: how far the ranks were apart at their last average.

@@ -5,18 +5,19 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <rueda/rueda_torch.h>
-#include "examples/lib/data/batches.h"
-#include "examples/lib/model/bert_model.h"
-#include "examples/lib/training/step_optimizer.h"
+#include "examples/lib/training/autocast.h"
 
 namespace rueda::examples {
 namespace {
@@ -42,19 +43,6 @@ std::uint64_t allreduced_bytes() {
   return 0;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-void average_over_ranks(std::vector<double>& values, const std::string& name) {
-  at::Tensor tensor = at::tensor(values, at::TensorOptions().dtype(at::kDouble));
-  allreduce_(tensor, name);
-  std::copy_n(tensor.const_data_ptr<double>(), values.size(), values.begin());
-}
-
 // A norm that is not finite poisons the parameters, and with them every later loss: better to stop here.
 double checked_norm(double norm) {
   if (std::isfinite(norm)) return norm;
@@ -62,108 +50,175 @@ double checked_norm(double norm) {
       fmt::format("the gradient norm is {}: training diverged; try a lower --learning-rate", norm));
 }
 
-// One run's loop with its measurements. Lives on the stack of train().
-class Loop {
- public:
-  Loop(BertForQuestionAnswering& model, std::span<const Feature> windows, const TrainOptions& options)
-      : model_(model),
-        windows_(windows),
-        options_(options),
-        passes_(static_cast<std::size_t>(options.backward_passes_per_step)),
-        order_(windows.size(), options.seed, static_cast<std::size_t>(options.batch),
-               static_cast<std::size_t>(size()), passes_),
-        optimizer_(make_optimizer(model, options)) {}
+void average(std::vector<double>& values, const std::string& name) {
+  if (values.empty()) return;
+  at::Tensor tensor = at::tensor(values, at::TensorOptions().dtype(at::kDouble));
+  allreduce_(tensor, name);
+  std::copy_n(tensor.const_data_ptr<double>(), values.size(), values.begin());
+}
 
-  StepReport step(std::int64_t index) {
-    const Clock::time_point begin = Clock::now();
-    const double cpu_before = cpu_seconds();
-    const double waited_before = optimizer_->wait_seconds();
-    StepReport report{
-        .step = index, .loss = 0, .learning_rate = learning_rate_at(index, options_), .gradient_norm = 0};
-    optimizer_->set_learning_rate(report.learning_rate);
-    optimizer_->zero_grad();
-    for (std::size_t pass = 0; pass < passes_; ++pass) {
-      report.loss += backward(static_cast<std::size_t>(index), pass) / static_cast<double>(passes_);
-    }
-    const bool steps = optimizer_->synchronize();
-    if (options_.sync == TrainOptions::Sync::meet) barrier();
-    if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));
-    optimizer_->step();
-    const double waited = optimizer_->wait_seconds() - waited_before;
-    step_ms_.push_back(seconds_since(begin) * 1e3);
-    wait_ms_.push_back(waited * 1e3);
-    compute_ms_.push_back(step_ms_.back() - wait_ms_.back());
-    cpu_ms_ += (cpu_seconds() - cpu_before) * 1e3;
-    losses_.push_back(report.loss);
-    report.sync_interval = optimizer_->sync_interval();
-    report.drift = optimizer_->drift();
-    return report;
-  }
-
-  void flush() { optimizer_->flush(); }
-
-  TrainingResult result() {
-    std::vector<double> values = losses_;
-    double total_ms = 0;
-    for (const double ms : step_ms_) total_ms += ms;
-    values.insert(values.end(), {total_ms, median(step_ms_), median(compute_ms_), median(wait_ms_), cpu_ms_});
-    average_over_ranks(values, "training.losses_and_times");
-
-    TrainingResult result;
-    const auto steps = losses_.size();
-    result.losses.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(steps));
-    const auto samples =
-        static_cast<double>(steps * passes_ * static_cast<std::size_t>(options_.batch * size()));
-    result.samples_per_second = steps > 0 ? samples / (values[steps] / 1e3) : 0;
-    result.step_ms = values[steps + 1];
-    result.compute_ms = values[steps + 2];
-    result.wait_ms = values[steps + 3];
-    result.cpu_ms = steps > 0 ? values[steps + 4] / static_cast<double>(steps) : 0;
-    return result;
-  }
-
- private:
-  // Adds the gradients of one batch; returns its loss.
-  double backward(std::size_t step, std::size_t pass) {
-    const auto me = static_cast<std::size_t>(rank());
-    const PaddedBatch batch =
-        pad(windows_, order_.batch(step, pass, me), static_cast<std::int32_t>(model_.config().pad_token_id));
-    // Dropout: other numbers for every rank and pass, the same ones in every run.
-    at::manual_seed(mix(mix(options_.seed, me), step * passes_ + pass));
-    at::Tensor loss = answer_loss(model_.forward(to_input(batch)), batch);
-    const double value = loss.item<double>();
-    // The distributed optimizer takes the mean over passes; a plain one adds them up.
-    if (!options_.synchronize() && passes_ > 1) loss = loss / static_cast<double>(passes_);
-    loss.backward();
-    return value;
-  }
-
-  BertForQuestionAnswering& model_;
-  std::span<const Feature> windows_;
-  const TrainOptions& options_;
-  std::size_t passes_;
-  TrainingOrder order_;
-  std::unique_ptr<StepOptimizer> optimizer_;
-  std::vector<double> losses_;
-  std::vector<double> step_ms_;
-  std::vector<double> compute_ms_;
-  std::vector<double> wait_ms_;
-  double cpu_ms_ = 0;
-};
+// Whether a multiple of `every` lies in (before, now].
+bool is_due(std::int64_t every, std::int64_t before, std::int64_t now) {
+  return every > 0 && now / every > before / every;
+}
 
 }  // namespace
 
-TrainingResult train(BertForQuestionAnswering& model, std::span<const Feature> windows,
-                     const TrainOptions& options, const StepListener& listener) {
-  model.train();
-  Loop loop(model, windows, options);
+void StopVote::ask(Stop mine) {
+  words_.front() = static_cast<std::int32_t>(mine);
+  const TensorView both = view(std::span<std::int32_t>(words_));
+  handle_ = allreduce_async("training.stop", both, both, {ReduceOp::max});
+}
+
+Stop StopVote::result() {
+  if (!handle_) return Stop::none;
+  handle_->wait();
+  handle_.reset();
+  return static_cast<Stop>(words_.front());
+}
+
+Trainer::Trainer(Task& task, const TrainOptions& options, TrainingPosition position)
+    : task_(task),
+      options_(options),
+      passes_(options.backward_passes_per_step),
+      position_(std::move(position)),
+      optimizer_(make_optimizer(task.model(), options)),
+      dump_(options.dump_batches),
+      last_meeting_(position_.step) {}
+
+TrainingResult Trainer::run(TrainingListener& listener) {
+  if (options_.synchronize()) stop_.emplace(rank() == 0 ? options_.output / "stop" : std::filesystem::path());
+  task_.model().train();
   const std::uint64_t bytes_before = allreduced_bytes();
-  for (std::int64_t step = 0; step < options.steps; ++step) listener(loop.step(step));
-  loop.flush();
-  const std::uint64_t bytes = allreduced_bytes() - bytes_before;
-  TrainingResult result = loop.result();
-  result.reduced_mb = static_cast<double>(bytes) / 1e6;
+  Stop stop = Stop::none;
+  {
+    BatchFeed feed(
+        task_, options_,
+        {.samples = position_.samples, .first_step = position_.step, .rank = rank(), .ranks = size()});
+    while (position_.step < options_.steps && stop == Stop::none) {
+      const StepReport report = step(feed);
+      note(report);
+      listener.step_done(report, position_.history.part_names);
+      if (met_) stop = act_on_meeting(listener);
+    }
+  }
+  if (rank() == 0) dump_.write();
+  if (stop != Stop::interrupt) optimizer_->flush(options_.clip);
+  const auto reduced = static_cast<double>(allreduced_bytes() - bytes_before);
+  TrainingResult result = this->result(stop);
+  result.reduced_mb = reduced / 1e6;
   return result;
+}
+
+StepReport Trainer::step(BatchFeed& feed) {
+  const Clock::time_point begin = Clock::now();
+  const double cpu_before = cpu_seconds();
+  const double waited_before = optimizer_->wait_seconds();
+  const double fed_before = feed.wait_seconds();
+  StepReport report{.step = position_.step, .learning_rate = learning_rate_at(position_.step, options_)};
+  optimizer_->set_learning_rate(report.learning_rate);
+  optimizer_->zero_grad();
+  for (std::int64_t pass = 0; pass < passes_; ++pass) backward(feed.next(), pass, report);
+  met_ = optimizer_->meets();
+  if (met_ && stop_) vote_.ask(stop_->seen());
+  const bool steps = optimizer_->synchronize();
+  if (options_.sync == TrainOptions::Sync::meet) barrier();
+  if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));
+  optimizer_->step();
+  agreed_ = vote_.result();
+  report.sync_interval = optimizer_->sync_interval();
+  report.drift = optimizer_->drift();
+  report.time = {.whole = seconds_since(begin),
+                 .data = feed.wait_seconds() - fed_before,
+                 .wait = optimizer_->wait_seconds() - waited_before,
+                 .cpu = cpu_seconds() - cpu_before};
+  return report;
+}
+
+// Adds the gradients of one batch, and its losses to the report.
+void Trainer::backward(const TaskBatch& batch, std::int64_t pass, StepReport& report) {
+  const auto me = static_cast<std::uint64_t>(rank());
+  if (me == 0) dump_.add(report.step, pass, batch);
+  // Dropout: other numbers for every rank and pass, the same ones in every run.
+  at::manual_seed(mix(mix(options_.seed, me), static_cast<std::uint64_t>(report.step * passes_ + pass)));
+  TaskLoss loss;
+  {
+    const AutocastScope autocast(options_.autocast);
+    loss = task_.losses(batch);
+  }
+  const auto passes = static_cast<double>(passes_);
+  report.loss += loss.total.item<double>() / passes;
+  report.parts.resize(loss.parts.size());
+  position_.history.part_names.resize(loss.parts.size());
+  for (std::size_t i = 0; i < loss.parts.size(); ++i) {
+    report.parts[i] += loss.parts[i].value.item<double>() / passes;
+    position_.history.part_names[i] = loss.parts[i].name;
+  }
+  // The distributed optimizer takes the mean over passes; a plain one adds them up.
+  if (!options_.synchronize() && passes_ > 1) loss.total = loss.total / passes;
+  loss.total.backward();
+}
+
+void Trainer::note(const StepReport& report) {
+  StepHistory& history = position_.history;
+  history.losses.push_back(report.loss);
+  history.learning_rates.push_back(report.learning_rate);
+  history.seconds.push_back(report.time.whole);
+  history.parts.resize(report.parts.size());
+  for (std::size_t i = 0; i < report.parts.size(); ++i) history.parts[i].push_back(report.parts[i]);
+  times_.push_back(report.time);
+  ++position_.step;
+  position_.samples += static_cast<std::uint64_t>(options_.samples_per_step(size()));
+}
+
+// After a step in which ranks have met.
+Stop Trainer::act_on_meeting(TrainingListener& listener) {
+  const std::int64_t before = std::exchange(last_meeting_, position_.step);
+  const bool over = position_.step >= options_.steps || agreed_ == Stop::finish;
+  // The end has an evaluation of its own, and the model that it saves is a checkpoint's better part.
+  if (!over && agreed_ == Stop::none && is_due(options_.evaluate_every, before, position_.step))
+    listener.evaluation_due(position_.step);
+  const bool due = is_due(options_.checkpoint_every, before, position_.step);
+  if (due || (agreed_ == Stop::interrupt && !over)) {
+    optimizer_->flush(options_.clip);
+    average_over_ranks(position_.history);
+    listener.checkpoint_due(position_, *optimizer_);
+  }
+  return over && agreed_ == Stop::interrupt ? Stop::none : agreed_;
+}
+
+TrainingResult Trainer::result(Stop stop) const {
+  TrainingResult result{.position = position_, .stop = stop};
+  average_over_ranks(result.position.history);
+  const StepSplit mine = split_of(times_);
+  std::vector<double> values{mine.total, mine.step, mine.data, mine.compute, mine.wait, mine.cpu};
+  average(values, "training.times");
+  result.split = {values[0], values[1], values[2], values[3], values[4], values[5]};
+  const double samples =
+      static_cast<double>(times_.size()) * static_cast<double>(options_.samples_per_step(size()));
+  result.samples_per_second = values[0] > 0 ? samples / (values[0] / 1e3) : 0;
+  return result;
+}
+
+void average_over_ranks(StepHistory& history) {
+  const auto fresh = [&](std::vector<double>& values) {
+    return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(history.averaged), values.end());
+  };
+  std::vector<double> all = fresh(history.losses);
+  for (auto& part : history.parts) {
+    const std::vector<double> more = fresh(part);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  average(all, "training.losses");
+  const auto count = static_cast<std::ptrdiff_t>(history.losses.size() - history.averaged);
+  auto next = all.begin();
+  const auto take = [&](std::vector<double>& values) {
+    std::copy_n(next, count, values.end() - count);
+    next += count;
+  };
+  take(history.losses);
+  for (auto& part : history.parts) take(part);
+  history.averaged = history.losses.size();
 }
 
 void check_equal_on_all_ranks(std::uint64_t hash) {

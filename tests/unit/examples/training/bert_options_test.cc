@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/bert_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::optional<TrainOptions> parsed(std::vector<const char*> flags) {
+std::optional<BertOptions> parsed(std::vector<const char*> flags) {
   flags.insert(flags.begin(), "train_bert");
-  return parse_options(static_cast<int>(flags.size()), flags.data());
+  return parse_bert_options(static_cast<int>(flags.size()), flags.data());
 }
 
 std::string usage_error(const std::vector<const char*>& flags) {
@@ -29,7 +29,7 @@ std::string usage_error(const std::vector<const char*>& flags) {
 }
 
 TEST(Options, DefaultsOfTheMainJob) {
-  const TrainOptions options = *parsed({"--data", "d.json", "--model", "m"});
+  const BertOptions options = *parsed({"--data", "d.json", "--model", "m"});
   EXPECT_EQ(options.steps, 400);
   EXPECT_EQ(options.batch, 4);
   EXPECT_EQ(options.held_out, 8);
@@ -41,7 +41,7 @@ TEST(Options, DefaultsOfTheMainJob) {
 }
 
 TEST(Options, FlagsAreRead) {
-  const TrainOptions options = *parsed({"--steps=0", "--batch", "3", "--dtype", "float64", "--sync", "never",
+  const BertOptions options = *parsed({"--steps=0", "--batch", "3", "--dtype", "float64", "--sync", "never",
                                         "--overlap", "off", "--dropout", "0", "--output", "out",
                                         "--optimizer", "sgd", "--eval-first", "no", "--save", "no"});
   EXPECT_EQ(options.steps, 0);
@@ -52,7 +52,7 @@ TEST(Options, FlagsAreRead) {
   EXPECT_EQ(options.dropout, 0.0);
   EXPECT_EQ(options.optimizer, OptimizerKind::sgd);
   EXPECT_EQ(parsed({"--sync", "local_sgd:4"})->schedule, SyncSchedule::local_sgd(4));
-  const TrainOptions shares =
+  const BertOptions shares =
       *parsed({"--compression", "topk", "--compression-share", "0.1", "--low-rank", "2"});
   EXPECT_EQ(shares.compression, Compression::topk);
   EXPECT_EQ(shares.compression_share, 0.1);
@@ -60,8 +60,8 @@ TEST(Options, FlagsAreRead) {
   EXPECT_EQ(options.tensorboard, "out/tensorboard");
   EXPECT_FALSE(options.evaluate_first);
   EXPECT_FALSE(options.save);
-  EXPECT_EQ(parsed({"--help"}), std::nullopt);
-  EXPECT_THAT(help_text(), HasSubstr("--backward-passes-per-step"));
+  EXPECT_FALSE(parsed({"--help"}).has_value());
+  EXPECT_THAT(bert_help_text(), HasSubstr("--backward-passes-per-step"));
 }
 
 TEST(Options, UsageErrorsSayWhatWouldBeRight) {
