@@ -5,6 +5,9 @@
 #include <torch/nn/module.h>
 
 #include <chrono>
+#include <exception>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 #include <rueda/rueda_torch.h>
@@ -12,6 +15,7 @@
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/reporter.h"
 #include "examples/lib/training/trainer.h"
+#include "examples/lib/training/training_state.h"
 #include "frameworks/torch/agreement.h"
 
 namespace rueda::examples {
@@ -21,16 +25,27 @@ namespace {
 class Run final : public TrainingListener {
  public:
   Run(Task& task, const TrainOptions& options)
-      : task_(task), options_(options), reporter_(options, position_.step) {}
+      : task_(task),
+        options_(options),
+        state_(task, options),
+        resumed_(state_.resume()),
+        reporter_(options, resumed_ ? resumed_->position.step : 0) {}
 
   void start() {
+    if (resumed_) {
+      evaluations_ = resumed_->evaluations;
+      reporter_.say(
+          fmt::format("going on after step {} from {}", resumed_->position.step, resumed_->folder.string()));
+    }
     if (options_.synchronize()) broadcast_parameters(task_.model().named_parameters(), 0);
-    if (options_.evaluate_first && position_.step == 0) evaluation_due(0);
+    if (options_.evaluate_first && !resumed_) evaluation_due(0);
   }
 
   void train() {
     const auto begin = std::chrono::steady_clock::now();
-    Trainer trainer(task_, options_, std::move(position_));
+    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{});
+    if (resumed_) state_.load_optimizer(*resumed_, trainer.optimizer());
+    for (const std::string& line : state_.words()) reporter_.say(line);
     result_ = trainer.run(*this);
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
@@ -56,7 +71,13 @@ class Run final : public TrainingListener {
           *summary.step_ms, *summary.data_ms, *summary.compute_ms, *summary.wait_ms));
     }
     reporter_.say(fmt::format("results in {}", options_.summary.string()));
+    if (result_.stop == Stop::interrupt) {
+      reporter_.say(fmt::format("stopped by SIGTERM after {} of {} steps, saved in {}: go on with --resume",
+                                result_.position.step, options_.steps, checkpoint_.string()));
+    }
   }
+
+  bool interrupted() const { return result_.stop == Stop::interrupt; }
 
   void step_done(const StepReport& report, const std::vector<std::string>& part_names) override {
     reporter_.step(report, part_names);
@@ -70,7 +91,14 @@ class Run final : public TrainingListener {
     for (const Metric& metric : found) point.metrics.emplace_back(metric.name, metric.value);
   }
 
-  void checkpoint_due(const TrainingPosition&, StepOptimizer&) override {}
+  void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) override {
+    try {
+      checkpoint_ = state_.save(position, optimizer, evaluations_);
+    } catch (const std::exception& error) {
+      if (must) throw;
+      reporter_.say(fmt::format("warning: {}; training goes on", error.what()));
+    }
+  }
 
  private:
   RunSummary summary(std::uint64_t hash) const {
@@ -89,6 +117,7 @@ class Run final : public TrainingListener {
                        .seconds = seconds_,
                        .parameters_hash = fmt::format("{:016x}", hash),
                        .evaluations = evaluations_};
+    if (resumed_) summary.resumed_from = resumed_->position.step;
     if (result_.stop == Stop::interrupt) summary.stopped = "SIGTERM";
     if (result_.stop == Stop::finish) summary.stopped = "stop file";
     summary.curve = curve(position.history, static_cast<double>(summary.samples_per_step));
@@ -106,16 +135,18 @@ class Run final : public TrainingListener {
 
   Task& task_;
   const TrainOptions& options_;
-  TrainingPosition position_;  // where training starts
+  TrainingState state_;
+  std::optional<FoundCheckpoint> resumed_;
   Reporter reporter_;
   TrainingResult result_;
   double seconds_ = 0;
   std::vector<EvaluationPoint> evaluations_;
+  std::filesystem::path checkpoint_;  // the last
 };
 
 }  // namespace
 
-void run_training(Task& task, const TrainOptions& options) {
+bool run_training(Task& task, const TrainOptions& options) {
   make_folder(options.output);
   check_writable(options.summary);
   for (const auto& file : {options.log_losses, options.dump_batches})
@@ -128,13 +159,16 @@ void run_training(Task& task, const TrainOptions& options) {
     for (const std::string& line : task.words()) fmt::print("{}\n", line);
     fmt::print("{} ranks on {} hosts\n", size(), cross_size());
   }
+  bool whole = false;
   {
     Run run(task, options);
     run.start();
     run.train();
     run.finish();
+    whole = !run.interrupted();
   }
   shutdown();
+  return whole;
 }
 
 }  // namespace rueda::examples

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,9 @@ class OptimizerOf : public StepOptimizer {
   }
   void step() override { optimizer_.step(); }
   void flush(double) override {}
+  bool has_own_state() const override { return true; }
+  std::string save_state() override { return to_bytes(optimizer_); }
+  void load_state(const std::string& bytes) override { from_bytes(bytes, optimizer_); }
   std::int64_t sync_interval() const override { return 0; }
   double drift() const override { return 0; }
   double wait_seconds() const override { return 0; }
@@ -92,7 +96,10 @@ class OptimizerOf : public StepOptimizer {
 template <class Optimizer>
 class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
  public:
-  using OptimizerOf<Optimizer>::OptimizerOf;
+  // `own_state`: ranks step apart from each other, so that what the optimizer remembers differs.
+  template <class... Arguments>
+  explicit SynchronizingOptimizerOf(bool own_state, Arguments&&... arguments)
+      : OptimizerOf<Optimizer>(std::forward<Arguments>(arguments)...), own_state_(own_state) {}
 
   bool meets() const override { return this->optimizer_.meets(); }
   bool synchronize() override { return this->optimizer_.synchronize(); }
@@ -100,9 +107,27 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
   void flush(double limit) override {
     this->optimizer_.flush(limit > 0 ? std::optional<double>(limit) : std::nullopt);
   }
+  bool has_own_state() const override { return own_state_; }
+  std::string save_state() override {
+    if constexpr (std::is_base_of_v<Sharded, Optimizer>) {
+      return bytes_of(this->optimizer_.state_dict());
+    } else {
+      return own_state_ || rank() == 0 ? to_bytes(this->optimizer_) : std::string();
+    }
+  }
+  void load_state(const std::string& bytes) override {
+    if constexpr (std::is_base_of_v<Sharded, Optimizer>) {
+      this->optimizer_.load_state_dict(saved_of(bytes));
+    } else {
+      from_bytes(bytes, this->optimizer_);
+    }
+  }
   std::int64_t sync_interval() const override { return this->optimizer_.sync_interval(); }
   double drift() const override { return this->optimizer_.drift(); }
   double wait_seconds() const override { return this->optimizer_.wait_seconds(); }
+
+ private:
+  bool own_state_;
 };
 
 template <class Algorithm>
@@ -121,12 +146,12 @@ std::unique_ptr<StepOptimizer> make(NamedParameters parameters, const TrainOptio
   distributed.overlap = options.overlap;
   if constexpr (is_elementwise<Algorithm>) {
     if (options.shard) {
-      return std::make_unique<SynchronizingOptimizerOf<ShardedOptimizer<Algorithm>>>(groups, algorithm,
+      return std::make_unique<SynchronizingOptimizerOf<ShardedOptimizer<Algorithm>>>(false, groups, algorithm,
                                                                                      distributed);
     }
   }
   return std::make_unique<SynchronizingOptimizerOf<DistributedOptimizer<Algorithm>>>(
-      std::move(groups), algorithm, std::move(distributed));
+      options.schedule.averages_parameters(), std::move(groups), algorithm, std::move(distributed));
 }
 
 }  // namespace

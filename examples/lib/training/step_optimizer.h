@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "examples/lib/training/options.h"
 
@@ -33,6 +34,12 @@ class StepOptimizer {
   // All ranks have the same parameters afterwards, where they synchronise at all. Gradients that this steps
   // on are clipped to `limit`, unless it is 0.
   virtual void flush(double limit) = 0;
+  // Whether what save_state() gives is this rank's alone. Else it is the same for all, and rank 0 has it.
+  virtual bool has_own_state() const = 0;
+  // After flush(): all that load_state() needs for going on as if nothing had been. Collective.
+  virtual std::string save_state() = 0;
+  // On every rank, with this rank's, or with what rank 0 has saved. Throws what does not fit; collective.
+  virtual void load_state(const std::string& bytes) = 0;
   // Steps from one synchronisation to the next, as they are now.
   virtual std::int64_t sync_interval() const = 0;
   // Of schedule adaptive: how far the ranks were apart at their last average.

@@ -182,7 +182,7 @@ Stop Trainer::act_on_meeting(TrainingListener& listener) {
   if (due || (agreed_ == Stop::interrupt && !over)) {
     optimizer_->flush(options_.clip);
     average_over_ranks(position_.history);
-    listener.checkpoint_due(position_, *optimizer_);
+    listener.checkpoint_due(position_, *optimizer_, agreed_ == Stop::interrupt);
   }
   return over && agreed_ == Stop::interrupt ? Stop::none : agreed_;
 }

@@ -44,7 +44,8 @@ class TrainingListener {
   virtual void step_done(const StepReport& report, const std::vector<std::string>& part_names) = 0;
   // The model is the same on all ranks now. Collective.
   virtual void evaluation_due(std::int64_t step) = 0;
-  virtual void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer) = 0;
+  // `must`: it is the last thing before the end, so that a failure is one of the training.
+  virtual void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) = 0;
 };
 
 // All over the ranks: averages, but for reduced_mb, which is this rank's.
