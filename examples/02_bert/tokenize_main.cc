@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/common/json_file.h"
-#include "examples/common/word_piece.h"
+#include "examples/lib/data/json_file.h"
+#include "examples/lib/data/word_piece.h"
 
 namespace {
 

@@ -93,6 +93,8 @@ class DistributedOptimizer : public Opt {
     Opt::step(nullptr);
     zero_grad();
   }
+  // Before synchronize(): whether all ranks have the same parameters after this step (GradientReducer).
+  bool meets() const { return reducer_.meets(); }
   // Steps from one synchronisation to the next, and, of schedule adaptive, the distance that decides it.
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }

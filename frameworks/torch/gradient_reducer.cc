@@ -156,6 +156,10 @@ void GradientReducer::check_flushed(const char* action) const {
                   rank_, action, schedule_.to_string()));
 }
 
+bool GradientReducer::meets() const {
+  return average_ ? average_->steps_apart() + 1 >= average_->interval() : !keeps();
+}
+
 std::int64_t GradientReducer::sync_interval() const {
   return average_ ? average_->interval() : steps_of_gradients_;
 }

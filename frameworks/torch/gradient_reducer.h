@@ -110,6 +110,10 @@ class GradientReducer {
   // Throws InvalidArgument when flush() has something to do; `action`: what it must come before.
   void check_flushed(const char* action) const;
 
+  // Before synchronize(): whether this step ends with the same parameters on all ranks, and nothing kept
+  // back, so that what needs that (a checkpoint, an evaluation) may follow it; the same on all ranks. One
+  // step late they are the same after each step, though gradients are on their way: flush() for a checkpoint.
+  bool meets() const;
   // Steps from one synchronisation to the next, as the schedule has it now.
   std::int64_t sync_interval() const;
   // Of schedule adaptive, at the last average: the distance that it keeps near its target. 0 before.

@@ -197,6 +197,48 @@ void ParameterShards::gather() {
   std::memcpy(block_.get(), gathered.output().data, static_cast<std::size_t>(bytes_));
 }
 
+SteppedPart ParameterShards::stepped(const Part& part) const {
+  return {fmt::format("parameter.{}", part.parameter), part.begin, part.end,
+          parameters_[part.parameter].numel(), part.leaf};
+}
+
+SavedModel ParameterShards::gather_state(const torch::optim::Optimizer& optimizer, Rank root) const {
+  const bool is_root = runtime().topology().rank == root;
+  SavedModel saved;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    SavedModel own;
+    for (const Part& part : parts_) {
+      if (part.parameter == i) own.parameters.push_back(saved_state_of(stepped(part), optimizer));
+    }
+    std::vector<SavedParameter> whole;
+    const std::int64_t elements = parameters_[i].numel();
+    if (is_root) whole.push_back({fmt::format("parameter.{}", i), 0, elements, elements, {}, {}});
+    put_together(whole, own, scope_ + ".state", root, runtime());
+    if (is_root) saved.parameters.push_back(std::move(whole.front()));
+  }
+  if (is_root) saved.groups = saved_groups(optimizer);
+  return saved;
+}
+
+void ParameterShards::load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
+                                 const SavedModel& saved) const {
+  const at::NoGradGuard no_grad;
+  const Rank rank = runtime().topology().rank;
+  std::vector<at::Tensor> leaves;
+  std::vector<SavedParameter> parts;
+  for (const Part& part : parts_) {
+    const SteppedPart mine = stepped(part);
+    SavedParameter& filled =
+        parts.emplace_back(SavedParameter{mine.name, mine.begin, mine.end, mine.elements, {}, {}});
+    std::int64_t taken = 0;
+    for (const SavedParameter& each : saved.parameters) taken += take(filled, each);
+    check_whole(filled, taken, rank);
+    leaves.push_back(part.leaf);
+  }
+  give_groups(optimizer, saved.groups, rank);
+  give_states(optimizer, make_state, leaves, parts);
+}
+
 void ParameterShards::save(torch::serialize::OutputArchive& archive) const {
   const Topology& topology = runtime().topology();
   archive.write(kArchived, at::tensor({std::int64_t{topology.rank}, std::int64_t{topology.size}, elements_}),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/rueda.h"
+#include "frameworks/torch/saved_values.h"
 #include "frameworks/torch/scope_reference.h"
 
 namespace rueda {
@@ -50,6 +51,12 @@ class ParameterShards {
   // another is not.
   void end_step(bool well);
 
+  // What the optimizer of these parts keeps, put together on `root`, one parameter at a time. Collective.
+  SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
+  // Gives it this rank's parts of that. Throws InvalidArgument for what does not fit.
+  void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
+                  const SavedModel& saved) const;
+
   // What the archive of a part has in addition, and whether one fits.
   void save(torch::serialize::OutputArchive& archive) const;
   void check(torch::serialize::InputArchive& archive) const;
@@ -73,6 +80,7 @@ class ParameterShards {
   std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
   void make_parts(const Groups& groups);
+  SteppedPart stepped(const Part& part) const;
   Status objection_to(const Groups& stepped) const;
   void gather();
 

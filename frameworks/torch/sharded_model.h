@@ -2,7 +2,6 @@
 // A model of which each rank has a part: parameters, gradients and optimizer state.
 #pragma once
 
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/serialize/archive.h>
 
@@ -69,14 +68,14 @@ class ShardedModel : public ShardedModelPart, public Opt {
                Options options, Runtime& runtime = default_runtime())
       : ShardedModelPart(module, sharded, runtime),
         Opt(units_->groups(groups), options),
-        make_state_(state_maker(options)) {}
+        make_state_(state_maker<Opt>(options)) {}
   // All of them.
   template <class Options>
   ShardedModel(torch::nn::Module& module, const ShardedModelOptions& sharded, Options options,
                Runtime& runtime = default_runtime())
       : ShardedModelPart(module, sharded, runtime),
         Opt(units_->groups({torch::optim::OptimizerParamGroup(units_->parameters())}), options),
-        make_state_(state_maker(options)) {}
+        make_state_(state_maker<Opt>(options)) {}
 
   // Runs `closure` once, with gradients on; then steps this rank's part. When it returns all have.
   at::Tensor step(LossClosure closure = nullptr) override {
@@ -133,20 +132,6 @@ class ShardedModel : public ShardedModelPart, public Opt {
   void zero_grad() { units_->forget_gradients(); }
 
  private:
-  // The state that a step of one element leaves.
-  template <class Options>
-  static MakeState state_maker(const Options& defaults) {
-    return [defaults](const at::Tensor& leaf, const torch::optim::OptimizerOptions& options) {
-      const at::Tensor element = at::zeros({1}, leaf.options());
-      Opt trial({element}, defaults);
-      trial.param_groups()[0].set_options(options.clone());
-      element.mutable_grad() = at::zeros({1}, leaf.options());
-      trial.step();
-      auto made = trial.state().begin();
-      return made == trial.state().end() ? nullptr : std::move(made->second);
-    };
-  }
-
   const MakeState make_state_;
 };
 

@@ -84,7 +84,9 @@ class ShardedOptimizer : public Sharded, public Opt {
   template <class Options>
   ShardedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options options,
                    const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
-      : Sharded(groups, distributed, runtime), Opt(shards_.groups(), std::move(options)) {}
+      : Sharded(groups, distributed, runtime),
+        Opt(shards_.groups(), options),
+        make_state_(state_maker<Opt>(options)) {}
   template <class Options>
   ShardedOptimizer(std::vector<at::Tensor> parameters, Options options,
                    const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
@@ -98,6 +100,7 @@ class ShardedOptimizer : public Sharded, public Opt {
   // it is not finite, and returns what it was. 0 where synchronize() is false.
   double grad_norm() { return reducer_.grad_norm(); }
   double clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
+  bool meets() const { return reducer_.meets(); }
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }
   double wait_seconds() const { return reducer_.wait_seconds(); }
@@ -131,6 +134,13 @@ class ShardedOptimizer : public Sharded, public Opt {
     }
   }
 
+  // The state of all parts and the options of groups, on `root`; nothing elsewhere. Parameters are named by
+  // their place among those that the optimizer was given, "parameter.3", and their values left out: these are
+  // the module's. Collective; one parameter at a time.
+  SavedModel state_dict(Rank root = 0) const { return shards_.gather_state(*this, root); }
+  // Takes this rank's part of it. Every rank gives the same, whatever number of ranks has made it.
+  void load_state_dict(const SavedModel& saved) { shards_.load_state(*this, make_state_, saved); }
+
   // This rank's part; load() throws InvalidArgument for the part of another cut.
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
@@ -157,6 +167,8 @@ class ShardedOptimizer : public Sharded, public Opt {
     shards_.end_step(!failure);
     if (failure) std::rethrow_exception(failure);
   }
+
+  const MakeState make_state_;
 };
 
 }  // namespace rueda

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/02_bert/bert_model.h"
+#include "examples/lib/model/bert_model.h"
 #include "frameworks/torch/rueda_torch.h"
 
 namespace rueda::bench {

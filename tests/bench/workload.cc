@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "examples/02_bert/bert_config.h"
+#include "examples/lib/model/bert_config.h"
 
 namespace rueda::bench {
 namespace {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "examples/02_bert/features.h"
-#include "examples/02_bert/metrics.h"
-#include "examples/common/safetensors.h"
+#include "examples/lib/data/features.h"
+#include "examples/lib/data/metrics.h"
+#include "examples/lib/model/safetensors.h"
 
 namespace {
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masked language modelling: which tokens are hidden, and by what.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "examples/lib/data/word_piece.h"
+
+namespace rueda::examples {
+
+inline constexpr std::int32_t kNoLabel = -100;  // a position that no loss looks at
+
+struct MaskedWindow {
+  std::vector<std::int32_t> input_ids;
+  std::vector<std::int32_t> labels;  // what stood at the positions to guess, kNoLabel elsewhere
+};
+
+inline constexpr double kMaskedShare = 0.15;
+
+// Whether a token may be hidden: all but the five special ones.
+bool is_maskable(std::int32_t id, const WordPieceTokenizer& tokenizer);
+
+// Hides max(1, round(share * n)) of the n maskable tokens, as BERT did, so that short texts have a loss too:
+// 80 % become [MASK], 10 % another token of the vocabulary, 10 % stay. `sample` numbers what is drawn for:
+// equal (ids, seed, sample) give equal masks whatever else happens, on every rank and machine. For training
+// it is the place in the whole sequence of samples (TrainingOrder::first_position), so that every epoch hides
+// others; for evaluation the window's number. Any thread.
+MaskedWindow mask(std::span<const std::int32_t> ids, const WordPieceTokenizer& tokenizer, std::uint64_t seed,
+                  std::uint64_t sample, double share = kMaskedShare);
+
+// Masked windows padded to the longest of them, row after row.
+struct LmBatch {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<std::int64_t> input_ids;
+  std::vector<std::int64_t> lengths;  // of each row, without padding
+  std::vector<std::int64_t> labels;   // kNoLabel where nothing is to be guessed, and at padding
+};
+
+LmBatch pad(std::span<const MaskedWindow> windows, std::int32_t pad_id);
+
+}  // namespace rueda::examples

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's parameters in Hugging Face's folder format, and their fingerprint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "examples/lib/model/safetensors.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace rueda::examples {
+
+class BertWithHead;
+
+// What loading did besides filling parameters by name.
+struct LoadReport {
+  std::vector<std::string> fresh;   // parameters of the head that the file has not: left as they were drawn
+  std::vector<std::string> unused;  // tensors of the file that the model has not
+};
+
+// Copies the file's tensors into the parameters of the same name, converting their type; the prefix "bert."
+// may be absent in the file. Throws std::runtime_error naming `origin` and the tensor: missing in the
+// encoder, of another shape, or a masked-LM decoder that is not tied to the word embeddings.
+LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin);
+
+// Writes model.safetensors, config.json, vocab.txt (a copy of `vocabulary`) and tokenizer_config.json,
+// creating `folder`. Throws std::runtime_error naming what cannot be written.
+void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
+                     const std::filesystem::path& vocabulary, bool lower_case);
+
+// FNV-1a over the bytes of all parameters in order.
+std::uint64_t parameters_hash(const torch::nn::Module& module);
+
+}  // namespace rueda::examples

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The batches of this rank, made ahead while the model computes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "examples/lib/data/batches.h"
+#include "examples/lib/data/prefetcher.h"
+#include "examples/lib/training/options.h"
+#include "examples/lib/training/task.h"
+
+namespace rueda::examples {
+
+// Where this rank reads in the sequence of samples.
+struct FeedPlace {
+  std::uint64_t samples = 0;  // that have been read before the first step
+  std::int64_t first_step = 0;
+  std::int64_t rank = 0;
+  std::int64_t ranks = 1;
+};
+
+// Purpose: gives the batches in the order of steps and passes. A step reads the next ranks x passes x batch
+// samples of the sequence, whatever these are, so a training that goes on with other numbers reads on where
+// it was. Owner: the training thread; worker threads call the task's make_batch(). Lives for one training.
+class BatchFeed {
+ public:
+  BatchFeed(const Task& task, const TrainOptions& options, const FeedPlace& place);
+
+  // The batch of the next pass. Throws what make_batch() threw.
+  TaskBatch next();
+  // Seconds that next() has waited so far.
+  double wait_seconds() const { return wait_seconds_; }
+
+ private:
+  TaskBatch make(std::uint64_t number) const;
+
+  const Task& task_;
+  const FeedPlace place_;
+  const std::uint64_t batch_;
+  const TrainingOrder order_;
+  double wait_seconds_ = 0;
+  Prefetcher<TaskBatch> prefetcher_;  // the last: its threads use the others
+};
+
+// Purpose: keeps the first batches of rank 0 and writes them into a safetensors file, for a loop elsewhere
+// that is to be fed with the same. Used by the training thread of rank 0.
+class BatchDump {
+ public:
+  static constexpr std::int64_t kSteps = 20;
+
+  explicit BatchDump(std::filesystem::path file) : file_(std::move(file)) {}
+  // The file is written at the first batch behind the 20th step.
+  void add(std::int64_t step, std::int64_t pass, const TaskBatch& batch);
+  // Writes what there is, unless it has been written. Throws std::runtime_error naming the file.
+  void write();
+
+ private:
+  std::filesystem::path file_;
+  bool written_ = false;
+  std::vector<std::pair<std::string, at::Tensor>> tensors_;
+};
+
+}  // namespace rueda::examples

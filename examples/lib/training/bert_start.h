@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a BERT starts from: a checkpoint, or sizes to draw at random.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "examples/lib/data/word_piece.h"
+#include "examples/lib/model/bert_config.h"
+#include "examples/lib/model/checkpoint.h"
+#include "examples/lib/model/safetensors.h"
+#include "examples/lib/training/options.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace rueda::examples {
+
+// Sizes, tokenizer and, where there are some, parameters. The tokenizer may be used by any thread.
+struct BertStart {
+  std::string origin;  // the folder, or empty
+  BertConfig config;
+  std::filesystem::path vocabulary;
+  bool lower_case = true;
+  WordPieceTokenizer tokenizer;
+  std::optional<std::filesystem::path> parameters_file;
+  std::optional<SafetensorsFile> parameters;  // absent: a random start
+};
+
+// Of a checkpoint folder; without one, of a small BERT with the sample's vocabulary. Throws
+// std::runtime_error or std::invalid_argument naming the file or the flag at fault.
+BertStart read_bert_start(const std::optional<std::filesystem::path>& model, std::int64_t max_length,
+                          const std::optional<double>& dropout);
+
+// Before a model is made: what is drawn at random is drawn by the seed.
+void seed_parameters(std::uint64_t seed);
+
+// Gives a model that was just made its parameters, and then its type. Returns words on where they come from.
+template <class Model>
+std::string fill_model(Model& model, const BertStart& start, ParameterType type);
+
+// The parts of that.
+std::string words_of(const torch::nn::Module& model, const BertStart& start, const LoadReport* report);
+void convert(torch::nn::Module& model, ParameterType type);
+
+template <class Model>
+std::string fill_model(Model& model, const BertStart& start, ParameterType type) {
+  std::optional<LoadReport> report;
+  if (start.parameters) report = load_parameters(model, *start.parameters, start.parameters_file->string());
+  std::string words = words_of(model, start, report ? &*report : nullptr);
+  convert(model, type);
+  return words;
+}
+
+}  // namespace rueda::examples

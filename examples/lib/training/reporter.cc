@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/reporter.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include <rueda/rueda_torch.h>
+
+namespace rueda::examples {
+
+Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done) {
+  if (rank() != 0) return;
+  const std::int64_t samples = options.samples_per_step(size());
+  samples_per_step_ = static_cast<double>(samples);
+  events_ = std::make_unique<EventFile>(options.tensorboard);
+  if (options.steps > steps_done) progress_ = std::make_unique<Progress>(options.steps, samples, steps_done);
+}
+
+void Reporter::step(const StepReport& report, const std::vector<std::string>& part_names) {
+  if (!events_) return;
+  std::vector<std::pair<std::string, double>> parts;
+  for (std::size_t i = 0; i < report.parts.size(); ++i) parts.emplace_back(part_names[i], report.parts[i]);
+  progress_->step_done(report.loss, parts);
+  const auto add = [&](const std::string& tag, double value) {
+    events_->add_scalar(tag, value, report.step + 1);
+  };
+  add("train/loss_of_rank_0", report.loss);
+  for (const auto& [name, value] : parts) add("train/" + name + "_of_rank_0", value);
+  add("train/learning_rate", report.learning_rate);
+  add("train/gradient_norm", report.gradient_norm);
+  add("train/sync_interval", static_cast<double>(report.sync_interval));
+  add("train/drift", report.drift);
+  const StepTime& time = report.time;
+  if (time.whole > 0) add("train/samples_per_s", samples_per_step_ / time.whole);
+  add("step_ms/data", time.data * 1e3);
+  add("step_ms/compute", (time.whole - time.data - time.wait) * 1e3);
+  add("step_ms/wait", time.wait * 1e3);
+}
+
+void Reporter::evaluation(const std::vector<Metric>& found, std::int64_t step) {
+  if (!events_) return;
+  std::string line = fmt::format("held out after {} steps:", step);
+  for (const Metric& metric : found) {
+    events_->add_scalar("held_out/" + metric.name, metric.value, step);
+    line += fmt::format("{} {} {:.4f}", &metric == &found.front() ? "" : ",", metric.name, metric.value);
+  }
+  say(line);
+}
+
+void Reporter::say(const std::string& line) {
+  if (!events_) return;
+  if (progress_) progress_->finish();
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+}  // namespace rueda::examples

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/run_training.h"
+
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <rueda/rueda_torch.h>
+#include "examples/lib/model/checkpoint.h"
+#include "examples/lib/show/run_report.h"
+#include "examples/lib/training/reporter.h"
+#include "examples/lib/training/trainer.h"
+#include "examples/lib/training/training_state.h"
+#include "frameworks/torch/agreement.h"
+
+namespace rueda::examples {
+namespace {
+
+// Purpose: one run, from agreement to results. Lives on the stack of run_training().
+class Run final : public TrainingListener {
+ public:
+  Run(Task& task, const TrainOptions& options)
+      : task_(task),
+        options_(options),
+        state_(task, options),
+        resumed_(state_.resume()),
+        reporter_(options, resumed_ ? resumed_->position.step : 0) {}
+
+  void start() {
+    if (resumed_) {
+      evaluations_ = resumed_->evaluations;
+      reporter_.say(
+          fmt::format("going on after step {} from {}", resumed_->position.step, resumed_->folder.string()));
+    }
+    if (options_.synchronize()) broadcast_parameters(task_.model().named_parameters(), 0);
+    if (options_.evaluate_first && !resumed_) evaluation_due(0);
+  }
+
+  void train() {
+    const auto begin = std::chrono::steady_clock::now();
+    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{});
+    if (resumed_) state_.load_optimizer(*resumed_, trainer.optimizer());
+    for (const std::string& line : state_.words()) reporter_.say(line);
+    result_ = trainer.run(*this);
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  void finish() {
+    const std::int64_t steps = result_.position.step;
+    if (result_.stop != Stop::interrupt) evaluation_due(steps);
+    const std::uint64_t hash = parameters_hash(task_.model());
+    if (options_.synchronize()) check_equal_on_all_ranks(hash);
+    if (rank() != 0) return;
+    if (options_.save && result_.stop != Stop::interrupt) {
+      make_folder(options_.output);
+      task_.save(options_.output);
+    }
+    const StepHistory& history = result_.position.history;
+    if (!options_.log_losses.empty()) write_losses(options_.log_losses, history.losses);
+    const RunSummary summary = this->summary(hash);
+    write_summary(options_.summary, summary);
+    if (summary.step_ms) {
+      reporter_.say(fmt::format(
+          "loss {:.4f} -> {:.4f}, {:.1f} {}/s, step {:.1f} ms: data {:.1f}, computing {:.1f}, waiting {:.1f}",
+          *summary.loss_first, *summary.loss_last, *summary.samples_per_s, task_.sample_name(),
+          *summary.step_ms, *summary.data_ms, *summary.compute_ms, *summary.wait_ms));
+    }
+    reporter_.say(fmt::format("results in {}", options_.summary.string()));
+    if (result_.stop == Stop::interrupt) {
+      reporter_.say(fmt::format("stopped by SIGTERM after {} of {} steps, saved in {}: go on with --resume",
+                                result_.position.step, options_.steps, checkpoint_.string()));
+    }
+  }
+
+  bool interrupted() const { return result_.stop == Stop::interrupt; }
+
+  void step_done(const StepReport& report, const std::vector<std::string>& part_names) override {
+    reporter_.step(report, part_names);
+  }
+
+  void evaluation_due(std::int64_t step) override {
+    const std::vector<Metric> found = task_.evaluate();
+    reporter_.evaluation(found, step);
+    EvaluationPoint& point = evaluations_.emplace_back();
+    point.step = step;
+    for (const Metric& metric : found) point.metrics.emplace_back(metric.name, metric.value);
+  }
+
+  void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) override {
+    try {
+      checkpoint_ = state_.save(position, optimizer, evaluations_);
+    } catch (const std::exception& error) {
+      if (must) throw;
+      reporter_.say(fmt::format("warning: {}; training goes on", error.what()));
+    }
+  }
+
+ private:
+  RunSummary summary(std::uint64_t hash) const {
+    const TrainingPosition& position = result_.position;
+    const StepSplit& split = result_.split;
+    RunSummary summary{.task = options_.task,
+                       .ranks = size(),
+                       .hosts = cross_size(),
+                       .steps = position.step,
+                       .samples_per_step = options_.samples_per_step(size()),
+                       .sync = sync_words(options_),
+                       .optimizer = optimizer_word(options_),
+                       .loss_first = first_mean(position.history.losses),
+                       .loss_last = last_mean(position.history.losses),
+                       .metrics = task_.metric_names(),
+                       .seconds = seconds_,
+                       .parameters_hash = fmt::format("{:016x}", hash),
+                       .evaluations = evaluations_};
+    if (resumed_) summary.resumed_from = resumed_->position.step;
+    if (result_.stop == Stop::interrupt) summary.stopped = "SIGTERM";
+    if (result_.stop == Stop::finish) summary.stopped = "stop file";
+    summary.curve = curve(position.history, static_cast<double>(summary.samples_per_step));
+    if (split.total > 0) {
+      summary.samples_per_s = result_.samples_per_second;
+      summary.step_ms = split.step;
+      summary.data_ms = split.data;
+      summary.compute_ms = split.compute;
+      summary.wait_ms = split.wait;
+      summary.cpu_ms = split.cpu;
+      summary.reduced_mb = result_.reduced_mb;
+    }
+    return summary;
+  }
+
+  Task& task_;
+  const TrainOptions& options_;
+  TrainingState state_;
+  std::optional<FoundCheckpoint> resumed_;
+  Reporter reporter_;
+  TrainingResult result_;
+  double seconds_ = 0;
+  std::vector<EvaluationPoint> evaluations_;
+  std::filesystem::path checkpoint_;  // the last
+};
+
+}  // namespace
+
+bool run_training(Task& task, const TrainOptions& options) {
+  make_folder(options.output);
+  check_writable(options.summary);
+  for (const auto& file : {options.log_losses, options.dump_batches})
+    if (!file.empty()) check_writable(file);
+  init();
+  std::vector<std::string> settings = shared_settings(options);
+  for (const std::string& line : task.settings()) settings.push_back(line);
+  check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());
+  if (rank() == 0) {
+    for (const std::string& line : task.words()) fmt::print("{}\n", line);
+    fmt::print("{} ranks on {} hosts\n", size(), cross_size());
+  }
+  bool whole = false;
+  {
+    Run run(task, options);
+    run.start();
+    run.train();
+    run.finish();
+    whole = !run.interrupted();
+  }
+  shutdown();
+  return whole;
+}
+
+}  // namespace rueda::examples

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/squad_task.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "examples/lib/data/batches.h"
+#include "examples/lib/model/bert_model.h"
+#include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/evaluation.h"
+
+namespace rueda::examples {
+
+SquadTask::SquadTask(const BertOptions& options)
+    : options_(options), start_(read_bert_start(options.model, options.max_length, options.dropout)) {
+  auto [training, held_out] =
+      split_by_article(read_squad(options.data), static_cast<std::size_t>(options.held_out));
+  held_out_ = std::move(held_out);
+  const auto windows = [&](const SquadData& data) {
+    return make_features(data, start_.tokenizer, static_cast<std::int32_t>(options.max_length),
+                         static_cast<std::int32_t>(options.stride));
+  };
+  training_windows_ = windows(training);
+  held_out_windows_ = windows(held_out_);
+  seed_parameters(options.seed);
+  model_ = std::make_shared<BertForQuestionAnswering>(start_.config);
+  model_words_ = fill_model(*model_, start_, options.dtype);
+}
+
+std::vector<std::string> SquadTask::settings() const {
+  return {fmt::format("--held-out {}", options_.held_out),
+          fmt::format("--max-length {}", options_.max_length), fmt::format("--stride {}", options_.stride),
+          fmt::format("{} training windows and {} held-out questions", training_windows_.size(),
+                      held_out_.questions.size())};
+}
+
+std::vector<std::string> SquadTask::words() const {
+  return {model_words_, fmt::format("{} training windows, {} held-out questions", training_windows_.size(),
+                                    held_out_.questions.size())};
+}
+
+TaskBatch SquadTask::make_batch(std::span<const Sample> chosen) const {
+  std::vector<std::size_t> indices;
+  for (const Sample& sample : chosen) indices.push_back(sample.index);
+  const PaddedBatch batch =
+      pad(training_windows_, indices, static_cast<std::int32_t>(start_.config.pad_token_id));
+  const BertInput input = to_input(batch);
+  const auto whole = at::TensorOptions().dtype(at::kLong);
+  return {{{"input_ids", input.input_ids},
+           {"token_types", input.token_types},
+           {"valid", input.valid},
+           {"starts", at::tensor(batch.starts, whole)},
+           {"ends", at::tensor(batch.ends, whole)}}};
+}
+
+torch::nn::Module& SquadTask::model() { return *model_; }
+
+TaskLoss SquadTask::losses(const TaskBatch& batch) {
+  const AnswerLogits logits = model_->forward({batch["input_ids"], batch["token_types"], batch["valid"]});
+  const at::Tensor start = at::cross_entropy_loss(logits.start, batch["starts"]);
+  const at::Tensor end = at::cross_entropy_loss(logits.end, batch["ends"]);
+  return {.total = (start + end) / 2};
+}
+
+std::vector<Metric> SquadTask::evaluate() {
+  const Evaluation found = examples::evaluate(*model_, held_out_, held_out_windows_);
+  return {{"f1", found.score.f1}, {"exact_match", found.score.exact}, {"loss", found.loss}};
+}
+
+void SquadTask::save(const std::filesystem::path& folder) const {
+  save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
+}
+
+void SquadTask::load(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "model.safetensors";
+  load_parameters(*model_, SafetensorsFile::open(file), file.string());
+}
+
+}  // namespace rueda::examples

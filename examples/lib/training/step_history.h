@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of a training were like, and what is made of that for people.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "examples/lib/show/run_report.h"
+
+namespace rueda::examples {
+
+// Numbers for every step that has been done, also before the run was resumed. `losses`, and each of `parts`,
+// are this rank's until they are averaged. A plain value.
+struct StepHistory {
+  std::vector<double> losses;
+  std::vector<double> learning_rates;
+  std::vector<double> seconds;
+  std::vector<std::string> part_names;
+  std::vector<std::vector<double>> parts;  // as the names: one number for each step
+  std::size_t averaged = 0;                // steps from the first on whose losses are means over all ranks
+};
+
+// At most `most` points: each the mean of some steps that follow one another, named by the last of them.
+std::vector<CurvePoint> curve(const StepHistory& history, double samples_per_step, std::size_t most = 500);
+
+// The middle one; of an even number the upper of both; 0 for none.
+double median(std::vector<double> values);
+
+// How one step's time was spent, in seconds.
+struct StepTime {
+  double whole = 0;
+  double data = 0;  // until the batches were there
+  double wait = 0;  // for other ranks
+  double cpu = 0;   // processor time of all threads
+};
+
+// Of the steps of this process, in milliseconds: medians, and the mean of cpu. `total` is a sum.
+struct StepSplit {
+  double total = 0;
+  double step = 0;
+  double data = 0;
+  double compute = 0;  // what neither data nor waiting took
+  double wait = 0;
+  double cpu = 0;
+};
+
+StepSplit split_of(const std::vector<StepTime>& times);
+
+}  // namespace rueda::examples

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/stop_request.h"
+
+#include <atomic>
+#include <system_error>
+#include <utility>
+
+namespace rueda::examples {
+namespace {
+
+// A handler may do no more than this.
+std::atomic<bool> terminated{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void note_signal(int) { terminated = true; }
+
+}  // namespace
+
+StopRequest::StopRequest(std::filesystem::path file) : file_(std::move(file)) {
+  std::error_code ignored;
+  if (!file_.empty()) std::filesystem::remove(file_, ignored);
+  terminated = false;
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;  // nothing that reads or waits needs to know
+  sigaction(SIGTERM, &action, &before_);
+}
+
+StopRequest::~StopRequest() { sigaction(SIGTERM, &before_, nullptr); }
+
+Stop StopRequest::seen() {
+  if (terminated) return Stop::interrupt;
+  std::error_code ignored;
+  if (!file_.empty() && !file_seen_) file_seen_ = std::filesystem::remove(file_, ignored);
+  return file_seen_ ? Stop::finish : Stop::none;
+}
+
+}  // namespace rueda::examples

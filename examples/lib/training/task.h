@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trainer learns, as the training loop sees it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace rueda::examples {
+
+// One sample of a training: which, and its place in the whole sequence of samples that is trained on. What is
+// drawn at random for a sample is drawn by its place, so that it does not depend on the number of ranks, and
+// every epoch draws anew.
+struct Sample {
+  std::size_t index;       // 0 .. Task::samples() - 1
+  std::uint64_t position;  // from 0, over all epochs, ranks and passes
+};
+
+// What a worker thread makes of some samples: tensors by name.
+struct TaskBatch {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+
+  const at::Tensor& operator[](std::string_view name) const {
+    for (const auto& [key, tensor] : tensors) {
+      if (key == name) return tensor;
+    }
+    throw std::logic_error("a batch has no tensor '" + std::string(name) + "'");
+  }
+};
+
+struct LossPart {
+  std::string name;  // as TensorBoard and summary.json show it
+  at::Tensor value;  // a scalar; no gradient is taken of it
+};
+
+// Of one batch. `total` is what is minimised: a scalar with its graph. `parts`: what it is the sum of, for
+// the eye; empty where there is one thing only.
+struct TaskLoss {
+  at::Tensor total;
+  std::vector<LossPart> parts;
+};
+
+// A result of an evaluation. `loss` is summary.json's loss_held_out, others stand there by their names.
+struct Metric {
+  std::string name;
+  double value;
+};
+
+// Purpose: everything that differs between trainers: data, model, losses and measures. Made before the ranks
+// meet, so that what cannot be read fails at once. Owner: the main thread, which calls everything but
+// make_batch(); outlives the training loop.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // In which all ranks must agree, besides the flags of any trainer; a line each. A run that is resumed must
+  // have the same.
+  virtual std::vector<std::string> settings() const = 0;
+  // For people, before training starts: lines on the model and the data.
+  virtual std::vector<std::string> words() const = 0;
+  virtual std::string sample_name() const { return "windows"; }  // what a sample is, in the plural
+
+  // How many samples there are; at least 1.
+  virtual std::size_t samples() const = 0;
+  // The batch of these samples, and nothing else but them and the task's settings decides it. Runs on worker
+  // threads, several at once.
+  virtual TaskBatch make_batch(std::span<const Sample> chosen) const = 0;
+
+  // What is trained: its parameters are reduced, stepped, hashed.
+  virtual torch::nn::Module& model() = 0;
+  // The mean over the batch. Under autocast where --autocast says so.
+  virtual TaskLoss losses(const TaskBatch& batch) = 0;
+
+  // The names of what evaluate() returns, the main one first.
+  virtual std::vector<std::string> metric_names() const = 0;
+  // How good the model is now, on what was held out; the same on every rank and for any number of them.
+  // Collective.
+  virtual std::vector<Metric> evaluate() = 0;
+
+  // Rank 0 only: writes what --model reads into `folder`, which exists. Throws std::runtime_error.
+  virtual void save(const std::filesystem::path& folder) const = 0;
+  // Rank 0 only: the parameters that save() wrote, bit for bit. Throws std::runtime_error naming the file.
+  virtual void load(const std::filesystem::path& folder) = 0;
+};
+
+}  // namespace rueda::examples

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <rueda/rueda_torch.h>
+#include "examples/lib/training/autocast.h"
+
+namespace rueda::examples {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Processor time of all threads of this process.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// That this rank has given to allreduce so far.
+std::uint64_t allreduced_bytes() {
+  for (const auto& each : metrics().operations) {
+    if (each.operation == Operation::allreduce) return each.bytes;
+  }
+  return 0;
+}
+
+// A norm that is not finite poisons the parameters, and with them every later loss: better to stop here.
+double checked_norm(double norm) {
+  if (std::isfinite(norm)) return norm;
+  throw std::runtime_error(
+      fmt::format("the gradient norm is {}: training diverged; try a lower --learning-rate", norm));
+}
+
+void average(std::vector<double>& values, const std::string& name) {
+  if (values.empty()) return;
+  at::Tensor tensor = at::tensor(values, at::TensorOptions().dtype(at::kDouble));
+  allreduce_(tensor, name);
+  std::copy_n(tensor.const_data_ptr<double>(), values.size(), values.begin());
+}
+
+// Whether a multiple of `every` lies in (before, now].
+bool is_due(std::int64_t every, std::int64_t before, std::int64_t now) {
+  return every > 0 && now / every > before / every;
+}
+
+}  // namespace
+
+void StopVote::ask(Stop mine) {
+  words_.front() = static_cast<std::int32_t>(mine);
+  const TensorView both = view(std::span<std::int32_t>(words_));
+  handle_ = allreduce_async("training.stop", both, both, {ReduceOp::max});
+}
+
+Stop StopVote::result() {
+  if (!handle_) return Stop::none;
+  handle_->wait();
+  handle_.reset();
+  return static_cast<Stop>(words_.front());
+}
+
+Trainer::Trainer(Task& task, const TrainOptions& options, TrainingPosition position)
+    : task_(task),
+      options_(options),
+      passes_(options.backward_passes_per_step),
+      position_(std::move(position)),
+      optimizer_(make_optimizer(task.model(), options)),
+      dump_(options.dump_batches),
+      last_meeting_(position_.step) {}
+
+TrainingResult Trainer::run(TrainingListener& listener) {
+  if (options_.synchronize()) stop_.emplace(rank() == 0 ? options_.output / "stop" : std::filesystem::path());
+  task_.model().train();
+  const std::uint64_t bytes_before = allreduced_bytes();
+  Stop stop = Stop::none;
+  {
+    BatchFeed feed(
+        task_, options_,
+        {.samples = position_.samples, .first_step = position_.step, .rank = rank(), .ranks = size()});
+    while (position_.step < options_.steps && stop == Stop::none) {
+      const StepReport report = step(feed);
+      note(report);
+      listener.step_done(report, position_.history.part_names);
+      if (met_) stop = act_on_meeting(listener);
+    }
+  }
+  if (rank() == 0) dump_.write();
+  if (stop != Stop::interrupt) optimizer_->flush(options_.clip);
+  const auto reduced = static_cast<double>(allreduced_bytes() - bytes_before);
+  TrainingResult result = this->result(stop);
+  result.reduced_mb = reduced / 1e6;
+  return result;
+}
+
+StepReport Trainer::step(BatchFeed& feed) {
+  const Clock::time_point begin = Clock::now();
+  const double cpu_before = cpu_seconds();
+  const double waited_before = optimizer_->wait_seconds();
+  const double fed_before = feed.wait_seconds();
+  StepReport report{.step = position_.step, .learning_rate = learning_rate_at(position_.step, options_)};
+  optimizer_->set_learning_rate(report.learning_rate);
+  optimizer_->zero_grad();
+  for (std::int64_t pass = 0; pass < passes_; ++pass) backward(feed.next(), pass, report);
+  met_ = optimizer_->meets();
+  if (met_ && stop_) vote_.ask(stop_->seen());
+  const bool steps = optimizer_->synchronize();
+  if (options_.sync == TrainOptions::Sync::meet) barrier();
+  if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));
+  optimizer_->step();
+  agreed_ = vote_.result();
+  report.sync_interval = optimizer_->sync_interval();
+  report.drift = optimizer_->drift();
+  report.time = {.whole = seconds_since(begin),
+                 .data = feed.wait_seconds() - fed_before,
+                 .wait = optimizer_->wait_seconds() - waited_before,
+                 .cpu = cpu_seconds() - cpu_before};
+  return report;
+}
+
+// Adds the gradients of one batch, and its losses to the report.
+void Trainer::backward(const TaskBatch& batch, std::int64_t pass, StepReport& report) {
+  const auto me = static_cast<std::uint64_t>(rank());
+  if (me == 0) dump_.add(report.step, pass, batch);
+  // Dropout: other numbers for every rank and pass, the same ones in every run.
+  at::manual_seed(mix(mix(options_.seed, me), static_cast<std::uint64_t>(report.step * passes_ + pass)));
+  TaskLoss loss;
+  {
+    const AutocastScope autocast(options_.autocast);
+    loss = task_.losses(batch);
+  }
+  const auto passes = static_cast<double>(passes_);
+  report.loss += loss.total.item<double>() / passes;
+  report.parts.resize(loss.parts.size());
+  position_.history.part_names.resize(loss.parts.size());
+  for (std::size_t i = 0; i < loss.parts.size(); ++i) {
+    report.parts[i] += loss.parts[i].value.item<double>() / passes;
+    position_.history.part_names[i] = loss.parts[i].name;
+  }
+  // The distributed optimizer takes the mean over passes; a plain one adds them up.
+  if (!options_.synchronize() && passes_ > 1) loss.total = loss.total / passes;
+  loss.total.backward();
+}
+
+void Trainer::note(const StepReport& report) {
+  StepHistory& history = position_.history;
+  history.losses.push_back(report.loss);
+  history.learning_rates.push_back(report.learning_rate);
+  history.seconds.push_back(report.time.whole);
+  history.parts.resize(report.parts.size());
+  for (std::size_t i = 0; i < report.parts.size(); ++i) history.parts[i].push_back(report.parts[i]);
+  times_.push_back(report.time);
+  ++position_.step;
+  position_.samples += static_cast<std::uint64_t>(options_.samples_per_step(size()));
+}
+
+// After a step in which ranks have met.
+Stop Trainer::act_on_meeting(TrainingListener& listener) {
+  const std::int64_t before = std::exchange(last_meeting_, position_.step);
+  const bool over = position_.step >= options_.steps || agreed_ == Stop::finish;
+  // The end has an evaluation of its own, and the model that it saves is a checkpoint's better part.
+  if (!over && agreed_ == Stop::none && is_due(options_.evaluate_every, before, position_.step))
+    listener.evaluation_due(position_.step);
+  const bool due = is_due(options_.checkpoint_every, before, position_.step);
+  if (due || (agreed_ == Stop::interrupt && !over)) {
+    optimizer_->flush(options_.clip);
+    average_over_ranks(position_.history);
+    listener.checkpoint_due(position_, *optimizer_, agreed_ == Stop::interrupt);
+  }
+  return over && agreed_ == Stop::interrupt ? Stop::none : agreed_;
+}
+
+TrainingResult Trainer::result(Stop stop) const {
+  TrainingResult result{.position = position_, .stop = stop};
+  average_over_ranks(result.position.history);
+  const StepSplit mine = split_of(times_);
+  std::vector<double> values{mine.total, mine.step, mine.data, mine.compute, mine.wait, mine.cpu};
+  average(values, "training.times");
+  result.split = {values[0], values[1], values[2], values[3], values[4], values[5]};
+  const double samples =
+      static_cast<double>(times_.size()) * static_cast<double>(options_.samples_per_step(size()));
+  result.samples_per_second = values[0] > 0 ? samples / (values[0] / 1e3) : 0;
+  return result;
+}
+
+void average_over_ranks(StepHistory& history) {
+  const auto fresh = [&](std::vector<double>& values) {
+    return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(history.averaged), values.end());
+  };
+  std::vector<double> all = fresh(history.losses);
+  for (auto& part : history.parts) {
+    const std::vector<double> more = fresh(part);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  average(all, "training.losses");
+  const auto count = static_cast<std::ptrdiff_t>(history.losses.size() - history.averaged);
+  auto next = all.begin();
+  const auto take = [&](std::vector<double>& values) {
+    std::copy_n(next, count, values.end() - count);
+    next += count;
+  };
+  take(history.losses);
+  for (auto& part : history.parts) take(part);
+  history.averaged = history.losses.size();
+}
+
+void check_equal_on_all_ranks(std::uint64_t hash) {
+  auto value = static_cast<std::int64_t>(hash);
+  const at::Tensor mine = at::from_blob(&value, {1}, at::TensorOptions().dtype(at::kLong));
+  const at::Tensor all = allgather(mine, "training.parameters_hash").contiguous();
+  const auto* hashes = all.const_data_ptr<std::int64_t>();
+  std::string different;
+  for (std::int64_t other = 1; other < all.size(0); ++other) {
+    if (hashes[other] == hashes[0]) continue;
+    different += fmt::format("{}{} ({:016x})", different.empty() ? "" : ", ", other,
+                             static_cast<std::uint64_t>(hashes[other]));
+  }
+  if (different.empty()) return;
+  throw std::runtime_error(
+      fmt::format("after training the parameters of rank 0 ({:016x}) differ from those of rank {}",
+                  static_cast<std::uint64_t>(hashes[0]), different));
+}
+
+}  // namespace rueda::examples

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop, and what it measured.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/engine/handle.h"
+#include "examples/lib/training/batch_feed.h"
+#include "examples/lib/training/options.h"
+#include "examples/lib/training/step_history.h"
+#include "examples/lib/training/step_optimizer.h"
+#include "examples/lib/training/stop_request.h"
+#include "examples/lib/training/task.h"
+
+namespace rueda::examples {
+
+// What a step was like; told while training on every rank.
+struct StepReport {
+  std::int64_t step = 0;  // from 0
+  double loss = 0;        // of this rank
+  std::vector<double> parts;
+  double learning_rate = 0;
+  double gradient_norm = 0;  // before clipping; 0 without clipping, and where the schedule takes no step
+  std::int64_t sync_interval = 1;  // steps from one synchronisation to the next
+  double drift = 0;                // of schedule adaptive, at the last
+  StepTime time;
+};
+
+// Where a training stands: what a checkpoint keeps besides the model and the optimizer's state.
+struct TrainingPosition {
+  std::int64_t step = 0;      // how many have been done
+  std::uint64_t samples = 0;  // that have been read; those of all ranks
+  StepHistory history;
+};
+
+// What the loop leaves to its caller, on the calling thread of every rank.
+class TrainingListener {
+ public:
+  virtual ~TrainingListener() = default;
+  virtual void step_done(const StepReport& report, const std::vector<std::string>& part_names) = 0;
+  // The model is the same on all ranks now. Collective.
+  virtual void evaluation_due(std::int64_t step) = 0;
+  // `must`: it is the last thing before the end, so that a failure is one of the training.
+  virtual void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) = 0;
+};
+
+// All over the ranks: averages, but for reduced_mb, which is this rank's.
+struct TrainingResult {
+  TrainingPosition position;
+  Stop stop = Stop::none;  // why it ended before options.steps
+  double samples_per_second = 0;
+  StepSplit split;
+  double reduced_mb = 0;  // bytes that this rank gave to allreduce, in 10^6
+};
+
+// Purpose: the strongest request of any rank. It travels while the step's gradients do, and costs no time of
+// its own. Owner: the training thread; outlives what it has asked.
+class StopVote {
+ public:
+  void ask(Stop mine);
+  Stop result();  // waits; none if nothing was asked
+
+ private:
+  std::array<std::int32_t, 1> words_{};
+  std::optional<Handle> handle_;
+};
+
+// Purpose: one training of a task's model. Evaluations, checkpoints and the end on request come after a step
+// in which ranks meet (StepOptimizer::meets()), so that they change nothing about the training; a schedule
+// that synchronises every n-th step puts them off by up to n - 1 steps. Made and used by the main thread,
+// collective after rueda::init(); ranks that synchronise must have equal parameters.
+class Trainer {
+ public:
+  // Continues from `position`; the optimizer's state is the caller's to load.
+  Trainer(Task& task, const TrainOptions& options, TrainingPosition position);
+
+  StepOptimizer& optimizer() { return *optimizer_; }
+  TrainingResult run(TrainingListener& listener);
+
+ private:
+  StepReport step(BatchFeed& feed);
+  void backward(const TaskBatch& batch, std::int64_t pass, StepReport& report);
+  void note(const StepReport& report);
+  Stop act_on_meeting(TrainingListener& listener);
+  TrainingResult result(Stop stop) const;
+
+  Task& task_;
+  const TrainOptions& options_;
+  const std::int64_t passes_;
+  TrainingPosition position_;
+  std::unique_ptr<StepOptimizer> optimizer_;
+  std::optional<StopRequest> stop_;  // while it runs, where ranks can agree on it
+  BatchDump dump_;                   // of rank 0
+  StopVote vote_;
+  Stop agreed_ = Stop::none;
+  bool met_ = false;             // in the last step
+  std::int64_t last_meeting_;    // how many steps had been done
+  std::vector<StepTime> times_;  // of the steps of this process
+};
+
+// Makes losses that are this rank's the means over all ranks. Collective.
+void average_over_ranks(StepHistory& history);
+
+// Throws std::runtime_error naming the ranks whose parameters differ from rank 0's; collective.
+void check_equal_on_all_ranks(std::uint64_t hash);
+
+}  // namespace rueda::examples

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/training_state.h"
+
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <rueda/rueda_torch.h>
+#include "examples/lib/training/checkpoint_folder.h"
+#include "examples/lib/training/tensor_file.h"
+#include "frameworks/torch/agreement.h"
+
+namespace rueda::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHistory = "history.safetensors";
+constexpr const char* kPart = "part.";
+
+at::Tensor doubles(const std::vector<double>& values) {
+  return at::tensor(values, at::TensorOptions().dtype(at::kDouble));
+}
+
+std::vector<double> doubles(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+
+void write_history(const fs::path& file, const StepHistory& history) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors{{"loss", doubles(history.losses)},
+                                                          {"learning_rate", doubles(history.learning_rates)},
+                                                          {"seconds", doubles(history.seconds)}};
+  for (std::size_t i = 0; i < history.parts.size(); ++i)
+    tensors.emplace_back(kPart + history.part_names[i], doubles(history.parts[i]));
+  write_tensors(file, tensors);
+}
+
+StepHistory read_history(const fs::path& file) {
+  const auto tensors = read_tensors(file);
+  StepHistory history{.losses = doubles(tensors.at("loss")),
+                      .learning_rates = doubles(tensors.at("learning_rate")),
+                      .seconds = doubles(tensors.at("seconds"))};
+  for (const auto& [name, tensor] : tensors) {
+    if (!name.starts_with(kPart)) continue;
+    history.part_names.push_back(name.substr(std::string(kPart).size()));
+    history.parts.push_back(doubles(tensor));
+  }
+  history.averaged = history.losses.size();
+  return history;
+}
+
+// Everything of a FoundCheckpoint, to be sent to all ranks.
+nlohmann::json to_json(const FoundCheckpoint& found) {
+  const StepHistory& history = found.position.history;
+  nlohmann::json points = nlohmann::json::array();
+  for (const EvaluationPoint& point : found.evaluations) points.push_back({point.step, point.metrics});
+  return {{"folder", found.folder.string()}, {"ranks", found.ranks},
+          {"step", found.position.step},     {"samples", found.position.samples},
+          {"losses", history.losses},        {"rates", history.learning_rates},
+          {"seconds", history.seconds},      {"names", history.part_names},
+          {"parts", history.parts},          {"evaluations", std::move(points)}};
+}
+
+FoundCheckpoint found_of(const nlohmann::json& json) {
+  FoundCheckpoint found{.folder = json.at("folder").get<std::string>(), .ranks = json.at("ranks")};
+  found.position.step = json.at("step");
+  found.position.samples = json.at("samples");
+  StepHistory& history = found.position.history;
+  history.losses = json.at("losses").get<std::vector<double>>();
+  history.learning_rates = json.at("rates").get<std::vector<double>>();
+  history.seconds = json.at("seconds").get<std::vector<double>>();
+  history.part_names = json.at("names").get<std::vector<std::string>>();
+  history.parts = json.at("parts").get<std::vector<std::vector<double>>>();
+  history.averaged = history.losses.size();
+  for (const nlohmann::json& point : json.at("evaluations"))
+    found.evaluations.push_back({point.at(0), point.at(1).get<NamedNumbers>()});
+  return found;
+}
+
+void write_bytes(const fs::path& file, const std::string& bytes) {
+  std::ofstream stream(file, std::ios::binary);
+  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size())) << std::flush;
+  if (!stream) {
+    throw std::runtime_error(
+        fmt::format("cannot write {}: {}", file.string(), std::generic_category().message(errno)));
+  }
+}
+
+std::string read_bytes(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) throw std::runtime_error(fmt::format("cannot read {}", file.string()));
+  return bytes;
+}
+
+// The bytes of rank `from`, on rank `to`; nothing elsewhere. Collective.
+std::string moved(const std::string& bytes, Rank from, Rank to) {
+  std::vector<std::int64_t> splits(static_cast<std::size_t>(size()), 0);
+  const bool gives = rank() == from;
+  if (gives) splits[static_cast<std::size_t>(to)] = static_cast<std::int64_t>(bytes.size());
+  const std::int64_t rows = gives ? static_cast<std::int64_t>(bytes.size()) : 0;
+  Handle handle =
+      alltoall_async("training.state", ConstTensorView(bytes.data(), DataType::uint8, {rows}), splits);
+  handle.wait();
+  const TensorView& came = handle.output();
+  return {static_cast<const char*>(came.data), static_cast<std::size_t>(came.elements())};
+}
+
+std::string state_file(Rank rank) { return fmt::format("optimizer-{}.pt", rank); }
+
+}  // namespace
+
+TrainingState::TrainingState(Task& task, const TrainOptions& options) : task_(task), options_(options) {}
+
+// What makes the state of one run meaningless to another.
+std::vector<std::string> TrainingState::settings() const {
+  std::vector<std::string> lines{fmt::format("--task {}", options_.task),
+                                 fmt::format("--seed {}", options_.seed),
+                                 fmt::format("--optimizer {}", optimizer_word(options_)),
+                                 fmt::format("--dtype {}", dtype_word(options_)),
+                                 fmt::format("--sync {}", sync_words(options_)),
+                                 fmt::format("--shard {}", options_.shard ? "yes" : "no")};
+  for (const std::string& line : task_.settings()) lines.push_back(line);
+  return lines;
+}
+
+void TrainingState::check_settings(const fs::path& folder, const std::vector<std::string>& saved) const {
+  const std::vector<std::string> mine = settings();
+  for (std::size_t i = 0; i < std::max(mine.size(), saved.size()); ++i) {
+    const std::string theirs = i < saved.size() ? saved[i] : "nothing";
+    const std::string ours = i < mine.size() ? mine[i] : "nothing";
+    if (ours == theirs) continue;
+    throw std::runtime_error(
+        fmt::format("{} was written with {}, and this run has {}; go on with what it was "
+                    "written with, or begin anew in another --output",
+                    folder.string(), theirs, ours));
+  }
+}
+
+// On rank 0.
+std::optional<FoundCheckpoint> TrainingState::find() {
+  const fs::path own = options_.checkpoints();
+  if (!options_.resume) {
+    const std::vector<fs::path> there = checkpoints_in(own);
+    if (there.empty()) return std::nullopt;
+    throw std::runtime_error(
+        fmt::format("{} is of an earlier run: go on with --resume, or choose another "
+                    "--output, or remove {}",
+                    there.front().string(), own.string()));
+  }
+  const fs::path asked = options_.resume->empty() ? own : *options_.resume;
+  const fs::path below = asked / "checkpoints";
+  std::vector<fs::path> candidates{asked};
+  if (!is_checkpoint(asked)) candidates = checkpoints_in(fs::is_directory(below) ? below : asked);
+  for (const fs::path& folder : candidates) {
+    try {
+      const CheckpointFacts facts = check_checkpoint(folder);
+      check_settings(folder, facts.settings);
+      FoundCheckpoint found{.folder = folder, .ranks = facts.ranks};
+      found.position = {facts.step, facts.samples, read_history(folder / kHistory)};
+      found.evaluations = facts.evaluations;
+      task_.load(folder);
+      return found;
+    } catch (const DamagedCheckpoint& damage) {
+      words_.push_back(fmt::format("passed over: {}", damage.what()));
+    }
+  }
+  if (candidates.empty() && options_.resume->empty()) {
+    words_.push_back(fmt::format("nothing to resume in {}: training begins", own.string()));
+    return std::nullopt;
+  }
+  throw std::runtime_error(fmt::format("--resume: {} has no checkpoint that is whole{}{}", asked.string(),
+                                       words_.empty() ? "" : ": ", fmt::join(words_, "; ")));
+}
+
+std::optional<FoundCheckpoint> TrainingState::resume() {
+  const std::string bytes = broadcast_made(
+      [&] {
+        const std::optional<FoundCheckpoint> found = find();
+        if (found) set_aside_others(*found);
+        return found ? to_json(*found).dump() : std::string();
+      },
+      0, "training.resume", "training", default_runtime());
+  if (bytes.empty()) return std::nullopt;
+  return found_of(nlohmann::json::parse(bytes));
+}
+
+void TrainingState::load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer) {
+  const auto load = [&](const std::string& bytes) {
+    all_use([&] { optimizer.load_state(bytes); }, "training.optimizer", "the optimizer's state",
+            default_runtime());
+  };
+  if (!optimizer.has_own_state()) {
+    return load(broadcast_made([&] { return read_bytes(found.folder / "optimizer.pt"); }, 0,
+                               "training.optimizer.bytes", found.folder.string(), default_runtime()));
+  }
+  if (found.ranks != size()) {
+    words_.push_back(
+        fmt::format("{} ranks have written it: rank r of {} goes on with the optimizer state of "
+                    "rank r modulo {}",
+                    found.ranks, size(), found.ranks));
+  }
+  std::string mine;
+  for (Rank to = 0; to < size(); ++to) {
+    std::string bytes;
+    all_use(
+        [&] {
+          if (rank() == 0) bytes = read_bytes(found.folder / state_file(static_cast<Rank>(to % found.ranks)));
+        },
+        "training.optimizer.read", found.folder.string(), default_runtime());
+    std::string came = moved(bytes, 0, to);
+    if (rank() == to) mine = std::move(came);
+  }
+  load(mine);
+}
+
+fs::path TrainingState::save(const TrainingPosition& position, StepOptimizer& optimizer,
+                             const std::vector<EvaluationPoint>& evaluations) {
+  std::string failure;
+  const auto attempt = [&](const auto& action) {
+    if (failure.empty()) failure = failure_of(action);
+  };
+  const bool writes = rank() == 0;
+  std::unique_ptr<CheckpointWriter> writer;
+  attempt([&] {
+    if (!writes) return;
+    writer = std::make_unique<CheckpointWriter>(options_.checkpoints(), position.step);
+    task_.save(writer->folder());
+    write_history(writer->folder() / kHistory, position.history);
+  });
+  const std::string mine = optimizer.save_state();
+  if (!optimizer.has_own_state()) {
+    attempt([&] {
+      if (writes) write_bytes(writer->folder() / "optimizer.pt", mine);
+    });
+  } else {
+    for (Rank from = 0; from < size(); ++from) {  // one at a time: rank 0 has no memory for all
+      const std::string bytes = moved(mine, from, 0);
+      attempt([&] {
+        if (writes) write_bytes(writer->folder() / state_file(from), bytes);
+      });
+    }
+  }
+  fs::path place;
+  attempt([&] {
+    if (!writes) return;
+    const CheckpointFacts facts{.step = position.step,
+                                .samples = position.samples,
+                                .ranks = size(),
+                                .settings = settings(),
+                                .evaluations = evaluations};
+    place = writer->commit(facts, options_.keep);
+  });
+  const std::string failures = failures_of_all("training.checkpoint", failure, default_runtime());
+  if (!failures.empty())
+    throw std::runtime_error(fmt::format("no checkpoint after step {}: {}", position.step, failures));
+  return place;
+}
+
+// On rank 0: what would be taken for newer than what is written from here on.
+void TrainingState::set_aside_others(const FoundCheckpoint& found) {
+  const fs::path own = options_.checkpoints();
+  const std::vector<fs::path> there = checkpoints_in(own);
+  std::error_code error;
+  const bool is_own = fs::equivalent(found.folder.parent_path(), own, error);
+  if (!is_own && !there.empty()) {
+    throw std::runtime_error(fmt::format("{} is of another run than {}: choose another --output",
+                                         there.front().string(), found.folder.string()));
+  }
+  for (const fs::path& folder : there) {
+    if (fs::equivalent(folder, found.folder, error)) break;
+    const fs::path aside = own / ("aside-" + folder.filename().string());
+    fs::remove_all(aside);
+    fs::rename(folder, aside);
+    words_.push_back(fmt::format("{} is now {}", folder.string(), aside.filename().string()));
+  }
+}
+
+}  // namespace rueda::examples

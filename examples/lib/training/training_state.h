@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that a training needs to go on, to and from checkpoints.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examples/lib/show/run_report.h"
+#include "examples/lib/training/options.h"
+#include "examples/lib/training/step_optimizer.h"
+#include "examples/lib/training/task.h"
+#include "examples/lib/training/trainer.h"
+
+namespace rueda::examples {
+
+// A checkpoint that was found whole, and what it says; the same on all ranks.
+struct FoundCheckpoint {
+  std::filesystem::path folder;  // where rank 0 sees it
+  std::int64_t ranks = 1;        // that have written it
+  TrainingPosition position;
+  std::vector<EvaluationPoint> evaluations;
+};
+
+// Purpose: saves and finds the checkpoints of one run. Rank 0 alone reads and writes files; others send it
+// their part and get it from there, so that no folder need be shared. Files: the model as --model reads it,
+// history.safetensors, and the optimizer's state: optimizer.pt of all ranks, or optimizer-R.pt of each where
+// ranks have states of their own. Made after rueda::init() by the main thread; all calls are collective.
+class TrainingState {
+ public:
+  TrainingState(Task& task, const TrainOptions& options);
+
+  // What --resume asks for; nothing where it is not given, and where OUTPUT has no checkpoint yet. Passes
+  // over damaged ones, with a line each in words(). Loads the model on rank 0. Throws, on every rank, for a
+  // folder without a checkpoint that is whole, and for one of other settings; and when training is to begin
+  // anew where checkpoints of another run are.
+  std::optional<FoundCheckpoint> resume();
+  // The optimizer's state of what resume() has found.
+  void load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer);
+  // Returns where it is, for rank 0. Throws on every rank when it cannot be written; what was there is there
+  // still.
+  std::filesystem::path save(const TrainingPosition& position, StepOptimizer& optimizer,
+                             const std::vector<EvaluationPoint>& evaluations);
+
+  // For people, of rank 0.
+  const std::vector<std::string>& words() const { return words_; }
+
+ private:
+  std::optional<FoundCheckpoint> find();
+  void set_aside_others(const FoundCheckpoint& found);
+  std::vector<std::string> settings() const;
+  void check_settings(const std::filesystem::path& folder, const std::vector<std::string>& saved) const;
+
+  Task& task_;
+  const TrainOptions& options_;
+  std::vector<std::string> words_;
+};
+
+}  // namespace rueda::examples

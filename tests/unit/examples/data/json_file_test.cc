@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading text and JSON: contents, and errors that name the place.
+#include "examples/lib/data/json_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "tests/support/scratch_folder.h"
+
+namespace rueda::examples {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class JsonFile : public testing::Test {
+ protected:
+  // What read_json() complains about when a file with this text is read.
+  std::string error_of(const std::string& text) {
+    return error_message([&] { read_json(scratch_.write("file.json", text)); });
+  }
+  std::string place(const std::string& rest) const { return (scratch_.path() / "file.json").string() + rest; }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(JsonFile, ReadsTextAndJson) {
+  const auto path = scratch_.write("file.json", "{\"a\": [1, \"é\"]}\n");
+  EXPECT_EQ(read_text(path), "{\"a\": [1, \"é\"]}\n");
+  EXPECT_EQ(read_json(path).at("a").at(1), "é");
+  EXPECT_EQ(read_text(scratch_.write("empty", "")), "");
+  const std::string large(3 << 20, 'x');
+  EXPECT_EQ(read_text(scratch_.write("large", large)), large);
+}
+
+TEST_F(JsonFile, NamesLineAndColumn) {
+  EXPECT_THAT(error_of("{\n  \"a\": 1,\n  \"b\": ?\n}"), StartsWith(place(":3:8: malformed JSON: ")));
+  EXPECT_THAT(error_of("[\"é\", x]"), StartsWith(place(":1:7: malformed JSON: ")));
+  EXPECT_THAT(error_of("[1, 2"), StartsWith(place(":1:6: malformed JSON: ")));
+  EXPECT_THAT(error_of("[1, 2"), HasSubstr("unexpected end of input"));
+  EXPECT_THAT(error_of(""), StartsWith(place(":1:1: malformed JSON: ")));
+  EXPECT_THAT(error_of("[1] 2"), StartsWith(place(":1:5: malformed JSON: ")));
+}
+
+TEST_F(JsonFile, NamesTheFileOfANumberThatIsTooLarge) {
+  EXPECT_THAT(error_of("[1e999]"), StartsWith(place(": malformed JSON: number overflow")));
+}
+
+TEST_F(JsonFile, RefusesInvalidUtf8) {
+  EXPECT_THAT(error_of("{\n\"\xff\": 1}"), StartsWith(place(":2:2: not valid UTF-8 (byte 0xff)")));
+  EXPECT_THAT(error_of("\"\xc3"), StartsWith(place(":1:2: not valid UTF-8")));
+  EXPECT_THAT(error_of("\"\xed\xa0\x80\""), HasSubstr("not valid UTF-8"));  // a surrogate
+}
+
+TEST_F(JsonFile, NamesAFileThatCannotBeRead) {
+  const auto missing = scratch_.path() / "missing.json";
+  EXPECT_EQ(error_message([&] { read_json(missing); }),
+            "cannot open " + missing.string() + ": No such file or directory");
+  EXPECT_EQ(error_message([&] { read_text(scratch_.path()); }),
+            "cannot read " + scratch_.path().string() + ": Is a directory");
+}
+
+TEST_F(JsonFile, SurvivesDeepNesting) {
+  EXPECT_THAT(error_of(std::string(1'000'000, '[')), HasSubstr("malformed JSON"));
+}
+
+}  // namespace
+}  // namespace rueda::examples

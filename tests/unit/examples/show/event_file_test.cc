@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of TensorBoard event files, checked record by record, and the lines of the progress report.
+#include "examples/lib/show/event_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "examples/lib/show/progress.h"
+
+namespace rueda::examples {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A folder that goes away with the test.
+class EventFileTest : public ::testing::Test {
+ protected:
+  EventFileTest() : folder_(fs::temp_directory_path() / ("rueda_events_" + std::to_string(getpid()))) {}
+  ~EventFileTest() override { fs::remove_all(folder_); }
+
+  fs::path folder_;
+};
+
+template <class T>
+T number_at(const std::string& bytes, std::size_t place) {
+  T value{};
+  std::memcpy(&value, bytes.data() + place, sizeof(T));
+  return value;
+}
+
+std::uint32_t masked(const std::string& bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8u; }
+
+// The payloads of all records, checking lengths and checksums.
+std::vector<std::string> records_of(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  const std::string bytes = text.str();
+  std::vector<std::string> records;
+  for (std::size_t place = 0; place < bytes.size();) {
+    const auto length = number_at<std::uint64_t>(bytes, place);
+    EXPECT_EQ(number_at<std::uint32_t>(bytes, place + 8), masked(bytes.substr(place, 8)));
+    records.push_back(bytes.substr(place + 12, length));
+    EXPECT_EQ(number_at<std::uint32_t>(bytes, place + 12 + length), masked(records.back()));
+    place += 16 + length;
+  }
+  return records;
+}
+
+TEST(Crc32c, CheckValue) {
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+TEST_F(EventFileTest, StartsWithTheVersionAndIsReadableAfterEveryScalar) {
+  EventFile file(folder_ / "a" / "b");
+  EXPECT_THAT(file.path().filename().string(), HasSubstr("tfevents"));
+  ASSERT_THAT(records_of(file.path()), SizeIs(1));
+  EXPECT_THAT(records_of(file.path()).front(), HasSubstr("brain.Event:2"));
+
+  file.add_scalar("loss", 0.5, 7);
+  file.add_scalar("f1", -2.0, 1'000'000'007);
+  const auto records = records_of(file.path());
+  ASSERT_THAT(records, SizeIs(3));
+  EXPECT_THAT(records[1], HasSubstr("loss"));
+  EXPECT_THAT(records[1], HasSubstr(std::string("\x15\x00\x00\x00\x3f", 5)));  // field 2, fixed 32 bits, 0.5f
+  EXPECT_THAT(records[1], HasSubstr(std::string("\x10\x07", 2)));              // field 2 of Event: step 7
+  EXPECT_THAT(records[2], HasSubstr("f1"));
+}
+
+TEST_F(EventFileTest, ErrorNamesTheFolder) {
+  std::ofstream(folder_.string()) << "a file in the way";
+  try {
+    EventFile file(folder_ / "below");
+    FAIL() << "no exception";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr((folder_ / "below").string()));
+  }
+}
+
+TEST(Progress, ClockTime) {
+  EXPECT_EQ(clock_time(0), "0:00");
+  EXPECT_EQ(clock_time(74.6), "1:15");
+  EXPECT_EQ(clock_time(3675), "1:01:15");
+  EXPECT_EQ(clock_time(-1), "0:00");
+}
+
+TEST(Progress, BarFitsTheTerminal) {
+  const ProgressState state{
+      .step = 5, .steps = 10, .loss = 1.5, .samples_per_second = 20, .seconds_left = 61};
+  EXPECT_EQ(progress_line(state), "step 5/10  loss 1.5000  20.0 samples/s  1:01 left");
+  for (const int columns : {10, 49, 50, 55, 80, 200}) EXPECT_LT(progress_bar(state, columns).size(), columns);
+  EXPECT_THAT(progress_bar(state, 200),
+              HasSubstr("[" + std::string(20, '#') + std::string(20, '.') + "] step"));
+}
+
+TEST(Progress, PlainLinesWhereNoTerminalIs) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  {
+    Progress progress(100, 4, 0, file);
+    for (int step = 0; step < 100; ++step) progress.step_done(2.0);
+  }
+  std::rewind(file);
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_THAT(text, HasSubstr("step 1/100  loss 2.0000"));
+  EXPECT_THAT(text, HasSubstr("step 100/100  loss 2.0000"));
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << "lines closer than two seconds: " << text;
+}
+
+}  // namespace
+}  // namespace rueda::examples

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/bert_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda::examples {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::optional<BertOptions> parsed(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "train_bert");
+  return parse_bert_options(static_cast<int>(flags.size()), flags.data());
+}
+
+std::string usage_error(const std::vector<const char*>& flags) {
+  try {
+    parsed(flags);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Options, DefaultsOfTheMainJob) {
+  const BertOptions options = *parsed({"--data", "d.json", "--model", "m"});
+  EXPECT_EQ(options.steps, 400);
+  EXPECT_EQ(options.batch, 4);
+  EXPECT_EQ(options.held_out, 8);
+  EXPECT_EQ(options.max_length, 256);
+  EXPECT_EQ(options.learning_rate, 1e-4);
+  EXPECT_EQ(options.warmup, 30);
+  EXPECT_EQ(options.clip, 1.0);
+  EXPECT_EQ(options.summary, "runs/squad/summary.json");
+}
+
+TEST(Options, MaskedLmHasDefaultsOfItsOwn) {
+  const BertOptions options = *parsed({"--task", "mlm", "--model", "m"});
+  EXPECT_EQ(options.max_length, 128);
+  EXPECT_EQ(options.held_out, 64);
+  EXPECT_EQ(options.data.filename(), "text_sample.txt");
+  EXPECT_EQ(options.output, "runs/mlm");
+  EXPECT_TRUE(parsed({"--task", "mlm", "--dummy", "yes"})->source.dummy);
+  EXPECT_THAT(usage_error({"--task", "mlm", "--stride", "8"}), HasSubstr("--stride is for --task squad"));
+  EXPECT_THAT(usage_error({"--task", "mlm", "--dummy", "yes", "--cache", "c"}),
+              HasSubstr("--cache is given"));
+}
+
+TEST(Options, FlagsAreRead) {
+  const BertOptions options = *parsed({"--steps=0", "--batch", "3", "--dtype", "float64", "--sync", "never",
+                                       "--overlap", "off", "--dropout", "0", "--output", "out", "--optimizer",
+                                       "sgd", "--eval-first", "no", "--save", "no"});
+  EXPECT_EQ(options.steps, 0);
+  EXPECT_EQ(options.batch, 3);
+  EXPECT_EQ(options.dtype, ParameterType::float64);
+  EXPECT_FALSE(options.synchronize());
+  EXPECT_EQ(options.overlap, false);
+  EXPECT_EQ(options.dropout, 0.0);
+  EXPECT_EQ(options.optimizer, OptimizerKind::sgd);
+  EXPECT_EQ(parsed({"--sync", "local_sgd:4"})->schedule, SyncSchedule::local_sgd(4));
+  const BertOptions shares =
+      *parsed({"--compression", "topk", "--compression-share", "0.1", "--low-rank", "2"});
+  EXPECT_EQ(shares.compression, Compression::topk);
+  EXPECT_EQ(shares.compression_share, 0.1);
+  EXPECT_EQ(shares.low_rank, 2);
+  EXPECT_EQ(options.tensorboard, "out/tensorboard");
+  EXPECT_FALSE(options.evaluate_first);
+  EXPECT_FALSE(options.save);
+  EXPECT_FALSE(parsed({"--help"}).has_value());
+  EXPECT_THAT(bert_help_text(), HasSubstr("--backward-passes-per-step"));
+}
+
+TEST(Options, UsageErrorsSayWhatWouldBeRight) {
+  EXPECT_THAT(usage_error({"--nonsense"}), HasSubstr("--nonsense"));
+  EXPECT_THAT(usage_error({"--step", "3"}), HasSubstr("--step"));
+  EXPECT_THAT(usage_error({"-x"}), HasSubstr("-x"));
+  EXPECT_THAT(usage_error({"stray"}), HasSubstr("stray"));
+  EXPECT_EQ(usage_error({"--dtype", "int8"}), "--dtype is 'int8'; it must be float32 or bfloat16 or float64");
+  EXPECT_THAT(usage_error({"--steps", "many"}), AllOf(HasSubstr("many"), HasSubstr("--steps")));
+  EXPECT_THAT(usage_error({"--batch", "0"}), AllOf(HasSubstr("--batch is 0"), HasSubstr("at least 1")));
+  EXPECT_THAT(usage_error({"--batch", "-4"}), HasSubstr("--batch"));
+  EXPECT_THAT(usage_error({"--dropout", "1"}), HasSubstr("below 1"));
+  EXPECT_EQ(usage_error({"--compression-share", "0"}),
+            "--compression-share is 0; it must be greater than 0 and at most 1");
+  EXPECT_THAT(usage_error({"--low-rank", "-1"}), HasSubstr("--low-rank"));
+  EXPECT_THAT(usage_error({"--learning-rate", "nan"}), HasSubstr("--learning-rate"));
+  EXPECT_THAT(usage_error({"--steps"}), HasSubstr("--steps"));
+  EXPECT_THAT(usage_error({"--task", "nq"}), AllOf(HasSubstr("nq"), HasSubstr("squad")));
+}
+
+TEST(Schedule, RisesThenFallsToZero) {
+  TrainOptions options;
+  options.learning_rate = 1;
+  options.steps = 110;
+  options.warmup = 10;
+  EXPECT_DOUBLE_EQ(learning_rate_at(0, options), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate_at(9, options), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(10, options), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(60, options), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate_at(109, options), 0.01);
+  options.warmup = 0;
+  EXPECT_DOUBLE_EQ(learning_rate_at(0, options), 1.0);
+  options.warmup = 200;
+  EXPECT_DOUBLE_EQ(learning_rate_at(99, options), 0.5);
+}
+
+}  // namespace
+}  // namespace rueda::examples
