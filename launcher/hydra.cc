@@ -32,6 +32,9 @@ std::string find_mpiexec() {
   if (::access(path.c_str(), X_OK) != 0)
     throw UsageError(fmt::format("'{}' is not executable; {}", path, remedy));
   std::string about = output_of({path, "--version"});
+  if (about.find("OpenRTE") != std::string::npos || about.find("Open MPI") != std::string::npos)
+    remedy =
+        "ruedarun does not start ranks of Open MPI: start the program itself by this, " + path + " -np N";
   if (about.find("HYDRA") == std::string::npos)
     throw UsageError(fmt::format("'{}' is not Hydra, the mpiexec of MPICH ('{}'); {}", path,
                                  about.substr(0, about.find('\n')), remedy));

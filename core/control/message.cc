@@ -125,10 +125,11 @@ Orders read_orders(Reader& reader) {
 void write(Writer& writer, const Inquiry& inquiry) {
   writer.put(inquiry.number);
   writer.put(inquiry.patience);
-  writer.put_count(inquiry.keys.size());
-  for (const Key& key : inquiry.keys) {
-    writer.put(key.process_set);
-    writer.put_string(key.name);
+  writer.put_count(inquiry.operations.size());
+  for (const Asked& asked : inquiry.operations) {
+    writer.put(asked.key.process_set);
+    writer.put_string(asked.key.name);
+    writer.put(asked.plan);
   }
 }
 
@@ -137,10 +138,12 @@ Inquiry read_inquiry(Reader& reader) {
   inquiry.number = reader.get<std::uint32_t>();
   inquiry.patience = reader.get<double>();
   if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
-  inquiry.keys = reader.get_list<Key>(sizeof(ProcessSetId) + 1, [](Reader& r) {
-    const auto process_set = r.get<ProcessSetId>();
-    return Key{process_set, r.get_string()};
-  });
+  inquiry.operations =
+      reader.get_list<Asked>(sizeof(ProcessSetId) + 1 + sizeof(std::uint64_t), [](Reader& r) {
+        const auto process_set = r.get<ProcessSetId>();
+        std::string name = r.get_string();
+        return Asked{{process_set, std::move(name)}, r.get<std::uint64_t>()};
+      });
   return inquiry;
 }
 
@@ -191,7 +194,16 @@ Abort read_abort(Reader& reader) {
   return abort;
 }
 
-void write(Writer& writer, const Stall& stall) { write(writer, *stall.request); }
+void write(Writer& writer, const Stall& stall) {
+  write(writer, *stall.request);
+  writer.put(stall.plan);
+}
+
+Stall read_stall(Reader& reader) {
+  auto request = std::make_shared<const Request>(read_request(reader));
+  return {std::move(request), reader.get<std::uint64_t>()};
+}
+
 void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
 
 Failure read_failure(Reader& reader) {
@@ -230,7 +242,7 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 2: message = read_report(reader); break;
     case 3: message = read_orders(reader); break;
     case 4: message = read_failure(reader); break;
-    case 5: message = Stall{std::make_shared<Request>(read_request(reader))}; break;
+    case 5: message = read_stall(reader); break;
     case 6: message = read_inquiry(reader); break;
     case 7: message = read_answer(reader); break;
     case 8: message = read_abort(reader); break;

@@ -88,29 +88,39 @@ struct Abort {
 // Somebody below has waited long for others.
 struct Stall {
   SharedRequest request;
-  friend bool operator==(const Stall& a, const Stall& b) { return *a.request == *b.request; }
+  std::uint64_t plan = 0;  // has been called by that Plan, whose Work does not move; 0: is not complete
+  friend bool operator==(const Stall& a, const Stall& b) {
+    return *a.request == *b.request && a.plan == b.plan;
+  }
+};
+
+// An operation of which is asked: as long as it is not complete, or in that Plan.
+struct Asked {
+  Key key;
+  std::uint64_t plan = 0;
+  friend bool operator==(const Asked&, const Asked&) = default;
 };
 
 // Rank 0 asks everybody what they know about these operations.
 struct Inquiry {
   std::uint32_t number = 0;
   double patience = 0;  // seconds until an answer is of no use
-  std::vector<Key> keys;
+  std::vector<Asked> operations;
   friend bool operator==(const Inquiry&, const Inquiry&) = default;
 };
 
 // What the ranks of a subtree have to say about one operation.
 struct Standing {
-  RankSet waiting;                                  // have submitted it
+  RankSet waiting;                                  // have submitted it, and are not through
   RankSet missing;                                  // have not
   RankSet silent;                                   // did not answer
-  std::vector<std::pair<Rank, std::string>> words;  // what some of the missing are doing, ascending
+  std::vector<std::pair<Rank, std::string>> words;  // what some are doing for whom others wait, ascending
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 
 struct Answer {
   std::uint32_t number = 0;
-  std::vector<Standing> standings;  // one for each key of the Inquiry
+  std::vector<Standing> standings;  // one for each operation of the Inquiry
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

@@ -140,6 +140,10 @@ void Negotiator::inspect(Time now) {
   }
 }
 
+void Negotiator::notice_unmoved(const SharedRequest& request, std::uint64_t plan, Time since, Time now) {
+  if (stalls_.overdue(since, now)) stalls_.notice(request, plan, since, now);
+}
+
 std::optional<Time> Negotiator::due() const {
   std::optional<Time> next = caller_ ? caller_->due() : std::nullopt;
   if (const std::optional<Time> stall = stalls_.due()) next = next ? std::min(*next, *stall) : stall;

@@ -54,6 +54,8 @@ class Negotiator {
   // This rank cannot carry out that Plan, which has reached it. Comes back by take_aborts(), on every rank in
   // the same words: those of the first who said so, as rank 0 sees it.
   void abort(std::uint64_t plan, Status status);
+  // The Work of that Plan, which has called `request`, has not moved here since `since`. May be said again.
+  void notice_unmoved(const SharedRequest& request, std::uint64_t plan, Time since, Time now);
   // The job cannot go on; told to everybody who can be reached.
   void fail(Status status);
   void receive(Rank from, ConstBytes bytes, Time now);
@@ -63,7 +65,7 @@ class Negotiator {
   std::vector<Plan> take_plans() { return std::exchange(plans_, {}); }
   // Plans among those that were taken, or come with take_plans(): take these first.
   std::vector<Abort> take_aborts() { return std::exchange(aborts_, {}); }
-  // At rank 0: what stalls, in words for the log.
+  // What stalls, in words for the log: at rank 0, or where it does not answer.
   std::vector<std::string> take_reports() { return stalls_.take_reports(); }
 
   // At rank 0: who was the last to want something (of a subtree: its uppermost rank), and how long after the

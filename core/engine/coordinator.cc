@@ -55,9 +55,10 @@ bool Coordinator::turn() {
   bool moved = accept_submissions(now);
   moved |= exchange_messages(now);
   if (failed_) return true;
-  moved |= start_plans();
-  moved |= works_.step();
+  moved |= start_plans(now);
+  moved |= works_.step(now);
   moved |= come_to_rest();
+  notice_unmoved(now);
   shared_.released.add(released_);
   return moved;
 }
@@ -162,16 +163,16 @@ std::optional<Envelope> Coordinator::next_message() {
   return envelope;
 }
 
-bool Coordinator::start_plans() {
+bool Coordinator::start_plans(Time now) {
   bool moved = false;
   while (std::optional<Works::Called> called = works_.next()) {
-    start_plan(std::move(*called));
+    start_plan(std::move(*called), now);
     moved = true;
   }
   return moved;
 }
 
-void Coordinator::start_plan(Works::Called called) {
+void Coordinator::start_plan(Works::Called called, Time now) {
   const Plan& plan = called.plan;
   if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
     const auto set = static_cast<ProcessSetId>(plan.result);
@@ -186,10 +187,19 @@ void Coordinator::start_plan(Works::Called called) {
   if (!plan.status.ok()) {
     for (Entry& entry : called.entries) complete(entry, plan.status);
   } else if (traits(plan.operation).moves_data) {
-    works_.start(std::move(called));
+    works_.start(std::move(called), now);
   } else {
     for (Entry& entry : called.entries) decided(plan, entry);
   }
+}
+
+// Somebody whom they wait for may have stopped: who has does not say so.
+void Coordinator::notice_unmoved(Time now) {
+  if (!works_.running() || now - looked_for_unmoved_ < milliseconds(100)) return;
+  looked_for_unmoved_ = now;
+  works_.for_unmoved([&](const Plan& plan, Time since) {
+    negotiator_->notice_unmoved(plan.tensors.front().request, plan.number, since, now);
+  });
 }
 
 // What a Plan calls of what this rank has in flight.
@@ -275,14 +285,24 @@ std::string Coordinator::place_of(Rank rank) const {
 }
 
 // What this rank says when others wait for it.
-StallInspector::OwnState Coordinator::own_state(const Key& key) const {
+StallInspector::OwnState Coordinator::own_state(const Asked& asked) const {
+  const auto& [key, plan] = asked;
+  if (plan > 0) {
+    const std::optional<std::string_view> phase = works_.phase_of(plan);
+    if (!phase) return {};
+    Time moved{};
+    works_.for_unmoved([&](const Plan& each, Time since) { moved = each.number == plan ? since : moved; });
+    return {true, true, moved, fmt::format("{}: {}", place_of(parts_.rank), *phase)};
+  }
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(parts_.rank)) return {};
   const std::string first = pending_.first_of_group(key);
   const std::string words = first.empty() ? shared_.observer.recorder().summary()
                                           : fmt::format("has it in flight in the group of '{}'", first);
   const bool waiting = pending_.contains(key) && first.empty();
-  return {true, waiting || pending_.joined(key.process_set),
+  return {true,
+          waiting || pending_.joined(key.process_set),
+          {},
           fmt::format("{}: {}", place_of(parts_.rank), words)};
 }
 

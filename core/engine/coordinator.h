@@ -42,17 +42,18 @@ class Coordinator {
   void accept(std::span<Entry> entries, Time now);
   bool exchange_messages(Time now);
   std::optional<Envelope> next_message();
-  bool start_plans();
+  bool start_plans(Time now);
+  void notice_unmoved(Time now);
   bool come_to_rest();
   bool finished() const;
 
   std::vector<Entry> entries_for(const Plan& plan);
-  void start_plan(Works::Called called);
+  void start_plan(Works::Called called, Time now);
   void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
   void give_back(Entry& entry, const Status& status);
   Negotiator::Settings negotiator_settings();
-  StallInspector::OwnState own_state(const Key& key) const;
+  StallInspector::OwnState own_state(const Asked& asked) const;
   std::string place_of(Rank rank) const;
   void complete(Entry& entry, const Status& status);
   void complete_all(const Status& status);
@@ -79,6 +80,7 @@ class Coordinator {
   bool rested_ = false;
   bool reminded_ = false;
   Time departed_at_{};
+  Time looked_for_unmoved_{};
   Polling polling_;
 };
 

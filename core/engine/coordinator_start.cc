@@ -42,7 +42,7 @@ Negotiator::Settings Coordinator::negotiator_settings() {
   settings.stalls.report_after =
       config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
   settings.stalls.fail_after = from_seconds(config.stall_shutdown_time);
-  settings.stalls.own_state = [this](const Key& key) { return own_state(key); };
+  settings.stalls.own_state = [this](const Asked& asked) { return own_state(asked); };
   settings.stalls.place_of = [this](Rank rank) { return place_of(rank); };
   return settings;
 }

@@ -22,8 +22,9 @@ std::optional<Works::Called> Works::next() {
   return called;
 }
 
-void Works::start(Called called) {
+void Works::start(Called called, Time now) {
   Running& running = running_.emplace_back();
+  running.moved = now;
   running.plan = std::move(called.plan);
   running.entries = std::move(called.entries);
   running.aborted = std::move(called.aborted);
@@ -51,10 +52,13 @@ void Works::fail(Running& running, const WorkFailure& failure) {
   callbacks_.failed(running.plan, failure.what);
 }
 
-bool Works::step() {
+bool Works::step(Time now) {
   bool moved = false;
   for (auto running = running_.begin(); running != running_.end();) {
-    if (running->work) moved |= step(*running);
+    if (running->work && step(*running)) {
+      running->moved = now;
+      moved = true;
+    }
     if (running->work || (!running->done && running->aborted.ok())) {
       ++running;
       continue;
@@ -106,9 +110,16 @@ void Works::end(const Status& status) {
   called_.clear();
 }
 
-std::string_view Works::phase() const {
-  const Running& oldest = running_.front();
-  return oldest.work ? oldest.work->phase() : "waiting to hear why another rank gave up";
+std::string_view Works::phase() const { return phase(running_.front()); }
+
+std::string_view Works::phase(const Running& running) {
+  return running.work ? running.work->phase() : "waiting to hear why another rank gave up";
+}
+
+std::optional<std::string_view> Works::phase_of(std::uint64_t plan) const {
+  auto number = [](const auto& each) { return each.plan.number; };
+  const auto running = std::ranges::find(running_, plan, number);
+  return running == running_.end() ? std::nullopt : std::optional(phase(*running));
 }
 
 bool Works::ring_bell() const {

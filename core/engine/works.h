@@ -2,6 +2,7 @@
 // The Plans that a rank has to carry out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/time.h"
 #include "core/engine/backend.h"
 #include "core/observe/observer.h"
 
@@ -44,9 +46,9 @@ class Works {
   // The next Plan in order, if it can start now.
   std::optional<Called> next();
   // Where it has failed already its Work takes part all the same, so that others come to the end of theirs.
-  void start(Called called);
+  void start(Called called, Time now);
   // A step of each; whether anything moved.
-  bool step();
+  bool step(Time now);
   // That Plan has failed on some rank. If it is over here it keeps its result.
   void abort(std::uint64_t plan, const Status& status);
   // The job cannot go on.
@@ -54,6 +56,15 @@ class Works {
 
   bool empty() const { return called_.empty() && running_.empty(); }
   bool running() const { return !running_.empty(); }
+  // Calls visit(plan, since) for each whose Work has not moved since, and none that began before it: one may
+  // have to wait for these.
+  template <class Visit>
+  void for_unmoved(Visit visit) const {
+    Time since{};
+    for (const Running& running : running_) visit(running.plan, since = std::max(since, running.moved));
+  }
+  // What the Work of a Plan does; nothing where none runs here.
+  std::optional<std::string_view> phase_of(std::uint64_t plan) const;
   // What the oldest of those that run does.
   std::string_view phase() const;
   // Whether everything that they wait for can ring the bell.
@@ -66,12 +77,14 @@ class Works {
     std::unique_ptr<Work> work;  // null: over
     bool done = false;           // and the results are right
     bool failed = false;         // here, and it has been said
+    Time moved{};                // last
     Status aborted;
   };
 
   bool room_for(const Plan& plan) const;
   void fail(Running& running, const WorkFailure& failure);
   bool step(Running& running);
+  static std::string_view phase(const Running& running);
 
   const Backends& backends_;
   std::size_t most_;

@@ -21,9 +21,9 @@ at::Tensor times(const at::Tensor& values, double factor) {
   return values.element_size() == 2 ? values.to(at::kFloat).mul_(factor) : at::mul(values, factor);
 }
 
-bool reaches_all(const Runtime& runtime) {
-  const Topology& topology = runtime.topology();
-  return runtime.tensor_memory() && topology.size > 1 && topology.local_size == topology.size;
+// Where a rank is alone on its host there is nobody to reduce in place with.
+bool has_neighbours(const Runtime& runtime) {
+  return runtime.tensor_memory() && runtime.topology().local_size > 1;
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void GradientWindow::get_blocks(Runtime& runtime) {
   memory_ = runtime.tensor_memory();
   sizes_ = sizes();
   blocks_ = nullptr;
-  if (!reaches_all(runtime)) return;
+  if (!has_neighbours(runtime)) return;
   blocks_ = std::make_shared<GradientMemory>(memory_);
   for (int bank = 0; blocks_ && bank < banks_; ++bank) {
     if (!add(sizes_, runtime.topology().rank)) blocks_ = nullptr;

@@ -10,6 +10,7 @@
 #include "ops/algorithms/contiguous_allreduce.h"
 #include "ops/algorithms/sparse_sum.h"
 #include "ops/fused_range.h"
+#include "ops/shm/in_place_tensors.h"
 #include "ops/shm/reduce_everywhere.h"
 #include "ops/square_sums.h"
 #include "ops/staging.h"
@@ -33,9 +34,11 @@ class HierarchyAllreduce final : public HierarchyWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         value_size_(size_of(plan.dtype)),
         sum_size_(size_of(accumulator_of(plan.dtype))),
-        squares_(SquareSums::on_the_way(plan, entries)) {
+        squares_(SquareSums::on_the_way(plan, entries)),
+        in_place_(plan, entries, place.area) {
     if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
+    inside_.postscale = {};
     between_hosts_.prescale = {};
     between_hosts_.of_sums = true;
     set_chunks((total_ + chunk_ - 1) / chunk_);
@@ -44,6 +47,9 @@ class HierarchyAllreduce final : public HierarchyWork {
     for (Entry& entry : entries) {
       inputs_.emplace_back(entry.submission().input, memory());
       outputs_.emplace_back(entry.submission().output, memory());
+      // Copied there first the data would be late for the wire: it is better packed chunk by chunk.
+      const ConstTensorView& input = entry.submission().input;
+      if (!input.contiguous() || input.data != entry.submission().output.data) in_place_.rule_out();
     }
   }
 
@@ -91,7 +97,7 @@ class HierarchyAllreduce final : public HierarchyWork {
     const bool data = !route.wire->abandoned();
     if (lease_) return sparse_sum(route, chunk, run, data);
     return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
-                                data ? own_buffer(chunk) + run.begin : nullptr,
+                                data ? values_at(chunk, run) : nullptr,
                                 static_cast<std::int64_t>(run.size() / value_size_), std::nullopt);
   }
 
@@ -100,6 +106,41 @@ class HierarchyAllreduce final : public HierarchyWork {
       const Run run = run_of(chunk, slice);
       copy_to_others(buffers, run);
       if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[place()] + run.begin, run.size());
+    });
+  }
+
+  bool offer(std::byte* room) override { return in_place_.offer(room); }
+  void find_in_place(std::span<std::byte* const> offers) override { in_place_.find(offers); }
+
+  void collect_in_place(std::size_t chunk) override {
+    for_owned(chunk, [&](std::size_t slice) {
+      const Run run = run_of(chunk, slice);
+      std::byte* sums = sums_at(chunk, run);
+      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
+                     [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
+                       sources_.clear();
+                       for (std::size_t member = 0; member < members(); ++member)
+                         sources_.push_back(in_place_.of(entry, member) + from);
+                       std::byte* destination = sums + to / value_size_ * sum_size_;
+                       if (destination != sources_[place()])
+                         return sum_up(inside_, sources_, destination, bytes / value_size_);
+                       reduce_everywhere(inside_, sources_, {&destination, 1}, bytes / value_size_);
+                     });
+    });
+  }
+
+  void spread_in_place(std::size_t chunk) override {
+    for_owned(chunk, [&](std::size_t slice) {
+      const Run run = run_of(chunk, slice);
+      const std::byte* values = values_at(chunk, run);
+      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
+                     [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
+                       for (std::size_t member = 0; member < members(); ++member) {
+                         std::byte* tensor = in_place_.of(entry, member) + to;
+                         if (tensor != values + from) kernels::copy_bytes(tensor, values + from, bytes);
+                       }
+                     });
+      if (squares_) count_squares(chunk * chunk_ + run.begin, values, run.size());
     });
   }
 
@@ -152,7 +193,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                        .postscale = between_hosts_.postscale};
     if (data) {
       job.input = reinterpret_cast<const float*>(sums_at(chunk, run));
-      job.output = reinterpret_cast<float*>(own_buffer(chunk) + run.begin);
+      job.output = reinterpret_cast<float*>(values_at(chunk, run));
       if (lease_->before() != nullptr) job.before = lease_->before() + kept_back_;
       job.after = lease_->after() + kept_back_;
     }
@@ -166,8 +207,18 @@ class HierarchyAllreduce final : public HierarchyWork {
   }
   // Bytes of the partial sums of a chunk, if they do not lie in its buffer.
   std::size_t sums_of_chunk() const { return chunk_ / value_size_ * sum_size_; }
+  // Where a slice's outcome comes to stand: in this rank's tensor, if that is open to all and has all of it.
+  std::byte* values_at(std::size_t chunk, Run run) {
+    std::byte* values = own_buffer(chunk) + run.begin;
+    if (!in_place_.found()) return values;
+    for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
+                   [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
+                     if (bytes == run.size()) values = in_place_.of(entry, place()) + from;
+                   });
+    return values;
+  }
   std::byte* sums_at(std::size_t chunk, Run run) {
-    if (sum_size_ == value_size_) return own_buffer(chunk) + run.begin;
+    if (sum_size_ == value_size_) return values_at(chunk, run);
     return scratch_.data() + chunk % buffer_count() * sums_of_chunk() + run.begin / value_size_ * sum_size_;
   }
 
@@ -179,6 +230,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   const std::size_t value_size_;
   const std::size_t sum_size_;
   const std::optional<SquareSums> squares_;
+  InPlaceTensors in_place_;
   std::optional<Residuals::Lease> lease_;  // of top-k
   bool leased_ = false;                    // its turn has come
   std::int64_t kept_back_ = 0;             // elements of slices that have departed

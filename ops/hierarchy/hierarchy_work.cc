@@ -71,6 +71,23 @@ void HierarchyWork::finish(std::size_t chunk, std::span<std::byte* const> buffer
   under_way_.pop_front();
 }
 
+// Nobody waits for the other members of the host between chunks: each goes through its own slices.
+Work::Step HierarchyWork::take_in_place(std::span<std::byte* const> offers) {
+  if (departed_ == 0) find_in_place(offers);
+  bool moved = travel();
+  for (; !abandoned() && !under_way_.empty() && under_way_.front().over(); moved = true) {
+    spread_in_place(under_way_.front().number);
+    under_way_.pop_front();
+  }
+  if (!abandoned() && departed_ < chunks() && under_way_.size() < SegmentContents::kWideBuffers) {
+    collect_in_place(departed_);
+    depart(departed_, false);
+    moved = true;
+  }
+  if (under_way_.empty() && departed_ == chunks()) return Step::done;
+  return moved ? Step::again : Step::waiting;
+}
+
 // No more at a time than otherwise: the tags of a chunk are those of the one SegmentContents::kWideBuffers
 // before.
 Work::Step HierarchyWork::run_out() {

@@ -29,7 +29,8 @@ struct HostPlace {
 // of the buffers of all its host's members what is to travel; the owners of the slice carry out the operation
 // among themselves, over the link; each puts the outcome into the buffers of all members of its host, who
 // unpack. Each slice of a chunk travels under a tag of its own, so that several chunks can be on their way.
-// Owned by Works.
+// Where the tensors of all members of a host lie in their windows, nobody packs or unpacks there: owners
+// take and leave their slices in the tensors. Hosts need not do alike. Owned by Works.
 //
 // Who is abandoned runs out the journeys of all its slices, of chunks that were not packed too, empty. An
 // empty message that comes abandons this Work as well; so does another member of the host, by its count of
@@ -51,6 +52,10 @@ class HierarchyWork : public StagedWork {
   virtual std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) = 0;
   // When they are over: the outcome into the buffers of all.
   virtual void spread(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
+  // The same where all members of this host have offered their tensors: out of them, and into them.
+  virtual void find_in_place(std::span<std::byte* const> /*offers*/) {}  // first; may be repeated
+  virtual void collect_in_place(std::size_t /*chunk*/) {}
+  virtual void spread_in_place(std::size_t /*chunk*/) {}
 
   bool owns(std::size_t chunk, std::size_t slice) const {
     return slices_.owner(chunk, slice, members()) == place();
@@ -94,6 +99,7 @@ class HierarchyWork : public StagedWork {
   bool travel() final;
   bool back(std::size_t chunk) final;
   void finish(std::size_t chunk, std::span<std::byte* const> buffers) final;
+  Step take_in_place(std::span<std::byte* const> offers) final;
   Step run_out() final;
 
   static constexpr std::size_t lane(std::size_t buffer, std::size_t slices, std::size_t slice) {

@@ -10,8 +10,8 @@ namespace rueda {
 Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
   owner_.check();
   const Ticket ticket = free_place(peer, bytes.size());
-  check_peer(MPI_Isend_c(bytes.data(), static_cast<MPI_Count>(bytes.size()), MPI_BYTE, peer,
-                         static_cast<int>(tag), group_.data(), &messages_[ticket].request),
+  check_peer(MPI_Isend(bytes.data(), message_count(bytes.size()), MPI_BYTE, peer, static_cast<int>(tag),
+                       group_.data(), &messages_[ticket].request),
              peer);
   return ticket;
 }
@@ -19,8 +19,8 @@ Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
 Ticket MpiLink::post_receive(Rank peer, MutableBytes bytes, Tag tag) {
   owner_.check();
   const Ticket ticket = free_place(peer, std::nullopt);
-  check_peer(MPI_Irecv_c(bytes.data(), static_cast<MPI_Count>(bytes.size()), MPI_BYTE, peer,
-                         static_cast<int>(tag), group_.data(), &messages_[ticket].request),
+  check_peer(MPI_Irecv(bytes.data(), message_count(bytes.size()), MPI_BYTE, peer, static_cast<int>(tag),
+                       group_.data(), &messages_[ticket].request),
              peer);
   return ticket;
 }
@@ -33,8 +33,8 @@ std::optional<std::size_t> MpiLink::done(Ticket ticket) {
   if (flag == 0) return std::nullopt;
   free_.push_back(ticket);
   if (message.sends) return message.sends;
-  MPI_Count came = 0;
-  check(MPI_Get_count_c(&status, MPI_BYTE, &came), "MPI_Get_count");
+  int came = 0;
+  check(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count");
   return static_cast<std::size_t>(came);
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/mpi/failed_ranks.h"
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {
@@ -36,8 +37,8 @@ void MpiTransport::send(Rank to, Bytes bytes) {
   Message& message = sending_.emplace_back();
   message.envelope = {to, std::move(bytes)};
   Bytes& content = message.envelope.bytes;
-  check(MPI_Isend_c(content.data(), static_cast<MPI_Count>(content.size()), MPI_BYTE, to, tag(),
-                    group_.control(), &message.request),
+  check(MPI_Isend(content.data(), message_count(content.size()), MPI_BYTE, to, tag(), group_.control(),
+                  &message.request),
         "MPI_Isend");
 }
 
@@ -64,12 +65,11 @@ bool MpiTransport::accept_arriving() {
   MPI_Status status;
   check(MPI_Improbe(MPI_ANY_SOURCE, tag(), group_.control(), &flag, &arriving, &status), "MPI_Improbe");
   if (flag == 0) return false;
-  MPI_Count size = 0;
-  check(MPI_Get_count_c(&status, MPI_BYTE, &size), "MPI_Get_count");
+  int size = 0;
+  check(MPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
   Message& message = receiving_.emplace();
   message.envelope = {status.MPI_SOURCE, Bytes(static_cast<std::size_t>(size))};
-  check(MPI_Imrecv_c(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request),
-        "MPI_Imrecv");
+  check(MPI_Imrecv(message.envelope.bytes.data(), size, MPI_BYTE, &arriving, &message.request), "MPI_Imrecv");
   return true;
 }
 
@@ -102,8 +102,7 @@ std::vector<Rank> MpiTransport::lost() {
 
 // All of them, when there are more than last time.
 std::vector<Rank> MpiTransport::failed_in_mpi() {
-  MPI_Group failed = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
-  check(MPIX_Comm_get_failed(group_.control(), &failed), "MPIX_Comm_get_failed");
+  MPI_Group failed = failed_ranks(group_.control()), all = MPI_GROUP_NULL;
   int count = 0;
   check(MPI_Group_size(failed, &count), "MPI_Group_size");
   std::vector<Rank> ranks;
@@ -117,7 +116,7 @@ std::vector<Rank> MpiTransport::failed_in_mpi() {
           "MPI_Group_translate_ranks");
     check(MPI_Group_free(&all), "MPI_Group_free");
   }
-  if (failed != MPI_GROUP_NULL && failed != MPI_GROUP_EMPTY) check(MPI_Group_free(&failed), "MPI_Group_free");
+  if (failed != MPI_GROUP_EMPTY) check(MPI_Group_free(&failed), "MPI_Group_free");
   return ranks;
 }
 

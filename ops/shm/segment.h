@@ -20,7 +20,7 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 5;
+  static constexpr std::uint32_t kVersion = 6;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = 2;
@@ -28,6 +28,7 @@ struct SegmentContents {
   static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
   static constexpr std::size_t kWideAreas = 4;
   static constexpr std::size_t kWideBuffers = 8;
+  static constexpr std::size_t kOfferBytes = std::size_t{64} << 10;
 
   // Where this rank is in the one-shot that uses the slot (one_shot.h).
   struct alignas(64) Flag {
@@ -65,6 +66,7 @@ struct SegmentContents {
   // claim_wide_areas() said so.
   Progress wide_progress[kWideAreas];
   alignas(4096) std::byte wide[kWideAreas][kWideBuffers * kBufferBytes];
+  alignas(4096) std::byte wide_offers[kWideAreas][kOfferBytes];
 };
 
 // Purpose: a rank's SharedFile with SegmentContents in it. Made and destroyed by any thread.

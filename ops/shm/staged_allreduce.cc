@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/shm/staged_allreduce.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "ops/fused_range.h"
+#include "ops/shm/in_place_tensors.h"
 #include "ops/shm/reduce_everywhere.h"
 #include "ops/square_sums.h"
 #include "ops/staging.h"
@@ -32,7 +30,8 @@ class StagedAllreduce final : public StagedWork {
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
-        squares_(SquareSums::on_the_way(plan, entries)) {
+        squares_(SquareSums::on_the_way(plan, entries)),
+        in_place_(plan, entries, place) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
     inputs_.reserve(entries.size());
     outputs_.reserve(entries.size());
@@ -40,7 +39,6 @@ class StagedAllreduce final : public StagedWork {
       inputs_.emplace_back(entry.submission().input, memory);
       outputs_.emplace_back(entry.submission().output, memory);
     }
-    find_in_window(entries, place);
   }
 
  private:
@@ -56,7 +54,7 @@ class StagedAllreduce final : public StagedWork {
   bool copy_to_window() {
     std::byte* output = outputs_[prepared_].data();
     const std::byte* input = inputs_[prepared_].data();
-    if (offsets_.empty() || input == output) return false;
+    if (!in_place_.possible() || input == output) return false;
     const auto bytes = static_cast<std::size_t>(plan_.tensors[prepared_].elements()) * size_of(plan_.dtype);
     const std::size_t part = std::min(chunk_, bytes - copied_);
     kernels::copy_bytes(output + copied_, input + copied_, part);
@@ -66,25 +64,24 @@ class StagedAllreduce final : public StagedWork {
     return false;
   }
 
-  bool offer(std::byte* buffer) override {
-    if (offsets_.empty()) return false;
-    std::memcpy(buffer, offsets_.data(), offsets_.size() * sizeof(std::uint64_t));
-    return true;
-  }
+  bool offer(std::byte* room) override { return in_place_.offer(room); }
 
-  bool take_in_place(std::span<std::byte* const> offers) override {
-    if (tensors_.empty()) begin_in_place(offers);
+  Step take_in_place(std::span<std::byte* const> offers) override {
+    if (!in_place_.found()) {
+      in_place_.find(offers);
+      std::tie(taken_to_, slice_end_) = slice_of(total_);
+    }
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
     for_each_piece(plan_, taken_to_, end,
                    [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
                      slices_.clear();
                      for (std::size_t member = 0; member < members(); ++member)
-                       slices_.push_back(tensors_[entry * members() + member] + from);
+                       slices_.push_back(in_place_.of(entry, member) + from);
                      sources_.assign(slices_.begin(), slices_.end());
                      reduce(entry, bytes);
                    });
     taken_to_ = end;
-    return taken_to_ < slice_end_;
+    return taken_to_ < slice_end_ ? Step::again : Step::done;
   }
 
   void pack(std::size_t chunk, std::byte* buffer) override {
@@ -150,41 +147,6 @@ class StagedAllreduce final : public StagedWork {
     return {begin, std::min(begin + share, bytes)};
   }
 
-  // Finds out whether this rank's tensors lie in its window, and it reaches the windows of all.
-  void find_in_window(std::span<Entry> entries, const AreaPlace& place) {
-    const Window* window = place.neighbours.own_window();
-    if (window == nullptr || entries.size() > kMostInPlace) return;
-    for (const Rank member : place.members) {
-      windows_.push_back({member, place.neighbours.window(member)});
-      if (windows_.back().file == nullptr) return;
-    }
-    for (const Entry& entry : entries) {
-      const TensorView& output = entry.submission().output;
-      const bool empty = output.bytes() == 0;  // lies anywhere
-      const std::optional<std::uint64_t> offset = empty ? 0 : window->offset_of(output.data, output.bytes());
-      if (!offset || !output.contiguous()) return offsets_.clear();
-      offsets_.push_back(*offset);
-    }
-  }
-
-  // Finds the tensors of all. What others say is checked: it may come from another build.
-  void begin_in_place(std::span<std::byte* const> offers) {
-    for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
-      const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
-      for (std::size_t member = 0; member < members(); ++member) {
-        std::uint64_t offset = 0;
-        std::memcpy(&offset, offers[member] + entry * sizeof offset, sizeof offset);
-        const SharedFile& window = *windows_[member].file;
-        if (offset > window.size() || bytes > window.size() - offset)
-          throw WorkFailure{
-              fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",
-                          windows_[member].rank, bytes, offset, window.size())};
-        tensors_.push_back(window.data() + offset);
-      }
-    }
-    std::tie(taken_to_, slice_end_) = slice_of(total_);
-  }
-
   // Calls visit(entry, offset in its tensor, offset in the chunk, bytes) for all of a chunk that other ranks
   // reduce.
   template <class Visit>
@@ -199,29 +161,20 @@ class StagedAllreduce final : public StagedWork {
     for_each_piece(plan_, start + end, start + bytes, visit_after);
   }
 
-  struct MemberWindow {
-    Rank rank;
-    const SharedFile* file;
-  };
-
-  static constexpr std::size_t kMostInPlace = SegmentContents::kBufferBytes / sizeof(std::uint64_t);
-
   const Plan& plan_;
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
   const std::optional<SquareSums> squares_;
+  InPlaceTensors in_place_;
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> slices_;
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
-  std::size_t copied_ = 0;              // bytes of inputs_[prepared_]
-  std::vector<MemberWindow> windows_;   // of all members; the last one null: not all are reached
-  std::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
-  std::vector<std::byte*> tensors_;     // of all members, entry by entry
-  std::size_t taken_to_ = 0;            // bytes of the fused buffer, in place
+  std::size_t copied_ = 0;    // bytes of inputs_[prepared_]
+  std::size_t taken_to_ = 0;  // bytes of the fused buffer, in place
   std::size_t slice_end_ = 0;
 };
 

@@ -19,6 +19,12 @@ std::byte* buffers_of(const AreaPlace& place, Rank member) {
   return place.wide ? contents.wide[place.area] : contents.areas[place.area].buffers;
 }
 
+// In the buffers, where these serve nobody who goes in place.
+std::byte* offer_of(const AreaPlace& place, Rank member) {
+  if (!place.wide) return buffers_of(place, member);
+  return place.neighbours.contents(member).wide_offers[place.area];
+}
+
 std::size_t place_of(Rank rank, const std::vector<Rank>& members) {
   return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
 }
@@ -37,8 +43,8 @@ StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place)
       travels_(place.wide),
       buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers) {
   for (Rank member : place.members)
-    members_.push_back(
-        {&progress_of(place, member), buffers_of(place, member), &place.neighbours.bell(member)});
+    members_.push_back({&progress_of(place, member), buffers_of(place, member), offer_of(place, member),
+                        &place.neighbours.bell(member)});
   for (Rank member : place.last.members) last_.push_back(&progress_of(place, member));
   buffers_.resize(members_.size());
 }
@@ -50,7 +56,7 @@ Work::Step StagedWork::step() {
       return Step::again;
     }
     if (!area_is_free()) return Step::waiting;
-    stage_ = !abandoned_ && offer(buffer(members_[place_], 0)) ? Stage::offered : Stage::staged;
+    stage_ = !abandoned_ && offer(members_[place_].offer) ? Stage::offered : Stage::staged;
     if (stage_ == Stage::offered) say(&Progress::written, kOffered);
   }
   if (!abandoned_ && stage_ == Stage::offered && !decide()) return Step::waiting;
@@ -68,7 +74,8 @@ std::string_view StagedWork::phase() const {
   if (stage_ == Stage::before)
     return prepared_ ? "waiting until others have left the last operation" : "packing tensors";
   if (stage_ == Stage::offered) return "waiting for the tensors of others";
-  if (stage_ == Stage::in_place) return took_in_place_ ? "waiting for others to reduce" : "reducing in place";
+  if (stage_ == Stage::in_place && took_in_place_) return "waiting for others to reduce";
+  if (stage_ == Stage::in_place) return travels_ ? journey() : "reducing in place";
   if (unpacked_ == chunks_) return "unpacking tensors";
   if (taken_ < begun_) return journey();
   return packed_ == 0 ? "packing tensors" : "reducing or moving data in shared memory";
@@ -84,20 +91,21 @@ bool StagedWork::decide() {
     const std::uint64_t value = members_[i].progress->written.load();
     if (value == at(plan_, kVoid)) abandoned_ = true;
     if (value > at(plan_, kOffered)) next = Stage::staged;
+    buffers_[i] = members_[i].offer;
   }
-  find_buffers(0);
   if (!abandoned_) stage_ = next;
   return true;
 }
 
 Work::Step StagedWork::step_in_place() {
   if (!took_in_place_) {
-    if (take_in_place(buffers_)) return Step::again;
+    if (const Step step = take_in_place(buffers_); step != Step::done) return step;
     took_in_place_ = true;
     say(&Progress::taken, 1);
   }
   if (!all_have(&Progress::taken, 1, know_taken_)) return Step::waiting;
-  return abandoned_ ? give_up() : leave(Step::done);
+  if (abandoned_) return give_up();
+  return put_in_places() ? Step::again : leave(Step::done);
 }
 
 bool StagedWork::area_is_free() {
@@ -179,9 +187,10 @@ Work::Step StagedWork::give_up() {
     say(&Progress::taken, kVoid);
     know_taken_ = 0;
   }
+  // First the journeys: those who are still in this rank's tensors may wait for what comes of these.
+  if (const Step step = travels_ ? run_out() : Step::done; step != Step::done) return step;
   const bool offered = stage_ == Stage::offered || stage_ == Stage::in_place;
   if (offered && !all_have(&Progress::taken, 1, know_taken_)) return Step::waiting;
-  if (const Step step = travels_ ? run_out() : Step::done; step != Step::done) return step;
   return leave(Step::given_up);
 }
 

@@ -34,7 +34,8 @@ struct AreaPlace {
 //
 // A rank whose tensors lie where all can reach them may `offer` that, before it packs. When all have, nobody
 // packs: each takes its part in place, and is through when all have taken theirs. Who sees that another has
-// packed packs too.
+// packed packs too. In a wide area parts that were taken in place travel too; an offer lies beside the
+// buffers there, which whoever carries something may use before others have read the offer.
 //
 // `written` and `taken` are the Plan's number * 2^24 + a count, `left` is the Plan's number; each
 // is written by its rank alone and only grows. A rank begins only when all members of the area's last Plan,
@@ -56,6 +57,7 @@ class StagedWork : public Work {
 
   // The most that counts can say.
   static constexpr std::uint64_t kMostChunks = (std::uint64_t{1} << 24) - 3;
+  static constexpr std::size_t kOfferBytes = SegmentContents::kOfferBytes;
   // Bytes of a chunk when a Plan asks for `wanted`: whole lines of cache, so that parts of different ranks
   // share none.
   static std::size_t chunk_bytes(std::int64_t wanted);
@@ -65,12 +67,12 @@ class StagedWork : public Work {
 
   // Before anything is shared; called again until it says false. May throw WorkFailure.
   virtual bool prepare() = 0;
-  // What the others need to find this rank's tensors in shared memory, into a buffer; false when they do not
-  // lie there.
-  virtual bool offer(std::byte* /*buffer*/) { return false; }
+  // What the others need to find this rank's tensors in shared memory, into room of kOfferBytes; false when
+  // they do not lie there.
+  virtual bool offer(std::byte* /*room*/) { return false; }
   // When all have offered: a piece of this rank's part, of the tensors of all; called again until it says
-  // false.
-  virtual bool take_in_place(std::span<std::byte* const> /*offers*/) { return false; }
+  // done. May throw WorkFailure.
+  virtual Step take_in_place(std::span<std::byte* const> /*offers*/) { return Step::done; }
   // Whether the next chunk can be packed: what it takes may have to be computed first, in steps, out of
   // chunks that come before.
   enum class Ready { yes, working, waiting };
@@ -114,6 +116,7 @@ class StagedWork : public Work {
   struct Member {
     Progress* progress;
     std::byte* buffers;
+    std::byte* offer;
     Bell* bell;
   };
 

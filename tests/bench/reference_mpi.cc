@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 
@@ -32,17 +33,17 @@ void run(CollectiveBuffers& buffers) {
   const MPI_Datatype type = *type_of(what.dtype);
   void* input = buffers.input().data;
   void* output = buffers.output().data;
-  const auto all = static_cast<MPI_Count>(what.elements()), part = all / buffers.size();
+  if (what.elements() > std::numeric_limits<int>::max())
+    throw std::runtime_error("--against mpi: MPI counts less than 2^31 elements; give smaller --sizes");
+  const int all = static_cast<int>(what.elements()), part = all / buffers.size();
   switch (what.operation) {
-    case Operation::allreduce:
-      MPI_Allreduce_c(MPI_IN_PLACE, output, all, type, MPI_SUM, MPI_COMM_WORLD);
-      break;
-    case Operation::broadcast: MPI_Bcast_c(output, all, type, 0, MPI_COMM_WORLD); break;
-    case Operation::allgather: MPI_Allgather_c(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+    case Operation::allreduce: MPI_Allreduce(MPI_IN_PLACE, output, all, type, MPI_SUM, MPI_COMM_WORLD); break;
+    case Operation::broadcast: MPI_Bcast(output, all, type, 0, MPI_COMM_WORLD); break;
+    case Operation::allgather: MPI_Allgather(input, part, type, output, part, type, MPI_COMM_WORLD); break;
     case Operation::reducescatter:
-      MPI_Reduce_scatter_block_c(input, output, part, type, MPI_SUM, MPI_COMM_WORLD);
+      MPI_Reduce_scatter_block(input, output, part, type, MPI_SUM, MPI_COMM_WORLD);
       break;
-    default: MPI_Alltoall_c(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+    default: MPI_Alltoall(input, part, type, output, part, type, MPI_COMM_WORLD); break;
   }
 }
 

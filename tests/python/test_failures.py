@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -213,6 +214,34 @@ def test_a_stopped_rank_goes_on():
     os.kill(pids[1], signal.SIGCONT)
     status, err, _ = job.end()
     assert status == 0, err
+    job.check_nothing_is_left(1)
+
+
+@pytest.mark.parametrize("rank", [2, 0])
+def test_a_rank_stopped_inside_an_allreduce_is_named(rank):
+    """By rank 0, or where that has stopped by the others: within the stall time, and all goes on afterwards."""
+    job = Job("staged", 0, RUEDA_FUSION_THRESHOLD="0", RUEDA_WORKS_IN_FLIGHT="64", RUEDA_STALL_CHECK_TIME="1")
+    pids = job.wait_until_running()
+    heard = []
+    reader = threading.Thread(target=lambda: heard.extend(iter(job.process.stderr.readline, "")))
+    reader.start()
+    names_it = re.compile(rf"(?:has|have) not moved for [\d.]+ s\.\n.*?no answer from: rank {rank}\n"
+                          rf"[^\n]*rank {rank}: process {pids[rank]} on [^\n]*: stopped", re.S)
+    for _ in range(5):  # it may stop where no other is inside
+        time.sleep(0.3)
+        os.kill(pids[rank], signal.SIGSTOP)
+        patience = time.monotonic() + 8
+        while not (named := names_it.search("".join(heard))) and time.monotonic() < patience:
+            time.sleep(0.1)
+        os.kill(pids[rank], signal.SIGCONT)
+        if named:
+            break
+    time.sleep(0.5)
+    all_live = all(map(lives, pids.values()))
+    os.kill(job.pid, signal.SIGTERM)
+    reader.join(timeout=10)
+    assert job.process.wait(timeout=10) == 143
+    assert named and all_live, "".join(heard)
     job.check_nothing_is_left(1)
 
 

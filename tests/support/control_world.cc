@@ -21,7 +21,7 @@ ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
   for (auto rank = static_cast<Rank>(hosts.size()); rank < size; ++rank)
     hosts.push_back(fmt::format("host{}", rank / options.ranks_per_host));
   last_ids_.resize(static_cast<std::size_t>(size));
-  own_state = [](Rank, const Key&) { return StallInspector::OwnState{}; };
+  own_state = [](Rank, const Asked&) { return StallInspector::OwnState{}; };
   for (TreeNode& node : tree::all_by_host(hosts, options.radix)) {
     const Rank rank = node.rank;
     Negotiator::Settings settings;
@@ -30,7 +30,7 @@ ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
     settings.caller = {options.linger, options.fusion_threshold, options.cache_least};
     settings.full_join = options.full_join;
     settings.stalls = {options.stall_report, options.stall_fail,
-                       [this, rank](const Key& key) { return own_state(rank, key); },
+                       [this, rank](const Asked& asked) { return own_state(rank, asked); },
                        [](Rank other) { return fmt::format("process {} on somewhere", 100 + other); }};
     nodes_.push_back(std::make_unique<Negotiator>(std::move(node), size, std::move(settings)));
   }

@@ -51,7 +51,7 @@ class ControlWorld {
   // The rank hears and says nothing any more.
   void silence(Rank rank) { silent_[rank] = true; }
   // What `rank` answers when others wait for it.
-  std::function<StallInspector::OwnState(Rank, const Key&)> own_state;
+  std::function<StallInspector::OwnState(Rank, const Asked&)> own_state;
   // Sees each Plan of a rank as it comes out, and each message as it is sent. May change them: planted
   // faults.
   std::function<void(Rank, Plan&)> arrived;

@@ -81,7 +81,8 @@ std::vector<Message> message_samples() {
       Failure{Status::backend_error("broken")},
       Stall{std::make_shared<const Request>(grouped)},
       Stall{thin_request()},
-      Inquiry{4, 0.75, {{0, "a"}, {3, "b"}}},
+      Stall{thin_request(), 17},
+      Inquiry{4, 0.75, {{{0, "a"}}, {{3, "b"}, 17}}},
       Answer{4, {{ranks, RankSet::of(5), RankSet::of(6), {{5, "is late"}}}, {}}},
       Abort{std::uint64_t{1} << 40, Status::backend_error("no memory")},
   };

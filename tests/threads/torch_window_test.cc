@@ -72,6 +72,24 @@ TEST(GradientWindow, AutogradWritesThere) {
   });
 }
 
+// Between hosts too, where a host has several ranks: a rank alone has nobody to reduce in place with.
+TEST(GradientWindow, OnSeveralHosts) {
+  MemoryNetwork network(3, 8);
+  network.stand_on_hosts({2, 1});
+  run_ranks_on(network, 3, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({300, 200}, 1, at::kFloat);
+    const at::Tensor input = at::ones({300, 200}, at::kFloat) * (1 + runtime.topology().rank);
+    Sgd optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime);
+    for (int step = 0; step < 6; ++step) {
+      optimizer.zero_grad();
+      (weight * input).sum().backward();
+      optimizer.step();
+      EXPECT_EQ(in_shared_memory(weight.grad(), runtime), step > 0 && runtime.topology().rank < 2);
+      EXPECT_TRUE(at::equal(weight.grad(), at::full({300, 200}, 2.0, at::kFloat)));
+    }
+  });
+}
+
 // What else a backward pass makes of a gradient's size may have its block: soon there are more.
 TEST(GradientWindow, GetsBlocksThatWereLacking) {
   run_on_one_host(2, [](Runtime& runtime) {

@@ -65,7 +65,7 @@ class WorksTest : public testing::Test {
   void start() {
     std::optional<Works::Called> called = works_.next();
     ASSERT_TRUE(called);
-    works_.start(std::move(*called));
+    works_.start(std::move(*called), now_);
   }
   Script& script(std::uint64_t number) { return scripts_[number]; }
   void will(std::uint64_t number, Work::Step step) {
@@ -78,6 +78,7 @@ class WorksTest : public testing::Test {
   std::map<std::uint64_t, Script> scripts_;
   Works::Backends backends_;
   Observer observer_;
+  Time now_{std::chrono::seconds(100)};
   std::map<std::string, Status> completed_;
   std::map<std::uint64_t, std::string> failed_;
   const Status first_ = Status::backend_error("first"), second_ = Status::backend_error("second");
@@ -94,7 +95,7 @@ TEST_F(WorksTest, ThereAreAtMostSoMany) {
   start();
   EXPECT_FALSE(works_.next());
   will(1, Work::Step::done);
-  EXPECT_TRUE(works_.step());
+  EXPECT_TRUE(works_.step(now_));
   EXPECT_EQ(completed_.at("1"), Status{});
   EXPECT_TRUE(works_.next());
 }
@@ -105,7 +106,7 @@ TEST_F(WorksTest, TwoWithMessagesThatLookAlikeDoNotRunTogether) {
   call(1 + kPlansApart);
   EXPECT_FALSE(works_.next());
   will(1, Work::Step::done);
-  works_.step();
+  works_.step(now_);
   EXPECT_TRUE(works_.next());
 }
 
@@ -113,17 +114,17 @@ TEST_F(WorksTest, AFailureRunsOutAndIsCompletedInTheWordsThatCome) {
   call(1);
   start();
   will_fail(1);
-  EXPECT_TRUE(works_.step());
+  EXPECT_TRUE(works_.step(now_));
   EXPECT_EQ(failed_.at(1), "it wants something");
   EXPECT_TRUE(script(1).abandoned);
   will(1, Work::Step::again);
-  works_.step();
+  works_.step(now_);
   works_.abort(1, first_);
   works_.abort(1, second_);
-  works_.step();
+  works_.step(now_);
   EXPECT_TRUE(completed_.empty());  // its tensors are still in use
   will(1, Work::Step::given_up);
-  works_.step();
+  works_.step(now_);
   EXPECT_EQ(completed_.at("1"), first_);
   EXPECT_TRUE(works_.empty());
 }
@@ -132,14 +133,14 @@ TEST_F(WorksTest, WhomAnotherRankMadeGiveUpWaitsForTheWords) {
   call(1);
   start();
   will(1, Work::Step::given_up);
-  works_.step();
+  works_.step(now_);
   EXPECT_FALSE(script(1).alive);
-  EXPECT_FALSE(works_.step());
+  EXPECT_FALSE(works_.step(now_));
   EXPECT_TRUE(completed_.empty());
   EXPECT_TRUE(works_.running());
   EXPECT_NE(works_.phase(), "acting");
   works_.abort(1, first_);
-  EXPECT_TRUE(works_.step());
+  EXPECT_TRUE(works_.step(now_));
   EXPECT_EQ(completed_.at("1"), first_);
   EXPECT_TRUE(failed_.empty());
 }
@@ -151,7 +152,7 @@ TEST_F(WorksTest, AnAbortMayComeBeforeTheWorkBegins) {
   start();
   EXPECT_TRUE(script(1).abandoned);
   will(1, Work::Step::given_up);
-  works_.step();
+  works_.step(now_);
   EXPECT_EQ(completed_.at("1"), first_);
 }
 
@@ -159,7 +160,7 @@ TEST_F(WorksTest, WhatIsOverKeepsItsResult) {
   call(1);
   start();
   will(1, Work::Step::done);
-  works_.step();
+  works_.step(now_);
   works_.abort(1, first_);
   works_.abort(7, first_);  // of a set without this rank
   EXPECT_EQ(completed_.at("1"), Status{});
@@ -171,10 +172,10 @@ TEST_F(WorksTest, OthersGoOnBesideOneThatFailed) {
   start();
   start();
   will_fail(1);
-  works_.step();
+  works_.step(now_);
   will(1, Work::Step::waiting);
   will(2, Work::Step::done);
-  works_.step();
+  works_.step(now_);
   EXPECT_EQ(completed_.at("2"), Status{});
   EXPECT_FALSE(completed_.contains("1"));
 }
@@ -183,8 +184,8 @@ TEST_F(WorksTest, OneThatCannotEvenRunOutEndsTheJob) {
   call(1);
   start();
   will_fail(1);
-  works_.step();
-  EXPECT_THROW(works_.step(), std::runtime_error);
+  works_.step(now_);
+  EXPECT_THROW(works_.step(now_), std::runtime_error);
 }
 
 TEST_F(WorksTest, ALossEndsAllOfThem) {
@@ -198,6 +199,34 @@ TEST_F(WorksTest, ALossEndsAllOfThem) {
   EXPECT_EQ(completed_, (std::map<std::string, Status>{{"1", lost}, {"2", lost}, {"3", lost}}));
   EXPECT_FALSE(script(1).alive || script(2).alive);
   EXPECT_TRUE(works_.empty());
+}
+
+// One that began later may wait for one before it, not the other way round.
+TEST_F(WorksTest, SinceWhenTheyHaveNotMoved) {
+  using std::chrono::seconds;
+  using Unmoved = std::vector<std::pair<std::uint64_t, Time>>;
+  const auto unmoved = [this] {
+    Unmoved found;
+    works_.for_unmoved([&](const Plan& plan, Time since) { found.emplace_back(plan.number, since); });
+    return found;
+  };
+  const Time begin = now_;
+  for (std::uint64_t number : {1, 2}) call(number);
+  start();
+  start();
+  now_ += seconds(1);
+  works_.step(now_);
+  EXPECT_EQ(unmoved(), (Unmoved{{1, begin}, {2, begin}}));
+  will(2, Work::Step::again);
+  works_.step(now_);
+  EXPECT_EQ(unmoved(), (Unmoved{{1, begin}, {2, now_}}));
+  will(1, Work::Step::again);
+  will(2, Work::Step::waiting);
+  now_ += seconds(1);
+  works_.step(now_);
+  EXPECT_EQ(unmoved(), (Unmoved{{1, now_}, {2, now_}}));
+  EXPECT_EQ(works_.phase_of(2), "acting");
+  EXPECT_FALSE(works_.phase_of(3));
 }
 
 TEST_F(WorksTest, AStandInWithoutMemoryIsAFailure) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/in_place_tensors.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+
+namespace rueda {
+
+InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place)
+    : plan_(plan) {
+  const Window* window = place.neighbours.own_window();
+  if (window == nullptr || entries.size() > kMost) return;
+  for (const Rank member : place.members) {
+    windows_.push_back({member, place.neighbours.window(member)});
+    if (windows_.back().file == nullptr) return;
+  }
+  for (const Entry& entry : entries) {
+    const TensorView& output = entry.submission().output;
+    const bool empty = output.bytes() == 0;  // lies anywhere
+    const std::optional<std::uint64_t> offset = empty ? 0 : window->offset_of(output.data, output.bytes());
+    if (!offset || !output.contiguous()) {
+      rule_out();
+      return;
+    }
+    offsets_.push_back(*offset);
+  }
+}
+
+bool InPlaceTensors::offer(std::byte* room) const {
+  if (!possible()) return false;
+  std::memcpy(room, offsets_.data(), offsets_.size() * sizeof(std::uint64_t));
+  return true;
+}
+
+void InPlaceTensors::find(std::span<std::byte* const> offers) {
+  if (found()) return;
+  for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
+    const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
+    for (std::size_t member = 0; member < windows_.size(); ++member) {
+      std::uint64_t offset = 0;
+      std::memcpy(&offset, offers[member] + entry * sizeof offset, sizeof offset);
+      const SharedFile& window = *windows_[member].file;
+      if (offset > window.size() || bytes > window.size() - offset) {
+        tensors_.clear();
+        throw WorkFailure{fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",
+                                      windows_[member].rank, bytes, offset, window.size())};
+      }
+      tensors_.push_back(window.data() + offset);
+    }
+  }
+}
+
+}  // namespace rueda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a Plan that lie in the windows of all ranks of a host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/control/plan.h"
+#include "core/engine/entry.h"
+#include "ops/shm/staged_work.h"
+
+namespace rueda {
+
+// Purpose: tells the other members of a StagedWork where this rank's outputs lie, and finds theirs. Part of
+// the Work; refers to its Plan.
+class InPlaceTensors {
+ public:
+  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place);
+
+  // All of this rank's outputs lie in its window, as they are, and it reaches the windows of all members.
+  bool possible() const { return !offsets_.empty(); }
+  void rule_out() { offsets_.clear(); }
+  // For StagedWork::offer.
+  bool offer(std::byte* room) const;
+  // When all have offered; does nothing the second time. Throws WorkFailure where what another rank says
+  // cannot be: it may come from another build.
+  void find(std::span<std::byte* const> offers);
+  bool found() const { return !tensors_.empty(); }
+  // Once found: a member's output.
+  std::byte* of(std::size_t entry, std::size_t member) const {
+    return tensors_[entry * windows_.size() + member];
+  }
+
+ private:
+  struct MemberWindow {
+    Rank rank;
+    const SharedFile* file;
+  };
+
+  static constexpr std::size_t kMost = StagedWork::kOfferBytes / sizeof(std::uint64_t);
+
+  const Plan& plan_;
+  std::vector<MemberWindow> windows_;   // of all members; the last one null: not all are reached
+  std::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
+  std::vector<std::byte*> tensors_;     // of all members, entry by entry
+};
+
+}  // namespace rueda
