@@ -101,8 +101,8 @@ BertConfig read_bert_config(const std::filesystem::path& config_json) {
   return parse_bert_config(read_json(config_json), config_json.string());
 }
 
-nlohmann::json to_json(const BertConfig& config, const std::string& dtype) {
-  return {{"architectures", {"BertForQuestionAnswering"}},
+nlohmann::json to_json(const BertConfig& config, const std::string& architecture, const std::string& dtype) {
+  return {{"architectures", {architecture}},
           {"model_type", "bert"},
           {"dtype", dtype},
           {"vocab_size", config.vocab_size},
@@ -118,7 +118,8 @@ nlohmann::json to_json(const BertConfig& config, const std::string& dtype) {
           {"hidden_dropout_prob", config.hidden_dropout_prob},
           {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
           {"initializer_range", config.initializer_range},
-          {"position_embedding_type", "absolute"}};
+          {"position_embedding_type", "absolute"},
+          {"tie_word_embeddings", true}};
 }
 
 }  // namespace rueda::examples

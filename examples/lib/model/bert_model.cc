@@ -5,6 +5,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -14,38 +15,17 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <limits>
+#include <stdexcept>
+
+#include "examples/lib/model/bert_blocks.h"
 
 namespace rueda::examples {
 namespace {
 
 namespace nn = torch::nn;
 
-nn::LayerNorm layer_norm(const BertConfig& config) {
-  return nn::LayerNorm(nn::LayerNormOptions({config.hidden_size}).eps(config.layer_norm_eps));
-}
-
 at::Tensor int64_tensor(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
-}
-
-// Hugging Face's random start: weights normal, biases zero; layer norms stay 1 and 0.
-void draw_linear(nn::LinearImpl& linear, const BertConfig& config) {
-  const at::NoGradGuard no_grad;
-  linear.weight.normal_(0, config.initializer_range);
-  linear.bias.zero_();
-}
-
-// The same for all below `parent`; the padding token's embedding is zero.
-void draw_children(nn::Module& parent, const BertConfig& config) {
-  const at::NoGradGuard no_grad;
-  for (const auto& item : parent.named_modules("", /*include_self=*/false)) {
-    if (auto* linear = item.value()->as<nn::LinearImpl>()) {
-      draw_linear(*linear, config);
-    } else if (auto* embedding = item.value()->as<nn::EmbeddingImpl>()) {
-      embedding->weight.normal_(0, config.initializer_range);
-      if (item.key().ends_with("word_embeddings")) embedding->weight[config.pad_token_id].zero_();
-    }
-  }
 }
 
 // Two linear layers of a transformer block share this end: project, drop out, add the input, normalize.
@@ -153,6 +133,14 @@ struct BertLayer : nn::Module {
   std::shared_ptr<BertOutput> output;
 };
 
+// The vector of a row's first token, [CLS], made the row's.
+struct BertPooler : nn::Module {
+  explicit BertPooler(const BertConfig& config)
+      : dense(register_module("dense", nn::Linear(config.hidden_size, config.hidden_size))) {}
+
+  nn::Linear dense;
+};
+
 BertInput to_input(const PaddedBatch& batch) {
   const at::Tensor columns = at::arange(batch.columns, at::TensorOptions().dtype(at::kLong));
   return {int64_tensor(batch.input_ids).view({batch.rows, batch.columns}),
@@ -160,7 +148,7 @@ BertInput to_input(const PaddedBatch& batch) {
           columns.unsqueeze(0) < int64_tensor(batch.lengths).unsqueeze(1)};
 }
 
-BertModel::BertModel(const BertConfig& config)
+BertModel::BertModel(const BertConfig& config, bool with_pooler)
     : embeddings_(register_module("embeddings", std::make_shared<BertEmbeddings>(config))) {
   nn::ModuleList list;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
@@ -168,6 +156,7 @@ BertModel::BertModel(const BertConfig& config)
     list->push_back(layers_.back());
   }
   register_module("encoder", std::make_shared<nn::Module>())->register_module("layer", list);
+  if (with_pooler) pooler_ = register_module("pooler", std::make_shared<BertPooler>(config));
   draw_children(*this, config);
 }
 
@@ -183,26 +172,37 @@ at::Tensor BertModel::forward(const BertInput& input) {
   return hidden;
 }
 
-BertForQuestionAnswering::BertForQuestionAnswering(const BertConfig& config)
-    : config_(config), encoder_(register_module("bert", std::make_shared<BertModel>(config))) {
-  const auto head = std::make_shared<nn::LinearImpl>(config.hidden_size, 2);
-  head_ = register_module("qa_outputs", head);
-  draw_linear(*head, config);
+at::Tensor BertModel::pool(const at::Tensor& hidden) {
+  if (!pooler_) throw std::logic_error("this BertModel was made without a pooler");
+  return at::tanh(pooler_->dense(hidden.select(1, 0)));
 }
 
-std::vector<std::string> BertForQuestionAnswering::units() const {
+const at::Tensor& BertModel::word_embeddings() const { return embeddings_->words->weight; }
+
+BertWithHead::BertWithHead(const BertConfig& config, bool with_pooler)
+    : config_(config), encoder_(register_module("bert", std::make_shared<BertModel>(config, with_pooler))) {}
+
+std::vector<std::string> BertWithHead::units() const {
   std::vector<std::string> names{"bert.embeddings"};
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
     names.push_back("bert.encoder.layer." + std::to_string(i));
   return names;
 }
 
-AnswerLogits BertForQuestionAnswering::forward(const BertInput& input) {
-  at::Tensor logits = head_->as<nn::LinearImpl>()->forward(encode(input));
-  if (logits.scalar_type() != at::kDouble) logits = logits.to(at::kFloat);
-  logits =
-      logits.masked_fill(input.valid.logical_not().unsqueeze(2), -std::numeric_limits<double>::infinity());
+BertForQuestionAnswering::BertForQuestionAnswering(const BertConfig& config) : BertWithHead(config) {
+  const auto head = std::make_shared<nn::LinearImpl>(config.hidden_size, 2);
+  head_ = register_module("qa_outputs", head);
+  draw_linear(*head, config);
+}
+
+AnswerLogits hide_padding(const at::Tensor& positions, const at::Tensor& valid) {
+  const at::Tensor logits =
+      positions.masked_fill(valid.logical_not().unsqueeze(2), -std::numeric_limits<double>::infinity());
   return {logits.select(2, 0), logits.select(2, 1)};
+}
+
+AnswerLogits BertForQuestionAnswering::forward(const BertInput& input) {
+  return hide_padding(at_least_float32(head_->as<nn::LinearImpl>()->forward(encode(input))), input.valid);
 }
 
 at::Tensor answer_losses(const AnswerLogits& logits, const PaddedBatch& batch) {

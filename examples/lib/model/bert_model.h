@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT as LibTorch modules whose parameter names are Hugging Face's, with a head that marks answers in the
-// text.
+// BERT as LibTorch modules whose parameter names are Hugging Face's: the encoder, what all heads on it share,
+// and the head that marks answers in the text.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -28,6 +28,7 @@ BertInput to_input(const PaddedBatch& batch);
 
 struct BertEmbeddings;
 struct BertLayer;
+struct BertPooler;
 
 // The encoder: from token ids to one vector per token. Padding never changes the vectors of other tokens.
 // Used by one thread at a time, as any torch module.
@@ -35,9 +36,15 @@ class BertModel : public torch::nn::Module {
  public:
   // Random parameters, as Hugging Face draws them: normal(0, initializer_range), from torch's default
   // generator.
-  explicit BertModel(const BertConfig& config);
+  // `with_pooler`: also what pool() needs.
+  explicit BertModel(const BertConfig& config, bool with_pooler = false);
 
   at::Tensor forward(const BertInput& input);  // [rows, columns, hidden_size]
+  // One vector for each whole row, [rows, hidden_size], from what forward() returned: its first token's,
+  // through a layer and tanh. Throws std::logic_error without a pooler.
+  at::Tensor pool(const at::Tensor& hidden);
+  // [vocab_size, hidden_size]: what a masked-LM decoder is tied to.
+  const at::Tensor& word_embeddings() const;
   // What the embeddings and each layer run by, so that they can be units of a ShardedModel.
   void set_runner(UnitRunner runner) { runner_ = std::move(runner); }
 
@@ -45,6 +52,30 @@ class BertModel : public torch::nn::Module {
   UnitRunner runner_;
   std::shared_ptr<BertEmbeddings> embeddings_;
   std::vector<std::shared_ptr<BertLayer>> layers_;
+  std::shared_ptr<BertPooler> pooler_;
+};
+
+// An encoder named `bert` under a head: what loading, saving and sharding need of any such model. Used by one
+// thread at a time.
+class BertWithHead : public torch::nn::Module {
+ public:
+  const BertConfig& config() const { return config_; }
+  BertModel& encoder() { return *encoder_; }
+  const BertModel& encoder() const { return *encoder_; }
+  at::Tensor encode(const BertInput& input) { return encoder_->forward(input); }
+
+  // What config.json calls the class: Hugging Face's where it has one.
+  virtual std::string architecture() const = 0;
+  // The parts that set_runner() is for, by their names: of a ShardedModel.
+  virtual std::vector<std::string> units() const;
+  void set_runner(UnitRunner runner) { encoder_->set_runner(std::move(runner)); }
+
+ protected:
+  explicit BertWithHead(const BertConfig& config, bool with_pooler = false);
+
+ private:
+  BertConfig config_;
+  std::shared_ptr<BertModel> encoder_;
 };
 
 // Per position, how well the answer starts and ends there: [rows, columns], minus infinity at padding.
@@ -53,23 +84,18 @@ struct AnswerLogits {
   at::Tensor end;
 };
 
+// Splits [rows, columns, 2].
+AnswerLogits hide_padding(const at::Tensor& positions, const at::Tensor& valid);
+
 // The encoder and the head `qa_outputs`. Used by one thread at a time.
-class BertForQuestionAnswering : public torch::nn::Module {
+class BertForQuestionAnswering : public BertWithHead {
  public:
   explicit BertForQuestionAnswering(const BertConfig& config);
 
   AnswerLogits forward(const BertInput& input);  // in float32, or float64 for a float64 model
-  at::Tensor encode(const BertInput& input) { return encoder_->forward(input); }
-
-  // The parts that set_runner() is for, by their names: of a ShardedModel.
-  std::vector<std::string> units() const;
-  void set_runner(UnitRunner runner) { encoder_->set_runner(std::move(runner)); }
-
-  const BertConfig& config() const { return config_; }
+  std::string architecture() const override { return "BertForQuestionAnswering"; }
 
  private:
-  BertConfig config_;
-  std::shared_ptr<BertModel> encoder_;
   std::shared_ptr<torch::nn::Module> head_;
 };
 

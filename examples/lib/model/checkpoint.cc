@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,10 +41,21 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
+// The bias of the masked-LM decoder goes by two names, of which a file may have either.
+constexpr const char* kLmBias = "cls.predictions.bias";
+constexpr const char* kLmDecoderBias = "cls.predictions.decoder.bias";
+constexpr const char* kLmDecoder = "cls.predictions.decoder.weight";
+constexpr const char* kWordEmbeddings = "bert.embeddings.word_embeddings.weight";
+
+// Whether a checkpoint of an encoder may be without it. The pooler serves one head only.
+bool is_of_head(const std::string& name) {
+  return !name.starts_with("bert.") || name.starts_with("bert.pooler.");
+}
+
 // Checkpoints converted from TensorFlow call the weight and bias of a layer norm gamma and beta.
 const SafetensorEntry* find_entry(const SafetensorsFile& file, const std::string& name) {
   const std::string bare = name.starts_with("bert.") ? name.substr(5) : name;
-  for (const std::string& candidate : {name, bare}) {
+  for (const std::string& candidate : {name, bare, name == kLmBias ? kLmDecoderBias : name}) {
     const std::string old_name = replaced(replaced(candidate, "LayerNorm.weight", "LayerNorm.gamma"),
                                           "LayerNorm.bias", "LayerNorm.beta");
     if (const SafetensorEntry* entry = file.find(candidate)) return entry;
@@ -69,6 +81,19 @@ void copy_entry(const SafetensorEntry& entry, at::Tensor parameter, const std::s
                                        origin, entry.name, entry.dtype));
 }
 
+// A decoder beside the word embeddings is what they are, or it would be lost here.
+void check_tied(const SafetensorsFile& file, const std::string& origin, std::set<std::string_view>& used) {
+  const SafetensorEntry* decoder = file.find(kLmDecoder);
+  const SafetensorEntry* words = find_entry(file, kWordEmbeddings);
+  if (decoder == nullptr || words == nullptr) return;
+  if (decoder->dtype != words->dtype || !std::ranges::equal(decoder->data, words->data)) {
+    throw std::runtime_error(fmt::format(
+        "{}: {} differs from {}; only a masked-LM head that is tied to the word embeddings can be read",
+        origin, kLmDecoder, words->name));
+  }
+  used.insert({kLmDecoder, kLmDecoderBias});
+}
+
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   std::ofstream stream(path);
   stream << json.dump(2) << '\n' << std::flush;
@@ -77,8 +102,7 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
 
 }  // namespace
 
-LoadReport load_parameters(BertForQuestionAnswering& model, const SafetensorsFile& file,
-                           const std::string& origin) {
+LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin) {
   const at::NoGradGuard no_grad;
   LoadReport report;
   std::set<std::string_view> used;
@@ -87,20 +111,21 @@ LoadReport load_parameters(BertForQuestionAnswering& model, const SafetensorsFil
     if (entry != nullptr) {
       copy_entry(*entry, item.value(), origin);
       used.insert(entry->name);
-    } else if (item.key().starts_with("qa_outputs.")) {
+    } else if (is_of_head(item.key())) {
       report.fresh.push_back(item.key());
     } else {
       throw std::runtime_error(fmt::format("{}: the tensor {} is missing; is this a BERT of {} layers?",
                                            origin, item.key(), model.config().num_hidden_layers));
     }
   }
+  if (model.architecture() == "BertForMaskedLM") check_tied(file, origin, used);
   for (const SafetensorEntry& entry : file.entries()) {
     if (!used.contains(entry.name)) report.unused.push_back(entry.name);
   }
   return report;
 }
 
-void save_checkpoint(const std::filesystem::path& folder, const BertForQuestionAnswering& model,
+void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
                      const std::filesystem::path& vocabulary, bool lower_case) {
   std::filesystem::create_directories(folder);
   std::vector<at::Tensor> kept;
@@ -114,8 +139,8 @@ void save_checkpoint(const std::filesystem::path& folder, const BertForQuestionA
                        .data = {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}});
   }
   write_safetensors(folder / "model.safetensors", entries, {{"format", "pt"}});
-  write_json(folder / "config.json",
-             to_json(model.config(), std::string(name_of(kept.at(0).scalar_type()).torch)));
+  write_json(folder / "config.json", to_json(model.config(), model.architecture(),
+                                             std::string(name_of(kept.at(0).scalar_type()).torch)));
   write_json(folder / "tokenizer_config.json",
              {{"tokenizer_class", "BertTokenizer"},
               {"do_lower_case", lower_case},

@@ -15,7 +15,7 @@ class Module;
 
 namespace rueda::examples {
 
-class BertForQuestionAnswering;
+class BertWithHead;
 
 // What loading did besides filling parameters by name.
 struct LoadReport {
@@ -25,13 +25,12 @@ struct LoadReport {
 
 // Copies the file's tensors into the parameters of the same name, converting their type; the prefix "bert."
 // may be absent in the file. Throws std::runtime_error naming `origin` and the tensor: missing in the
-// encoder, or of another shape.
-LoadReport load_parameters(BertForQuestionAnswering& model, const SafetensorsFile& file,
-                           const std::string& origin);
+// encoder, of another shape, or a masked-LM decoder that is not tied to the word embeddings.
+LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin);
 
 // Writes model.safetensors, config.json, vocab.txt (a copy of `vocabulary`) and tokenizer_config.json,
 // creating `folder`. Throws std::runtime_error naming what cannot be written.
-void save_checkpoint(const std::filesystem::path& folder, const BertForQuestionAnswering& model,
+void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
                      const std::filesystem::path& vocabulary, bool lower_case);
 
 // FNV-1a over the bytes of all parameters in order.

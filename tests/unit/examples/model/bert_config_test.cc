@@ -50,9 +50,9 @@ TEST(BertConfig, WhatIsWrittenReadsBackEqual) {
   config.hidden_dropout_prob = 0.25;
   config.layer_norm_eps = 1e-7;
   config.pad_token_id = 3;
-  const nlohmann::json json = to_json(config, "bfloat16");
+  const nlohmann::json json = to_json(config, "BertForMaskedLM", "bfloat16");
   EXPECT_EQ(parse_bert_config(json, "config.json"), config);
-  EXPECT_EQ(json["architectures"], nlohmann::json({"BertForQuestionAnswering"}));
+  EXPECT_EQ(json["architectures"], nlohmann::json({"BertForMaskedLM"}));
   EXPECT_EQ(json["dtype"], "bfloat16");
 }
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts and numbers as the page shows them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace rueda::examples::report {
+
+// Text that HTML shows as it is, also inside an attribute in double quotes. Control characters, which HTML
+// has no way to write, become a replacement character.
+std::string escaped(std::string_view text);
+
+// Four significant digits, no zeros at the end, thousands apart: 0.2196, 47.1, 12,345, 1.5e-7.
+std::string number_words(double value);
+// With so many decimals, thousands apart.
+std::string fixed_words(double value, int decimals);
+// 85 -> "85 s", 200 -> "3:20 min", 4000 -> "1:06:40 h".
+std::string duration_words(double seconds);
+// 0.932 -> "93.2 %".
+std::string percent_words(double share);
+
+// What the key of a measure is called: "f1" -> "F1 (%)"; words that are not known lose their underscores.
+std::string metric_words(std::string_view key);
+// Where a measure stands among others: known ones as they belong together, the others behind.
+std::size_t metric_order(std::string_view key);
+// What a task is called.
+std::string task_words(std::string_view task);
+// Whether more of it is better; losses, perplexities and times are better low.
+bool higher_is_better(std::string_view key);
+
+}  // namespace rueda::examples::report

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of every head: read back, read by another head, and what is refused.
+#include "examples/lib/model/checkpoint.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "examples/lib/model/masked_lm.h"
+#include "examples/lib/model/natural_questions.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/unit/examples/model/small_bert.h"
+
+namespace rueda::examples {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+class Checkpoint : public testing::Test {
+ protected:
+  SafetensorsFile saved(const BertWithHead& model) {
+    save_checkpoint(scratch_.path() / "saved", model, scratch_.write("vocab.txt", "[PAD]\n"), true);
+    return SafetensorsFile::open(scratch_.path() / "saved" / "model.safetensors");
+  }
+  // A file of the tensors of `file`, of which `change` may alter the list.
+  template <class Change>
+  SafetensorsFile altered(const SafetensorsFile& file, Change&& change) {
+    std::vector<SafetensorEntry> entries = file.entries();
+    change(entries);
+    write_safetensors(scratch_.path() / "altered.safetensors", entries, {});
+    return SafetensorsFile::open(scratch_.path() / "altered.safetensors");
+  }
+
+  ScratchFolder scratch_;
+};
+
+SafetensorEntry& named(std::vector<SafetensorEntry>& entries, const std::string& name) {
+  return *std::ranges::find(entries, name, &SafetensorEntry::name);
+}
+
+TEST_F(Checkpoint, EveryHeadIsReadBackExactly) {
+  const auto check = [&]<class Model>(std::in_place_type_t<Model>) {
+    const Model written(small_bert());
+    Model read(small_bert());
+    ASSERT_NE(parameters_hash(written), parameters_hash(read));
+    const LoadReport report = load_parameters(read, saved(written), "file");
+    EXPECT_EQ(parameters_hash(written), parameters_hash(read)) << read.architecture();
+    EXPECT_THAT(report.fresh, IsEmpty());
+    EXPECT_THAT(report.unused, IsEmpty());
+  };
+  check(std::in_place_type<BertForQuestionAnswering>);
+  check(std::in_place_type<BertForMaskedLM>);
+  check(std::in_place_type<BertForNaturalQuestions>);
+}
+
+TEST_F(Checkpoint, AnotherHeadTakesTheEncoderAndWhatItKnows) {
+  BertForNaturalQuestions model(small_bert());
+  const LoadReport report = load_parameters(model, saved(BertForQuestionAnswering(small_bert())), "file");
+  EXPECT_THAT(report.fresh, UnorderedElementsAre("bert.pooler.dense.weight", "bert.pooler.dense.bias",
+                                                 "classifier.weight", "classifier.bias"));
+  BertForQuestionAnswering smaller(small_bert());
+  EXPECT_THAT(load_parameters(smaller, saved(model), "file").unused, testing::SizeIs(4));
+}
+
+TEST_F(Checkpoint, TheDecodersBiasAndACopyOfTheEmbeddingsAreKnown) {
+  const BertForMaskedLM written(small_bert());
+  const SafetensorsFile file = saved(written);
+  const SafetensorsFile other = altered(file, [](auto& entries) {
+    SafetensorEntry decoder = named(entries, "bert.embeddings.word_embeddings.weight");
+    decoder.name = "cls.predictions.decoder.weight";
+    named(entries, "cls.predictions.bias").name = "cls.predictions.decoder.bias";
+    entries.push_back(decoder);
+  });
+  BertForMaskedLM read(small_bert());
+  EXPECT_THAT(load_parameters(read, other, "file").unused, IsEmpty());
+  EXPECT_EQ(parameters_hash(written), parameters_hash(read));
+}
+
+TEST_F(Checkpoint, ADecoderThatIsNotTiedIsRefused) {
+  const BertForMaskedLM written(small_bert());
+  const SafetensorsFile file = saved(written);
+  const BertForMaskedLM another(small_bert());
+  const at::Tensor weight = another.encoder().word_embeddings();
+  const SafetensorsFile other = altered(file, [&](auto& entries) {
+    SafetensorEntry decoder = named(entries, "bert.embeddings.word_embeddings.weight");
+    decoder.name = "cls.predictions.decoder.weight";
+    decoder.data = {static_cast<const std::byte*>(weight.const_data_ptr()), weight.nbytes()};
+    entries.push_back(decoder);
+  });
+  BertForMaskedLM read(small_bert());
+  EXPECT_THAT(error_message([&] { load_parameters(read, other, "that.safetensors"); }),
+              testing::AllOf(HasSubstr("that.safetensors: cls.predictions.decoder.weight differs"),
+                             HasSubstr("tied to the word embeddings")));
+}
+
+TEST_F(Checkpoint, AnEncoderWithoutALayerIsNamed) {
+  BertForMaskedLM deeper(small_bert(3));
+  const SafetensorsFile file = saved(BertForMaskedLM(small_bert(2)));
+  EXPECT_THAT(error_message([&] { load_parameters(deeper, file, "that.safetensors"); }),
+              testing::AllOf(HasSubstr("bert.encoder.layer.2."), HasSubstr("BERT of 3 layers")));
+}
+
+}  // namespace
+}  // namespace rueda::examples
