@@ -24,9 +24,10 @@ namespace {
 // Purpose: one run, from agreement to results. Lives on the stack of run_training().
 class Run final : public TrainingListener {
  public:
-  Run(Task& task, const TrainOptions& options)
+  Run(Task& task, const TrainOptions& options, StopRequest* stop)
       : task_(task),
         options_(options),
+        stop_(stop),
         state_(task, options),
         resumed_(state_.resume()),
         reporter_(options, resumed_ ? resumed_->position.step : 0) {}
@@ -43,7 +44,7 @@ class Run final : public TrainingListener {
 
   void train() {
     const auto begin = std::chrono::steady_clock::now();
-    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{});
+    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{}, stop_);
     if (resumed_) state_.load_optimizer(*resumed_, trainer.optimizer());
     for (const std::string& line : state_.words()) reporter_.say(line);
     result_ = trainer.run(*this);
@@ -76,6 +77,8 @@ class Run final : public TrainingListener {
                                 result_.position.step, options_.steps, checkpoint_.string()));
     }
   }
+
+  bool interrupted() const { return result_.stop == Stop::interrupt; }
 
   void step_done(const StepReport& report, const std::vector<std::string>& part_names) override {
     reporter_.step(report, part_names);
@@ -133,6 +136,7 @@ class Run final : public TrainingListener {
 
   Task& task_;
   const TrainOptions& options_;
+  StopRequest* stop_;
   TrainingState state_;
   std::optional<FoundCheckpoint> resumed_;
   Reporter reporter_;
@@ -144,11 +148,13 @@ class Run final : public TrainingListener {
 
 }  // namespace
 
-void run_training(Task& task, const TrainOptions& options) {
+bool run_training(Task& task, const TrainOptions& options) {
   make_folder(options.output);
   check_writable(options.summary);
   for (const auto& file : {options.log_losses, options.dump_batches})
     if (!file.empty()) check_writable(file);
+  std::optional<StopRequest> stop;  // ranks that do not synchronise cannot agree on an end: there is none
+  if (options.synchronize()) stop.emplace(options.output / "stop");
   init();
   std::vector<std::string> settings = shared_settings(options);
   for (const std::string& line : task.settings()) settings.push_back(line);
@@ -157,13 +163,16 @@ void run_training(Task& task, const TrainOptions& options) {
     for (const std::string& line : task.words()) fmt::print("{}\n", line);
     fmt::print("{} ranks on {} hosts\n", size(), cross_size());
   }
+  bool whole = false;
   {
-    Run run(task, options);
+    Run run(task, options, stop ? &*stop : nullptr);
     run.start();
     run.train();
     run.finish();
+    whole = !run.interrupted();
   }
   shutdown();
+  return whole;
 }
 
 }  // namespace rueda::examples

@@ -8,8 +8,8 @@
 namespace rueda::examples {
 
 // Calls rueda::init(), agrees on the settings, resumes where that is asked for, trains with evaluations and
-// checkpoints, evaluates, and writes model, summary and losses; then rueda::shutdown(). Throws what fails.
-// Main thread.
-void run_training(Task& task, const TrainOptions& options);
+// checkpoints, evaluates, and writes model, summary and losses; then rueda::shutdown(). Returns false if
+// SIGTERM ended it early. Throws what fails. Main thread.
+bool run_training(Task& task, const TrainOptions& options);
 
 }  // namespace rueda::examples

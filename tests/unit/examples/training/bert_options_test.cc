@@ -42,8 +42,8 @@ TEST(Options, DefaultsOfTheMainJob) {
 
 TEST(Options, FlagsAreRead) {
   const BertOptions options = *parsed({"--steps=0", "--batch", "3", "--dtype", "float64", "--sync", "never",
-                                        "--overlap", "off", "--dropout", "0", "--output", "out",
-                                        "--optimizer", "sgd", "--eval-first", "no", "--save", "no"});
+                                       "--overlap", "off", "--dropout", "0", "--output", "out", "--optimizer",
+                                       "sgd", "--eval-first", "no", "--save", "no"});
   EXPECT_EQ(options.steps, 0);
   EXPECT_EQ(options.batch, 3);
   EXPECT_EQ(options.dtype, ParameterType::float64);
