@@ -2,10 +2,24 @@
 // train_bert: trains a BERT, on one process or on all that ruedarun started.
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "examples/lib/training/bert_options.h"
+#include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
 #include "examples/lib/training/squad_task.h"
+
+namespace rueda::examples {
+namespace {
+
+std::unique_ptr<Task> make_task(const BertOptions& options) {
+  if (options.task == "mlm") return std::make_unique<MlmTask>(options);
+  return std::make_unique<SquadTask>(options);
+}
+
+}  // namespace
+}  // namespace rueda::examples
 
 int main(int argument_count, char** arguments) {
   using namespace rueda::examples;
@@ -16,8 +30,8 @@ int main(int argument_count, char** arguments) {
       return 0;
     }
     // All that can fail on reading fails before the ranks wait for one another.
-    SquadTask task(*options);
-    run_training(task, *options);
+    const std::unique_ptr<Task> task = make_task(*options);
+    run_training(*task, *options);
     return 0;
   });
 }

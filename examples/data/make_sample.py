@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes squad_sample.json and vocab.txt: a small question answering data set for trying out train_bert.
+"""Makes squad_sample.json, text_sample.txt and vocab.txt: a small question answering data set for trying out
+train_bert, and its paragraphs as running text for --task mlm, distill and evaluate_lm.
 
 Each paragraph tells where one thing comes from and where it went; six questions ask for its parts. The wording is
 regular, so that a small BERT with random parameters learns it in some hundred steps. No thing occurs in two
@@ -157,12 +158,16 @@ def make_vocabulary(articles):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent, help="folder for the two files"
+        "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent, help="folder for the files"
     )
     folder = parser.parse_args().output
     articles = make_articles(random.Random(20))
     sample = json.dumps({"version": "1.1", "data": articles}, ensure_ascii=False, indent=1)
     (folder / "squad_sample.json").write_text(sample + "\n", encoding="utf-8")
+    (folder / "text_sample.txt").write_text(
+        "\n".join(paragraph["context"] + "\n" for article in articles for paragraph in article["paragraphs"]),
+        encoding="utf-8",
+    )
     (folder / "vocab.txt").write_text(
         "".join(token + "\n" for token in make_vocabulary(articles)), encoding="utf-8"
     )

@@ -21,7 +21,7 @@ def program(name):
         pytest.skip("RUEDA_BIN is unset: it names the folder of the built programs")
     path = pathlib.Path(folder) / name
     assert path.is_file(), f"{path} has not been built"
-    return str(path)
+    return str(path.resolve())
 
 
 def data_folder():

@@ -5,28 +5,14 @@ import pathlib
 import subprocess
 
 import pytest
-from bert_reference import SAMPLE_VOCABULARY, program
+from bert_reference import program
+from lm_reference import write_checkpoint
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 load_file = pytest.importorskip("safetensors.torch").load_file
 
 LINES = ["Who made the red lamp?\tIn 1700, Ana Costa made the red lamp in Porto.", "Where?\tNobody knows why.", "A short one."]
-
-
-def checkpoint(folder, kind, **settings):
-    """A random model, as transformers writes it."""
-    tokens = SAMPLE_VOCABULARY.read_text(encoding="utf-8").splitlines()
-    torch.manual_seed(4)
-    config = transformers.BertConfig(vocab_size=len(tokens), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-                                     intermediate_size=64, **settings)
-    model = kind(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():  # so that no bias is zero, and the logits are far apart
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("".join(token + "\n" for token in tokens), encoding="utf-8")
-    return model
 
 
 def encode(folder, tmp_path, head):
@@ -60,7 +46,7 @@ def inputs(ours):
 
 
 def test_masked_lm_both_ways(tmp_path):
-    reference = checkpoint(tmp_path / "theirs", transformers.BertForMaskedLM)
+    reference = write_checkpoint(tmp_path / "theirs")
     ours, saved = encode(tmp_path / "theirs", tmp_path, "mlm")
     with torch.no_grad():
         expect_rows(ours, "logits", reference(**inputs(ours)).logits)
@@ -71,7 +57,7 @@ def test_masked_lm_both_ways(tmp_path):
 
 
 def test_natural_questions_is_read_by_the_classes_of_its_two_heads(tmp_path):
-    checkpoint(tmp_path / "theirs", transformers.BertForSequenceClassification, num_labels=5)
+    write_checkpoint(tmp_path / "theirs", transformers.BertForSequenceClassification, num_labels=5)
     ours, saved = encode(tmp_path / "theirs", tmp_path, "nq")
     classes = read_whole(transformers.BertForSequenceClassification, saved, unused="qa_outputs.", num_labels=5)
     answers = read_whole(transformers.BertForQuestionAnswering, saved, unused=("classifier.", "bert.pooler."))
@@ -91,7 +77,7 @@ def test_a_real_encoder_gets_a_masked_lm_head(tmp_path):
 
 
 def test_other_heads_are_refused(tmp_path):
-    checkpoint(tmp_path / "theirs", transformers.BertForMaskedLM)
+    write_checkpoint(tmp_path / "theirs")
     done = subprocess.run([program("bert_encode"), str(tmp_path / "theirs"), str(tmp_path / "out"), "ner"], input="",
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "qa, nq or mlm" in done.stderr

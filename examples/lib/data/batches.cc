@@ -84,17 +84,16 @@ std::vector<std::vector<std::size_t>> evaluation_batches(std::span<const Feature
   return batches;
 }
 
-PaddedBatch pad(std::span<const Feature> features, std::span<const std::size_t> chosen, std::int32_t pad_id) {
+PaddedBatch pad(std::span<const Feature* const> rows, std::int32_t pad_id) {
   PaddedBatch batch;
-  batch.rows = static_cast<std::int64_t>(chosen.size());
-  for (const std::size_t index : chosen) {
-    batch.columns = std::max(batch.columns, static_cast<std::int64_t>(features[index].input_ids.size()));
-  }
+  batch.rows = static_cast<std::int64_t>(rows.size());
+  for (const Feature* feature : rows)
+    batch.columns = std::max(batch.columns, static_cast<std::int64_t>(feature->input_ids.size()));
   const auto cells = static_cast<std::size_t>(batch.rows * batch.columns);
   batch.input_ids.assign(cells, pad_id);
   batch.token_types.assign(cells, 0);
-  for (std::size_t row = 0; row < chosen.size(); ++row) {
-    const Feature& feature = features[chosen[row]];
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const Feature& feature = *rows[row];
     const auto place = static_cast<std::ptrdiff_t>(row) * batch.columns;
     std::ranges::copy(feature.input_ids, batch.input_ids.begin() + place);
     std::ranges::copy(feature.token_types, batch.token_types.begin() + place);
@@ -103,6 +102,12 @@ PaddedBatch pad(std::span<const Feature> features, std::span<const std::size_t> 
     batch.ends.push_back(feature.end);
   }
   return batch;
+}
+
+PaddedBatch pad(std::span<const Feature> features, std::span<const std::size_t> chosen, std::int32_t pad_id) {
+  std::vector<const Feature*> rows;
+  for (const std::size_t index : chosen) rows.push_back(&features[index]);
+  return pad(rows, pad_id);
 }
 
 }  // namespace rueda::examples

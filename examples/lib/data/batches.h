@@ -68,8 +68,10 @@ struct PaddedBatch {
   std::vector<std::int64_t> lengths;  // of each row, without padding
   std::vector<std::int64_t> starts;
   std::vector<std::int64_t> ends;
+  std::vector<std::int64_t> answer_types;  // of Natural Questions; else empty
 };
 
+PaddedBatch pad(std::span<const Feature* const> rows, std::int32_t pad_id);
 PaddedBatch pad(std::span<const Feature> features, std::span<const std::size_t> chosen, std::int32_t pad_id);
 
 }  // namespace rueda::examples

@@ -85,4 +85,12 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   }
 }
 
+nlohmann::json parse_json_line(std::string_view line, const std::string& place) {
+  try {
+    return nlohmann::json::parse(line);
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(fmt::format("{}: malformed JSON: {}", place, cause(error.what())));
+  }
+}
+
 }  // namespace rueda::examples

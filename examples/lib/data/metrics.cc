@@ -99,18 +99,11 @@ std::vector<std::size_t> highest(std::span<const float> logits, std::size_t coun
   return order;
 }
 
-struct Span {
-  double sum = 0;
-  std::size_t window = 0, start = 0, end = 0;  // context tokens of the window
-  bool found = false;
-
-  bool beats(const Span& other) const {
-    if (!other.found) return true;
-    if (sum != other.sum) return sum > other.sum;
-    if (window != other.window) return window < other.window;
-    return start != other.start ? start < other.start : end < other.end;
-  }
-};
+bool beats(const SpanChoice& span, const std::optional<SpanChoice>& other) {
+  if (!other) return true;
+  if (span.sum != other->sum) return span.sum > other->sum;
+  return span.start != other->start ? span.start < other->start : span.end < other->end;
+}
 
 }  // namespace
 
@@ -137,32 +130,40 @@ Score mean_score(std::span<const Score> scores) {
   return {100 * mean.exact / count, 100 * mean.f1 / count};
 }
 
-std::string best_span(std::string_view context, std::span<const WindowLogits> windows, std::size_t n_best,
-                      std::int32_t max_answer_length) {
-  Span best;
-  for (std::size_t index = 0; index < windows.size(); ++index) {
-    const WindowLogits& window = windows[index];
-    const std::size_t length = window.feature->input_ids.size();
-    if (window.start.size() < length || window.end.size() < length)
-      throw std::invalid_argument(fmt::format("a window of {} tokens has {} start and {} end logits", length,
-                                              window.start.size(), window.end.size()));
-    const auto begin = static_cast<std::size_t>(window.feature->context_begin);
-    const auto starts = window.start.subspan(begin, window.feature->offsets.size());
-    const auto ends = window.end.subspan(begin, window.feature->offsets.size());
-    const auto best_ends = highest(ends, n_best);
-    for (const std::size_t start : highest(starts, n_best)) {
-      for (const std::size_t end : best_ends) {
-        if (end < start || end - start + 1 > static_cast<std::size_t>(std::max(max_answer_length, 0)))
-          continue;
-        const Span span{double{comparable(starts[start])} + double{comparable(ends[end])}, index, start, end,
-                        true};
-        if (span.beats(best)) best = span;
-      }
+std::optional<SpanChoice> best_span_of(const WindowLogits& window, std::size_t n_best,
+                                       std::int32_t max_answer_length) {
+  const std::size_t length = window.feature->input_ids.size();
+  if (window.start.size() < length || window.end.size() < length)
+    throw std::invalid_argument(fmt::format("a window of {} tokens has {} start and {} end logits", length,
+                                            window.start.size(), window.end.size()));
+  const auto begin = static_cast<std::size_t>(window.feature->context_begin);
+  const auto starts = window.start.subspan(begin, window.feature->offsets.size());
+  const auto ends = window.end.subspan(begin, window.feature->offsets.size());
+  const auto best_ends = highest(ends, n_best);
+  std::optional<SpanChoice> best;
+  for (const std::size_t start : highest(starts, n_best)) {
+    for (const std::size_t end : best_ends) {
+      if (end < start || end - start + 1 > static_cast<std::size_t>(std::max(max_answer_length, 0))) continue;
+      const SpanChoice span{double{comparable(starts[start])} + double{comparable(ends[end])}, start, end};
+      if (beats(span, best)) best = span;
     }
   }
-  if (!best.found) return {};
-  const auto& offsets = windows[best.window].feature->offsets;
-  const auto [first, last] = std::pair(offsets[best.start].first, offsets[best.end].second);
+  return best;
+}
+
+std::string best_span(std::string_view context, std::span<const WindowLogits> windows, std::size_t n_best,
+                      std::int32_t max_answer_length) {
+  std::optional<SpanChoice> best;
+  const Feature* feature = nullptr;
+  for (const WindowLogits& window : windows) {
+    const auto span = best_span_of(window, n_best, max_answer_length);
+    if (!span || (best && span->sum <= best->sum)) continue;  // equal: the earlier window
+    best = span;
+    feature = window.feature;
+  }
+  if (!best) return {};
+  const auto [first, last] =
+      std::pair(feature->offsets[best->start].first, feature->offsets[best->end].second);
   return std::string(context.substr(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)));
 }
 

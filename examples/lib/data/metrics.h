@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,17 @@ struct WindowLogits {
   std::span<const float> start;
   std::span<const float> end;
 };
+
+// Context tokens of one window: `start` to `end`, both included.
+struct SpanChoice {
+  double sum = 0;  // of the two logits
+  std::size_t start = 0;
+  std::size_t end = 0;
+};
+
+// The best span of one window, chosen as below; nothing if none is left.
+std::optional<SpanChoice> best_span_of(const WindowLogits& window, std::size_t n_best,
+                                       std::int32_t max_answer_length);
 
 // The text of the span with the highest start + end logit over all windows of one question. In each window
 // the `n_best` highest starts and ends are paired; a span lies inside the context and has at most

@@ -13,52 +13,12 @@
 #include <string_view>
 
 #include "examples/lib/data/json_file.h"
+#include "examples/lib/data/json_node.h"
 
 namespace rueda::examples {
 namespace {
 
 using nlohmann::json;
-
-// A JSON value together with its path, so that errors can say where they are.
-class Node {
- public:
-  Node(const std::string& file, const json& value, std::string path)
-      : file_(&file), value_(&value), path_(std::move(path)) {}
-
-  [[noreturn]] void fail(std::string_view what) const {
-    throw std::runtime_error(fmt::format("{}: {}: {}", *file_, path_.empty() ? "top level" : path_, what));
-  }
-
-  Node member(const char* key) const {
-    if (!value_->is_object()) fail(fmt::format("an object is needed, found {}", value_->type_name()));
-    const auto found = value_->find(key);
-    if (found == value_->end()) fail(fmt::format("missing \"{}\"", key));
-    return {*file_, *found, path_.empty() ? key : fmt::format("{}.{}", path_, key)};
-  }
-
-  std::size_t size() const {
-    if (!value_->is_array()) fail(fmt::format("an array is needed, found {}", value_->type_name()));
-    return value_->size();
-  }
-
-  Node at(std::size_t index) const { return {*file_, (*value_)[index], fmt::format("{}[{}]", path_, index)}; }
-
-  std::string text() const {
-    if (!value_->is_string()) fail(fmt::format("a string is needed, found {}", value_->type_name()));
-    return value_->get<std::string>();
-  }
-
-  std::size_t position() const {
-    if (!value_->is_number_unsigned())
-      fail(fmt::format("a non-negative integer is needed, found {}", value_->dump()));
-    return value_->get<std::size_t>();
-  }
-
- private:
-  const std::string* file_;
-  const json* value_;
-  std::string path_;
-};
 
 bool begins_code_point(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
@@ -71,10 +31,10 @@ std::vector<std::int32_t> code_point_offsets(std::string_view text) {
   return offsets;
 }
 
-Answer read_answer(const Node& node, const std::string& id, std::string_view context,
+Answer read_answer(const JsonNode& node, const std::string& id, std::string_view context,
                    const std::vector<std::int32_t>& offsets) {
   Answer answer{node.member("text").text(), 0};
-  const Node start = node.member("answer_start");
+  const JsonNode start = node.member("answer_start");
   const std::size_t position = start.position();
   if (answer.text.empty()) node.fail(fmt::format("question {} has an empty answer", id));
   if (position >= offsets.size() - 1)
@@ -91,10 +51,10 @@ Answer read_answer(const Node& node, const std::string& id, std::string_view con
   return answer;
 }
 
-Question read_question(const Node& node, std::size_t paragraph, std::string_view context,
+Question read_question(const JsonNode& node, std::size_t paragraph, std::string_view context,
                        const std::vector<std::int32_t>& offsets) {
   Question question{node.member("id").text(), node.member("question").text(), paragraph, {}};
-  const Node answers = node.member("answers");
+  const JsonNode answers = node.member("answers");
   if (answers.size() == 0)
     answers.fail(fmt::format("question {} has no answer; SQuAD v1.1 gives each at least one", question.id));
   for (std::size_t i = 0; i < answers.size(); ++i)
@@ -102,13 +62,13 @@ Question read_question(const Node& node, std::size_t paragraph, std::string_view
   return question;
 }
 
-void read_paragraph(const Node& node, SquadData& data) {
-  const Node context = node.member("context");
+void read_paragraph(const JsonNode& node, SquadData& data) {
+  const JsonNode context = node.member("context");
   Paragraph paragraph{data.titles.size() - 1, context.text()};
   if (paragraph.context.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     context.fail("a context of 2 GiB or more cannot be read");
   const auto offsets = code_point_offsets(paragraph.context);
-  const Node questions = node.member("qas");
+  const JsonNode questions = node.member("qas");
   for (std::size_t i = 0; i < questions.size(); ++i)
     data.questions.push_back(
         read_question(questions.at(i), data.paragraphs.size(), paragraph.context, offsets));
@@ -140,12 +100,12 @@ SquadData select_articles(const SquadData& data, std::size_t first, std::size_t 
 SquadData read_squad(const std::filesystem::path& path) {
   const std::string file = path.string();
   const json document = read_json(path);
-  const Node articles = Node(file, document, "").member("data");
+  const JsonNode articles = JsonNode(file, document).member("data");
   SquadData data;
   for (std::size_t i = 0; i < articles.size(); ++i) {
-    const Node article = articles.at(i);
+    const JsonNode article = articles.at(i);
     data.titles.push_back(article.member("title").text());
-    const Node paragraphs = article.member("paragraphs");
+    const JsonNode paragraphs = article.member("paragraphs");
     for (std::size_t j = 0; j < paragraphs.size(); ++j) read_paragraph(paragraphs.at(j), data);
   }
   if (data.questions.empty()) articles.fail("there is no question in it");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three kinds of text file: their paragraphs, the sentences of these, and how windows are filled with them.
+// Paragraphs to sentences, and how windows are filled with these.
 #include "examples/lib/data/text_windows.h"
 
 #include <fmt/format.h>
@@ -15,24 +15,12 @@
 #include <utility>
 
 #include "examples/lib/data/batches.h"
-#include "examples/lib/data/line_reader.h"
+#include "examples/lib/data/text_source.h"
 
 namespace rueda::examples {
 namespace {
 
 constexpr std::int32_t kSpecialTokens = 2;  // [CLS] and [SEP]
-constexpr std::string_view kBookBegins = "*** START OF";
-constexpr std::string_view kBookEnds = "*** END OF";
-constexpr std::string_view kLeftOut = "<unk>";
-constexpr std::size_t kMostParagraph = 1 << 20;  // bytes; text without empty lines goes on in a new paragraph
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\v\f\r";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  return begin == text.npos ? std::string_view{}
-                            : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
 // Sentences by Unicode's rules, in one language for all, as the cut must not depend on the machine's
 // settings.
 class SentenceSplitter {
@@ -127,105 +115,7 @@ class WindowPacker {
   std::size_t windows_ = 0;
 };
 
-bool has_book_marks(const std::filesystem::path& path) {
-  LineReader lines(path);
-  for (std::string_view line; lines.next(line);)
-    if (line.starts_with(kBookBegins)) return true;
-  return false;
-}
-
-void read_plain(const std::filesystem::path& path, WindowPacker& packer) {
-  bool inside = !has_book_marks(path);
-  std::string paragraph;
-  const auto end_paragraph = [&] {
-    if (!paragraph.empty()) packer.paragraph(paragraph);
-    paragraph.clear();
-  };
-  LineReader lines(path);
-  for (std::string_view line; lines.next(line);) {
-    const bool begins = line.starts_with(kBookBegins);
-    if (begins || line.starts_with(kBookEnds)) {
-      end_paragraph();
-      packer.close();
-      inside = begins;
-      continue;
-    }
-    if (!inside) continue;
-    const std::string_view words = trimmed(line);
-    if (words.empty() || paragraph.size() > kMostParagraph) end_paragraph();
-    if (words.empty()) continue;
-    if (!paragraph.empty()) paragraph += ' ';
-    paragraph += words;
-  }
-  end_paragraph();
-  packer.close();
-}
-
-// How deep a heading of WikiText is, 1 for an article's name; 0: no heading.
-int heading_depth(std::string_view line) {
-  std::string_view words = trimmed(line);
-  int depth = 0;
-  while (words.starts_with("= ") && words.ends_with(" =") && words.size() > 4) {
-    words = words.substr(2, words.size() - 4);
-    ++depth;
-  }
-  return depth;
-}
-
-void read_wikitext(const std::filesystem::path& path, WindowPacker& packer) {
-  LineReader lines(path);
-  std::string text;
-  for (std::string_view line; lines.next(line);) {
-    if (const int depth = heading_depth(line)) {
-      if (depth == 1) packer.close();
-      continue;
-    }
-    text = trimmed(line);
-    for (std::size_t at = text.find(kLeftOut); at != text.npos; at = text.find(kLeftOut, at))
-      text.replace(at, kLeftOut.size(), "[UNK]");
-    if (!text.empty()) packer.paragraph(text);
-  }
-  packer.close();
-}
-
-void read_reviews(const std::filesystem::path& path, WindowPacker& packer) {
-  LineReader lines(path);
-  for (std::string_view line; lines.next(line);) {
-    if (trimmed(line).empty()) continue;
-    const std::size_t tab = line.rfind('\t');
-    if (tab == line.npos) {
-      throw std::runtime_error(
-          fmt::format("{}: a text, a tab and a label are needed, there is no tab", lines.place()));
-    }
-    if (lines.number() == 1 && line.substr(tab + 1) == "label") continue;
-    packer.whole(line.substr(0, tab));
-  }
-}
-
 }  // namespace
-
-const char* name_of(TextFormat format) {
-  switch (format) {
-    case TextFormat::plain: return "plain text";
-    case TextFormat::wikitext: return "WikiText";
-    case TextFormat::reviews: return "tab-separated reviews";
-  }
-  throw std::logic_error("no such text format");
-}
-
-TextFormat text_format(const std::filesystem::path& path) {
-  constexpr std::size_t kLooked = 50;
-  if (path.extension() == ".tsv") return TextFormat::reviews;
-  std::size_t looked = 0, with_tab = 0;
-  LineReader lines(path);
-  for (std::string_view line; looked < kLooked && lines.next(line);) {
-    if (trimmed(line).empty()) continue;
-    if (heading_depth(line) > 0) return TextFormat::wikitext;
-    ++looked;
-    if (line.find('\t', 1) != line.npos) ++with_tab;
-  }
-  return looked > 0 && with_tab == looked ? TextFormat::reviews : TextFormat::plain;
-}
 
 void read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                        std::int32_t max_length, const WindowSink& sink) {
@@ -236,11 +126,11 @@ void read_text_windows(const std::filesystem::path& path, const WordPieceTokeniz
   }
   WindowPacker packer(tokenizer, max_length, sink);
   const TextFormat format = text_format(path);
-  switch (format) {
-    case TextFormat::plain: read_plain(path, packer); break;
-    case TextFormat::wikitext: read_wikitext(path, packer); break;
-    case TextFormat::reviews: read_reviews(path, packer); break;
-  }
+  const bool by_line = format == TextFormat::reviews;
+  read_paragraphs(path, format,
+                  {[&](std::string_view text) { by_line ? packer.whole(text) : packer.paragraph(text); },
+                   [&] { packer.close(); }});
+  packer.close();
   if (packer.windows() == 0) {
     throw std::runtime_error(
         fmt::format("{}: there is no text in it (read as {})", path.string(), name_of(format)));
@@ -254,6 +144,15 @@ std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,
     windows.push_back({{ids.begin(), ids.end()}});
   });
   return windows;
+}
+
+TextCorpus TextCorpus::open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
+                            std::int32_t max_length, const TokenCache& cache) {
+  const TokenCache::Key key{path, "windows", fmt::format("max_length {}", max_length)};
+  return TextCorpus(cache.get(key, tokenizer, [&](RecordWriter& writer) {
+    read_text_windows(path, tokenizer, max_length,
+                      [&](std::span<const std::int32_t> ids) { writer.append(ids); });
+  }));
 }
 
 std::vector<std::size_t> subset(std::size_t count, double share, std::uint64_t seed) {

@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "examples/lib/data/token_cache.h"
 #include "examples/lib/data/word_piece.h"
 
 namespace rueda::examples {
@@ -19,27 +20,14 @@ struct TextWindow {
   std::vector<std::int32_t> input_ids;
 };
 
-enum class TextFormat : std::uint8_t {
-  plain,     // paragraphs between empty lines
-  wikitext,  // a paragraph a line, headings " = Name = ", <unk> for words that were left out
-  reviews,   // text, a tab, a label on each line
-};
-
-const char* name_of(TextFormat format);
-
-// By the name (.tsv) or by what the first lines look like.
-TextFormat text_format(const std::filesystem::path& path);
-
 using WindowSink = std::function<void(std::span<const std::int32_t>)>;
 
-// Gives `sink` every window of the file, in order; reads line by line, so the file may be larger than memory.
+// Gives `sink` every window of the file, in order; the file may be larger than memory.
 //
-// Plain and WikiText: the text is cut into sentences (by ICU's rules, never across paragraphs), and a window
-// takes whole sentences as long as all of them fit in `max_length` tokens; a sentence too long for any window
-// is cut. Windows do not reach from one book or article into the next. Of a Project Gutenberg file only what
-// stands between "*** START OF" and "*** END OF" is read. WikiText's headings are left out, and its <unk>
-// becomes [UNK]. Reviews: one window a line, cut at max_length, without the label; a first line whose label
-// says "label" names the columns.
+// Plain and WikiText (text_source.h): the text is cut into sentences (by ICU's rules, never across
+// paragraphs), and a window takes whole sentences as long as all of them fit in `max_length` tokens; a
+// sentence too long for any window is cut. Windows do not reach from one book or article into the next.
+// Reviews: one window a line, cut at max_length.
 //
 // Throws std::runtime_error naming file and line, also if there is no text at all, and std::invalid_argument
 // if max_length leaves no room beside [CLS] and [SEP].
@@ -49,6 +37,23 @@ void read_text_windows(const std::filesystem::path& path, const WordPieceTokeniz
 // The same, all kept.
 std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,
                                           const WordPieceTokenizer& tokenizer, std::int32_t max_length);
+
+// The same from the node's cache, mapped into memory: what a run holds does not grow with the text. Any
+// thread.
+class TextCorpus {
+ public:
+  static TextCorpus open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
+                         std::int32_t max_length, const TokenCache& cache);
+
+  std::size_t size() const { return windows_.size(); }
+  // Window `index`, below size(); valid as long as this object.
+  std::span<const std::int32_t> operator[](std::size_t index) const { return windows_[index]; }
+
+ private:
+  explicit TextCorpus(RecordFile windows) : windows_(std::move(windows)) {}
+
+  RecordFile windows_;
+};
 
 // A share of 0 .. count - 1 in rising order: round(share * count) of them, at least one if there are any. The
 // same for equal arguments on every machine. Throws std::invalid_argument unless 0 < share <= 1.

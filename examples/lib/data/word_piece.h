@@ -40,6 +40,7 @@ class WordPieceTokenizer {
   std::int32_t pad_id() const { return pad_id_; }
   std::int32_t unknown_id() const { return unknown_id_; }
   std::int32_t mask_id() const { return mask_id_; }
+  bool lower_case() const { return lower_case_; }
   std::size_t vocab_size() const { return tokens_.size(); }
   // Throws std::out_of_range.
   const std::string& token(std::int32_t id) const;

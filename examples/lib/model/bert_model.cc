@@ -28,6 +28,8 @@ at::Tensor int64_tensor(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
 }
 
+}  // namespace
+
 // Two linear layers of a transformer block share this end: project, drop out, add the input, normalize.
 struct BertOutput : nn::Module {
   BertOutput(const BertConfig& config, std::int64_t from)
@@ -91,8 +93,6 @@ struct BertIntermediate : nn::Module {
 
   nn::Linear dense;
 };
-
-}  // namespace
 
 struct BertEmbeddings : nn::Module {
   explicit BertEmbeddings(const BertConfig& config)

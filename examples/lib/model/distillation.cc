@@ -46,11 +46,15 @@ at::Tensor labelled_cross_entropy(const at::Tensor& logits, const at::Tensor& la
 
 }  // namespace
 
+void check_comparable(const BertForMaskedLM& teacher, const BertForMaskedLM& student) {
+  check_same("vocab_size", teacher.config().vocab_size, student.config().vocab_size);
+  check_same("hidden_size", teacher.config().hidden_size, student.config().hidden_size);
+}
+
 DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM& teacher,
                                        const BertInput& input, const at::Tensor& labels,
                                        const DistillationOptions& options) {
-  check_same("vocab_size", teacher.config().vocab_size, student.config().vocab_size);
-  check_same("hidden_size", teacher.config().hidden_size, student.config().hidden_size);
+  check_comparable(teacher, student);
   const at::Tensor compared = options.compared == ComparedTokens::all ? input.valid : labels.ne(kNoLabel);
   at::Tensor teacher_hidden;
   at::Tensor teacher_logits;

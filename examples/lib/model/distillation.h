@@ -36,9 +36,11 @@ struct DistillationLosses {
   at::Tensor cosine;
 };
 
+// Throws std::invalid_argument naming both values when vocabulary or hidden size differ.
+void check_comparable(const BertForMaskedLM& teacher, const BertForMaskedLM& student);
+
 // Gradients go to the student only; `teacher` should be in eval mode. `labels` as masked_lm_loss takes them.
-// Padding counts nowhere. Throws std::invalid_argument naming both values when vocabulary or hidden size of
-// the two differ.
+// Padding counts nowhere. Throws what check_comparable() throws.
 DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM& teacher,
                                        const BertInput& input, const at::Tensor& labels,
                                        const DistillationOptions& options);

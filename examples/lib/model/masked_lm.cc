@@ -12,6 +12,12 @@ namespace {
 
 namespace nn = torch::nn;
 
+at::Tensor matrix_of(const std::vector<std::int64_t>& values, const LmBatch& batch) {
+  return at::tensor(values, at::TensorOptions().dtype(at::kLong)).view({batch.rows, batch.columns});
+}
+
+}  // namespace
+
 // The levels that give the names `predictions.transform.dense` and `.LayerNorm`.
 struct LmTransform : nn::Module {
   explicit LmTransform(const BertConfig& config)
@@ -32,12 +38,6 @@ struct LmPredictions : nn::Module {
   at::Tensor bias;
   std::shared_ptr<LmTransform> transform;
 };
-
-at::Tensor matrix_of(const std::vector<std::int64_t>& values, const LmBatch& batch) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong)).view({batch.rows, batch.columns});
-}
-
-}  // namespace
 
 struct MaskedLmHead : nn::Module {
   explicit MaskedLmHead(const BertConfig& config)

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "examples/lib/data/mapped_file.h"
+
 namespace rueda::examples {
 
 struct SafetensorEntry {
@@ -30,21 +32,15 @@ class SafetensorsFile {
   // Throws std::runtime_error naming the file and what is wrong with it.
   static SafetensorsFile open(const std::filesystem::path& path);
 
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
-  ~SafetensorsFile();
-
   // In the order of their bytes in the file.
   const std::vector<SafetensorEntry>& entries() const { return entries_; }
   const SafetensorEntry* find(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
-  explicit SafetensorsFile(std::span<const std::byte> mapping) : mapping_(mapping) {}
+  SafetensorsFile() = default;
 
-  std::span<const std::byte> mapping_;
+  MappedFile file_;
   std::vector<SafetensorEntry> entries_;
   std::map<std::string, std::string> metadata_;
 };

@@ -36,8 +36,12 @@ std::string clock_time(double seconds) {
 }
 
 std::string progress_line(const ProgressState& state) {
-  return fmt::format("step {}/{}  loss {:.4f}  {:.1f} samples/s  {} left", state.step, state.steps,
-                     state.loss, state.samples_per_second, clock_time(state.seconds_left));
+  std::string parts;
+  for (const auto& [name, value] : state.parts)
+    parts += fmt::format("{}{} {:.4f}", parts.empty() ? " (" : ", ", name, value);
+  if (!parts.empty()) parts += ")";
+  return fmt::format("step {}/{}  loss {:.4f}{}  {:.1f} samples/s  {} left", state.step, state.steps,
+                     state.loss, parts, state.samples_per_second, clock_time(state.seconds_left));
 }
 
 std::string progress_bar(const ProgressState& state, int columns) {
@@ -62,10 +66,18 @@ Progress::Progress(std::int64_t steps, std::int64_t samples_per_step, std::int64
 
 Progress::~Progress() { finish(); }
 
-void Progress::step_done(double loss) {
+void Progress::step_done(double loss, const std::vector<std::pair<std::string, double>>& parts) {
   const Clock::time_point now = Clock::now();
   const std::int64_t done = ++state_.step - done_before_;
-  state_.loss = done == 1 ? loss : state_.loss + kNewLossShare * (loss - state_.loss);
+  const auto follow = [&](double& average, double value) {
+    average = done == 1 ? value : average + kNewLossShare * (value - average);
+  };
+  follow(state_.loss, loss);
+  state_.parts.resize(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    state_.parts[i].first = parts[i].first;
+    follow(state_.parts[i].second, parts[i].second);
+  }
   const double elapsed = duration<double>(now - begin_).count();
   state_.samples_per_second = elapsed > 0 ? static_cast<double>(done * samples_per_step_) / elapsed : 0;
   state_.seconds_left = elapsed / static_cast<double>(done) * static_cast<double>(state_.steps - state_.step);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace rueda::examples {
 
@@ -16,6 +18,7 @@ struct ProgressState {
   double loss = 0;
   double samples_per_second = 0;
   double seconds_left = 0;
+  std::vector<std::pair<std::string, double>> parts;  // of the loss
 };
 
 std::string progress_line(const ProgressState& state);
@@ -36,7 +39,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void step_done(double loss);
+  // `parts`: what the loss is made of, the same names every time.
+  void step_done(double loss, const std::vector<std::pair<std::string, double>>& parts = {});
   void finish();
 
  private:

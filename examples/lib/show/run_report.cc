@@ -126,7 +126,11 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
     for (const auto& [name, value] : point.metrics) entry[name] = value;
     json["evaluations"].push_back(std::move(entry));
   }
-  write(path, json.dump(2) + "\n");
+  write_report(path, json);
+}
+
+void write_report(const std::filesystem::path& path, const nlohmann::ordered_json& report) {
+  write(path, report.dump(2) + "\n");
 }
 
 void write_losses(const std::filesystem::path& path, const std::vector<double>& losses) {

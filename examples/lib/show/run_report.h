@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,7 +67,8 @@ void make_folder(const std::filesystem::path& folder);
 // that was not there is not there afterwards. Throws std::runtime_error naming the path, and why not.
 void check_writable(const std::filesystem::path& path);
 
-// Both create the folder. Throw std::runtime_error naming the path.
+// All create the folder. Throw std::runtime_error naming the path.
+void write_report(const std::filesystem::path& path, const nlohmann::ordered_json& report);
 void write_summary(const std::filesystem::path& path, const RunSummary& summary);
 void write_losses(const std::filesystem::path& path, const std::vector<double>& losses);
 

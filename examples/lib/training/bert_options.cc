@@ -16,7 +16,7 @@ constexpr const char* kUsage =
     "  ruedarun -np 2 train_bert --data train.json --model CHECKPOINT\n"
     "Without --model a small random BERT learns the sample that comes with Rueda.\n\nflags";
 
-constexpr Choices<const char*, 1> kTasks{{{"squad", "squad"}}};
+constexpr Choices<const char*, 2> kTasks{{{"squad", "squad"}, {"mlm", "mlm"}}};
 
 po::options_description description() {
   const auto text = [] { return po::value<std::string>(); };
@@ -25,12 +25,12 @@ po::options_description description() {
   // clang-format off
   flags.add_options()
       ("help", "show this")
-      ("task", text()->value_name("NAME"), "what to learn: squad (the default): mark the answer to a question")
-      ("data", text()->value_name("FILE"), "SQuAD v1.1 JSON; default: the sample")
+      ("task", text()->value_name("NAME"), "what to learn: squad (the default): mark the answer to a question; mlm: guess masked tokens")
+      ("data", text()->value_name("FILE"), "squad: SQuAD v1.1 JSON; mlm: plain text, WikiText, or reviews separated by tabs from their labels; default: a sample")
       ("model", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, vocab.txt")
-      ("held-out", whole()->value_name("N"), "last articles kept for evaluation [8; without --model 4]")
-      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128]")
-      ("stride", whole()->value_name("N"), "tokens that windows share [64; without --model 32]");
+      ("held-out", whole()->value_name("N"), "last articles, or of mlm windows, kept for evaluation [8; without --model 4; mlm 64; 32]")
+      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; mlm 128; 64]")
+      ("stride", whole()->value_name("N"), "squad: tokens that windows share [64; without --model 32]");
   // clang-format on
   flags.add(training_flags());
   return flags;
@@ -43,6 +43,11 @@ void set_small_defaults(BertOptions& options) {
   options.max_length = 128;
   options.stride = 32;
   options.learning_rate = 1e-3;
+}
+
+void set_mlm_defaults(BertOptions& options, bool small) {
+  options.held_out = small ? 32 : 64;
+  options.max_length = small ? 64 : 128;
 }
 
 }  // namespace
@@ -61,13 +66,17 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   const char* task = kTasks.front().second;
   flags.choice("task", task, kTasks);
   options.task = task;
+  const bool mlm = options.task == "mlm";
+  if (mlm) set_mlm_defaults(options, !flags.given("model"));
+  if (mlm && flags.given("stride"))
+    throw UsageError("--stride is for --task squad: windows of mlm share nothing");
   flags.path("data", options.data);
   if (flags.given("model")) flags.path("model", options.model.emplace());
   flags.integer("held-out", options.held_out, 1);
   flags.integer("max-length", options.max_length, 8);
   flags.integer("stride", options.stride, 0);
   read_training_flags(flags, options);
-  if (options.data.empty()) options.data = sample_file("squad_sample.json");
+  if (options.data.empty()) options.data = sample_file(mlm ? "text_sample.txt" : "squad_sample.json");
   return options;
 }
 

@@ -51,10 +51,6 @@ void check_together(const TrainOptions& options) {
                     "whole parameters; choose adamw, sgd or radam",
                     optimizer_word(options)));
   }
-  if (options.autocast != Autocast::none && options.dtype != ParameterType::float32) {
-    throw UsageError(fmt::format("--autocast {} is for parameters of float32, and --dtype is {}",
-                                 autocast_word(options), dtype_word(options)));
-  }
   if (!options.synchronize() && (options.checkpoint_every > 0 || options.resume)) {
     throw UsageError(
         fmt::format("--checkpoint-every and --resume are for ranks that synchronise, and --sync is {}: each "
@@ -119,6 +115,15 @@ po::options_description training_flags() {
   return flags;
 }
 
+void read_number_types(const Flags& flags, ParameterType& dtype, Autocast& autocast) {
+  flags.choice("dtype", dtype, kTypes);
+  flags.choice("autocast", autocast, kAutocasts);
+  if (autocast != Autocast::none && dtype != ParameterType::float32) {
+    throw UsageError(fmt::format("--autocast {} is for parameters of float32, and --dtype is {}",
+                                 name_of(autocast, kAutocasts), name_of(dtype, kTypes)));
+  }
+}
+
 void read_training_flags(const Flags& flags, TrainOptions& options) {
   flags.integer("steps", options.steps, 0);
   flags.integer("batch", options.batch, 1);
@@ -130,8 +135,7 @@ void read_training_flags(const Flags& flags, TrainOptions& options) {
   flags.number("dropout", options.dropout, 1);
   flags.integer("backward-passes-per-step", options.backward_passes_per_step, 1);
   flags.integer("seed", options.seed, 0);
-  flags.choice("dtype", options.dtype, kTypes);
-  flags.choice("autocast", options.autocast, kAutocasts);
+  read_number_types(flags, options.dtype, options.autocast);
   flags.integer("workers", options.workers, 0);
   read_sync(flags, options);
   flags.choice("compression", options.compression, kCompressions);

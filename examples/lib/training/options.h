@@ -69,6 +69,10 @@ boost::program_options::options_description training_flags();
 // Overwrites what was given. Throws UsageError, also for flags that do not go together.
 void read_training_flags(const Flags& flags, TrainOptions& options);
 
+// --dtype and --autocast, which any program that runs a model may have. Throws UsageError, also when they do
+// not go together.
+void read_number_types(const Flags& flags, ParameterType& dtype, Autocast& autocast);
+
 // What --sync, --optimizer, --dtype and --autocast say.
 std::string sync_words(const TrainOptions& options);
 std::string optimizer_word(const TrainOptions& options);

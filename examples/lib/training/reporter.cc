@@ -19,13 +19,14 @@ Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done) {
 
 void Reporter::step(const StepReport& report, const std::vector<std::string>& part_names) {
   if (!events_) return;
-  progress_->step_done(report.loss);
+  std::vector<std::pair<std::string, double>> parts;
+  for (std::size_t i = 0; i < report.parts.size(); ++i) parts.emplace_back(part_names[i], report.parts[i]);
+  progress_->step_done(report.loss, parts);
   const auto add = [&](const std::string& tag, double value) {
     events_->add_scalar(tag, value, report.step + 1);
   };
   add("train/loss_of_rank_0", report.loss);
-  for (std::size_t i = 0; i < report.parts.size(); ++i)
-    add("train/" + part_names[i] + "_of_rank_0", report.parts[i]);
+  for (const auto& [name, value] : parts) add("train/" + name + "_of_rank_0", value);
   add("train/learning_rate", report.learning_rate);
   add("train/gradient_norm", report.gradient_norm);
   add("train/sync_interval", static_cast<double>(report.sync_interval));

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "examples/lib/data/text_source.h"
 #include "tests/support/scratch_folder.h"
 
 namespace rueda::examples {
@@ -103,6 +104,17 @@ TEST_F(Windows, TextWithoutEmptyLinesIsReadInPieces) {
   read_text_windows(scratch_.write("a.txt", text), *tokenizer_, 512,
                     [&](std::span<const std::int32_t> ids) { tokens += ids.size() - 2; });
   EXPECT_EQ(tokens, 900000U);
+}
+
+TEST_F(Windows, OfTheCacheAreThoseOfTheFile) {
+  const auto path = scratch_.write("a.txt", "One two. Three\nfour five.\n\nSix. One.\n");
+  const auto expected = read_text_windows(path, *tokenizer_, 9);
+  for (const TokenCache& cache : {TokenCache::none(), TokenCache(scratch_.path() / "cache")}) {
+    const TextCorpus corpus = TextCorpus::open(path, *tokenizer_, 9, cache);
+    ASSERT_EQ(corpus.size(), expected.size());
+    for (std::size_t i = 0; i < corpus.size(); ++i)
+      EXPECT_TRUE(std::ranges::equal(corpus[i], expected[i].input_ids));
+  }
 }
 
 TEST(Subset, IsAShareInOrderTheSameEverywhere) {

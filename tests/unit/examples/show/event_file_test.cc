@@ -107,7 +107,7 @@ TEST(Progress, PlainLinesWhereNoTerminalIs) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   {
-    Progress progress(100, 4, file);
+    Progress progress(100, 4, 0, file);
     for (int step = 0; step < 100; ++step) progress.step_done(2.0);
   }
   std::rewind(file);

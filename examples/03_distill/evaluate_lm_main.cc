@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// evaluate_lm: how well a BERT guesses masked tokens of a text, on one process or on all that ruedarun
+// started.
+#include <fmt/format.h>
+
+#include "examples/lib/training/evaluate_lm_options.h"
+#include "examples/lib/training/lm_evaluation_run.h"
+#include "examples/lib/training/program.h"
+
+int main(int argument_count, char** arguments) {
+  using namespace rueda::examples;
+  return run_program([&] {
+    const auto options = parse_evaluate_lm_options(argument_count, arguments);
+    if (!options) {
+      fmt::print("{}", evaluate_lm_help_text());
+      return 0;
+    }
+    run_lm_evaluation(*options);
+    return 0;
+  });
+}

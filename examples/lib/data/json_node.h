@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walking through JSON with a check of every step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace rueda::examples {
+
+// A JSON value together with its path, so that errors can say where they are: "FILE: data[0].title: ...".
+// Refers to the document and the name of the file, which must outlive it; a plain value of one thread.
+class JsonNode {
+ public:
+  // The top level. `place` is the file, or the file and the line.
+  JsonNode(const std::string& place, const nlohmann::json& document) : JsonNode(place, document, "") {}
+
+  // All of these throw std::runtime_error, naming place and path, if the value is not what is asked for.
+  [[noreturn]] void fail(std::string_view what) const;
+  JsonNode member(const char* key) const;
+  std::size_t size() const;              // of an array
+  JsonNode at(std::size_t index) const;  // below size()
+  std::string text() const;
+  std::size_t position() const;  // a number from 0
+  std::int64_t integer() const;
+
+  const nlohmann::json& value() const { return *value_; }
+
+ private:
+  JsonNode(const std::string& place, const nlohmann::json& value, std::string path)
+      : place_(&place), value_(&value), path_(std::move(path)) {}
+
+  const std::string* place_;
+  const nlohmann::json* value_;
+  std::string path_;
+};
+
+}  // namespace rueda::examples

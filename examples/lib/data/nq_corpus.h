@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Natural Questions in word pieces, on the node's disk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "examples/lib/data/nq.h"
+#include "examples/lib/data/token_cache.h"
+#include "examples/lib/data/word_piece.h"
+
+namespace rueda::examples {
+
+// An annotation, its place counted in the document's pieces: begin .. end - 1. Type unknown: 0 and 0.
+struct NqTarget {
+  std::int32_t type;  // AnswerType
+  std::int32_t begin;
+  std::int32_t end;
+  AnswerType answer_type() const { return static_cast<AnswerType>(type); }
+};
+
+// One example, tokenized: a view into its record.
+struct NqTokens {
+  std::string_view id;
+  std::span<const std::int32_t> question;        // ids
+  std::span<const std::int32_t> question_words;  // the word that each of them is of, from 0
+  std::span<const std::int32_t> pieces;          // ids of the document without its HTML tags
+  std::span<const std::int32_t> word_begin;      // the first piece of each word of the document, and the end
+  std::span<const NqTarget> targets;             // one per annotation
+
+  // What training aims at: the first short answer, else yes or no, else long answer, else unknown.
+  NqTarget training_target() const;
+  // The word of the document that a piece is of.
+  std::int32_t word_of(std::int32_t piece) const;
+};
+
+// The record of one example, as the cache holds it. Questions are cut at `max_question_length` pieces. An
+// annotation whose span has no piece, but tags alone, is unknown.
+std::vector<std::int32_t> to_record(const NqExample& example, const WordPieceTokenizer& tokenizer,
+                                    std::int32_t max_question_length);
+NqTokens from_record(std::span<const std::int32_t> record);
+
+// Purpose: all examples of a file, by number. The file (gzip or not) is read once, line by line, and
+// tokenized by all cores into the node's cache; from then on only what is looked at is in memory. Any thread.
+class NqCorpus {
+ public:
+  // Throws std::runtime_error naming file and line of what is wrong, or if there is no example in it.
+  static NqCorpus open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
+                       std::int32_t max_question_length, const TokenCache& cache);
+
+  std::size_t size() const { return records_.size(); }
+  // Example `index`, below size(); valid as long as this object.
+  NqTokens operator[](std::size_t index) const { return from_record(records_[index]); }
+
+ private:
+  explicit NqCorpus(RecordFile records) : records_(std::move(records)) {}
+
+  RecordFile records_;
+};
+
+}  // namespace rueda::examples

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/distill_task.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/lm_start.h"
+#include "examples/lib/training/mlm_task.h"
+#include "examples/lib/training/run_training.h"
+
+namespace rueda::examples {
+namespace {
+
+constexpr std::int64_t kTeacherLayers = 4;
+
+// Written for one vocabulary, read by another: no error, but nonsense.
+void check_same_vocabulary(const BertStart& teacher, const BertStart& student) {
+  const auto count = static_cast<std::int32_t>(teacher.tokenizer.vocab_size());
+  bool same = student.tokenizer.vocab_size() == teacher.tokenizer.vocab_size();
+  for (std::int32_t id = 0; same && id < count; ++id)
+    same = teacher.tokenizer.token(id) == student.tokenizer.token(id);
+  if (same) return;
+  throw std::runtime_error(fmt::format("{} and {} differ; teacher and student need the same vocabulary",
+                                       teacher.vocabulary.string(), student.vocabulary.string()));
+}
+
+BertStart small_teacher(const DistillOptions& options) {
+  BertStart start = read_bert_start(std::nullopt, options.max_length, options.dropout);
+  start.config.num_hidden_layers = kTeacherLayers;
+  return start;
+}
+
+BertOptions teacher_options(const DistillOptions& options, const std::filesystem::path& folder) {
+  BertOptions mlm;
+  static_cast<TrainOptions&>(mlm) = options;
+  mlm.task = "mlm";
+  mlm.steps = options.teacher_steps;
+  mlm.data = options.data;
+  mlm.held_out = options.held_out;
+  mlm.max_length = options.max_length;
+  mlm.sync = TrainOptions::Sync::by_schedule;  // ranks that do not synchronise would teach different things
+  mlm.schedule = {};
+  mlm.evaluate_every = 0;
+  mlm.checkpoint_every = 0;
+  if (options.resume) mlm.resume = folder / "checkpoints";
+  mlm.output = folder;
+  mlm.summary = folder / "summary.json";
+  mlm.tensorboard = folder / "tensorboard";
+  mlm.log_losses.clear();
+  mlm.dump_batches.clear();
+  mlm.save = true;
+  return mlm;
+}
+
+}  // namespace
+
+Teacher read_teacher(const DistillOptions& options) {
+  BertStart start = read_bert_start(options.teacher, options.max_length, options.dropout);
+  ReadLm read = read_lm(start, options.seed, options.dtype);
+  return {.start = std::move(start), .model = std::move(read.model), .words = std::move(read.words)};
+}
+
+std::optional<Teacher> train_teacher(DistillOptions& options) {
+  const std::filesystem::path folder = options.output / "teacher";
+  if (options.resume && std::filesystem::exists(folder / "model.safetensors")) {
+    DistillOptions again = options;
+    again.teacher = folder;
+    return read_teacher(again);
+  }
+  const BertOptions mlm = teacher_options(options, folder);
+  options.resume.reset();
+  MlmTask task(mlm, small_teacher(options));
+  if (!run_training(task, mlm)) return std::nullopt;
+  return Teacher{
+      .start = small_teacher(options), .model = task.masked_lm(), .words = "the model trained above"};
+}
+
+DistillTask::DistillTask(const DistillOptions& options, Teacher teacher)
+    : options_(options),
+      teacher_(std::move(teacher)),
+      data_({.file = options.data,
+             .max_length = options.max_length,
+             .held_out = options.held_out,
+             .seed = options.seed},
+            teacher_.start.tokenizer) {
+  teacher_.model->eval();
+  for (at::Tensor& parameter : teacher_.model->parameters()) parameter.requires_grad_(false);
+  seed_parameters(options.seed);
+  make_student();
+  convert(*student_, options.dtype);
+}
+
+void DistillTask::make_student() {
+  if (options_.student == StudentStart::checkpoint) {
+    const BertStart start = read_bert_start(options_.student_folder, options_.max_length, options_.dropout);
+    check_same_vocabulary(teacher_.start, start);
+    const ReadLm read = read_lm(start, options_.seed, options_.dtype);
+    student_ = read.model;
+    student_words_ = read.words;
+    check_comparable(*teacher_.model, *student_);
+    return;
+  }
+  const BertConfig config = student_config(teacher_.start.config);
+  student_ = std::make_shared<BertForMaskedLM>(config);
+  if (options_.student == StudentStart::every_second_layer)
+    copy_every_second_layer(*teacher_.model, *student_);
+  student_words_ =
+      fmt::format("BERT of {} layers, {}", config.num_hidden_layers,
+                  options_.student == StudentStart::random ? "at random" : "every second of the teacher's");
+}
+
+std::vector<std::string> DistillTask::settings() const {
+  std::vector<std::string> lines = data_.settings();
+  for (std::string& line : distill_settings(options_)) lines.push_back(std::move(line));
+  lines.push_back(fmt::format("a teacher with parameters {:016x}", parameters_hash(*teacher_.model)));
+  return lines;
+}
+
+std::vector<std::string> DistillTask::words() const {
+  return {"teacher: " + teacher_.words, "student: " + student_words_, data_.words()};
+}
+
+TaskLoss DistillTask::losses(const TaskBatch& batch) {
+  const DistillationLosses found =
+      distillation_losses(*student_, *teacher_.model, input_of(batch), batch["labels"], options_.losses);
+  return {.total = found.total,
+          .parts = {{"mlm", found.mlm.detach()}, {"ce", found.ce.detach()}, {"cos", found.cosine.detach()}}};
+}
+
+void DistillTask::save(const std::filesystem::path& folder) const {
+  save_checkpoint(folder, *student_, teacher_.start.vocabulary, teacher_.start.lower_case);
+}
+
+void DistillTask::load(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "model.safetensors";
+  load_parameters(*student_, SafetensorsFile::open(file), file.string());
+}
+
+}  // namespace rueda::examples

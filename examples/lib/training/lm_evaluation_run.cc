@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/lm_evaluation_run.h"
+
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include <rueda/rueda_torch.h>
+#include "examples/lib/data/masking.h"
+#include "examples/lib/model/masked_lm.h"
+#include "examples/lib/show/progress.h"
+#include "examples/lib/show/run_report.h"
+#include "examples/lib/training/bert_start.h"
+#include "examples/lib/training/lm_evaluation.h"
+#include "examples/lib/training/lm_start.h"
+#include "examples/lib/training/tensor_file.h"
+#include "frameworks/torch/agreement.h"
+
+namespace rueda::examples {
+namespace {
+
+// What all ranks must agree on, a line each.
+std::vector<std::string> settings_of(const EvaluateLmOptions& options, const BertForMaskedLM& model,
+                                     std::span<const NumberedWindow> windows) {
+  std::size_t tokens = 0;
+  for (const NumberedWindow& window : windows) tokens += window.ids.size();
+  return {fmt::format("--seed {}", options.seed),
+          fmt::format("--subset {}", options.subset),
+          fmt::format("--max-length {}", options.max_length),
+          fmt::format("--batch {}", options.batch),
+          fmt::format("--pseudo {}", name_of(options.pseudo, kYesNo)),
+          fmt::format("{} windows with {} tokens", windows.size(), tokens),
+          fmt::format("a model with parameters {:016x}", parameters_hash(model))};
+}
+
+void dump_masks(const EvaluateLmOptions& options, const WordPieceTokenizer& tokenizer,
+                std::span<const NumberedWindow> windows) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const NumberedWindow& window : windows) {
+    const MaskedWindow masked = mask(window.ids, tokenizer, options.seed, window.number);
+    tensors.emplace_back(fmt::format("{}.input_ids", window.number), at::tensor(masked.input_ids, at::kLong));
+    tensors.emplace_back(fmt::format("{}.labels", window.number), at::tensor(masked.labels, at::kLong));
+  }
+  write_tensors(options.dump_batches, tensors);
+}
+
+LmEvaluation evaluate_with_progress(BertForMaskedLM& model, std::span<const NumberedWindow> windows,
+                                    const WordPieceTokenizer& tokenizer, const EvaluateLmOptions& options) {
+  std::optional<Progress> progress;
+  return evaluate_lm(
+      model, windows, tokenizer,
+      {.batch = options.batch, .seed = options.seed, .pseudo = options.pseudo, .autocast = options.autocast},
+      [&](std::int64_t, std::int64_t parts, double loss) {
+        if (!progress) progress.emplace(parts, size());
+        progress->step_done(loss);
+      });
+}
+
+void report(const EvaluateLmOptions& options, const BertStart& start, const LmEvaluation& found,
+            std::size_t windows, double seconds) {
+  std::string line = fmt::format("{} masked tokens: loss {:.4f}, perplexity {:.4f}", found.masked_tokens,
+                                 found.loss, found.perplexity);
+  nlohmann::ordered_json json = {{"task", "evaluate_lm"},
+                                 {"model", start.origin.empty() ? "random" : start.origin},
+                                 {"data", options.data.string()},
+                                 {"ranks", size()},
+                                 {"windows", windows},
+                                 {"loss", found.loss},
+                                 {"perplexity", found.perplexity},
+                                 {"pseudo_perplexity", nullptr},
+                                 {"tokens", found.tokens},
+                                 {"masked_tokens", found.masked_tokens},
+                                 {"seconds", seconds}};
+  if (found.pseudo_perplexity) {
+    json["pseudo_perplexity"] = *found.pseudo_perplexity;
+    line += fmt::format("; {} tokens: pseudo-perplexity {:.4f}", found.tokens, *found.pseudo_perplexity);
+  }
+  write_report(options.summary, json);
+  fmt::print("{}\nresults in {}\n", line, options.summary.string());
+}
+
+}  // namespace
+
+void run_lm_evaluation(const EvaluateLmOptions& options) {
+  const BertStart start = read_bert_start(options.model, options.max_length, std::nullopt);
+  const auto [owned, words] = read_lm(start, options.seed, options.dtype);
+  BertForMaskedLM& model = *owned;
+  const std::vector<TextWindow> text =
+      read_text_windows(options.data, start.tokenizer, static_cast<std::int32_t>(options.max_length));
+  const std::vector<NumberedWindow> windows =
+      numbered(text, subset(text.size(), options.subset, options.seed));
+  const auto guessable = [&](std::int32_t id) { return is_maskable(id, start.tokenizer); };
+  if (std::ranges::none_of(windows, [&](const NumberedWindow& window) {
+        return std::ranges::any_of(window.ids, guessable);
+      })) {
+    throw std::runtime_error(fmt::format("{}: the vocabulary {} knows no word of the {} windows",
+                                         options.data.string(), start.vocabulary.string(), windows.size()));
+  }
+  check_writable(options.summary);
+  if (!options.dump_batches.empty()) check_writable(options.dump_batches);
+
+  init();
+  check_agreement("evaluate_lm.settings", "settings of evaluate_lm", settings_of(options, model, windows),
+                  default_runtime());
+  if (rank() == 0) {
+    fmt::print("{}\n{} of {} windows, {} ranks\n", words, windows.size(), text.size(), size());
+    if (!options.dump_batches.empty()) dump_masks(options, start.tokenizer, windows);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const LmEvaluation found = evaluate_with_progress(model, windows, start.tokenizer, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (rank() == 0) report(options, start, found, windows.size(), seconds);
+  shutdown();
+}
+
+}  // namespace rueda::examples

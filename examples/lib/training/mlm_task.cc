@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/mlm_task.h"
+
+#include <utility>
+
+#include "examples/lib/model/checkpoint.h"
+
+namespace rueda::examples {
+
+MlmTask::MlmTask(const BertOptions& options)
+    : MlmTask(options, read_bert_start(options.model, options.max_length, options.dropout)) {}
+
+MlmTask::MlmTask(const BertOptions& options, BertStart start)
+    : options_(options),
+      start_(std::move(start)),
+      data_({.file = options.data,
+             .max_length = options.max_length,
+             .held_out = options.held_out,
+             .seed = options.seed},
+            start_.tokenizer) {
+  seed_parameters(options.seed);
+  model_ = std::make_shared<BertForMaskedLM>(start_.config);
+  model_words_ = fill_model(*model_, start_, options.dtype);
+}
+
+TaskLoss MlmTask::losses(const TaskBatch& batch) {
+  return {.total = masked_lm_loss(*model_, model_->encode(input_of(batch)), batch["labels"])};
+}
+
+void MlmTask::save(const std::filesystem::path& folder) const {
+  save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
+}
+
+void MlmTask::load(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "model.safetensors";
+  load_parameters(*model_, SafetensorsFile::open(file), file.string());
+}
+
+}  // namespace rueda::examples
