@@ -21,6 +21,7 @@ std::string runs_words(std::size_t runs) { return runs > 1 ? fmt::format(" (mean
 std::string ranks_words(const ScalingPoint& point) {
   std::string words = fmt::format("{} rank{}", point.ranks, point.ranks == 1 ? "" : "s");
   if (point.hosts > 1) words += fmt::format(" on {} hosts", point.hosts);
+  if (!point.other_sync.empty()) words += " with " + point.other_sync;
   return words + runs_words(point.runs);
 }
 
@@ -82,7 +83,8 @@ std::string scaling_table(const std::vector<ScalingSeries>& all) {
   Table table{.titles = {"Schedule", "Ranks", "Hosts", "Runs", "Samples/s", "Speed-up", "Efficiency"}};
   for (const ScalingSeries& series : all) {
     for (const ScalingPoint& point : series.points) {
-      table.rows.push_back({{series.name},
+      const std::string other = point.other_sync.empty() ? "" : " (here: " + point.other_sync + ")";
+      table.rows.push_back({{series.name + other},
                             {fmt::format("{}", point.ranks)},
                             {fmt::format("{}", point.hosts)},
                             {fmt::format("{}", point.runs)},

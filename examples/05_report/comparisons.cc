@@ -124,7 +124,10 @@ std::vector<ScalingSeries> scaling_of(const Runs& runs) {
   for (const ScalingGroup& group : groups) {
     ScalingSeries series{.name = group.sync.empty() ? "runs" : group.sync};
     if (hosts_differ) series.name += group.several_hosts ? ", between hosts" : ", one host";
-    if (const Runs base = alone(runs, group.sync); !base.empty()) series.points.push_back(point_of(base));
+    if (const Runs base = alone(runs, group.sync); !base.empty()) {
+      series.points.push_back(point_of(base));
+      if (base[0]->sync != group.sync) series.points[0].other_sync = base[0]->sync;
+    }
     for (const auto& [ranks, same] : group.by_ranks) series.points.push_back(point_of(same));
     if (series.points.size() < 2) continue;
     relate_to_first(series.points);

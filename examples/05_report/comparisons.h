@@ -19,6 +19,7 @@ struct ScalingPoint {
   std::int64_t ranks = 1;
   std::int64_t hosts = 1;
   std::size_t runs = 0;
+  std::string other_sync;  // of a baseline that has another schedule than its series
   double samples_per_s = 0;
   double devices = 1;     // ranks per rank of the baseline
   double time = 1;        // for as many samples, of the baseline's

@@ -32,7 +32,7 @@ po::options_description description() {
       ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; mlm 128; 64]")
       ("stride", whole()->value_name("N"), "squad: tokens that windows share [64; without --model 32]");
   // clang-format on
-  flags.add(training_flags());
+  flags.add(data_flags()).add(training_flags());
   return flags;
 }
 
@@ -70,7 +70,11 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   if (mlm) set_mlm_defaults(options, !flags.given("model"));
   if (mlm && flags.given("stride"))
     throw UsageError("--stride is for --task squad: windows of mlm share nothing");
+  for (const char* flag : {"dummy", "cache"}) {
+    if (!mlm && flags.given(flag)) throw UsageError(fmt::format("--{} is for --task mlm", flag));
+  }
   flags.path("data", options.data);
+  read_data_flags(flags, options.source);
   if (flags.given("model")) flags.path("model", options.model.emplace());
   flags.integer("held-out", options.held_out, 1);
   flags.integer("max-length", options.max_length, 8);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "examples/lib/training/data_options.h"
 #include "examples/lib/training/options.h"
 
 namespace rueda::examples {
@@ -14,6 +15,7 @@ namespace rueda::examples {
 // All settings of one run of train_bert; the defaults are those of fine-tuning a given model.
 struct BertOptions : TrainOptions {
   std::filesystem::path data;
+  DataOptions source;                          // from where else, and what is kept of it
   std::optional<std::filesystem::path> model;  // a checkpoint folder; without: a small random BERT
   std::int64_t held_out = 8;                   // what is kept for evaluation
   std::int64_t max_length = 256;

@@ -42,7 +42,7 @@ po::options_description distill_flags() {
       ("held-out", whole()->value_name("N"), "last windows kept for evaluation [64; without --teacher 32]")
       ("max-length", whole()->value_name("N"), "tokens in a window [128; without --teacher 64]");
   // clang-format on
-  flags.add(training_flags());
+  flags.add(data_flags()).add(training_flags());
   return flags;
 }
 
@@ -87,6 +87,7 @@ std::optional<DistillOptions> parse_distill_options(int argument_count, const ch
   options.task = "distill";
   if (!flags.given("teacher")) set_sample_defaults(options);
   flags.path("data", options.data);
+  read_data_flags(flags, options.source);
   if (flags.given("teacher")) flags.path("teacher", options.teacher.emplace());
   read_student(flags, options);
   DistillationOptions& losses = options.losses;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "examples/lib/model/distillation.h"
+#include "examples/lib/training/data_options.h"
 #include "examples/lib/training/options.h"
 
 namespace rueda::examples {
@@ -18,6 +19,7 @@ enum class StudentStart : std::uint8_t { every_second_layer, random, checkpoint 
 // All settings of one run of distill; the defaults are those of a given teacher.
 struct DistillOptions : TrainOptions {
   std::filesystem::path data;
+  DataOptions source;                            // from where else, and what is kept of it
   std::optional<std::filesystem::path> teacher;  // a checkpoint folder; without: one is trained first
   StudentStart student = StudentStart::every_second_layer;
   std::filesystem::path student_folder;  // of a checkpoint

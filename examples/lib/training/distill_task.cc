@@ -39,6 +39,7 @@ BertOptions teacher_options(const DistillOptions& options, const std::filesystem
   mlm.task = "mlm";
   mlm.steps = options.teacher_steps;
   mlm.data = options.data;
+  mlm.source = options.source;
   mlm.held_out = options.held_out;
   mlm.max_length = options.max_length;
   mlm.sync = TrainOptions::Sync::by_schedule;  // ranks that do not synchronise would teach different things
@@ -82,6 +83,7 @@ DistillTask::DistillTask(const DistillOptions& options, Teacher teacher)
     : options_(options),
       teacher_(std::move(teacher)),
       data_({.file = options.data,
+             .data = options.source,
              .max_length = options.max_length,
              .held_out = options.held_out,
              .seed = options.seed},

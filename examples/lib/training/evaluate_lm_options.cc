@@ -36,6 +36,7 @@ po::options_description evaluate_lm_flags() {
       ("summary", text()->value_name("FILE"), "results as JSON [OUTPUT/summary.json]")
       ("dump-batches", text()->value_name("FILE"), "the masked windows, as safetensors NUMBER.input_ids and NUMBER.labels");
   // clang-format on
+  flags.add(data_flags());
   return flags;
 }
 
@@ -52,6 +53,7 @@ std::optional<EvaluateLmOptions> parse_evaluate_lm_options(int argument_count, c
   if (flags.given("help")) return std::nullopt;
   EvaluateLmOptions options;
   flags.path("data", options.data);
+  read_data_flags(flags, options.source);
   if (flags.given("model")) flags.path("model", options.model.emplace());
   flags.share("subset", options.subset);
   flags.integer("max-length", options.max_length, 8);

@@ -7,12 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "examples/lib/training/data_options.h"
 #include "examples/lib/training/options.h"
 
 namespace rueda::examples {
 
 struct EvaluateLmOptions {
   std::filesystem::path data;
+  DataOptions source;                          // from where else, and what is kept of it
   std::optional<std::filesystem::path> model;  // a checkpoint folder; without: a small random BERT
   double subset = 1;                           // share of the windows
   std::int64_t max_length = 128;               // tokens in a window

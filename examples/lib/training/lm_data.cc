@@ -6,22 +6,69 @@
 
 #include <stdexcept>
 
+#include "examples/lib/data/batches.h"
+#include "examples/lib/data/dummy.h"
 #include "examples/lib/data/masking.h"
 #include "examples/lib/model/masked_lm.h"
 
 namespace rueda::examples {
 
+namespace {
+
+constexpr std::size_t kMadeUpSamples = 1U << 20U;  // to be in order of, epoch after epoch
+constexpr std::uint64_t kMadeUpHeldOut =
+    0x68656c64'6f7574U;  // "heldout": other tokens than those to train on
+
+LmText text_of(const LmDataOptions& options, const WordPieceTokenizer& tokenizer) {
+  if (options.data.dummy) {
+    return LmText::made_up(static_cast<std::size_t>(options.held_out), options.max_length,
+                           tokenizer.vocab_size(), mix(options.seed, kMadeUpHeldOut));
+  }
+  return LmText::open(options.file, tokenizer, options.max_length, cache_of(options.data));
+}
+
+TaskBatch tensors_of(const LmBatch& batch) {
+  const BertInput input = to_input(batch);
+  return {{{"input_ids", input.input_ids}, {"valid", input.valid}, {"labels", labels_of(batch)}}};
+}
+
+}  // namespace
+
+LmText LmText::open(const std::filesystem::path& file, const WordPieceTokenizer& tokenizer,
+                    std::int64_t max_length, const TokenCache& cache) {
+  LmText text;
+  text.corpus_ = TextCorpus::open(file, tokenizer, static_cast<std::int32_t>(max_length), cache);
+  return text;
+}
+
+LmText LmText::made_up(std::size_t count, std::int64_t length, std::size_t vocab_size, std::uint64_t seed) {
+  LmText text;
+  const DummyShape shape{.columns = length, .vocab_size = static_cast<std::int64_t>(vocab_size)};
+  for (std::uint64_t position = 0; position < count; ++position) {
+    const std::vector<std::int64_t> ids = dummy_lm(shape, seed, {&position, 1}).input_ids;
+    text.made_up_.push_back({{ids.begin(), ids.end()}});
+  }
+  return text;
+}
+
+std::vector<NumberedWindow> LmText::windows(std::span<const std::size_t> numbers) const {
+  std::vector<NumberedWindow> chosen;
+  chosen.reserve(numbers.size());
+  for (const std::size_t number : numbers) chosen.push_back({number, (*this)[number]});
+  return chosen;
+}
+
 LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer)
-    : options_(options), tokenizer_(tokenizer) {
-  windows_ = read_text_windows(options.file, tokenizer, static_cast<std::int32_t>(options.max_length));
+    : options_(options), tokenizer_(tokenizer), text_(text_of(options, tokenizer)) {
   const auto held_out = static_cast<std::size_t>(options.held_out);
-  if (held_out >= windows_.size()) {
+  if (!options.data.dummy && held_out >= text_.size()) {
     throw std::runtime_error(fmt::format(
         "{} has {} windows of up to {} tokens, of which --held-out {} leaves none to train on; give fewer",
-        options.file.string(), windows_.size(), options.max_length, held_out));
+        options.file.string(), text_.size(), options.max_length, held_out));
   }
-  for (std::size_t i = windows_.size() - held_out; i < windows_.size(); ++i)
-    held_out_.push_back({i, windows_[i].input_ids});
+  const std::size_t first = text_.size() - held_out;
+  for (std::size_t i = first; i < text_.size(); ++i) held_out_.push_back({i, text_[i]});
+  samples_ = options.data.dummy ? kMadeUpSamples : first;
 }
 
 std::vector<std::string> LmData::settings() const {
@@ -30,16 +77,22 @@ std::vector<std::string> LmData::settings() const {
 }
 
 std::string LmData::words() const {
-  return fmt::format("{} training windows and {} held-out ones", samples(), held_out_.size());
+  const std::string count = options_.data.dummy ? "made-up" : std::to_string(samples());
+  return fmt::format("{} training windows and {} held-out ones", count, held_out_.size());
 }
 
 TaskBatch LmData::make_batch(std::span<const Sample> chosen) const {
+  if (options_.data.dummy) {
+    std::vector<std::uint64_t> positions;
+    for (const Sample& sample : chosen) positions.push_back(sample.position);
+    const auto words = static_cast<std::int64_t>(tokenizer_.vocab_size());
+    return tensors_of(
+        dummy_lm({.columns = options_.max_length, .vocab_size = words}, options_.seed, positions));
+  }
   std::vector<MaskedWindow> rows;
   for (const Sample& sample : chosen)
-    rows.push_back(mask(windows_[sample.index].input_ids, tokenizer_, options_.seed, sample.position));
-  const LmBatch batch = pad(rows, tokenizer_.pad_id());
-  const BertInput input = to_input(batch);
-  return {{{"input_ids", input.input_ids}, {"valid", input.valid}, {"labels", labels_of(batch)}}};
+    rows.push_back(mask(text_[sample.index], tokenizer_, options_.seed, sample.position));
+  return tensors_of(pad(rows, tokenizer_.pad_id()));
 }
 
 std::vector<Metric> LmData::evaluate(BertForMaskedLM& model, Autocast autocast) const {

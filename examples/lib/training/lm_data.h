@@ -4,26 +4,50 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "examples/lib/data/text_windows.h"
 #include "examples/lib/model/bert_model.h"
+#include "examples/lib/training/data_options.h"
 #include "examples/lib/training/lm_evaluation.h"
 #include "examples/lib/training/task.h"
 
 namespace rueda::examples {
 
+// Purpose: windows of word pieces by number: of a text, from the node's cache, or made up. Any thread.
+class LmText {
+ public:
+  // Throws std::runtime_error naming the file.
+  static LmText open(const std::filesystem::path& file, const WordPieceTokenizer& tokenizer,
+                     std::int64_t max_length, const TokenCache& cache);
+  // Each of `length` tokens, drawn by the seed.
+  static LmText made_up(std::size_t count, std::int64_t length, std::size_t vocab_size, std::uint64_t seed);
+
+  std::size_t size() const { return corpus_ ? corpus_->size() : made_up_.size(); }
+  // Valid as long as this object, moved or not.
+  std::span<const std::int32_t> operator[](std::size_t index) const {
+    return corpus_ ? (*corpus_)[index] : std::span<const std::int32_t>(made_up_[index].input_ids);
+  }
+  std::vector<NumberedWindow> windows(std::span<const std::size_t> numbers) const;
+
+ private:
+  std::optional<TextCorpus> corpus_;
+  std::vector<TextWindow> made_up_;
+};
+
 struct LmDataOptions {
   std::filesystem::path file;
+  DataOptions data;
   std::int64_t max_length = 128;  // tokens in a window
   std::int64_t held_out = 64;     // windows
   std::uint64_t seed = 1;         // of the masks
 };
 
-// Purpose: the windows of a text, of which the last are held out, and their masks. Immutable once made: any
-// number of threads may make batches. Refers to the tokenizer.
+// Purpose: the windows of a text, of which the last are held out, and their masks; or batches that are made
+// up. Immutable once made: any number of threads may make batches. Refers to the tokenizer.
 class LmData {
  public:
   // Throws std::runtime_error naming the file, or that it is too short for what is held out.
@@ -32,7 +56,7 @@ class LmData {
   // What Task wants of these.
   std::vector<std::string> settings() const;
   std::string words() const;
-  std::size_t samples() const { return windows_.size() - held_out_.size(); }
+  std::size_t samples() const { return samples_; }
   // `input_ids`, `valid`, `labels`; each sample is masked by its position.
   TaskBatch make_batch(std::span<const Sample> chosen) const;
 
@@ -44,7 +68,8 @@ class LmData {
  private:
   const LmDataOptions options_;
   const WordPieceTokenizer& tokenizer_;
-  std::vector<TextWindow> windows_;
+  const LmText text_;  // of made-up data what is held out alone
+  std::size_t samples_ = 0;
   std::vector<NumberedWindow> held_out_;
 };
 

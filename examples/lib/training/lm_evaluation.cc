@@ -192,14 +192,6 @@ std::pair<Sum, Sum> total(std::span<const Part> parts, std::vector<double> rows)
 
 }  // namespace
 
-std::vector<NumberedWindow> numbered(std::span<const TextWindow> windows,
-                                     std::span<const std::size_t> numbers) {
-  std::vector<NumberedWindow> chosen;
-  chosen.reserve(numbers.size());
-  for (const std::size_t number : numbers) chosen.push_back({number, windows[number].input_ids});
-  return chosen;
-}
-
 LmEvaluation evaluate_lm(BertForMaskedLM& model, std::span<const NumberedWindow> windows,
                          const WordPieceTokenizer& tokenizer, const LmEvaluationOptions& options,
                          const LmProgress& progress) {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "examples/lib/data/text_windows.h"
+#include "examples/lib/data/word_piece.h"
 #include "examples/lib/training/options.h"
 
 namespace rueda::examples {
@@ -20,10 +20,6 @@ struct NumberedWindow {
   std::uint64_t number;
   std::span<const std::int32_t> ids;
 };
-
-// The windows of these numbers; `windows` must outlive what is returned.
-std::vector<NumberedWindow> numbered(std::span<const TextWindow> windows,
-                                     std::span<const std::size_t> numbers);
 
 struct LmEvaluationOptions {
   std::int64_t batch =

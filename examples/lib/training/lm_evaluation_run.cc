@@ -16,6 +16,7 @@
 #include "examples/lib/show/progress.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/bert_start.h"
+#include "examples/lib/training/lm_data.h"
 #include "examples/lib/training/lm_evaluation.h"
 #include "examples/lib/training/lm_start.h"
 #include "examples/lib/training/tensor_file.h"
@@ -23,6 +24,8 @@
 
 namespace rueda::examples {
 namespace {
+
+constexpr std::size_t kMadeUpWindows = 64;
 
 // What all ranks must agree on, a line each.
 std::vector<std::string> settings_of(const EvaluateLmOptions& options, const BertForMaskedLM& model,
@@ -90,10 +93,11 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
   const BertStart start = read_bert_start(options.model, options.max_length, std::nullopt);
   const auto [owned, words] = read_lm(start, options.seed, options.dtype);
   BertForMaskedLM& model = *owned;
-  const std::vector<TextWindow> text =
-      read_text_windows(options.data, start.tokenizer, static_cast<std::int32_t>(options.max_length));
-  const std::vector<NumberedWindow> windows =
-      numbered(text, subset(text.size(), options.subset, options.seed));
+  const LmText text =
+      options.source.dummy
+          ? LmText::made_up(kMadeUpWindows, options.max_length, start.tokenizer.vocab_size(), options.seed)
+          : LmText::open(options.data, start.tokenizer, options.max_length, cache_of(options.source));
+  const std::vector<NumberedWindow> windows = text.windows(subset(text.size(), options.subset, options.seed));
   const auto guessable = [&](std::int32_t id) { return is_maskable(id, start.tokenizer); };
   if (std::ranges::none_of(windows, [&](const NumberedWindow& window) {
         return std::ranges::any_of(window.ids, guessable);

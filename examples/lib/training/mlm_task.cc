@@ -14,6 +14,7 @@ MlmTask::MlmTask(const BertOptions& options, BertStart start)
     : options_(options),
       start_(std::move(start)),
       data_({.file = options.data,
+             .data = options.source,
              .max_length = options.max_length,
              .held_out = options.held_out,
              .seed = options.seed},

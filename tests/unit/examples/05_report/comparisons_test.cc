@@ -45,6 +45,8 @@ TEST(Scaling, SchedulesAndNetworksAreSeries) {
   EXPECT_EQ(all[1].name, "every_step, between hosts");
   EXPECT_DOUBLE_EQ(all[1].points[1].efficiency, 0.4);
   // No run alone has this schedule: another does.
+  EXPECT_EQ(all[2].points[0].other_sync, "every_step");
+  EXPECT_EQ(all[0].points[0].other_sync, "");
   EXPECT_DOUBLE_EQ(all[2].points[1].efficiency, 0.75);
 }
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/data_options.h"
+
+#include <cstdio>
+
+namespace rueda::examples {
+
+namespace po = boost::program_options;
+
+po::options_description data_flags() {
+  po::options_description flags("data", 110);
+  // clang-format off
+  flags.add_options()
+      ("dummy", po::value<std::string>()->value_name("yes|no"), "made-up samples of the usual shape, without any file [no]")
+      ("cache", po::value<std::string>()->value_name("DIR"), "of tokenized data, for all runs on this node; none: no cache [a folder of yours in $TMPDIR or /var/tmp]");
+  // clang-format on
+  return flags;
+}
+
+void read_data_flags(const Flags& flags, DataOptions& options) {
+  flags.choice("dummy", options.dummy, kYesNo);
+  flags.path("cache", options.cache);
+  if (!options.dummy) return;
+  for (const char* other : {"data", "cache"}) {
+    if (flags.given(other))
+      throw UsageError(fmt::format("--dummy yes reads no file, and --{} is given", other));
+  }
+}
+
+TokenCache cache_of(const DataOptions& options) {
+  if (options.cache == "none") return TokenCache::none();
+  return TokenCache(options.cache, [](const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  });
+}
+
+}  // namespace rueda::examples
