@@ -85,6 +85,7 @@ class Run final : public TrainingListener {
   }
 
   void evaluation_due(std::int64_t step) override {
+    if (task_.metric_names().empty()) return;  // there is nothing to measure on
     const std::vector<Metric> found = task_.evaluate();
     reporter_.evaluation(found, step);
     EvaluationPoint& point = evaluations_.emplace_back();
