@@ -17,7 +17,7 @@ PARTS = ("mlm", "ce", "cos")
 
 
 def distill(*flags, ranks=None, cwd=None):
-    command = [program("distill"), *map(str, flags)]
+    command = [program("distill"), "--cache", "none", *map(str, flags)]  # files that are gone tomorrow need no cache
     if ranks:
         command = [program("ruedarun"), "-np", str(ranks), *command]
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=cwd)

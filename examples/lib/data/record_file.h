@@ -44,8 +44,8 @@ class RecordWriter {
 // A finished record file, mapped into memory. Any number of threads may read.
 class RecordFile {
  public:
-  // Reads the whole file once to compare its checksums (about a second for 2 GB). Throws std::runtime_error
-  // naming the file if it is no record file, was cut or changed, or has another key.
+  // Reads the whole file once to compare its checksums (about a second for a gigabyte). Throws
+  // std::runtime_error naming the file if it is no record file, was cut or changed, or has another key.
   static RecordFile open(const std::filesystem::path& path, std::string_view key);
 
   std::size_t size() const { return ends_.size(); }

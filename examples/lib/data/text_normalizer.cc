@@ -179,4 +179,18 @@ std::vector<std::span<const NormalizedCharacter>> split_words(std::span<const No
   return words;
 }
 
+void append_utf8(char32_t value, std::string& text) {
+  const auto byte = [&text](char32_t bits) { text.push_back(static_cast<char>(bits)); };
+  if (value < 0x80) return byte(value);
+  if (value < 0x800) return byte(0xC0 | (value >> 6)), byte(0x80 | (value & 0x3F));
+  if (value < 0x10000) {
+    byte(0xE0 | (value >> 12));
+  } else {
+    byte(0xF0 | (value >> 18));
+    byte(0x80 | ((value >> 12) & 0x3F));
+  }
+  byte(0x80 | ((value >> 6) & 0x3F));
+  byte(0x80 | (value & 0x3F));
+}
+
 }  // namespace rueda::examples

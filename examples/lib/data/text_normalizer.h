@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,5 +25,8 @@ std::vector<NormalizedCharacter> normalize_for_bert(std::string_view utf8, bool 
 
 // Words: runs of characters between spaces, each punctuation character a word of its own. Views into `text`.
 std::vector<std::span<const NormalizedCharacter>> split_words(std::span<const NormalizedCharacter> text);
+
+// Appends a code point.
+void append_utf8(char32_t value, std::string& text);
 
 }  // namespace rueda::examples

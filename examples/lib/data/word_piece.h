@@ -20,6 +20,8 @@ namespace rueda::examples {
 // themselves, as in BertTokenizer. Immutable once loaded: any number of threads may tokenize at once.
 class WordPieceTokenizer {
  public:
+  static constexpr std::size_t kMostCharactersPerWord = 100;  // longer words are unknown, as in BERT
+
   struct Token {
     std::int32_t id;
     std::int32_t begin;  // bytes into the text given to tokenize()

@@ -40,6 +40,18 @@ TEST(Options, DefaultsOfTheMainJob) {
   EXPECT_EQ(options.summary, "runs/squad/summary.json");
 }
 
+TEST(Options, MaskedLmHasDefaultsOfItsOwn) {
+  const BertOptions options = *parsed({"--task", "mlm", "--model", "m"});
+  EXPECT_EQ(options.max_length, 128);
+  EXPECT_EQ(options.held_out, 64);
+  EXPECT_EQ(options.data.filename(), "text_sample.txt");
+  EXPECT_EQ(options.output, "runs/mlm");
+  EXPECT_TRUE(parsed({"--task", "mlm", "--dummy", "yes"})->source.dummy);
+  EXPECT_THAT(usage_error({"--task", "mlm", "--stride", "8"}), HasSubstr("--stride is for --task squad"));
+  EXPECT_THAT(usage_error({"--task", "mlm", "--dummy", "yes", "--cache", "c"}),
+              HasSubstr("--cache is given"));
+}
+
 TEST(Options, FlagsAreRead) {
   const BertOptions options = *parsed({"--steps=0", "--batch", "3", "--dtype", "float64", "--sync", "never",
                                        "--overlap", "off", "--dropout", "0", "--output", "out", "--optimizer",
