@@ -60,6 +60,11 @@ constexpr std::array kFlags{
     Flag{Kind::own, "no-prefix", "", "do not put [rank] before each line of output"},
     Flag{Kind::own, "prefix-output-with-timestamp", "", "put the time there, too (also -prefix-timestamp)"},
     Flag{Kind::own, "config-file", "YAML", "flags from a file in horovodrun's form; those given here win"},
+    Flag{Kind::own, "stop-after", "TIME",
+         "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end; they decide the "
+         "status"},
+    Flag{Kind::own, "stop-grace", "TIME",
+         "how long they may take for that before they are ended; default: 60s"},
     Flag{Kind::own, "mpi-args", "WORDS", "more words for mpiexec (Hydra)"},
     Flag{Kind::own, "binding-args", "WORDS", "the same; for example '-bind-to core'"},
     Flag{Kind::own, "tcp", "", "MPI over TCP, even where the environment chooses something else"},

@@ -17,6 +17,7 @@
 #include "launcher/config_file.h"
 #include "launcher/flags.h"
 #include "launcher/host_file.h"
+#include "launcher/stop_after.h"
 #include "launcher/virtual_hosts.h"
 
 namespace rueda {
@@ -151,6 +152,10 @@ const std::map<std::string_view, Act>& acts() {
       {"no-prefix", [](LaunchOptions& o, const std::string&) { o.prefix = false; }},
       {"prefix-output-with-timestamp", [](LaunchOptions& o, const std::string&) { o.prefix_time = true; }},
       {"config-file", [](LaunchOptions&, const std::string&) {}},  // has been read
+      {"stop-after",
+       [](LaunchOptions& o, const std::string& text) { o.stop_after = read_time("--stop-after", text); }},
+      {"stop-grace",
+       [](LaunchOptions& o, const std::string& text) { o.stop_grace = read_time("--stop-grace", text); }},
       {"mpi-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"binding-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"tcp", [](LaunchOptions& o, const std::string&) { o.tcp = true; }},

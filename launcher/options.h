@@ -2,6 +2,7 @@
 // The command line of ruedarun.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -43,6 +44,8 @@ struct LaunchOptions {
   bool prefix_time = false;
   bool verbose = false;
   bool tcp = false;
+  std::chrono::seconds stop_after{0};  // 0: never
+  std::chrono::seconds stop_grace{60};
   std::string network_interface;           // empty: whichever
   std::string ssh_words;                   // for ssh, as on a command line
   std::vector<std::string> mpiexec_words;  // as the user gave them

@@ -33,6 +33,7 @@ Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, double
       token_(random_token()),
       hub_(token_, options.ranks, leaves_this_machine(options)),
       job_(options.ranks),
+      stop_after_(options.stop_after, options.stop_grace),
       output_(options) {}
 
 int Supervisor::run() {
@@ -68,6 +69,7 @@ void Supervisor::start() {
     ::_exit(127);
   }
   if (mpiexec_ < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  stop_after_.on_start(Clock::now());
   start_deadline_ =
       Clock::now() + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_timeout_));
 }
@@ -143,7 +145,9 @@ void Supervisor::hear(const AgentHub::Heard& heard) {
     return;
   }
   const auto* ended = std::get_if<agents::Ended>(&heard.what);
-  const bool failed = ended != nullptr ? job_.note_end(rank, *ended) : job_.note_gone(rank);
+  bool failed = ended != nullptr ? job_.note_end(rank, *ended) : job_.note_gone(rank);
+  // A rank that was asked to stop, by nothing but --stop-after, has to end well.
+  if (ended != nullptr && ended->status != 0 && stop_after_.asked_at() && !ending_.has_begun()) failed = true;
   if (failed) fail(rank);
   check_all_ended();
 }
@@ -181,11 +185,29 @@ void Supervisor::check_all_ended() {
 void Supervisor::act_on_time() {
   const auto now = Clock::now();
   if (start_deadline_ && now >= *start_deadline_) fail_start();
+  if (ending_.has_begun() || job_.all_ended()) stop_after_.on_end();
+  for (StopAfter::Act act; (act = stop_after_.next_act(now)) != StopAfter::Act::nothing;)
+    act == StopAfter::Act::ask ? ask_to_stop() : give_up_asking();
   for (Ending::Act act; (act = ending_.next_act(now)) != Ending::Act::nothing;) {
     if (act == Ending::Act::terminate) hub_.tell_all(agents::SendSignal{SIGTERM});
     if (act == Ending::Act::kill) hub_.tell_all(agents::SendSignal{SIGKILL});
     if (act == Ending::Act::force) force();
   }
+}
+
+void Supervisor::ask_to_stop() {
+  output_.say(
+      fmt::format("ruedarun: --stop-after {}s: the ranks are asked to stop", options_.stop_after.count()));
+  hub_.tell_all(agents::SendSignal{SIGTERM});
+}
+
+void Supervisor::give_up_asking() {
+  output_.say(
+      fmt::format("ruedarun: ranks still run {} s after they were asked to stop, and are ended; give them "
+                  "more time by --stop-grace",
+                  options_.stop_grace.count()));
+  if (!failure_) failure_ = 128 + SIGTERM;
+  ending_.on_terminate(Clock::now());
 }
 
 void Supervisor::force() {
@@ -199,7 +221,7 @@ void Supervisor::force() {
 int Supervisor::milliseconds_to_next_act() const {
   std::optional<Clock::time_point> next;
   for (const std::optional<Clock::time_point>& time :
-       {ending_.next_time(), start_deadline_, hub_.next_deadline()})
+       {ending_.next_time(), stop_after_.next_time(), start_deadline_, hub_.next_deadline()})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -219,6 +241,11 @@ void Supervisor::finish() {
     failure_ = std::max(1, exit_code(*mpiexec_status_));
     output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start", how_it_ended(*mpiexec_status_),
                             job_.missing()));
+  }
+  if (stop_after_.asked_at() && job_.all_ended() && !failure_ && signal_ == 0) {
+    const std::chrono::duration<double> took = Clock::now() - *stop_after_.asked_at();
+    output_.say(
+        fmt::format("ruedarun: all ranks have ended, {:.1f} s after they were asked to", took.count()));
   }
   if (signal_ != 0 && signal_ != SIGPIPE)
     output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(signal_)));

@@ -15,13 +15,14 @@
 #include "launcher/job_record.h"
 #include "launcher/mpich_litter.h"
 #include "launcher/options.h"
+#include "launcher/stop_after.h"
 
 namespace rueda {
 
 // Purpose: one job, from the start of mpiexec to the removal of its remains. One loop waits for signals,
 // output, agents and time; it blocks in nothing but writing output. How ranks end is known from their agents
 // alone. A job ends early when a rank has failed, when mpiexec has, on Ctrl-C and SIGTERM (Ending has the
-// times). Owner: the main thread; lives as long as the job.
+// times), and after a time that the user gave (StopAfter). Owner: the main thread; lives as long as the job.
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, std::string mpiexec, double start_timeout);
@@ -45,6 +46,8 @@ class Supervisor {
   void fail_start();
   void check_all_ended();
   void act_on_time();
+  void ask_to_stop();
+  void give_up_asking();
   void force();
   void finish();
   int exit_status() const;
@@ -58,6 +61,7 @@ class Supervisor {
   AgentHub hub_;
   JobRecord job_;
   Ending ending_;
+  StopAfter stop_after_;
   JobOutput output_;
   Descriptor signals_;
 

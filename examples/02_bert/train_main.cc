@@ -6,6 +6,7 @@
 
 #include "examples/lib/training/bert_options.h"
 #include "examples/lib/training/mlm_task.h"
+#include "examples/lib/training/nq_task.h"
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
 #include "examples/lib/training/squad_task.h"
@@ -14,6 +15,7 @@ namespace rueda::examples {
 namespace {
 
 std::unique_ptr<Task> make_task(const BertOptions& options) {
+  if (options.task == "nq") return std::make_unique<NqTask>(options);
   if (options.task == "mlm") return std::make_unique<MlmTask>(options);
   return std::make_unique<SquadTask>(options);
 }

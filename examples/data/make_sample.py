@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes squad_sample.json, text_sample.txt and vocab.txt: a small question answering data set for trying out
-train_bert, and its paragraphs as running text for --task mlm, distill and evaluate_lm.
+"""Makes squad_sample.json, nq_sample.jsonl, text_sample.txt and vocab.txt: a small question answering data set for
+trying out train_bert, some of it in the form of Natural Questions for --task nq, and its paragraphs as running text
+for --task mlm, distill and evaluate_lm.
 
 Each paragraph tells where one thing comes from and where it went; six questions ask for its parts. The wording is
 regular, so that a small BERT with random parameters learns it in some hundred steps. No thing occurs in two
@@ -69,6 +70,16 @@ QUESTIONS = [
     ("Where does the {thing} stand today?", "place"),
 ]
 
+NQ_EXAMPLES = 120
+# Of all five types of answers. The words that tell which it is come first, as in real questions.
+NQ_QUESTIONS = [
+    ("who made the {thing}", "short"),
+    ("tell all of the {thing}", "long"),
+    ("is the {thing} of this museum", "yes"),
+    ("was the {thing} lost", "no"),
+    ("who made the {thing}", "unknown"),
+]
+
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WHOLE_WORD_COUNT = 20  # a rarer word is cut into a stem and an ending
 
@@ -125,6 +136,50 @@ def make_articles(generator):
     return articles
 
 
+def make_nq_line(generator, articles, number):
+    """One example of the simplified form: three paragraphs of an article, and a question about one of them."""
+    article = generator.choice(articles)
+    paragraphs = generator.sample(article["paragraphs"], 3)
+    wording, kind = NQ_QUESTIONS[number % len(NQ_QUESTIONS)]
+    asked = paragraphs[number // len(NQ_QUESTIONS) % len(paragraphs)]
+    about = asked
+    if kind == "unknown":  # a thing of another article
+        about = generator.choice(generator.choice([other for other in articles if other is not article])["paragraphs"])
+    thing = about["qas"][0]["question"].removeprefix("Who made the ").removesuffix("?")
+    words = ["<H1>", *article["title"].split(), "</H1>"]
+    candidates, long_answer, short_answers = [], {"start_token": -1, "end_token": -1, "candidate_index": -1}, []
+    for paragraph in paragraphs:
+        start, text = len(words), paragraph["context"]
+        words += ["<P>", *spaced(text).split(), "</P>"]
+        span = {"start_token": start, "end_token": len(words)}
+        if paragraph is asked and kind != "unknown":
+            long_answer = {**span, "candidate_index": len(candidates)}
+        if paragraph is asked and kind == "short":
+            answer = paragraph["qas"][0]["answers"][0]
+            begin = start + 1 + len(spaced(text[: answer["answer_start"]]).split())
+            short_answers = [{"start_token": begin, "end_token": begin + len(answer["text"].split())}]
+        candidates.append({**span, "top_level": True})
+    annotation = {
+        "annotation_id": number,
+        "long_answer": long_answer,
+        "short_answers": short_answers,
+        "yes_no_answer": kind.upper() if kind in ("yes", "no") else "NONE",
+    }
+    return {
+        "example_id": number,
+        "question_text": wording.format(thing=thing),
+        "document_text": " ".join(words),
+        "document_url": "",
+        "long_answer_candidates": candidates,
+        "annotations": [annotation],
+    }
+
+
+def spaced(text):
+    """Natural Questions has spaces around punctuation."""
+    return "".join(f" {c} " if unicodedata.category(c)[0] == "P" else c for c in text)
+
+
 def words_of(text):
     """The words BertTokenizer looks up, of text without control characters and CJK ideographs."""
     plain = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn").lower()
@@ -164,6 +219,11 @@ def main():
     articles = make_articles(random.Random(20))
     sample = json.dumps({"version": "1.1", "data": articles}, ensure_ascii=False, indent=1)
     (folder / "squad_sample.json").write_text(sample + "\n", encoding="utf-8")
+    generator = random.Random(21)
+    examples = [make_nq_line(generator, articles, number) for number in range(NQ_EXAMPLES)]
+    (folder / "nq_sample.jsonl").write_text(
+        "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples), encoding="utf-8"
+    )
     (folder / "text_sample.txt").write_text(
         "\n".join(paragraph["context"] + "\n" for article in articles for paragraph in article["paragraphs"]),
         encoding="utf-8",

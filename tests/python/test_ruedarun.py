@@ -297,3 +297,32 @@ def test_information():
     assert status == 0 and any("mpiexec" in line for line in out) and any("MPICH" in line for line in out)
     status, out, _ = run("--help")
     assert status == 0 and any("--output-filename" in line for line in out)
+
+
+SAVES = "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+
+
+def test_stop_after_lets_ranks_save_and_end():
+    status, out, err = shell(2, SAVES, "--stop-after", "1s")
+    assert status == 0, err
+    assert sorted(out) == ["[0] saved", "[0] up", "[1] saved", "[1] up"]
+    assert "ruedarun: --stop-after 1s: the ranks are asked to stop" in err and "all ranks have ended" in err
+
+
+def test_stop_after_of_ranks_that_do_not_save_is_a_failure():
+    status, _, err = shell(2, "sleep 60", "--stop-after", "1")
+    assert status == 128 + signal.SIGTERM
+    assert "was killed by signal 15" in err and "all ranks have ended" not in err
+
+
+def test_stop_after_ends_what_goes_on():
+    begin = time.monotonic()
+    status, _, err = shell(2, "trap '' TERM; while :; do sleep 0.05; done", "--stop-after", "1s", "--stop-grace", "1s")
+    assert status == 128 + signal.SIGTERM
+    assert "ranks still run 1 s after they were asked to stop" in err
+    assert time.monotonic() - begin < 10
+
+
+def test_stop_after_a_job_that_is_over_before_does_nothing():
+    status, out, err = shell(1, "echo done", "--stop-after", "10m")
+    assert (status, out, err) == (0, ["[0] done"], "")

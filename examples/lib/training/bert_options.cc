@@ -16,21 +16,25 @@ constexpr const char* kUsage =
     "  ruedarun -np 2 train_bert --data train.json --model CHECKPOINT\n"
     "Without --model a small random BERT learns the sample that comes with Rueda.\n\nflags";
 
-constexpr Choices<const char*, 2> kTasks{{{"squad", "squad"}, {"mlm", "mlm"}}};
+constexpr Choices<const char*, 3> kTasks{{{"squad", "squad"}, {"nq", "nq"}, {"mlm", "mlm"}}};
 
 po::options_description description() {
   const auto text = [] { return po::value<std::string>(); };
   const auto whole = [] { return po::value<std::int64_t>(); };
+  const auto number = [] { return po::value<double>(); };
   po::options_description flags(kUsage, 110);
   // clang-format off
   flags.add_options()
       ("help", "show this")
-      ("task", text()->value_name("NAME"), "what to learn: squad (the default): mark the answer to a question; mlm: guess masked tokens")
-      ("data", text()->value_name("FILE"), "squad: SQuAD v1.1 JSON; mlm: plain text, WikiText, or reviews separated by tabs from their labels; default: a sample")
+      ("task", text()->value_name("NAME"), "what to learn: squad (the default): mark the answer to a question; nq: that in long documents, and its type; mlm: guess masked tokens")
+      ("data", text()->value_name("FILE"), "squad: SQuAD v1.1 JSON; nq: simplified Natural Questions, JSON lines, also gzip; mlm: plain text, WikiText, or reviews separated by tabs from their labels; default: a sample")
       ("model", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, vocab.txt")
-      ("held-out", whole()->value_name("N"), "last articles, or of mlm windows, kept for evaluation [8; without --model 4; mlm 64; 32]")
-      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; mlm 128; 64]")
-      ("stride", whole()->value_name("N"), "squad: tokens that windows share [64; without --model 32]");
+      ("held-out", whole()->value_name("N"), "last articles, of nq examples, of mlm windows, kept for evaluation [8; without --model 4; nq 100; 20; mlm 64; 32]; nq: 0 measures on what is trained on")
+      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; nq 512; 96; mlm 128; 64]")
+      ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [64; without --model 32; nq 128; 32]")
+      ("unknown-share", number()->value_name("X"), "nq: of the windows without answer, how many are trained on [0.02; without --model 0.3]")
+      ("augment", text()->value_name("yes|no"), "nq: windows are moved and words of questions masked, anew at each reading [yes]")
+      ("question-dropout", number()->value_name("P"), "nq: of the words of a question, how many are masked [0.05]");
   // clang-format on
   flags.add(data_flags()).add(training_flags());
   return flags;
@@ -50,6 +54,29 @@ void set_mlm_defaults(BertOptions& options, bool small) {
   options.max_length = small ? 64 : 128;
 }
 
+void set_nq_defaults(BertOptions& options, bool small) {
+  options.held_out = small ? 20 : 100;
+  options.max_length = small ? 96 : 512;
+  options.stride = small ? 32 : 128;
+  if (small) options.unknown_share = 0.3;
+}
+
+// Flags that some tasks have, given for another.
+void check_flags_of_tasks(const Flags& flags, const std::string& task) {
+  const auto only = [&](const char* flag, bool fits, const char* whose) {
+    if (flags.given(flag) && !fits)
+      throw UsageError(fmt::format("--{} is for {}, and --task is {}", flag, whose, task));
+  };
+  only("stride", task != "mlm", "windows that share tokens, of squad or nq");
+  only("cache", task != "squad", "what is kept tokenized, of nq or mlm");
+  for (const char* flag : {"unknown-share", "augment", "question-dropout"}) only(flag, task == "nq", "nq");
+}
+
+const char* sample_of(const std::string& task) {
+  if (task == "nq") return "nq_sample.jsonl";
+  return task == "mlm" ? "text_sample.txt" : "squad_sample.json";
+}
+
 }  // namespace
 
 std::string bert_help_text() {
@@ -66,21 +93,21 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   const char* task = kTasks.front().second;
   flags.choice("task", task, kTasks);
   options.task = task;
-  const bool mlm = options.task == "mlm";
-  if (mlm) set_mlm_defaults(options, !flags.given("model"));
-  if (mlm && flags.given("stride"))
-    throw UsageError("--stride is for --task squad: windows of mlm share nothing");
-  for (const char* flag : {"dummy", "cache"}) {
-    if (!mlm && flags.given(flag)) throw UsageError(fmt::format("--{} is for --task mlm", flag));
-  }
+  const bool nq = options.task == "nq";
+  if (options.task == "mlm") set_mlm_defaults(options, !flags.given("model"));
+  if (nq) set_nq_defaults(options, !flags.given("model"));
+  check_flags_of_tasks(flags, options.task);
   flags.path("data", options.data);
   read_data_flags(flags, options.source);
   if (flags.given("model")) flags.path("model", options.model.emplace());
-  flags.integer("held-out", options.held_out, 1);
+  flags.integer("held-out", options.held_out, nq ? 0 : 1);
   flags.integer("max-length", options.max_length, 8);
   flags.integer("stride", options.stride, 0);
+  flags.share("unknown-share", options.unknown_share);
+  flags.choice("augment", options.augment, kYesNo);
+  flags.number("question-dropout", options.question_dropout, 1);
   read_training_flags(flags, options);
-  if (options.data.empty()) options.data = sample_file(mlm ? "text_sample.txt" : "squad_sample.json");
+  if (options.data.empty()) options.data = sample_file(sample_of(options.task));
   return options;
 }
 

@@ -20,6 +20,9 @@ struct BertOptions : TrainOptions {
   std::int64_t held_out = 8;                   // what is kept for evaluation
   std::int64_t max_length = 256;
   std::int64_t stride = 64;
+  double unknown_share = 0.02;     // of nq's windows without answer, how many are trained on
+  double question_dropout = 0.05;  // of the words of nq's questions
+  bool augment = true;             // nq's windows, as they are trained on
 };
 
 // Nothing if --help was asked for. Throws UsageError.

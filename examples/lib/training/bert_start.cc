@@ -4,13 +4,14 @@
 #include <ATen/Context.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/nn/module.h>
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "examples/lib/data/json_file.h"
 #include "examples/lib/data/sample_file.h"
+#include "examples/lib/model/bert_model.h"
+#include "examples/lib/model/checkpoint.h"
 
 namespace rueda::examples {
 namespace {
@@ -77,6 +78,14 @@ BertStart read_bert_start(const std::optional<std::filesystem::path>& model, std
 }
 
 void seed_parameters(std::uint64_t seed) { at::manual_seed(seed); }
+
+std::string fill_model(BertWithHead& model, const BertStart& start, ParameterType type) {
+  std::optional<LoadReport> report;
+  if (start.parameters) report = load_parameters(model, *start.parameters, start.parameters_file->string());
+  std::string words = words_of(model, start, report ? &*report : nullptr);
+  convert(model, type);
+  return words;
+}
 
 std::string words_of(const torch::nn::Module& model, const BertStart& start, const LoadReport* report) {
   std::int64_t count = 0;

@@ -9,7 +9,6 @@
 
 #include "examples/lib/data/word_piece.h"
 #include "examples/lib/model/bert_config.h"
-#include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/safetensors.h"
 #include "examples/lib/training/options.h"
 
@@ -18,6 +17,9 @@ class Module;
 }
 
 namespace rueda::examples {
+
+class BertWithHead;
+struct LoadReport;
 
 // Sizes, tokenizer and, where there are some, parameters. The tokenizer may be used by any thread.
 struct BertStart {
@@ -39,20 +41,10 @@ BertStart read_bert_start(const std::optional<std::filesystem::path>& model, std
 void seed_parameters(std::uint64_t seed);
 
 // Gives a model that was just made its parameters, and then its type. Returns words on where they come from.
-template <class Model>
-std::string fill_model(Model& model, const BertStart& start, ParameterType type);
-
-// The parts of that.
+// Throws what load_parameters() throws.
+std::string fill_model(BertWithHead& model, const BertStart& start, ParameterType type);
+// The parts of that; `report`: of loading, null for a random start.
 std::string words_of(const torch::nn::Module& model, const BertStart& start, const LoadReport* report);
 void convert(torch::nn::Module& model, ParameterType type);
-
-template <class Model>
-std::string fill_model(Model& model, const BertStart& start, ParameterType type) {
-  std::optional<LoadReport> report;
-  if (start.parameters) report = load_parameters(model, *start.parameters, start.parameters_file->string());
-  std::string words = words_of(model, start, report ? &*report : nullptr);
-  convert(model, type);
-  return words;
-}
 
 }  // namespace rueda::examples

@@ -12,6 +12,7 @@
 
 #include <rueda/rueda_torch.h>
 #include "examples/lib/data/masking.h"
+#include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/masked_lm.h"
 #include "examples/lib/show/progress.h"
 #include "examples/lib/show/run_report.h"

@@ -24,9 +24,10 @@ namespace {
 // Purpose: one run, from agreement to results. Lives on the stack of run_training().
 class Run final : public TrainingListener {
  public:
-  Run(Task& task, const TrainOptions& options)
+  Run(Task& task, const TrainOptions& options, StopRequest* stop)
       : task_(task),
         options_(options),
+        stop_(stop),
         state_(task, options),
         resumed_(state_.resume()),
         reporter_(options, resumed_ ? resumed_->position.step : 0) {}
@@ -43,7 +44,7 @@ class Run final : public TrainingListener {
 
   void train() {
     const auto begin = std::chrono::steady_clock::now();
-    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{});
+    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{}, stop_);
     if (resumed_) state_.load_optimizer(*resumed_, trainer.optimizer());
     for (const std::string& line : state_.words()) reporter_.say(line);
     result_ = trainer.run(*this);
@@ -84,6 +85,7 @@ class Run final : public TrainingListener {
   }
 
   void evaluation_due(std::int64_t step) override {
+    if (task_.metric_names().empty()) return;  // there is nothing to measure on
     const std::vector<Metric> found = task_.evaluate();
     reporter_.evaluation(found, step);
     EvaluationPoint& point = evaluations_.emplace_back();
@@ -135,6 +137,7 @@ class Run final : public TrainingListener {
 
   Task& task_;
   const TrainOptions& options_;
+  StopRequest* stop_;
   TrainingState state_;
   std::optional<FoundCheckpoint> resumed_;
   Reporter reporter_;
@@ -151,6 +154,8 @@ bool run_training(Task& task, const TrainOptions& options) {
   check_writable(options.summary);
   for (const auto& file : {options.log_losses, options.dump_batches})
     if (!file.empty()) check_writable(file);
+  std::optional<StopRequest> stop;  // ranks that do not synchronise cannot agree on an end: there is none
+  if (options.synchronize()) stop.emplace(options.output / "stop");
   init();
   std::vector<std::string> settings = shared_settings(options);
   for (const std::string& line : task.settings()) settings.push_back(line);
@@ -161,7 +166,7 @@ bool run_training(Task& task, const TrainOptions& options) {
   }
   bool whole = false;
   {
-    Run run(task, options);
+    Run run(task, options, stop ? &*stop : nullptr);
     run.start();
     run.train();
     run.finish();

@@ -8,45 +8,62 @@
 #include <utility>
 
 #include "examples/lib/data/batches.h"
+#include "examples/lib/data/dummy.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/dummy_samples.h"
 #include "examples/lib/training/evaluation.h"
 
 namespace rueda::examples {
 
 SquadTask::SquadTask(const BertOptions& options)
     : options_(options), start_(read_bert_start(options.model, options.max_length, options.dropout)) {
-  auto [training, held_out] =
-      split_by_article(read_squad(options.data), static_cast<std::size_t>(options.held_out));
-  held_out_ = std::move(held_out);
-  const auto windows = [&](const SquadData& data) {
-    return make_features(data, start_.tokenizer, static_cast<std::int32_t>(options.max_length),
-                         static_cast<std::int32_t>(options.stride));
-  };
-  training_windows_ = windows(training);
-  held_out_windows_ = windows(held_out_);
+  if (!options.source.dummy) read();
   seed_parameters(options.seed);
   model_ = std::make_shared<BertForQuestionAnswering>(start_.config);
   model_words_ = fill_model(*model_, start_, options.dtype);
 }
 
+void SquadTask::read() {
+  auto [training, held_out] =
+      split_by_article(read_squad(options_.data), static_cast<std::size_t>(options_.held_out));
+  held_out_ = std::move(held_out);
+  const auto windows = [&](const SquadData& data) {
+    return make_features(data, start_.tokenizer, static_cast<std::int32_t>(options_.max_length),
+                         static_cast<std::int32_t>(options_.stride));
+  };
+  training_windows_ = windows(training);
+  held_out_windows_ = windows(held_out_);
+}
+
+std::string SquadTask::data_words() const {
+  if (options_.source.dummy) return dummy_words(options_.max_length);
+  return fmt::format("{} training windows, {} held-out questions", training_windows_.size(),
+                     held_out_.questions.size());
+}
+
 std::vector<std::string> SquadTask::settings() const {
   return {fmt::format("--held-out {}", options_.held_out),
           fmt::format("--max-length {}", options_.max_length), fmt::format("--stride {}", options_.stride),
-          fmt::format("{} training windows and {} held-out questions", training_windows_.size(),
-                      held_out_.questions.size())};
+          data_words()};
 }
 
-std::vector<std::string> SquadTask::words() const {
-  return {model_words_, fmt::format("{} training windows, {} held-out questions", training_windows_.size(),
-                                    held_out_.questions.size())};
+std::vector<std::string> SquadTask::words() const { return {model_words_, data_words()}; }
+
+std::size_t SquadTask::samples() const {
+  return options_.source.dummy ? kDummySamples : training_windows_.size();
 }
 
 TaskBatch SquadTask::make_batch(std::span<const Sample> chosen) const {
-  std::vector<std::size_t> indices;
-  for (const Sample& sample : chosen) indices.push_back(sample.index);
-  const PaddedBatch batch =
-      pad(training_windows_, indices, static_cast<std::int32_t>(start_.config.pad_token_id));
+  PaddedBatch batch;
+  if (options_.source.dummy) {
+    batch = dummy_squad({.columns = options_.max_length, .vocab_size = start_.config.vocab_size},
+                        options_.seed, positions_of(chosen));
+  } else {
+    std::vector<std::size_t> indices;
+    for (const Sample& sample : chosen) indices.push_back(sample.index);
+    batch = pad(training_windows_, indices, static_cast<std::int32_t>(start_.config.pad_token_id));
+  }
   const BertInput input = to_input(batch);
   const auto whole = at::TensorOptions().dtype(at::kLong);
   return {{{"input_ids", input.input_ids},
@@ -65,7 +82,13 @@ TaskLoss SquadTask::losses(const TaskBatch& batch) {
   return {.total = (start + end) / 2};
 }
 
+std::vector<std::string> SquadTask::metric_names() const {
+  if (options_.source.dummy) return {};
+  return {"f1", "exact_match", "loss"};
+}
+
 std::vector<Metric> SquadTask::evaluate() {
+  if (options_.source.dummy) return {};
   const Evaluation found = examples::evaluate(*model_, held_out_, held_out_windows_);
   return {{"f1", found.score.f1}, {"exact_match", found.score.exact}, {"loss", found.loss}};
 }

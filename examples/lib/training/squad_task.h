@@ -25,16 +25,19 @@ class SquadTask final : public Task {
 
   std::vector<std::string> settings() const override;
   std::vector<std::string> words() const override;
-  std::size_t samples() const override { return training_windows_.size(); }
+  std::size_t samples() const override;
   TaskBatch make_batch(std::span<const Sample> chosen) const override;
   torch::nn::Module& model() override;
   TaskLoss losses(const TaskBatch& batch) override;
-  std::vector<std::string> metric_names() const override { return {"f1", "exact_match", "loss"}; }
+  std::vector<std::string> metric_names() const override;
   std::vector<Metric> evaluate() override;
   void save(const std::filesystem::path& folder) const override;
   void load(const std::filesystem::path& folder) override;
 
  private:
+  void read();
+  std::string data_words() const;
+
   const BertOptions options_;
   const BertStart start_;
   SquadData held_out_;

@@ -18,7 +18,7 @@ void note_signal(int) { terminated = true; }
 
 StopRequest::StopRequest(std::filesystem::path file) : file_(std::move(file)) {
   std::error_code ignored;
-  if (!file_.empty()) std::filesystem::remove(file_, ignored);
+  std::filesystem::remove(file_, ignored);
   terminated = false;
   struct sigaction action {};
   action.sa_handler = note_signal;
@@ -31,7 +31,7 @@ StopRequest::~StopRequest() { sigaction(SIGTERM, &before_, nullptr); }
 Stop StopRequest::seen() {
   if (terminated) return Stop::interrupt;
   std::error_code ignored;
-  if (!file_.empty() && !file_seen_) file_seen_ = std::filesystem::remove(file_, ignored);
+  if (!file_seen_) file_seen_ = std::filesystem::remove(file_, ignored);
   return file_seen_ ? Stop::finish : Stop::none;
 }
 

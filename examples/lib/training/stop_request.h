@@ -15,12 +15,12 @@ enum class Stop : std::int32_t {
   interrupt,  // save a checkpoint and end at once
 };
 
-// Purpose: hears of SIGTERM (interrupt) and of a file that the user makes, OUTPUT/stop (finish). Lives while
-// training does, on the main thread; only one at a time, as a signal has one handler. What SIGTERM did before
-// is restored at the end.
+// Purpose: hears of SIGTERM (interrupt) and of a file that the user makes, OUTPUT/stop (finish). Lives on the
+// main thread from before the ranks meet to the results; only one at a time, as a signal has one handler.
+// What SIGTERM did before is restored at the end.
 class StopRequest {
  public:
-  // An empty path: no file is looked for. One that is there already is removed: it was for a run before.
+  // A file that is there already is removed: it was for a run before.
   explicit StopRequest(std::filesystem::path file);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;

@@ -77,17 +77,17 @@ Stop StopVote::result() {
   return static_cast<Stop>(words_.front());
 }
 
-Trainer::Trainer(Task& task, const TrainOptions& options, TrainingPosition position)
+Trainer::Trainer(Task& task, const TrainOptions& options, TrainingPosition position, StopRequest* stop)
     : task_(task),
       options_(options),
       passes_(options.backward_passes_per_step),
       position_(std::move(position)),
       optimizer_(make_optimizer(task.model(), options)),
+      stop_(stop),
       dump_(options.dump_batches),
       last_meeting_(position_.step) {}
 
 TrainingResult Trainer::run(TrainingListener& listener) {
-  if (options_.synchronize()) stop_.emplace(rank() == 0 ? options_.output / "stop" : std::filesystem::path());
   task_.model().train();
   const std::uint64_t bytes_before = allreduced_bytes();
   Stop stop = Stop::none;
@@ -120,7 +120,7 @@ StepReport Trainer::step(BatchFeed& feed) {
   optimizer_->zero_grad();
   for (std::int64_t pass = 0; pass < passes_; ++pass) backward(feed.next(), pass, report);
   met_ = optimizer_->meets();
-  if (met_ && stop_) vote_.ask(stop_->seen());
+  if (met_ && stop_ != nullptr) vote_.ask(stop_->seen());
   const bool steps = optimizer_->synchronize();
   if (options_.sync == TrainOptions::Sync::meet) barrier();
   if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));

@@ -75,8 +75,9 @@ class StopVote {
 // collective after rueda::init(); ranks that synchronise must have equal parameters.
 class Trainer {
  public:
-  // Continues from `position`; the optimizer's state is the caller's to load.
-  Trainer(Task& task, const TrainOptions& options, TrainingPosition position);
+  // Continues from `position`; the optimizer's state is the caller's to load. Without `stop` nothing ends it
+  // before its last step.
+  Trainer(Task& task, const TrainOptions& options, TrainingPosition position, StopRequest* stop);
 
   StepOptimizer& optimizer() { return *optimizer_; }
   TrainingResult run(TrainingListener& listener);
@@ -93,8 +94,8 @@ class Trainer {
   const std::int64_t passes_;
   TrainingPosition position_;
   std::unique_ptr<StepOptimizer> optimizer_;
-  std::optional<StopRequest> stop_;  // while it runs, where ranks can agree on it
-  BatchDump dump_;                   // of rank 0
+  StopRequest* stop_;
+  BatchDump dump_;  // of rank 0
   StopVote vote_;
   Stop agreed_ = Stop::none;
   bool met_ = false;             // in the last step

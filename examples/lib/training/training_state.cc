@@ -197,6 +197,8 @@ std::optional<FoundCheckpoint> TrainingState::resume() {
 }
 
 void TrainingState::load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer) {
+  if (options_.compression == Compression::topk || options_.low_rank > 0)
+    words_.emplace_back("what earlier gradients had left out (topk, low-rank) is no part of a checkpoint");
   const auto load = [&](const std::string& bytes) {
     all_use([&] { optimizer.load_state(bytes); }, "training.optimizer", "the optimizer's state",
             default_runtime());

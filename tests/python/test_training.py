@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop that all trainers share, by train_bert on the sample: checkpoints and what comes after them, ends on request, autocast,
+evaluation on the way, batches for loops elsewhere. RUEDA_BIN names the folder of the programs."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+RUEDA_BIN = pathlib.Path(os.environ.get("RUEDA_BIN", "build/bin"))
+TIMEOUT = 280  # also on a busy machine
+SMALL = ("--batch", 4, "--steps", 24, "--dropout", 0.1, "--eval-first", "no", "--max-length", 64, "--stride", 16)
+
+
+def command(output, *flags, ranks=None, launcher=()):
+    words = [RUEDA_BIN / "train_bert", "--output", output, *SMALL]
+    for flag, value in zip(flags[::2], flags[1::2], strict=True):  # those given here win
+        if flag in words:
+            words[words.index(flag) + 1] = value
+        else:
+            words += [flag] if value is None else [flag, value]
+    if ranks is not None:
+        if not (RUEDA_BIN / "ruedarun").exists():
+            pytest.skip("ruedarun was not built: one rank only")
+        words = [RUEDA_BIN / "ruedarun", *launcher, "-np", ranks, *words]
+    return [str(word) for word in words]
+
+
+def run(output, *flags, **how):
+    return subprocess.run(command(output, *flags, **how), capture_output=True, text=True, timeout=TIMEOUT)
+
+
+def summary_of(output):
+    return json.loads((output / "summary.json").read_text())
+
+
+def train(output, *flags, **how):
+    done = run(output, *flags, **how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return summary_of(output)
+
+
+def checkpoints(output):
+    return sorted(path.name for path in (output / "checkpoints").iterdir())
+
+
+def cut_back(output, copy, to):
+    """The output as it was when a run was killed after the checkpoint of a step."""
+    shutil.copytree(output / "checkpoints", copy / "checkpoints")
+    for path in (copy / "checkpoints").iterdir():
+        if path.name != f"step-{to}":
+            shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("flags", [(), ("--shard", "yes"), ("--optimizer", "lamb", "--backward-passes-per-step", 2),
+                                   ("--sync", "diloco:3"), ("--sync", "adaptive"), ("--sync", "one_step_late")], ids=lambda flags: "-".join(map(str, flags[1::2])) or "plain")
+def test_a_resumed_run_has_the_bits_of_one_at_once(tmp_path, flags):
+    whole = train(tmp_path / "whole", *flags, "--checkpoint-every", 12, ranks=2)
+    newest = min(int(name.removeprefix("step-")) for name in checkpoints(tmp_path / "whole"))
+    cut_back(tmp_path / "whole", tmp_path / "cut", newest)
+    resumed = train(tmp_path / "cut", *flags, "--checkpoint-every", 12, "--resume", None, ranks=2)
+    assert resumed["resumed_from"] == newest and whole["resumed_from"] is None
+    assert resumed["parameters_hash"] == whole["parameters_hash"]
+    assert [point["loss"] for point in resumed["curve"]] == [point["loss"] for point in whole["curve"]]
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    whole = train(tmp_path / "whole", "--steps", 60, ranks=2)
+    job = subprocess.Popen(command(tmp_path / "killed", "--steps", 60, "--checkpoint-every", 4, ranks=2), stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + TIMEOUT
+    while not (tmp_path / "killed" / "checkpoints" / "step-8").exists():
+        assert job.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    job.kill()
+    job.wait()
+    resumed = train(tmp_path / "killed", "--steps", 60, "--checkpoint-every", 20, "--resume", None, ranks=2)
+    assert resumed["resumed_from"] >= 8 and resumed["parameters_hash"] == whole["parameters_hash"]
+    assert "step-60" in checkpoints(tmp_path / "killed")
+
+
+@pytest.mark.parametrize("flags, limit", [(("--dtype", "float64"), 1e-9), (("--shard", "yes", "--optimizer", "sgd"), 1e-5)],
+                         ids=["float64", "shards"])
+def test_another_number_of_ranks_goes_on_with_the_same_global_batch(tmp_path, flags, limit):
+    load_file = pytest.importorskip("safetensors.torch").load_file
+    flags = ("--dropout", 0, "--checkpoint-every", 12, *flags)
+    two = train(tmp_path / "two", *flags, ranks=2)
+    cut_back(tmp_path / "two", tmp_path / "one", 12)
+    one = train(tmp_path / "one", *flags, "--batch", 8, "--resume", None)
+    left, right = load_file(tmp_path / "two" / "model.safetensors"), load_file(tmp_path / "one" / "model.safetensors")
+    worst = max((left[name].double() - right[name].double()).abs().max().item() for name in left)
+    print(f"parameters differ by {worst:.1e} at most")
+    assert worst < limit
+    assert [point["loss"] for point in one["curve"]] == pytest.approx([point["loss"] for point in two["curve"]], abs=1e-5)
+
+
+def test_states_of_ranks_are_dealt_out_to_another_number(tmp_path):
+    flags = ("--sync", "local_sgd:4", "--checkpoint-every", 12)
+    train(tmp_path / "two", *flags, ranks=2)
+    cut_back(tmp_path / "two", tmp_path / "three", 12)
+    done = run(tmp_path / "three", *flags, "--resume", None, ranks=3)
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks have written it: rank r of 3 goes on with the optimizer state of rank r modulo 2" in done.stdout
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path):
+    whole = train(tmp_path / "run", "--checkpoint-every", 8)
+    assert checkpoints(tmp_path / "run") == ["step-16", "step-24", "step-8"]
+    damaged = tmp_path / "run" / "checkpoints" / "step-24" / "optimizer.pt"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    done = run(tmp_path / "run", "--checkpoint-every", 8, "--resume", None)
+    assert done.returncode == 0, done.stderr
+    assert "passed over:" in done.stdout and "step-24/optimizer.pt: has" in done.stdout
+    assert summary_of(tmp_path / "run")["parameters_hash"] == whole["parameters_hash"]
+    assert checkpoints(tmp_path / "run") == ["aside-step-24", "step-16", "step-24", "step-8"]
+    done = run(tmp_path / "other", "--resume", tmp_path / "run" / "checkpoints" / "aside-step-24")
+    assert done.returncode == 1 and "has no checkpoint that is whole" in done.stderr
+
+
+def test_sigterm_saves_and_ends_and_the_rest_follows(tmp_path):
+    whole = train(tmp_path / "whole", "--steps", 300)
+    job = subprocess.Popen(command(tmp_path / "run", "--steps", 300), stdout=subprocess.PIPE, text=True)
+    for line in job.stdout:
+        if line.startswith("step "):
+            job.send_signal(signal.SIGTERM)
+            break
+    out = job.communicate(timeout=TIMEOUT)[0]
+    assert job.returncode == 0 and "go on with --resume" in out
+    stopped = summary_of(tmp_path / "run")
+    assert stopped["stopped"] == "SIGTERM" and stopped["f1"] is None and 0 < stopped["steps"] < 300
+    assert len(stopped["curve"]) == stopped["steps"] and not (tmp_path / "run" / "model.safetensors").exists()
+    resumed = train(tmp_path / "run", "--steps", 300, "--resume", None)
+    assert resumed["resumed_from"] == stopped["steps"] and resumed["parameters_hash"] == whole["parameters_hash"]
+
+
+def test_stop_after_stops_all_ranks_at_one_step(tmp_path):
+    done = run(tmp_path / "run", "--steps", 100000, "--sync", "accumulate:5", ranks=2, launcher=("--stop-after", "8s"))
+    assert done.returncode == 0, done.stderr
+    steps = summary_of(tmp_path / "run")["steps"]
+    assert f"stopped by SIGTERM after {steps} of 100000 steps" in done.stdout
+    assert steps % 5 == 0 and checkpoints(tmp_path / "run") == [f"step-{steps}"]
+    assert "all ranks have ended" in done.stderr
+
+
+def test_a_stop_file_ends_with_results(tmp_path):
+    job = subprocess.Popen(command(tmp_path / "run", "--steps", 100000, ranks=2), stdout=subprocess.PIPE, text=True)
+    for line in job.stdout:
+        if "] step " in line:
+            (tmp_path / "run" / "stop").touch()
+            break
+    job.communicate(timeout=TIMEOUT)
+    summary = summary_of(tmp_path / "run")
+    assert job.returncode == 0 and summary["stopped"] == "stop file" and 0 < summary["steps"] < 100000
+    assert summary["f1"] is not None and (tmp_path / "run" / "model.safetensors").exists()
+    assert not (tmp_path / "run" / "stop").exists()
+
+
+def test_evaluation_on_the_way_changes_nothing(tmp_path):
+    plain = train(tmp_path / "plain", "--eval-first", "yes")
+    often = train(tmp_path / "often", "--eval-first", "yes", "--evaluate-every", 10)
+    assert [point["step"] for point in often["evaluations"]] == [0, 10, 20, 24]
+    assert [point["step"] for point in plain["evaluations"]] == [0, 24]
+    assert often["parameters_hash"] == plain["parameters_hash"] and often["f1"] == plain["f1"]
+
+
+def test_autocast_is_near_float32(tmp_path):
+    exact = train(tmp_path / "exact", "--steps", 12)
+    mixed = train(tmp_path / "mixed", "--steps", 12, "--autocast", "bf16")
+    assert mixed["parameters_hash"] != exact["parameters_hash"]
+    assert mixed["loss_last"] == pytest.approx(exact["loss_last"], rel=0.02)
+
+
+def test_batches_for_a_loop_elsewhere(tmp_path):
+    load_file = pytest.importorskip("safetensors.torch").load_file
+    flags = ("--backward-passes-per-step", 2, "--dump-batches", tmp_path / "batches.safetensors")
+    train(tmp_path / "run", *flags, "--workers", 3)
+    batches = load_file(tmp_path / "batches.safetensors")
+    assert {name.rsplit(".", 1)[0] for name in batches} == {f"{step}.{part}" for step in range(20) for part in range(2)}
+    assert {name.split(".")[2] for name in batches} == {"input_ids", "token_types", "valid", "starts", "ends"}
+    assert batches["19.1.input_ids"].shape == batches["19.1.valid"].shape and batches["19.1.starts"].shape == (4,)
+    first = batches["0.0.input_ids"].tolist()
+    train(tmp_path / "again", *flags, "--workers", 0)
+    assert load_file(tmp_path / "batches.safetensors")["0.0.input_ids"].tolist() == first
+
+
+def test_what_cannot_be_is_said(tmp_path):
+    def refusal(*flags):
+        done = run(tmp_path / "run", *flags)
+        lines = done.stderr.strip().splitlines()
+        assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+        return done.returncode, lines[0]
+
+    assert "each rank has a model of its own" in refusal("--sync", "never", "--checkpoint-every", 3)[1]
+    assert "--autocast bf16 is for parameters of float32" in refusal("--autocast", "bf16", "--dtype", "bfloat16")[1]
+    assert refusal("--keep", 0) == (2, "error: --keep is 0; it must be at least 1 and below 2^31")
+    assert "absent has no checkpoint that is whole" in refusal("--resume", tmp_path / "absent")[1]
+    train(tmp_path / "run", "--steps", 2, "--checkpoint-every", 2)
+    assert "step-2 is of an earlier run: go on with --resume, or choose another --output, or remove" in refusal()[1]
+    assert "was written with --seed 1, and this run has --seed 7" in refusal("--seed", 7, "--resume", None)[1]
+    assert "step-2 was written with --optimizer adamw" in refusal("--optimizer", "sgd", "--resume", None)[1]
+    done = run(tmp_path / "new", "--steps", 2, "--resume", None)
+    assert done.returncode == 0 and "nothing to resume in" in done.stdout
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoints").write_text("in the way")
+    done = run(tmp_path / "run", "--steps", 4, "--checkpoint-every", 2, ranks=2)
+    assert done.returncode == 0, done.stderr
+    assert "warning: no checkpoint after step 2: " in done.stdout and "checkpoints" in done.stdout
+
+
+def test_natural_questions_are_learned(tmp_path):
+    summary = train(tmp_path / "run", "--task", "nq", "--held-out", 0, "--max-length", 96, "--stride", 32, "--batch", 8, "--steps", 300,
+                    "--dropout", 0, "--learning-rate", 1e-3, "--augment", "no", "--cache", tmp_path / "cache", ranks=2)
+    assert summary["answer_types"] > 90 and summary["f1"] > 60
+    assert set(summary["curve"][0]) >= {"loss", "loss_start", "loss_end", "loss_type"}
+    point = summary["curve"][-1]
+    assert point["loss"] == pytest.approx(point["loss_start"] + point["loss_end"] + point["loss_type"], rel=1e-5)
+    again = train(tmp_path / "again", "--task", "nq", "--held-out", 0, "--max-length", 96, "--stride", 32, "--steps", 0, "--model",
+                  tmp_path / "run", "--cache", "none", ranks=3)
+    for metric in ("answer_types", "f1", "exact_match", "loss_held_out"):
+        assert again[metric] == summary[metric]
+
+
+@pytest.mark.parametrize("task", ["squad", "nq", "mlm"])
+def test_made_up_batches(tmp_path, task):
+    flags = ("--task", task, "--dummy", "yes", "--steps", 3, "--max-length", 48)
+    words = [word for word in command(tmp_path / "run", *flags) if word not in ("--stride", "16")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    summary = summary_of(tmp_path / "run")
+    assert summary["evaluations"] == [] and summary["loss_last"] > 0 and "f1" not in summary

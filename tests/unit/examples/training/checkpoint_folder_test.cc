@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/checkpoint_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+namespace rueda::examples {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CheckpointFolder : public testing::Test {
+ protected:
+  CheckpointFolder() { fs::remove_all(root_); }
+  ~CheckpointFolder() override { fs::remove_all(root_); }
+
+  fs::path write(std::int64_t step, std::int64_t keep = 3, const std::string& text = "some bytes") const {
+    CheckpointWriter writer(root_, step);
+    std::ofstream(writer.folder() / "model") << text;
+    return writer.commit({.step = step,
+                          .samples = 70,
+                          .ranks = 2,
+                          .settings = {"--seed 1"},
+                          .evaluations = {{5, {{"f1", 0.1}, {"loss", 2.5}}}}},
+                         keep);
+  }
+  std::string damage_of(const fs::path& folder) const {
+    try {
+      check_checkpoint(folder);
+    } catch (const DamagedCheckpoint& damage) {
+      return damage.what();
+    }
+    return "none";
+  }
+
+  const fs::path root_ = fs::temp_directory_path() / ("rueda_checkpoints_" + std::to_string(::getpid()));
+};
+
+TEST_F(CheckpointFolder, SaysWhatItWasTold) {
+  const fs::path place = write(10);
+  EXPECT_EQ(place, root_ / "step-10");
+  EXPECT_TRUE(is_checkpoint(place));
+  EXPECT_FALSE(is_checkpoint(root_));
+  const CheckpointFacts facts = check_checkpoint(place);
+  EXPECT_EQ(facts.step, 10);
+  EXPECT_EQ(facts.samples, 70);
+  EXPECT_EQ(facts.ranks, 2);
+  EXPECT_THAT(facts.settings, ElementsAre("--seed 1"));
+  ASSERT_EQ(facts.evaluations.size(), 1);
+  EXPECT_EQ(facts.evaluations[0].step, 5);
+  EXPECT_THAT(facts.evaluations[0].metrics, ElementsAre(std::pair{"f1", 0.1}, std::pair{"loss", 2.5}));
+}
+
+TEST_F(CheckpointFolder, TheNewestAreKept) {
+  for (const std::int64_t step : {2, 10, 9, 100}) write(step);
+  EXPECT_THAT(checkpoints_in(root_), ElementsAre(root_ / "step-100", root_ / "step-10", root_ / "step-9"));
+  EXPECT_THAT(checkpoints_in(root_ / "absent"), ElementsAre());
+}
+
+TEST_F(CheckpointFolder, TheSameStepIsReplaced) {
+  write(4);
+  write(4, 3, "other");
+  std::string text;
+  std::ifstream(root_ / "step-4" / "model") >> text;
+  EXPECT_EQ(text, "other");
+  EXPECT_EQ(damage_of(root_ / "step-4"), "none");
+}
+
+TEST_F(CheckpointFolder, WhatWasNotCommittedIsNotThere) {
+  write(1);
+  {
+    CheckpointWriter writer(root_, 2);
+    std::ofstream(writer.folder() / "model") << "half";
+  }
+  fs::create_directories(root_ / ".step-3.new");  // as a process that was killed leaves it
+  EXPECT_THAT(checkpoints_in(root_), ElementsAre(root_ / "step-1"));
+  write(4);
+  EXPECT_FALSE(fs::exists(root_ / ".step-3.new"));
+}
+
+TEST_F(CheckpointFolder, EveryDamageIsNamed) {
+  const fs::path place = write(1);
+  const fs::path model = place / "model", facts = place / "training.json";
+  std::ofstream(model) << "same bytes";
+  EXPECT_THAT(damage_of(place), HasSubstr(model.string() + ": its bytes are not those that were written"));
+  fs::resize_file(model, 3);
+  EXPECT_THAT(damage_of(place), HasSubstr("has 3 bytes of 10"));
+  fs::remove(model);
+  EXPECT_THAT(damage_of(place), HasSubstr("cannot read"));
+  std::ofstream(model) << "some bytes";
+  EXPECT_EQ(damage_of(place), "none");
+  std::string text;
+  std::getline(std::ifstream(facts), text, '\0');
+  std::ofstream(facts) << text.replace(text.find("70"), 2, "71");
+  EXPECT_THAT(damage_of(place), HasSubstr(facts.string() + ": is not what was written"));
+  std::ofstream(facts) << "{";
+  EXPECT_THAT(damage_of(place), HasSubstr("is not what was written"));
+  fs::remove(facts);
+  EXPECT_THAT(damage_of(place), HasSubstr("training.json: cannot read"));
+}
+
+}  // namespace
+}  // namespace rueda::examples

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/step_history.h"
+
+#include <gtest/gtest.h>
+
+namespace rueda::examples {
+namespace {
+
+StepHistory of_steps(int steps) {
+  StepHistory history{.part_names = {"half"}, .parts = {{}}};
+  for (int step = 1; step <= steps; ++step) {
+    history.losses.push_back(step);
+    history.parts[0].push_back(step / 2.0);
+    history.learning_rates.push_back(step / 1000.0);
+    history.seconds.push_back(0.5);
+  }
+  return history;
+}
+
+TEST(StepHistory, FewStepsAreAPointEach) {
+  const auto points = curve(of_steps(3), 8);
+  ASSERT_EQ(points.size(), 3);
+  EXPECT_EQ(points[1].step, 2);
+  EXPECT_EQ(points[1].loss, 2);
+  EXPECT_EQ(points[1].learning_rate, 0.002);
+  EXPECT_EQ(points[1].samples_per_s, 16);
+  EXPECT_EQ(points[1].parts[0], (std::pair<std::string, double>("half", 1)));
+  EXPECT_TRUE(curve({}, 8).empty());
+}
+
+TEST(StepHistory, ManyStepsAreThinnedToMeans) {
+  const auto points = curve(of_steps(1003), 8, 10);
+  ASSERT_EQ(points.size(), 10);
+  EXPECT_EQ(points[0].step, 100);
+  EXPECT_EQ(points[0].loss, 50.5);
+  EXPECT_EQ(points[0].parts[0].second, 25.25);
+  EXPECT_EQ(points.back().step, 1003);
+  EXPECT_EQ(points.back().samples_per_s, 16);
+}
+
+TEST(StepHistory, TheSplitIsOfMedians) {
+  const std::vector<StepTime> times{{.whole = 1.0, .data = 0.1, .wait = 0.2, .cpu = 3},
+                                    {.whole = 9.0, .data = 0.3, .wait = 0.1, .cpu = 1},
+                                    {.whole = 2.0, .data = 0.2, .wait = 0.3, .cpu = 2}};
+  const StepSplit split = split_of(times);
+  EXPECT_DOUBLE_EQ(split.total, 12000);
+  EXPECT_DOUBLE_EQ(split.step, 2000);
+  EXPECT_DOUBLE_EQ(split.data, 200);
+  EXPECT_DOUBLE_EQ(split.compute, 1500);
+  EXPECT_DOUBLE_EQ(split.wait, 200);
+  EXPECT_DOUBLE_EQ(split.cpu, 2000);
+  EXPECT_EQ(split_of({}).step, 0);
+}
+
+}  // namespace
+}  // namespace rueda::examples
