@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-constexpr double kLonger = 4;  // than usual, at most
+constexpr double kLonger = 2;  // than usual, at most
 constexpr auto kMeasure = std::chrono::milliseconds(5);
 constexpr auto kMostApart = std::chrono::milliseconds(10);  // looks at a rail that is said to be busy
 constexpr double kWeight = 0.25;                            // of the newest measurement

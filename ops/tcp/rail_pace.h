@@ -19,7 +19,7 @@ class RailPace {
  public:
   // One of so many rails to a peer. Nobody else takes what an only one leaves: it holds more, for the times
   // when whoever feeds it has no core.
-  explicit RailPace(std::size_t rails) : hold_(rails == 1 ? 0.008 : 0.004) {}
+  explicit RailPace(std::size_t rails) : hold_(rails == 1 ? 0.016 : 0.004) {}
 
   // What a socket tells.
   struct Sight {
