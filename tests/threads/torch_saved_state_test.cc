@@ -61,7 +61,7 @@ TEST(SavedState, OfAShardedOptimizerContinuesItOnAnotherNumberOfRanks) {
     train_shared(optimizer, model, 3, 6);
     if (runtime.topology().rank == 0) straight = copies_of(model);
   });
-  for (const Rank ranks : {1, 2, 3}) {
+  for (const Rank ranks : {1, 2, 4}) {  // whose mean of equal gradients is exact
     run_on_one_host(ranks, [&](Runtime& runtime) {
       const at::NoGradGuard no_grad;
       std::vector<at::Tensor> model = copies_of(halfway);
@@ -94,6 +94,7 @@ TEST(SavedState, ThatDoesNotFitIsRefused) {
 std::vector<bool> meetings_of(const SyncSchedule& schedule) {
   std::vector<bool> said;
   on_scheduled_ranks(schedule, [&](DistributedSgd& optimizer, Regression& model, Rank rank) {
+    if (rank == 0) said.clear();  // it runs twice: over a network, and in shared memory
     for (int step = 0; step < 6; ++step) {
       optimizer.zero_grad();
       model.loss(batch_of(rank, step)).backward();
