@@ -17,6 +17,10 @@ TIMEOUT = 280  # also on a busy machine
 SMALL = ("--batch", 4, "--steps", 24, "--dropout", 0.1, "--eval-first", "no", "--max-length", 64, "--stride", 16)
 
 
+# One thread each: several wait for one another all the time where the cores are taken.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
 def command(output, *flags, ranks=None, launcher=()):
     words = [RUEDA_BIN / "train_bert", "--output", output, *SMALL]
     for flag, value in zip(flags[::2], flags[1::2], strict=True):  # those given here win
@@ -216,14 +220,13 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_pa
 
 
 def test_natural_questions_are_learned(tmp_path):
-    summary = train(tmp_path / "run", "--task", "nq", "--held-out", 0, "--max-length", 96, "--stride", 32, "--batch", 8, "--steps", 300,
-                    "--dropout", 0, "--learning-rate", 1e-3, "--augment", "no", "--cache", tmp_path / "cache", ranks=2)
-    assert summary["answer_types"] > 90 and summary["f1"] > 60
-    assert set(summary["curve"][0]) >= {"loss", "loss_start", "loss_end", "loss_type"}
+    flags = ("--task", "nq", "--held-out", 0, "--max-length", 128, "--stride", 64, "--dropout", 0)
+    summary = train(tmp_path / "run", *flags, "--batch", 8, "--steps", 700, "--learning-rate", 1e-3, "--augment", "no",
+                    "--cache", tmp_path / "cache", ranks=2)
+    assert summary["answer_types"] > 90 and summary["f1"] > 90 and summary["exact_match"] > 90
     point = summary["curve"][-1]
-    assert point["loss"] == pytest.approx(point["loss_start"] + point["loss_end"] + point["loss_type"], rel=1e-5)
-    again = train(tmp_path / "again", "--task", "nq", "--held-out", 0, "--max-length", 96, "--stride", 32, "--steps", 0, "--model",
-                  tmp_path / "run", "--cache", "none", ranks=3)
+    assert point["loss"] == pytest.approx(point["loss_start"] + point["loss_end"] + point["loss_type"], abs=1e-5)
+    again = train(tmp_path / "again", *flags, "--steps", 0, "--model", tmp_path / "run", "--cache", "none", ranks=3)
     for metric in ("answer_types", "f1", "exact_match", "loss_held_out"):
         assert again[metric] == summary[metric]
 
@@ -235,4 +238,5 @@ def test_made_up_batches(tmp_path, task):
     done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     summary = summary_of(tmp_path / "run")
-    assert summary["evaluations"] == [] and summary["loss_last"] > 0 and "f1" not in summary
+    assert len(summary["curve"]) == 3 and summary["loss_last"] > 0
+    assert task == "mlm" or summary["evaluations"] == []  # of mlm made-up windows are measured, too

@@ -30,9 +30,9 @@ po::options_description description() {
       ("data", text()->value_name("FILE"), "squad: SQuAD v1.1 JSON; nq: simplified Natural Questions, JSON lines, also gzip; mlm: plain text, WikiText, or reviews separated by tabs from their labels; default: a sample")
       ("model", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, vocab.txt")
       ("held-out", whole()->value_name("N"), "last articles, of nq examples, of mlm windows, kept for evaluation [8; without --model 4; nq 100; 20; mlm 64; 32]; nq: 0 measures on what is trained on")
-      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; nq 512; 96; mlm 128; 64]")
-      ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [64; without --model 32; nq 128; 32]")
-      ("unknown-share", number()->value_name("X"), "nq: of the windows without answer, how many are trained on [0.02; without --model 0.3]")
+      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; nq 512; 128; mlm 128; 64]")
+      ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [64; without --model 32; nq 128; 64]")
+      ("unknown-share", number()->value_name("X"), "nq: of the windows without answer, how many are trained on [0.02; without --model 1]")
       ("augment", text()->value_name("yes|no"), "nq: windows are moved and words of questions masked, anew at each reading [yes]")
       ("question-dropout", number()->value_name("P"), "nq: of the words of a question, how many are masked [0.05]");
   // clang-format on
@@ -56,9 +56,9 @@ void set_mlm_defaults(BertOptions& options, bool small) {
 
 void set_nq_defaults(BertOptions& options, bool small) {
   options.held_out = small ? 20 : 100;
-  options.max_length = small ? 96 : 512;
-  options.stride = small ? 32 : 128;
-  if (small) options.unknown_share = 0.3;
+  options.max_length = small ? 128 : 512;
+  options.stride = small ? 64 : 128;
+  if (small) options.unknown_share = 1;
 }
 
 // Flags that some tasks have, given for another.

@@ -47,7 +47,8 @@ TEST(Options, MaskedLmHasDefaultsOfItsOwn) {
   EXPECT_EQ(options.data.filename(), "text_sample.txt");
   EXPECT_EQ(options.output, "runs/mlm");
   EXPECT_TRUE(parsed({"--task", "mlm", "--dummy", "yes"})->source.dummy);
-  EXPECT_THAT(usage_error({"--task", "mlm", "--stride", "8"}), HasSubstr("--stride is for --task squad"));
+  EXPECT_THAT(usage_error({"--task", "mlm", "--stride", "8"}),
+              HasSubstr("of squad or nq, and --task is mlm"));
   EXPECT_THAT(usage_error({"--task", "mlm", "--dummy", "yes", "--cache", "c"}),
               HasSubstr("--cache is given"));
 }
@@ -91,7 +92,29 @@ TEST(Options, UsageErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(usage_error({"--low-rank", "-1"}), HasSubstr("--low-rank"));
   EXPECT_THAT(usage_error({"--learning-rate", "nan"}), HasSubstr("--learning-rate"));
   EXPECT_THAT(usage_error({"--steps"}), HasSubstr("--steps"));
-  EXPECT_THAT(usage_error({"--task", "nq"}), AllOf(HasSubstr("nq"), HasSubstr("squad")));
+  EXPECT_THAT(usage_error({"--task", "sums"}), AllOf(HasSubstr("nq"), HasSubstr("squad")));
+  EXPECT_EQ(usage_error({"--augment", "no"}), "--augment is for nq, and --task is squad");
+  EXPECT_THAT(usage_error({"--cache", "c"}), HasSubstr("--cache is for"));
+  EXPECT_THAT(usage_error({"--sync", "never", "--resume"}), HasSubstr("for ranks that synchronise"));
+  EXPECT_THAT(usage_error({"--autocast", "bf16", "--dtype", "float64"}), HasSubstr("parameters of float32"));
+}
+
+TEST(Options, OfNaturalQuestions) {
+  const BertOptions options = *parsed({"--task", "nq", "--held-out", "0", "--augment", "no", "--model", "m"});
+  EXPECT_EQ(options.max_length, 512);
+  EXPECT_EQ(options.held_out, 0);
+  EXPECT_FALSE(options.augment);
+  EXPECT_EQ(options.unknown_share, 0.02);
+  EXPECT_EQ(parsed({"--task", "nq"})->data.filename(), "nq_sample.jsonl");
+}
+
+TEST(Options, AFolderToResumeFromMayBeLeftOut) {
+  EXPECT_FALSE(parsed({"--steps", "1"})->resume.has_value());
+  EXPECT_EQ(parsed({"--resume"})->resume, "");
+  EXPECT_EQ(parsed({"--resume", "--steps", "1"})->resume, "");
+  EXPECT_EQ(parsed({"--resume", "there"})->resume, "there");
+  EXPECT_EQ(parsed({"--resume=there"})->resume, "there");
+  EXPECT_EQ(parsed({"--output", "out"})->checkpoints(), "out/checkpoints");
 }
 
 TEST(Schedule, RisesThenFallsToZero) {
