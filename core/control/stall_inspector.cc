@@ -230,7 +230,10 @@ std::optional<Time> StallInspector::due() const {
   auto earlier = [&](Time time) { next = next ? std::min(*next, time) : time; };
   if (round_) earlier(round_->until);
   for (const auto& [key, noticed] : noticed_) {
-    if (!noticed.asked && !round_ && (node_.rank == 0 || noticed.plan > 0)) earlier(noticed.asked_after);
+    if (round_ || (node_.rank != 0 && noticed.plan == 0)) continue;
+    if (!noticed.asked) earlier(noticed.asked_after);
+    const bool again = noticed.asked && noticed.plan > 0 && node_.rank == 0 && !noticed.confirmed;
+    if (again && settings_.fail_after > Duration{}) earlier(noticed.since + settings_.fail_after);
   }
   return next;
 }

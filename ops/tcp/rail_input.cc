@@ -39,6 +39,7 @@ RailInput::Read RailInput::read(int socket, std::size_t& budget) {
     came = ::readv(socket, parts.data() + 2 - count, static_cast<int>(count));
   } while (came < 0 && errno == EINTR);
   if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read::none;
+  if (came < 0) error_ = errno;
   if (came <= 0) return Read::end;
   const auto fresh = static_cast<std::size_t>(came);
   const std::size_t placed = count == 2 ? std::min(fresh, left_) : 0;

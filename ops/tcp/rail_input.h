@@ -33,6 +33,7 @@ class RailInput {
   std::shared_ptr<Incoming> take_message() { return std::move(message_); }
 
   std::uint64_t bytes() const { return bytes_; }  // that have come in all
+  int error() const { return error_; }            // why it ended; 0: the other side closed it
 
  private:
   static constexpr std::size_t kInbox = 4096;
@@ -53,6 +54,7 @@ class RailInput {
   std::size_t begin_ = 0;  // what is in it: [begin_, end_)
   std::size_t end_ = 0;
   std::uint64_t bytes_ = 0;
+  int error_ = 0;
 };
 
 }  // namespace rueda

@@ -33,7 +33,11 @@ RailOutput::Result RailOutput::write(int socket, std::size_t& budget) {
     header.msg_iovlen = left_ > 0 ? 2 : 1;
     const ssize_t count = ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Result::blocked : Result::broken;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Result::blocked;
+    if (count < 0) {
+      error_ = errno;
+      return Result::broken;
+    }
     budget -= std::min(budget, static_cast<std::size_t>(count));
     advance(static_cast<std::size_t>(count));
   }

@@ -27,6 +27,7 @@ class RailOutput {
   Result write(int socket, std::size_t& budget);
 
   std::uint64_t bytes() const { return bytes_; }  // that have left in all
+  int error() const { return error_; }            // why it is broken
 
  private:
   void advance(std::size_t count);
@@ -40,6 +41,7 @@ class RailOutput {
   std::size_t left_ = 0;
   std::size_t length_ = 0;  // of the fragment
   std::uint64_t bytes_ = 0;
+  int error_ = 0;
 };
 
 }  // namespace rueda

@@ -34,7 +34,7 @@ RailPace::Sight RailPace::look_at(int socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
-    sight.trip = std::chrono::microseconds(info.tcpi_min_rtt);
+    sight.trip = std::chrono::microseconds(info.tcpi_min_rtt == ~0u ? 0 : info.tcpi_min_rtt);  // not known
   return sight;
 }
 

@@ -75,6 +75,11 @@ void TcpLink::cancel(Ticket ticket) {
   if (!peers_.at(message->peer)->lost()) message->cancel();
 }
 
+std::string TcpLink::silence(Rank peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? "" : found->second->silence();
+}
+
 TcpPeer& TcpLink::reach(Rank peer) {
   const auto found = peers_.find(peer);
   if (found == peers_.end())

@@ -38,6 +38,8 @@ class TcpLink final : public Link {
   bool over(Ticket ticket) const { return messages_.at(ticket)->over; }
   // Why that peer is lost: empty where its connection has ended, else words; nothing while it is not.
   const std::optional<std::string>& failure(Rank peer) const { return peers_.at(peer)->failure(); }
+  // What the network says of that peer, which has been lost by it: see TcpPeer. Empty of all others.
+  std::string silence(Rank peer) const;
   // Bytes by rail, headers included; none once the peer is lost.
   std::vector<TcpPeer::Traffic> traffic(Rank peer) const { return peers_.at(peer)->traffic(); }
 

@@ -148,6 +148,10 @@ void add_tcp(Parts& parts, Memory memory) {
                         std::make_unique<LinkBackend>(
                             "tcp", meeting->link, parts.rank, false, std::move(memory),
                             [meeting] { return meeting->connected; }, SwitchPoint("tcp", parts.config)));
+  parts.how_it_ended = [known = std::move(parts.how_it_ended), link = meeting->link](Rank lost) {
+    std::string words = known ? known(lost) : "";
+    return words.empty() ? link->silence(lost) : words;
+  };
   add_card(parts, meeting->door ? meeting->door->card() : "",
            [meeting](const Welcome& welcome, const Parts::Alive& alive) { meeting->meet(welcome, alive); });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tcp/tcp_peer.h"
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -14,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/work.h"
+#include "ops/tcp/tcp_socket.h"
 
 namespace rueda {
 namespace {
@@ -216,6 +218,13 @@ void TcpPeer::watch(std::size_t rail, int operation) {
 void TcpPeer::lose() {
   for (Rail& rail : rails_) static_cast<void>(read(rail, kAtTheEnd));
   failure_ = "";
+  for (const Rail& rail : rails_) {
+    const int error = rail.output.error() != 0 ? rail.output.error() : rail.input.error();
+    // The other side's system says these, where its process has gone.
+    if (error == 0 || error == ECONNRESET || error == EPIPE) continue;
+    silence_ = fmt::format("does not answer over {} any more ({}); it may be alive", own_card(rail.socket),
+                           std::generic_category().message(error));
+  }
   rails_.clear();
   book_ = GrantBook(rank_, peer_);
 }

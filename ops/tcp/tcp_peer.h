@@ -37,6 +37,9 @@ class TcpPeer {
   bool lost() const { return failure_.has_value(); }
   // Empty: the connection has ended; else what went wrong.
   const std::optional<std::string>& failure() const { return failure_; }
+  // Where the network ended it, not the other side: "does not answer over eth1 any more (Connection timed
+  // out); it may be alive".
+  const std::string& silence() const { return silence_; }
   // Throws PeerGone, or the words of what went wrong, once it is lost.
   void check() const;
 
@@ -82,6 +85,7 @@ class TcpPeer {
   std::size_t quickest_ = 0;           // as of quickest_at_
   Time quickest_at_{};
   std::optional<std::string> failure_;  // empty: the connection ended
+  std::string silence_;
 };
 
 }  // namespace rueda

@@ -203,6 +203,18 @@ def test_a_killed_rank_is_named_with_its_host():
     running.check_nothing_is_left(1)
 
 
+def test_a_pulled_cable_is_named_by_its_card():
+    running = Job("--virtual-hosts", 2, "--rails", 2, "-np", 2, BIN / "rank", "reduces", 30, RUEDA_NETWORK_DEADLINE="1")
+    running.wait_until_running(2)
+    assert hosts("of", str(running.pid), "link", "h1", "1", "down")[0] == 0
+    status, _, err, seconds = running.end()
+    assert status != 0 and seconds < 10, err
+    # Whoever ends first ends the other.
+    assert re.search(r"^\[(\d)\] error: rank \d \(process \d+ on h\d\) is lost: its process does not answer over eth1 any more \(.+\); it may be "
+                     r"alive\. The job cannot go on; start it again\.$", err, re.M), err
+    running.check_nothing_is_left(1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_ended_job_takes_its_hosts_along(number):
     running = Job("--virtual-hosts", 2, "-np", 4, BIN / "rank", "reduces", 30)
