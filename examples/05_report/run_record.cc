@@ -141,7 +141,7 @@ void add_seconds(MetricCurves& curves, std::optional<double> samples_per_step) {
 }
 
 std::string task_of(const json& summary, const KeyReader& reader, const std::string& path) {
-  const std::string task = reader.text("task");
+  std::string task = reader.text("task");
   if (!task.empty()) return task;
   if (summary.contains("perplexity") || summary.contains("pseudo_perplexity")) return "evaluate_lm";
   throw std::runtime_error(fmt::format("{} has no 'task'; give the summary.json that a trainer wrote", path));

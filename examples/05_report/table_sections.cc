@@ -77,6 +77,10 @@ std::string bar_html(const RunRecord& run, double longest) {
       escaped(run.label), bar, words);
 }
 
+std::string schedule_words(const RunRecord& run) {
+  return run.passes == 1 ? run.sync : fmt::format("{}, {} passes", run.sync, run.passes);
+}
+
 }  // namespace
 
 std::string overview_section(const Runs& runs) {
@@ -89,7 +93,7 @@ std::string overview_section(const Runs& runs) {
     table.rows.push_back({{run->label},
                           {fmt::format("{}", run->ranks)},
                           {hosts_matter ? fmt::format("{}", run->hosts) : ""},
-                          {run->sync},
+                          {schedule_words(*run)},
                           {run->optimizer},
                           {run->steps ? fixed_words(static_cast<double>(*run->steps), 0) : ""},
                           {or_none(run->samples_per_s)},

@@ -2,11 +2,9 @@
 """distill against a plain loop in Python on transformers, on the sample, and its answers to bad input."""
 
 import json
-import subprocess
 
 import pytest
-from bert_reference import program
-from lm_reference import write_checkpoint
+from lm_reference import run_program, write_checkpoint
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -16,15 +14,8 @@ functional = torch.nn.functional
 PARTS = ("mlm", "ce", "cos")
 
 
-def distill(*flags, ranks=None, cwd=None):
-    command = [program("distill"), "--cache", "none", *map(str, flags)]  # files that are gone tomorrow need no cache
-    if ranks:
-        command = [program("ruedarun"), "-np", str(ranks), *command]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=cwd)
-
-
 def run(output, *flags, ranks=None):
-    done = distill("--output", output, *flags, ranks=ranks)
+    done = run_program("distill", "--output", output, *flags, ranks=ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((output / "summary.json").read_text())
 
@@ -107,8 +98,8 @@ def test_the_student_is_read_by_transformers_and_the_teacher_is_left_alone(tmp_p
 
 
 def test_the_sample_with_two_ranks(tmp_path):
-    """A teacher that learns, and then a student; the run itself checks that ranks agree."""
-    summary = run(tmp_path / "run", "--teacher-steps", 60, "--steps", 60, ranks=2)
+    """A teacher that learns, and then a student; the run itself checks that ranks agree. There is nothing to resume yet."""
+    summary = run(tmp_path / "run", "--teacher-steps", 60, "--steps", 60, "--resume", ranks=2)
     assert (summary["task"], summary["ranks"], summary["steps"]) == ("distill", 2, 60)
     assert summary["perplexity"] < summary["perplexity_first"]
     first, last = summary["curve"][0], summary["curve"][-1]
@@ -145,13 +136,13 @@ def test_resume_has_the_same_bits(tmp_path, teacher):
     (["--stride", 4], "--stride"),
 ])
 def test_usage_errors(flags, words):
-    done = distill(*flags)
+    done = run_program("distill", *flags)
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_bad_checkpoints_and_texts(tmp_path, teacher):
     def error(*flags):
-        done = distill("--output", tmp_path / "run", "--max-length", 64, "--held-out", 8, *flags)
+        done = run_program("distill", "--output", tmp_path / "run", "--max-length", 64, "--held-out", 8, *flags)
         assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done.stderr
         return done.stderr
 

@@ -5,11 +5,10 @@ import json
 import math
 import os
 import pathlib
-import subprocess
 
 import pytest
-from bert_reference import ROOT, program, reference_tokenizer
-from lm_reference import write_checkpoint
+from bert_reference import ROOT, reference_tokenizer
+from lm_reference import run_program, write_checkpoint
 
 torch = pytest.importorskip("torch")
 load_file = pytest.importorskip("safetensors.torch").load_file
@@ -18,15 +17,8 @@ METRICS = ("loss", "perplexity", "pseudo_perplexity", "tokens", "masked_tokens",
 MAX_LENGTH = 48
 
 
-def evaluate(*flags, ranks=None, cwd=None):
-    command = [program("evaluate_lm"), "--cache", "none", *map(str, flags)]  # files that are gone tomorrow need no cache
-    if ranks:
-        command = [program("ruedarun"), "-np", str(ranks), *command]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=cwd)
-
-
 def summary_of(folder, *flags, ranks=None):
-    done = evaluate(*flags, "--summary", folder / "summary.json", ranks=ranks)
+    done = run_program("evaluate_lm", *flags, "--summary", folder / "summary.json", ranks=ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "summary.json").read_text())
 
@@ -115,7 +107,7 @@ def test_without_pseudo_perplexity(tmp_path, job):
 
 
 def test_the_sample_by_default(tmp_path):
-    done = evaluate(cwd=tmp_path)
+    done = run_program("evaluate_lm", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "runs" / "evaluate_lm" / "summary.json").read_text())
     assert 300 < found["perplexity"] < 900 and found["tokens"] > 10000  # knows nothing: about as many as there are words
@@ -131,13 +123,13 @@ def test_the_sample_by_default(tmp_path):
     (["--learning-rate", 1], "--learning-rate"),
 ])
 def test_usage_errors(flags, words):
-    done = evaluate(*flags)
+    done = run_program("evaluate_lm", *flags)
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_bad_files(tmp_path, job):
     def error(*flags):
-        done = evaluate(*flags, "--summary", tmp_path / "summary.json")
+        done = run_program("evaluate_lm", *flags, "--summary", tmp_path / "summary.json")
         assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done.stderr
         return done.stderr
 
@@ -153,5 +145,5 @@ def test_bad_files(tmp_path, job):
 
 
 def test_a_missing_file_ends_the_run_on_every_rank(tmp_path):
-    done = evaluate("--data", tmp_path / "absent.txt", ranks=2)
+    done = run_program("evaluate_lm", "--data", tmp_path / "absent.txt", ranks=2)
     assert done.returncode != 0 and "absent.txt" in done.stdout + done.stderr

@@ -13,6 +13,7 @@ import time
 import pytest
 
 RUEDA_BIN = pathlib.Path(os.environ.get("RUEDA_BIN", "build/bin"))
+NQ_SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "data" / "nq_sample.jsonl"
 TIMEOUT = 280  # also on a busy machine
 SMALL = ("--batch", 4, "--steps", 24, "--dropout", 0.1, "--eval-first", "no", "--max-length", 64, "--stride", 16)
 
@@ -69,6 +70,7 @@ def test_a_resumed_run_has_the_bits_of_one_at_once(tmp_path, flags):
     cut_back(tmp_path / "whole", tmp_path / "cut", newest)
     resumed = train(tmp_path / "cut", *flags, "--checkpoint-every", 12, "--resume", None, ranks=2)
     assert resumed["resumed_from"] == newest and whole["resumed_from"] is None
+    assert whole["backward_passes_per_step"] == (2 if "--backward-passes-per-step" in flags else 1)
     assert resumed["parameters_hash"] == whole["parameters_hash"]
     assert [point["loss"] for point in resumed["curve"]] == [point["loss"] for point in whole["curve"]]
 
@@ -101,6 +103,16 @@ def test_another_number_of_ranks_goes_on_with_the_same_global_batch(tmp_path, fl
     print(f"parameters differ by {worst:.1e} at most")
     assert worst < limit
     assert [point["loss"] for point in one["curve"]] == pytest.approx([point["loss"] for point in two["curve"]], abs=1e-5)
+
+
+@pytest.mark.parametrize("folder", [None, "absent", "empty"])
+def test_the_first_start_may_ask_to_resume(tmp_path, folder):
+    (tmp_path / "empty").mkdir()
+    named = folder and tmp_path / folder
+    done = run(tmp_path / "run", "--steps", 2, "--resume", named)
+    assert done.returncode == 0, done.stderr
+    assert f"--resume: no checkpoint in {named or tmp_path / 'run' / 'checkpoints'}, training begins anew" in done.stdout
+    assert summary_of(tmp_path / "run")["resumed_from"] is None
 
 
 def test_states_of_ranks_are_dealt_out_to_another_number(tmp_path):
@@ -202,13 +214,14 @@ def test_what_cannot_be_is_said(tmp_path):
     assert "each rank has a model of its own" in refusal("--sync", "never", "--checkpoint-every", 3)[1]
     assert "--autocast bf16 is for parameters of float32" in refusal("--autocast", "bf16", "--dtype", "bfloat16")[1]
     assert refusal("--keep", 0) == (2, "error: --keep is 0; it must be at least 1 and below 2^31")
-    assert "absent has no checkpoint that is whole" in refusal("--resume", tmp_path / "absent")[1]
+    assert "step-9 has no checkpoint that is whole: passed over: " in refusal("--resume", tmp_path / "absent" / "step-9")[1]
+    (tmp_path / "file").touch()
+    assert "--resume: " in (line := refusal("--resume", tmp_path / "file")[1]) and "file is not a folder" in line
     train(tmp_path / "run", "--steps", 2, "--checkpoint-every", 2)
     assert "step-2 is of an earlier run: go on with --resume, or choose another --output, or remove" in refusal()[1]
     assert "was written with --seed 1, and this run has --seed 7" in refusal("--seed", 7, "--resume", None)[1]
     assert "step-2 was written with --optimizer adamw" in refusal("--optimizer", "sgd", "--resume", None)[1]
-    done = run(tmp_path / "new", "--steps", 2, "--resume", None)
-    assert done.returncode == 0 and "nothing to resume in" in done.stdout
+    assert "step-2 is of an earlier run" in refusal("--resume", tmp_path / "absent")[1]
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_path):
@@ -220,9 +233,10 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_pa
 
 
 def test_natural_questions_are_learned(tmp_path):
-    flags = ("--task", "nq", "--held-out", 0, "--max-length", 128, "--stride", 64, "--dropout", 0)
-    summary = train(tmp_path / "run", *flags, "--batch", 8, "--steps", 700, "--learning-rate", 1e-3, "--augment", "no",
-                    "--cache", tmp_path / "cache", ranks=2)
+    lines = NQ_SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "nq.jsonl").write_text("".join(lines[:40]), encoding="utf-8")  # eight of each answer type
+    flags = ("--task", "nq", "--data", tmp_path / "nq.jsonl", "--held-out", 0, "--max-length", 128, "--stride", 64, "--dropout", 0)
+    summary = train(tmp_path / "run", *flags, "--steps", 600, "--augment", "no", "--cache", tmp_path / "cache", ranks=2)
     assert summary["answer_types"] > 90 and summary["f1"] > 90 and summary["exact_match"] > 90
     point = summary["curve"][-1]
     assert point["loss"] == pytest.approx(point["loss_start"] + point["loss_end"] + point["loss_type"], abs=1e-5)

@@ -23,7 +23,8 @@ static_assert(sizeof(NqTarget) == 3 * sizeof(std::int32_t), "records hold them a
 
 constexpr std::size_t kBlockLines = 256;
 constexpr std::size_t kBlockBytes = std::size_t{64} << 20;
-enum Count : std::uint8_t { kQuestion, kWords, kPieces, kTargets, kIdBytes, kCounts };
+// Places of the counts that a record begins with, and how many these are.
+constexpr std::size_t kQuestion = 0, kWords = 1, kPieces = 2, kTargets = 3, kIdBytes = 4, kCounts = 5;
 
 struct NumberedLine {
   std::string text;
@@ -133,7 +134,7 @@ std::vector<std::int32_t> to_record(const NqExample& example, const WordPieceTok
 }
 
 NqTokens from_record(std::span<const std::int32_t> record) {
-  const auto count = [&](Count which) { return static_cast<std::size_t>(record[which]); };
+  const auto count = [&](std::size_t which) { return static_cast<std::size_t>(record[which]); };
   std::size_t at = kCounts;
   const auto take = [&](std::size_t size) { return record.subspan(std::exchange(at, at + size), size); };
   NqTokens tokens;

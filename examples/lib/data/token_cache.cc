@@ -28,13 +28,6 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0) {
   return mix(hash, text.size());
 }
 
-std::uint64_t hash_of(const WordPieceTokenizer& tokenizer) {
-  std::uint64_t hash = tokenizer.lower_case() ? 1 : 0;
-  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id)
-    hash = hash_of(tokenizer.token(static_cast<std::int32_t>(id)), hash);
-  return hash;
-}
-
 // Which file, and as it is now.
 struct Identity {
   std::string path;
@@ -92,6 +85,13 @@ std::optional<RecordFile> open_if_good(const std::filesystem::path& file, const 
 }
 
 }  // namespace
+
+std::uint64_t hash_of(const WordPieceTokenizer& tokenizer) {
+  std::uint64_t hash = tokenizer.lower_case() ? 1 : 0;
+  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id)
+    hash = hash_of(tokenizer.token(static_cast<std::int32_t>(id)), hash);
+  return hash;
+}
 
 TokenCache TokenCache::none() { return {}; }
 

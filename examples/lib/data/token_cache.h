@@ -2,6 +2,7 @@
 // Texts are tokenized once on each node, not once for every rank and run.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -46,6 +47,9 @@ class TokenCache {
   std::optional<std::filesystem::path> folder_;
   Say say_;
 };
+
+// Of the tokens and of whether it lower-cases: another number, another tokenizer.
+std::uint64_t hash_of(const WordPieceTokenizer& tokenizer);
 
 // $TMPDIR, or else /var/tmp, which outlives a restart and is on the node; in it a folder of the user's own.
 std::filesystem::path default_cache_folder();

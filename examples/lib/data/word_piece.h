@@ -49,7 +49,7 @@ class WordPieceTokenizer {
 
  private:
   struct Hash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): of the standard library
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
 

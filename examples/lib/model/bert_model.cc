@@ -24,11 +24,11 @@ namespace {
 
 namespace nn = torch::nn;
 
+}  // namespace
+
 at::Tensor int64_tensor(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
 }
-
-}  // namespace
 
 // Two linear layers of a transformer block share this end: project, drop out, add the input, normalize.
 struct BertOutput : nn::Module {

@@ -23,6 +23,8 @@ struct BertInput {
   at::Tensor valid;        // bool [rows, columns], false where a row is padded
 };
 
+// Copies the numbers.
+at::Tensor int64_tensor(const std::vector<std::int64_t>& values);
 // Copies the numbers; `batch` is free afterwards.
 BertInput to_input(const PaddedBatch& batch);
 

@@ -125,6 +125,11 @@ LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, con
   return report;
 }
 
+LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "model.safetensors";
+  return load_parameters(model, SafetensorsFile::open(file), file.string());
+}
+
 void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
                      const std::filesystem::path& vocabulary, bool lower_case) {
   std::filesystem::create_directories(folder);

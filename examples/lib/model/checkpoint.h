@@ -27,6 +27,8 @@ struct LoadReport {
 // may be absent in the file. Throws std::runtime_error naming `origin` and the tensor: missing in the
 // encoder, of another shape, or a masked-LM decoder that is not tied to the word embeddings.
 LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin);
+// The same from the folder of a checkpoint.
+LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder);
 
 // Writes model.safetensors, config.json, vocab.txt (a copy of `vocabulary`) and tokenizer_config.json,
 // creating `folder`. Throws std::runtime_error naming what cannot be written.

@@ -13,7 +13,7 @@ namespace {
 namespace nn = torch::nn;
 
 at::Tensor matrix_of(const std::vector<std::int64_t>& values, const LmBatch& batch) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong)).view({batch.rows, batch.columns});
+  return int64_tensor(values).view({batch.rows, batch.columns});
 }
 
 }  // namespace
@@ -51,8 +51,7 @@ struct MaskedLmHead : nn::Module {
 BertInput to_input(const LmBatch& batch) {
   const at::Tensor columns = at::arange(batch.columns, at::TensorOptions().dtype(at::kLong));
   const at::Tensor ids = matrix_of(batch.input_ids, batch);
-  const at::Tensor lengths = at::tensor(batch.lengths, at::TensorOptions().dtype(at::kLong));
-  return {ids, at::zeros_like(ids), columns.unsqueeze(0) < lengths.unsqueeze(1)};
+  return {ids, at::zeros_like(ids), columns.unsqueeze(0) < int64_tensor(batch.lengths).unsqueeze(1)};
 }
 
 at::Tensor labels_of(const LmBatch& batch) { return matrix_of(batch.labels, batch); }

@@ -95,6 +95,7 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
                {"hosts", summary.hosts},
                {"steps", summary.steps},
                {"samples_per_step", summary.samples_per_step},
+               {"backward_passes_per_step", summary.backward_passes_per_step},
                {"sync", summary.sync},
                {"optimizer", summary.optimizer},
                {"stopped", summary.stopped ? Json(*summary.stopped) : Json(nullptr)},

@@ -37,6 +37,7 @@ struct RunSummary {
   std::int64_t hosts = 1;
   std::int64_t steps = 0;  // that have been done
   std::int64_t samples_per_step = 0;
+  std::int64_t backward_passes_per_step = 1;
   std::string sync;                          // as --sync says it
   std::string optimizer;                     // as --optimizer says it
   std::optional<std::string> stopped;        // why before the last step

@@ -10,8 +10,10 @@
 
 #include "examples/lib/data/json_file.h"
 #include "examples/lib/data/sample_file.h"
+#include "examples/lib/data/token_cache.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/bert_options.h"
 
 namespace rueda::examples {
 namespace {
@@ -43,13 +45,18 @@ bool reads_lower_case(const std::filesystem::path& folder) {
   return setting->get<bool>();
 }
 
+std::filesystem::path vocabulary_of(const StartOptions& options) {
+  if (options.model) return *options.model / "vocab.txt";
+  return options.vocabulary.empty() ? sample_file("vocab.txt") : options.vocabulary;
+}
+
 }  // namespace
 
-BertStart read_bert_start(const std::optional<std::filesystem::path>& model, std::int64_t max_length,
-                          const std::optional<double>& dropout) {
+BertStart read_bert_start(const StartOptions& options) {
+  const std::optional<std::filesystem::path>& model = options.model;
   const BertConfig config = model ? read_bert_config(*model / "config.json") : small_config();
-  const bool lower_case = !model || reads_lower_case(*model);
-  const std::filesystem::path vocabulary = model ? *model / "vocab.txt" : sample_file("vocab.txt");
+  const std::filesystem::path vocabulary = vocabulary_of(options);
+  const bool lower_case = reads_lower_case(vocabulary.parent_path());
   BertStart start{.origin = model ? model->string() : "",
                   .config = config,
                   .vocabulary = vocabulary,
@@ -65,16 +72,27 @@ BertStart read_bert_start(const std::optional<std::filesystem::path>& model, std
     throw std::runtime_error(fmt::format("{} has {} tokens, but config.json says vocab_size {}",
                                          vocabulary.string(), words, start.config.vocab_size));
   }
-  if (max_length > start.config.max_position_embeddings) {
-    throw std::invalid_argument(fmt::format("--max-length is {}, but the model has {} positions", max_length,
-                                            start.config.max_position_embeddings));
+  if (options.max_length > start.config.max_position_embeddings) {
+    throw std::invalid_argument(fmt::format("--max-length is {}, but the model has {} positions",
+                                            options.max_length, start.config.max_position_embeddings));
   }
   start.config.pad_token_id = start.tokenizer.pad_id();
-  if (dropout) {
-    start.config.hidden_dropout_prob = *dropout;
-    start.config.attention_probs_dropout_prob = *dropout;
+  if (options.dropout) {
+    start.config.hidden_dropout_prob = *options.dropout;
+    start.config.attention_probs_dropout_prob = *options.dropout;
   }
   return start;
+}
+
+BertStart read_bert_start(const BertOptions& options) {
+  return read_bert_start(StartOptions{.model = options.model,
+                                      .vocabulary = options.source.vocabulary,
+                                      .max_length = options.max_length,
+                                      .dropout = options.dropout});
+}
+
+std::string vocabulary_words(const WordPieceTokenizer& tokenizer) {
+  return fmt::format("a vocabulary of {} tokens, {:016x}", tokenizer.vocab_size(), hash_of(tokenizer));
 }
 
 void seed_parameters(std::uint64_t seed) { at::manual_seed(seed); }

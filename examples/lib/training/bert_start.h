@@ -19,7 +19,16 @@ class Module;
 namespace rueda::examples {
 
 class BertWithHead;
+struct BertOptions;
 struct LoadReport;
+
+// Which BERT a run starts from.
+struct StartOptions {
+  std::optional<std::filesystem::path> model;  // a checkpoint folder; without: a small one at random
+  std::filesystem::path vocabulary;            // of that one; empty: the sample's
+  std::int64_t max_length = 128;               // tokens in a window
+  std::optional<double> dropout;               // unset: as the model says
+};
 
 // Sizes, tokenizer and, where there are some, parameters. The tokenizer may be used by any thread.
 struct BertStart {
@@ -32,10 +41,13 @@ struct BertStart {
   std::optional<SafetensorsFile> parameters;  // absent: a random start
 };
 
-// Of a checkpoint folder; without one, of a small BERT with the sample's vocabulary. Throws
-// std::runtime_error or std::invalid_argument naming the file or the flag at fault.
-BertStart read_bert_start(const std::optional<std::filesystem::path>& model, std::int64_t max_length,
-                          const std::optional<double>& dropout);
+// Whether text is lower-cased is said by a tokenizer_config.json beside the vocabulary; without one it is.
+// Throws std::runtime_error or std::invalid_argument naming the file or the flag at fault.
+BertStart read_bert_start(const StartOptions& options);
+BertStart read_bert_start(const BertOptions& options);
+
+// In which all ranks must agree, and a run that is resumed: the tokens, not where they were read.
+std::string vocabulary_words(const WordPieceTokenizer& tokenizer);
 
 // Before a model is made: what is drawn at random is drawn by the seed.
 void seed_parameters(std::uint64_t seed);

@@ -42,7 +42,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 }
 
 std::optional<std::int64_t> step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
+  const std::string name = (folder / "").parent_path().filename().string();  // also of "step-7/"
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t step = 0;
   const char* end = name.data() + name.size();
@@ -173,17 +173,19 @@ fs::path CheckpointWriter::commit(const CheckpointFacts& facts, std::int64_t kee
 
 std::vector<fs::path> checkpoints_in(const fs::path& root) {
   std::vector<fs::path> found;
-  std::error_code absent;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, absent)) {
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, failure)) {
     if (step_of(entry.path())) found.push_back(entry.path());
   }
+  if (failure && failure != std::errc::no_such_file_or_directory && failure != std::errc::not_a_directory)
+    fail(root, "read", failure.value());
   std::ranges::sort(found, std::ranges::greater{}, [](const fs::path& path) { return *step_of(path); });
   return found;
 }
 
 bool is_checkpoint(const fs::path& folder) {
   std::error_code absent;
-  return fs::exists(folder / kFactsFile, absent);
+  return step_of(folder) || fs::exists(folder / kFactsFile, absent);
 }
 
 CheckpointFacts check_checkpoint(const fs::path& folder) {

@@ -50,10 +50,11 @@ class CheckpointWriter {
   std::filesystem::path folder_;
 };
 
-// ROOT/step-N, whole or not, the highest step first; none where there is no such folder.
+// ROOT/step-N, whole or not, the highest step first; none where there is no such folder. Throws
+// std::runtime_error naming one that cannot be read.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& root);
 
-// Whether a folder is a checkpoint, whole or not.
+// Whether a folder is a checkpoint, whole or not: by its name or its training.json.
 bool is_checkpoint(const std::filesystem::path& folder);
 
 // Reads every file of a checkpoint. Throws DamagedCheckpoint naming the one that is missing, or not what was

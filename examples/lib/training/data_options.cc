@@ -12,6 +12,7 @@ po::options_description data_flags() {
   // clang-format off
   flags.add_options()
       ("dummy", po::value<std::string>()->value_name("yes|no"), "made-up samples of the usual shape, without any file [no]")
+      ("vocabulary", po::value<std::string>()->value_name("FILE"), "word pieces, as build_vocab makes them, of a model that starts without a checkpoint [the sample's]")
       ("cache", po::value<std::string>()->value_name("DIR"), "of tokenized data, for all runs on this node; none: no cache [a folder of yours in $TMPDIR or /var/tmp]");
   // clang-format on
   return flags;
@@ -20,6 +21,14 @@ po::options_description data_flags() {
 void read_data_flags(const Flags& flags, DataOptions& options) {
   flags.choice("dummy", options.dummy, kYesNo);
   flags.path("cache", options.cache);
+  flags.path("vocabulary", options.vocabulary);
+  for (const char* checkpoint : {"model", "teacher"}) {
+    if (flags.given("vocabulary") && flags.given(checkpoint)) {
+      throw UsageError(fmt::format(
+          "--vocabulary is for a model that starts at random, and --{} names a checkpoint with its own",
+          checkpoint));
+    }
+  }
   if (!options.dummy) return;
   for (const char* other : {"data", "cache"}) {
     if (flags.given(other))

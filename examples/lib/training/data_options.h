@@ -14,12 +14,14 @@ namespace rueda::examples {
 struct DataOptions {
   bool dummy = false;                                    // made up on the fly: no file is read
   std::filesystem::path cache = default_cache_folder();  // of tokenized data; "none": not kept
+  std::filesystem::path vocabulary;                      // without a checkpoint; empty: the sample's
 };
 
 // Their table, for a program to add to its own.
 boost::program_options::options_description data_flags();
 
-// Overwrites what was given. Throws UsageError, also for --data with --dummy.
+// Overwrites what was given. Throws UsageError, also for --data with --dummy, and for --vocabulary with a
+// checkpoint, which has its own.
 void read_data_flags(const Flags& flags, DataOptions& options);
 
 // Says on standard output what takes time.

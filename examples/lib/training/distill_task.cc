@@ -23,12 +23,14 @@ void check_same_vocabulary(const BertStart& teacher, const BertStart& student) {
   for (std::int32_t id = 0; same && id < count; ++id)
     same = teacher.tokenizer.token(id) == student.tokenizer.token(id);
   if (same) return;
-  throw std::runtime_error(fmt::format("{} and {} differ; teacher and student need the same vocabulary",
-                                       teacher.vocabulary.string(), student.vocabulary.string()));
+  throw std::runtime_error(
+      fmt::format("{} and {} differ; teacher, student and a run that goes on need the same vocabulary",
+                  teacher.vocabulary.string(), student.vocabulary.string()));
 }
 
 BertStart small_teacher(const DistillOptions& options) {
-  BertStart start = read_bert_start(std::nullopt, options.max_length, options.dropout);
+  BertStart start = read_bert_start(StartOptions{
+      .vocabulary = options.source.vocabulary, .max_length = options.max_length, .dropout = options.dropout});
   start.config.num_hidden_layers = kTeacherLayers;
   return start;
 }
@@ -46,7 +48,7 @@ BertOptions teacher_options(const DistillOptions& options, const std::filesystem
   mlm.schedule = {};
   mlm.evaluate_every = 0;
   mlm.checkpoint_every = 0;
-  if (options.resume) mlm.resume = folder / "checkpoints";
+  if (options.resume) mlm.resume.emplace();  // the teacher's own
   mlm.output = folder;
   mlm.summary = folder / "summary.json";
   mlm.tensorboard = folder / "tensorboard";
@@ -59,7 +61,8 @@ BertOptions teacher_options(const DistillOptions& options, const std::filesystem
 }  // namespace
 
 Teacher read_teacher(const DistillOptions& options) {
-  BertStart start = read_bert_start(options.teacher, options.max_length, options.dropout);
+  BertStart start = read_bert_start(
+      StartOptions{.model = options.teacher, .max_length = options.max_length, .dropout = options.dropout});
   ReadLm read = read_lm(start, options.seed, options.dtype);
   return {.start = std::move(start), .model = std::move(read.model), .words = std::move(read.words)};
 }
@@ -69,7 +72,9 @@ std::optional<Teacher> train_teacher(DistillOptions& options) {
   if (options.resume && std::filesystem::exists(folder / "model.safetensors")) {
     DistillOptions again = options;
     again.teacher = folder;
-    return read_teacher(again);
+    Teacher teacher = read_teacher(again);
+    check_same_vocabulary(teacher.start, small_teacher(options));
+    return teacher;
   }
   const BertOptions mlm = teacher_options(options, folder);
   options.resume.reset();
@@ -97,7 +102,8 @@ DistillTask::DistillTask(const DistillOptions& options, Teacher teacher)
 
 void DistillTask::make_student() {
   if (options_.student == StudentStart::checkpoint) {
-    const BertStart start = read_bert_start(options_.student_folder, options_.max_length, options_.dropout);
+    const BertStart start = read_bert_start(StartOptions{
+        .model = options_.student_folder, .max_length = options_.max_length, .dropout = options_.dropout});
     check_same_vocabulary(teacher_.start, start);
     const ReadLm read = read_lm(start, options_.seed, options_.dtype);
     student_ = read.model;
@@ -136,9 +142,6 @@ void DistillTask::save(const std::filesystem::path& folder) const {
   save_checkpoint(folder, *student_, teacher_.start.vocabulary, teacher_.start.lower_case);
 }
 
-void DistillTask::load(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "model.safetensors";
-  load_parameters(*student_, SafetensorsFile::open(file), file.string());
-}
+void DistillTask::load(const std::filesystem::path& folder) { load_parameters(*student_, folder); }
 
 }  // namespace rueda::examples

@@ -10,12 +10,13 @@
 #include "examples/lib/data/dummy.h"
 #include "examples/lib/data/masking.h"
 #include "examples/lib/model/masked_lm.h"
+#include "examples/lib/training/bert_start.h"
+#include "examples/lib/training/dummy_samples.h"
 
 namespace rueda::examples {
 
 namespace {
 
-constexpr std::size_t kMadeUpSamples = 1U << 20U;  // to be in order of, epoch after epoch
 constexpr std::uint64_t kMadeUpHeldOut =
     0x68656c64'6f7574U;  // "heldout": other tokens than those to train on
 
@@ -68,12 +69,12 @@ LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
   }
   const std::size_t first = text_.size() - held_out;
   for (std::size_t i = first; i < text_.size(); ++i) held_out_.push_back({i, text_[i]});
-  samples_ = options.data.dummy ? kMadeUpSamples : first;
+  samples_ = options.data.dummy ? kDummySamples : first;
 }
 
 std::vector<std::string> LmData::settings() const {
   return {fmt::format("--held-out {}", options_.held_out),
-          fmt::format("--max-length {}", options_.max_length), words()};
+          fmt::format("--max-length {}", options_.max_length), vocabulary_words(tokenizer_), words()};
 }
 
 std::string LmData::words() const {
@@ -83,11 +84,9 @@ std::string LmData::words() const {
 
 TaskBatch LmData::make_batch(std::span<const Sample> chosen) const {
   if (options_.data.dummy) {
-    std::vector<std::uint64_t> positions;
-    for (const Sample& sample : chosen) positions.push_back(sample.position);
     const auto words = static_cast<std::int64_t>(tokenizer_.vocab_size());
     return tensors_of(
-        dummy_lm({.columns = options_.max_length, .vocab_size = words}, options_.seed, positions));
+        dummy_lm({.columns = options_.max_length, .vocab_size = words}, options_.seed, positions_of(chosen)));
   }
   std::vector<MaskedWindow> rows;
   for (const Sample& sample : chosen)

@@ -91,7 +91,8 @@ void report(const EvaluateLmOptions& options, const BertStart& start, const LmEv
 }  // namespace
 
 void run_lm_evaluation(const EvaluateLmOptions& options) {
-  const BertStart start = read_bert_start(options.model, options.max_length, std::nullopt);
+  const BertStart start = read_bert_start(StartOptions{
+      .model = options.model, .vocabulary = options.source.vocabulary, .max_length = options.max_length});
   const auto [owned, words] = read_lm(start, options.seed, options.dtype);
   BertForMaskedLM& model = *owned;
   const LmText text =

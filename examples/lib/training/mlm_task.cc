@@ -7,8 +7,7 @@
 
 namespace rueda::examples {
 
-MlmTask::MlmTask(const BertOptions& options)
-    : MlmTask(options, read_bert_start(options.model, options.max_length, options.dropout)) {}
+MlmTask::MlmTask(const BertOptions& options) : MlmTask(options, read_bert_start(options)) {}
 
 MlmTask::MlmTask(const BertOptions& options, BertStart start)
     : options_(options),
@@ -32,9 +31,6 @@ void MlmTask::save(const std::filesystem::path& folder) const {
   save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
 }
 
-void MlmTask::load(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "model.safetensors";
-  load_parameters(*model_, SafetensorsFile::open(file), file.string());
-}
+void MlmTask::load(const std::filesystem::path& folder) { load_parameters(*model_, folder); }
 
 }  // namespace rueda::examples

@@ -2,7 +2,6 @@
 #include "examples/lib/training/nq_evaluation.h"
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -43,16 +42,13 @@ std::vector<float> floats_of(const at::Tensor& row) {
   return {values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel()};
 }
 
-at::Tensor longs(const std::vector<std::int64_t>& values) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong));
-}
-
 // Appends the outputs of some windows, which go through the model together.
 void run_windows(BertForNaturalQuestions& model, std::vector<NqFeature> features,
                  std::vector<NqOutput>& outputs) {
   const PaddedBatch batch = pad(features, static_cast<std::int32_t>(model.config().pad_token_id));
   const NaturalQuestionsLogits logits = model.forward(to_input(batch));
-  const at::Tensor starts = longs(batch.starts), ends = longs(batch.ends), types = longs(batch.answer_types);
+  const at::Tensor starts = int64_tensor(batch.starts), ends = int64_tensor(batch.ends);
+  const at::Tensor types = int64_tensor(batch.answer_types);
   for (std::size_t i = 0; i < features.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
     const auto only = [row](const at::Tensor& all) { return all.narrow(0, row, 1); };

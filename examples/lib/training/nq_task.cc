@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/lib/training/nq_task.h"
 
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -9,6 +8,7 @@
 #include "examples/lib/data/dummy.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/natural_questions.h"
+#include "examples/lib/training/answer_batch.h"
 #include "examples/lib/training/data_options.h"
 #include "examples/lib/training/dummy_samples.h"
 #include "examples/lib/training/nq_evaluation.h"
@@ -29,8 +29,7 @@ NqSettings nq_settings(const BertOptions& options) {
 
 }  // namespace
 
-NqTask::NqTask(const BertOptions& options)
-    : options_(options), start_(read_bert_start(options.model, options.max_length, options.dropout)) {
+NqTask::NqTask(const BertOptions& options) : options_(options), start_(read_bert_start(options)) {
   if (!options.source.dummy) {
     corpus_.emplace(
         NqCorpus::open(options.data, start_.tokenizer, kMostQuestionPieces, cache_of(options.source)));
@@ -73,6 +72,7 @@ std::vector<std::string> NqTask::settings() const {
           fmt::format("--unknown-share {}", options_.unknown_share),
           fmt::format("--question-dropout {}", options_.question_dropout),
           fmt::format("--augment {}", options_.augment ? "yes" : "no"),
+          vocabulary_words(start_.tokenizer),
           data_words()};
 }
 
@@ -91,21 +91,13 @@ TaskBatch NqTask::make_batch(std::span<const Sample> chosen) const {
       features.push_back(training_->training_feature(sample.index, sample.position));
     batch = pad(features, static_cast<std::int32_t>(start_.config.pad_token_id));
   }
-  const BertInput input = to_input(batch);
-  const auto whole = at::TensorOptions().dtype(at::kLong);
-  return {{{"input_ids", input.input_ids},
-           {"token_types", input.token_types},
-           {"valid", input.valid},
-           {"starts", at::tensor(batch.starts, whole)},
-           {"ends", at::tensor(batch.ends, whole)},
-           {"answer_types", at::tensor(batch.answer_types, whole)}}};
+  return answer_batch(batch);
 }
 
 torch::nn::Module& NqTask::model() { return *model_; }
 
 TaskLoss NqTask::losses(const TaskBatch& batch) {
-  const NaturalQuestionsLogits logits =
-      model_->forward({batch["input_ids"], batch["token_types"], batch["valid"]});
+  const NaturalQuestionsLogits logits = model_->forward(answer_input(batch));
   const NaturalQuestionsLosses losses =
       natural_questions_losses(logits, batch["starts"], batch["ends"], batch["answer_types"]);
   return {.total = losses.total(),
@@ -130,9 +122,6 @@ void NqTask::save(const std::filesystem::path& folder) const {
   save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
 }
 
-void NqTask::load(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "model.safetensors";
-  load_parameters(*model_, SafetensorsFile::open(file), file.string());
-}
+void NqTask::load(const std::filesystem::path& folder) { load_parameters(*model_, folder); }
 
 }  // namespace rueda::examples

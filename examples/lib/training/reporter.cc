@@ -48,6 +48,10 @@ void Reporter::evaluation(const std::vector<Metric>& found, std::int64_t step) {
   say(line);
 }
 
+void Reporter::go_on() {
+  if (progress_) progress_->go_on();
+}
+
 void Reporter::say(const std::string& line) {
   if (!events_) return;
   if (progress_) progress_->finish();

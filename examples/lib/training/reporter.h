@@ -23,6 +23,8 @@ class Reporter {
 
   void step(const StepReport& report, const std::vector<std::string>& part_names);
   void evaluation(const std::vector<Metric>& found, std::int64_t step);
+  // Evaluation or checkpoint is over.
+  void go_on();
   // A line of its own.
   void say(const std::string& line);
 

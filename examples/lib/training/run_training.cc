@@ -91,6 +91,7 @@ class Run final : public TrainingListener {
     EvaluationPoint& point = evaluations_.emplace_back();
     point.step = step;
     for (const Metric& metric : found) point.metrics.emplace_back(metric.name, metric.value);
+    reporter_.go_on();
   }
 
   void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) override {
@@ -100,6 +101,7 @@ class Run final : public TrainingListener {
       if (must) throw;
       reporter_.say(fmt::format("warning: {}; training goes on", error.what()));
     }
+    reporter_.go_on();
   }
 
  private:
@@ -111,6 +113,7 @@ class Run final : public TrainingListener {
                        .hosts = cross_size(),
                        .steps = position.step,
                        .samples_per_step = options_.samples_per_step(size()),
+                       .backward_passes_per_step = options_.backward_passes_per_step,
                        .sync = sync_words(options_),
                        .optimizer = optimizer_word(options_),
                        .loss_first = first_mean(position.history.losses),

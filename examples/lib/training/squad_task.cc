@@ -2,7 +2,6 @@
 #include "examples/lib/training/squad_task.h"
 
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -11,13 +10,13 @@
 #include "examples/lib/data/dummy.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/answer_batch.h"
 #include "examples/lib/training/dummy_samples.h"
 #include "examples/lib/training/evaluation.h"
 
 namespace rueda::examples {
 
-SquadTask::SquadTask(const BertOptions& options)
-    : options_(options), start_(read_bert_start(options.model, options.max_length, options.dropout)) {
+SquadTask::SquadTask(const BertOptions& options) : options_(options), start_(read_bert_start(options)) {
   if (!options.source.dummy) read();
   seed_parameters(options.seed);
   model_ = std::make_shared<BertForQuestionAnswering>(start_.config);
@@ -45,7 +44,7 @@ std::string SquadTask::data_words() const {
 std::vector<std::string> SquadTask::settings() const {
   return {fmt::format("--held-out {}", options_.held_out),
           fmt::format("--max-length {}", options_.max_length), fmt::format("--stride {}", options_.stride),
-          data_words()};
+          vocabulary_words(start_.tokenizer), data_words()};
 }
 
 std::vector<std::string> SquadTask::words() const { return {model_words_, data_words()}; }
@@ -64,19 +63,13 @@ TaskBatch SquadTask::make_batch(std::span<const Sample> chosen) const {
     for (const Sample& sample : chosen) indices.push_back(sample.index);
     batch = pad(training_windows_, indices, static_cast<std::int32_t>(start_.config.pad_token_id));
   }
-  const BertInput input = to_input(batch);
-  const auto whole = at::TensorOptions().dtype(at::kLong);
-  return {{{"input_ids", input.input_ids},
-           {"token_types", input.token_types},
-           {"valid", input.valid},
-           {"starts", at::tensor(batch.starts, whole)},
-           {"ends", at::tensor(batch.ends, whole)}}};
+  return answer_batch(batch);
 }
 
 torch::nn::Module& SquadTask::model() { return *model_; }
 
 TaskLoss SquadTask::losses(const TaskBatch& batch) {
-  const AnswerLogits logits = model_->forward({batch["input_ids"], batch["token_types"], batch["valid"]});
+  const AnswerLogits logits = model_->forward(answer_input(batch));
   const at::Tensor start = at::cross_entropy_loss(logits.start, batch["starts"]);
   const at::Tensor end = at::cross_entropy_loss(logits.end, batch["ends"]);
   return {.total = (start + end) / 2};
@@ -97,9 +90,6 @@ void SquadTask::save(const std::filesystem::path& folder) const {
   save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
 }
 
-void SquadTask::load(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "model.safetensors";
-  load_parameters(*model_, SafetensorsFile::open(file), file.string());
-}
+void SquadTask::load(const std::filesystem::path& folder) { load_parameters(*model_, folder); }
 
 }  // namespace rueda::examples

@@ -148,18 +148,26 @@ void TrainingState::check_settings(const fs::path& folder, const std::vector<std
   }
 }
 
+// What a run that begins anew would mix with its own.
+void TrainingState::check_nothing_is_there() const {
+  const fs::path own = options_.checkpoints();
+  const std::vector<fs::path> there = checkpoints_in(own);
+  if (there.empty()) return;
+  throw std::runtime_error(
+      fmt::format("{} is of an earlier run: go on with --resume, or choose another --output, or remove {}",
+                  there.front().string(), own.string()));
+}
+
 // On rank 0.
 std::optional<FoundCheckpoint> TrainingState::find() {
-  const fs::path own = options_.checkpoints();
   if (!options_.resume) {
-    const std::vector<fs::path> there = checkpoints_in(own);
-    if (there.empty()) return std::nullopt;
-    throw std::runtime_error(
-        fmt::format("{} is of an earlier run: go on with --resume, or choose another "
-                    "--output, or remove {}",
-                    there.front().string(), own.string()));
+    check_nothing_is_there();
+    return std::nullopt;
   }
-  const fs::path asked = options_.resume->empty() ? own : *options_.resume;
+  const fs::path asked = options_.resume->empty() ? options_.checkpoints() : *options_.resume;
+  if (fs::exists(asked) && !fs::is_directory(asked))
+    throw std::runtime_error(
+        fmt::format("--resume: {} is not a folder; name a checkpoint, or a folder of them", asked.string()));
   const fs::path below = asked / "checkpoints";
   std::vector<fs::path> candidates{asked};
   if (!is_checkpoint(asked)) candidates = checkpoints_in(fs::is_directory(below) ? below : asked);
@@ -176,8 +184,9 @@ std::optional<FoundCheckpoint> TrainingState::find() {
       words_.push_back(fmt::format("passed over: {}", damage.what()));
     }
   }
-  if (candidates.empty() && options_.resume->empty()) {
-    words_.push_back(fmt::format("nothing to resume in {}: training begins", own.string()));
+  if (candidates.empty()) {  // a job's command line is the same for its first start
+    check_nothing_is_there();
+    words_.push_back(fmt::format("--resume: no checkpoint in {}, training begins anew", asked.string()));
     return std::nullopt;
   }
   throw std::runtime_error(fmt::format("--resume: {} has no checkpoint that is whole{}{}", asked.string(),

@@ -48,6 +48,7 @@ class TrainingState {
 
  private:
   std::optional<FoundCheckpoint> find();
+  void check_nothing_is_there() const;
   void set_aside_others(const FoundCheckpoint& found);
   std::vector<std::string> settings() const;
   void check_settings(const std::filesystem::path& folder, const std::vector<std::string>& saved) const;

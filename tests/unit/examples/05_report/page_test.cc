@@ -54,6 +54,14 @@ TEST(Page, SaysWhichRunHasNoCurve) {
   EXPECT_EQ(count(html, "<figure"), 0u);
 }
 
+TEST(Page, SaysHowManyPassesAStepHas) {
+  RunRecord several = run("several", 2, 18);
+  several.passes = 4;
+  const std::string html = page_html({run("both", 2, 10), several});
+  EXPECT_THAT(html, HasSubstr("every_step, 4 passes"));
+  EXPECT_THAT(html, HasSubstr("Synchronising less often"));
+}
+
 TEST(Page, GroupsByTask) {
   RunRecord other = run("other", 2, 18);
   other.task = "distill";

@@ -52,6 +52,9 @@ TEST_F(Checkpoint, EveryHeadIsReadBackExactly) {
     EXPECT_EQ(parameters_hash(written), parameters_hash(read)) << read.architecture();
     EXPECT_THAT(report.fresh, IsEmpty());
     EXPECT_THAT(report.unused, IsEmpty());
+    Model again(small_bert());
+    load_parameters(again, scratch_.path() / "saved");
+    EXPECT_EQ(parameters_hash(written), parameters_hash(again)) << again.architecture();
   };
   check(std::in_place_type<BertForQuestionAnswering>);
   check(std::in_place_type<BertForMaskedLM>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of TensorBoard event files, checked record by record, and the lines of the progress report.
+// The bytes of TensorBoard event files, checked record by record.
 #include "examples/lib/show/event_file.h"
 
 #include <gmock/gmock.h>
@@ -11,8 +11,6 @@
 #include <fstream>
 #include <sstream>
 #include <vector>
-
-#include "examples/lib/show/progress.h"
 
 namespace rueda::examples {
 namespace {
@@ -85,39 +83,6 @@ TEST_F(EventFileTest, ErrorNamesTheFolder) {
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr((folder_ / "below").string()));
   }
-}
-
-TEST(Progress, ClockTime) {
-  EXPECT_EQ(clock_time(0), "0:00");
-  EXPECT_EQ(clock_time(74.6), "1:15");
-  EXPECT_EQ(clock_time(3675), "1:01:15");
-  EXPECT_EQ(clock_time(-1), "0:00");
-}
-
-TEST(Progress, BarFitsTheTerminal) {
-  const ProgressState state{
-      .step = 5, .steps = 10, .loss = 1.5, .samples_per_second = 20, .seconds_left = 61};
-  EXPECT_EQ(progress_line(state), "step 5/10  loss 1.5000  20.0 samples/s  1:01 left");
-  for (const int columns : {10, 49, 50, 55, 80, 200}) EXPECT_LT(progress_bar(state, columns).size(), columns);
-  EXPECT_THAT(progress_bar(state, 200),
-              HasSubstr("[" + std::string(20, '#') + std::string(20, '.') + "] step"));
-}
-
-TEST(Progress, PlainLinesWhereNoTerminalIs) {
-  std::FILE* file = std::tmpfile();
-  ASSERT_NE(file, nullptr);
-  {
-    Progress progress(100, 4, 0, file);
-    for (int step = 0; step < 100; ++step) progress.step_done(2.0);
-  }
-  std::rewind(file);
-  std::string text(4096, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
-  EXPECT_THAT(text, HasSubstr("step 1/100  loss 2.0000"));
-  EXPECT_THAT(text, HasSubstr("step 100/100  loss 2.0000"));
-  EXPECT_EQ(text.find('\r'), std::string::npos);
-  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << "lines closer than two seconds: " << text;
 }
 
 }  // namespace

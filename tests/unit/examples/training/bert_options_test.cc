@@ -99,6 +99,13 @@ TEST(Options, UsageErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(usage_error({"--autocast", "bf16", "--dtype", "float64"}), HasSubstr("parameters of float32"));
 }
 
+TEST(Options, AVocabularyIsForARandomStart) {
+  EXPECT_EQ(parsed({})->source.vocabulary, "");
+  EXPECT_EQ(parsed({"--vocabulary", "v.txt"})->source.vocabulary, "v.txt");
+  EXPECT_EQ(usage_error({"--vocabulary", "v.txt", "--model", "m"}),
+            "--vocabulary is for a model that starts at random, and --model names a checkpoint with its own");
+}
+
 TEST(Options, OfNaturalQuestions) {
   const BertOptions options = *parsed({"--task", "nq", "--held-out", "0", "--augment", "no", "--model", "m"});
   EXPECT_EQ(options.max_length, 512);

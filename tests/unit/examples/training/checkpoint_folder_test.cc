@@ -47,6 +47,7 @@ TEST_F(CheckpointFolder, SaysWhatItWasTold) {
   EXPECT_EQ(place, root_ / "step-10");
   EXPECT_TRUE(is_checkpoint(place));
   EXPECT_FALSE(is_checkpoint(root_));
+  EXPECT_TRUE(is_checkpoint("absent/step-7/")) << "its name says so";
   const CheckpointFacts facts = check_checkpoint(place);
   EXPECT_EQ(facts.step, 10);
   EXPECT_EQ(facts.samples, 70);

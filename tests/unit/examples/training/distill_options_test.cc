@@ -54,6 +54,8 @@ TEST(DistillOptions, ErrorsNameFlagAndValue) {
   EXPECT_THAT(distill_error_of({"--compare", "none"}), HasSubstr("all or masked"));
   EXPECT_THAT(distill_error_of({"--student", ""}), HasSubstr("--student needs a value"));
   EXPECT_THAT(distill_error_of({"--dummy", "yes", "--data", "FILE"}), HasSubstr("--data is given"));
+  EXPECT_THAT(distill_error_of({"--vocabulary", "FILE", "--teacher", "DIR"}),
+              HasSubstr("--teacher names a checkpoint with its own"));
   EXPECT_THAT(distill_error_of({"--stride", "3"}), HasSubstr("see distill --help"));
 }
 
