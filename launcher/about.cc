@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "core/base/config.h"
+#include "ops/device_report.h"
 
 namespace rueda {
 namespace {
@@ -56,10 +58,9 @@ std::string build_text() {
       "    [X] MPI: {}\n"
       "        library {}\n"
       "        started by {}\n"
-      "    [ ] CUDA (not built)\n"
-      "    [ ] NCCL (not built)\n",
+      "    {}\n",
       RUEDA_BUILT_VERSION, box(kTorch), torch_line(), mpi_library_version(), RUEDA_BUILT_MPI,
-      RUEDA_BUILT_MPIEXEC);
+      RUEDA_BUILT_MPIEXEC, fmt::join(ops::device_report(), "\n    "));
 }
 
 std::string config_text(const LaunchOptions& options) {

@@ -95,6 +95,7 @@ constexpr std::array kFlags{
     Flag{Kind::setting, "stall-check-warning-time-seconds", "SECONDS", "", "STALL_CHECK_TIME", as_it_is},
     Flag{Kind::setting, "stall-check-shutdown-time-seconds", "SECONDS", "", "STALL_SHUTDOWN_TIME", as_it_is},
     Flag{Kind::setting, "thread-affinity", "CORES", "", "THREAD_AFFINITY", as_it_is},
+    Flag{Kind::setting, "num-nccl-streams", "N", "", "NUM_NCCL_STREAMS", as_it_is},
     Flag{Kind::setting, "log-level", "LEVEL", "", "LOG_LEVEL", lower_case},
     Flag{Kind::setting, "log-with-timestamp", "", "", "LOG_HIDE_TIME", no},
     Flag{Kind::setting, "log-without-timestamp", "", "", "LOG_HIDE_TIME", yes},
@@ -114,7 +115,6 @@ constexpr std::array kFlags{
     Flag{Kind::ignored, "autotune-gaussian-process-noise", "X", kTuner},
     Flag{Kind::ignored, "mpi-threads-disable", "", "Rueda's coordinator thread needs MPI_THREAD_MULTIPLE"},
     Flag{Kind::ignored, "no-mpi-threads-disable", "", "MPI is always begun with threads"},
-    Flag{Kind::ignored, "num-nccl-streams", "N", "this version has no GPU support"},
 
     Flag{Kind::refused, "host-discovery-script", "FILE", kElastic},
     Flag{Kind::refused, "min-np", "N", kElastic},

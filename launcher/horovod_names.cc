@@ -22,7 +22,8 @@ constexpr std::string_view kTuner = "Rueda's tuner starts from a cost model and 
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
 constexpr std::string_view kSpark = "Rueda does not run inside Spark";
 constexpr std::string_view kXla = "there is no XLA in Rueda";
-constexpr std::string_view kGpu = "this version has no GPU support";
+constexpr std::string_view kGpuCopies = "tensors on devices are always packed by kernels, many at a time";
+constexpr std::string_view kGpuWaits = "the host never waits for a device";
 constexpr std::string_view kMpi = "ranks talk by MPI";
 constexpr std::string_view kPlace = "ruedarun places the ranks";
 constexpr std::string_view kElastic = "ruedarun cannot start ranks again yet";
@@ -52,10 +53,10 @@ constexpr std::array kNames{
     Name{"CONTROLLER", kMpi},
     Name{"MPI_THREADS_DISABLE", "Rueda's coordinator thread needs MPI_THREAD_MULTIPLE"},
     Name{"THREAD_AFFINITY", kVersion},
-    Name{"NUM_NCCL_STREAMS", kGpu},
-    Name{"BATCH_D2D_MEMCOPIES", kGpu},
+    Name{"NUM_NCCL_STREAMS", kVersion},
+    Name{"BATCH_D2D_MEMCOPIES", kGpuCopies},
     Name{"DISABLE_GROUP_FUSION", kVersion},
-    Name{"ENABLE_ASYNC_COMPLETION", kGpu},
+    Name{"ENABLE_ASYNC_COMPLETION", kGpuWaits},
     Name{"DYNAMIC_PROCESS_SETS", "process sets can always be added and removed"},
     Name{"ELASTIC", kElastic},
     Name{"ELASTIC_TIMEOUT", kElastic},
@@ -74,7 +75,7 @@ constexpr std::array kNames{
     Name{"START_TIMEOUT", kVersion},
     Name{"SECRET_KEY", "ruedarun makes a token of its own for each job"},
     Name{"CCL_CACHE", "there is no oneCCL in Rueda"},
-    Name{"DISABLE_NVTX_RANGES", kGpu},
+    Name{"DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
     Name{"ENABLE_XLA_OPS", kXla},
     Name{"SPARK_START_TIMEOUT", kSpark},
     Name{"SPARK_PYTHONPATH", kSpark},

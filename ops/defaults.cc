@@ -8,6 +8,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "ops/devices.h"
 #include "ops/hierarchy/hierarchy_parts.h"
 #include "ops/launched.h"
 #include "ops/local/local_backend.h"
@@ -42,6 +43,7 @@ Parts defaults(const Config& config, const std::vector<Rank>& ranks) {
     add_hierarchy(parts, add_shared_memory(parts));
   }
   parts.backends.insert(parts.backends.begin(), std::make_unique<LocalBackend>());
+  add_devices(parts);
   return parts;
 }
 

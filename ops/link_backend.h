@@ -19,7 +19,7 @@
 namespace rueda {
 
 // Purpose: the backend of mpi, of tcp, and of any other Link. Runs every Plan, once its link is `connected`;
-// `switch_point` says which allreduces are short, none without it.
+// `switch_point` says which allreduces go in pairs, none without it.
 // Owned by the coordinator thread.
 class LinkBackend final : public Backend {
  public:
@@ -39,7 +39,9 @@ class LinkBackend final : public Backend {
   std::string_view name() const override { return name_; }
   bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) override;
   bool can_run(const Plan&) const override { return connected_(); }
-  void decide(Plan& plan) const override { plan.doubling = switch_point_ && switch_point_->is_short(plan); }
+  void decide(Plan& plan) const override {
+    if (switch_point_) plan.pairing = switch_point_->pairing(plan);
+  }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return rings_bell_; }
 

@@ -8,6 +8,9 @@
 #include <array>
 #include <charconv>
 #include <fstream>
+#include <numeric>
+#include <set>
+#include <span>
 #include <sstream>
 
 #include "core/base/time.h"
@@ -23,7 +26,7 @@ constexpr std::uint32_t kMostTimes = 16;
 constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
 constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
 constexpr double kEnough = 0.05;         // seconds of long messages
-constexpr std::size_t kMostLong = 64;    // messages
+constexpr std::size_t kMostLong = 32;    // times
 constexpr std::size_t kMostOfFile = 64 << 10;
 
 double median(std::vector<double> values) {
@@ -40,39 +43,39 @@ class Exchanges {
   Exchanges(Link& link, double patience, const std::function<void()>& alive)
       : wire_(link, link.largest_tag()), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
 
-  // Both send so many bytes; false once the time is over.
-  bool exchange(Rank peer, std::uint32_t bytes) {
-    Transfer receive = wire_.receive(peer, {received_.data(), bytes});
-    Transfer send = wire_.send(peer, {sent_.data(), bytes});
-    return finish(receive, send);
-  }
-  // The messages of a short allreduce among all ranks.
-  bool double_up(Rank rank, Rank ranks) {
-    return std::ranges::all_of(doubling_steps(rank, ranks), [this](const DoublingStep& step) {
-      Transfer receive, send;
-      if (step.receives()) receive = wire_.receive(step.peer, {received_.data(), kShort});
-      if (step.sends()) send = wire_.send(step.peer, {sent_.data(), kShort});
-      return finish(receive, send);
-    });
+  // The messages of an allreduce of so many bytes by recursive doubling among `ranks`, of which this rank is
+  // one; false once the time is over.
+  bool double_up(std::span<const Rank> ranks, Rank place, std::uint32_t bytes) {
+    return each_step(ranks, place, {sent_.data(), bytes}, {received_.data(), bytes}, [](const PairStep&) {});
   }
 
-  // What is exchanged next; no bytes: nothing more.
-  struct Round {
-    std::uint32_t bytes = 0;
-    std::uint32_t times = 0;
-  };
-  bool announce(Rank peer, Round round) {
-    Transfer none, send = wire_.send(peer, std::as_bytes(std::span(&round, 1)));
-    return finish(none, send);
-  }
-  std::optional<Round> hear(Rank peer) {
-    Round round;
-    Transfer none, receive = wire_.receive(peer, std::as_writable_bytes(std::span(&round, 1)));
-    if (!finish(receive, none)) return std::nullopt;
-    return round;
+  // What the first of `ranks` gives, on each of them; nothing once the time is over.
+  std::optional<std::uint32_t> hear_from_the_first(std::span<const Rank> ranks, Rank place,
+                                                   std::uint32_t number) {
+    std::uint32_t known = place == 0 ? number : 0, theirs = 0;
+    const bool all = each_step(ranks, place, std::as_bytes(std::span(&known, 1)),
+                               std::as_writable_bytes(std::span(&theirs, 1)), [&](const PairStep& step) {
+                                 if (step.receives()) known = std::max(known, theirs);
+                               });
+    return all ? std::optional(known) : std::nullopt;
   }
 
  private:
+  template <class Done>
+  bool each_step(std::span<const Rank> ranks, Rank place, ConstBytes sent, std::span<std::byte> received,
+                 Done done) {
+    const auto size = static_cast<Rank>(ranks.size());
+    return std::ranges::all_of(doubling_steps(place, size), [&](const PairStep& step) {
+      const Rank peer = ranks[static_cast<std::size_t>(step.peer)];
+      Transfer receive, send;
+      if (step.receives()) receive = wire_.receive(peer, received);
+      if (step.sends()) send = wire_.send(peer, sent);
+      if (!finish(receive, send)) return false;
+      done(step);
+      return true;
+    });
+  }
+
   bool finish(Transfer& one, Transfer& other) {
     while (!(one.done() & other.done())) {
       if (clock_now() > end_) return false;
@@ -89,43 +92,54 @@ class Exchanges {
   std::vector<std::byte> received_ = std::vector<std::byte>(kLong);
 };
 
-// The seconds of one message while all ranks send theirs, as they do in an allreduce: two ranks alone may
+// The seconds of a short message while all ranks send theirs, as they do in an allreduce: two ranks alone may
 // have idle cores and cards that all together have not. Nothing once the time is over.
-std::optional<double> message_among_all(Exchanges& exchanges, Rank rank, Rank ranks) {
+std::optional<double> seconds_of_short_ones(Exchanges& exchanges, Rank rank, Rank ranks) {
+  std::vector<Rank> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i < kMostTimes; ++i) {
     const Time begin = clock_now();
-    if (!exchanges.double_up(rank, ranks)) return std::nullopt;
+    if (!exchanges.double_up(all, rank, kShort)) return std::nullopt;
     seconds.push_back(seconds_since(begin) / doubling_rounds(ranks));
   }
   return median(std::move(seconds));
 }
 
-// Long messages until it is known what the network carries for a while: many take bursts at once first.
-// Seconds of one; nothing once the time is over.
-std::optional<double> ask_for_long_ones(Exchanges& exchanges, Rank partner) {
+// The same of long messages between hosts, sent until it is known what the network carries for a while: many
+// take bursts at once first. The first of `ranks` says how many follow, none unless `wanted`.
+std::optional<double> seconds_of_long_ones(Exchanges& exchanges, std::span<const Rank> ranks, Rank place,
+                                           bool wanted) {
+  const Rank rounds = doubling_rounds(static_cast<Rank>(ranks.size()));
   std::vector<double> seconds;
-  for (double spent = 0; spent < kEnough && seconds.size() < kMostLong;) {
-    const std::uint32_t times = seconds.empty() || seconds.front() > kEnough / 4 ? 1 : 4;
-    if (!exchanges.announce(partner, {kLong, times})) return std::nullopt;
-    for (std::uint32_t i = 0; i < times; ++i) {
+  double spent = 0;
+  while (true) {
+    std::uint32_t times = seconds.empty() || seconds.front() > kEnough / 8 ? 1 : 4;
+    if (!wanted || spent > kEnough || seconds.size() >= kMostLong) times = 0;
+    const std::optional<std::uint32_t> agreed = exchanges.hear_from_the_first(ranks, place, times);
+    if (!agreed || *agreed > kMostTimes) return std::nullopt;
+    if (*agreed == 0) break;
+    for (std::uint32_t i = 0; i < *agreed; ++i) {
       const Time begin = clock_now();
-      if (!exchanges.exchange(partner, kLong)) return std::nullopt;
-      seconds.push_back(seconds_since(begin));
-      spent += seconds.back();
+      if (!exchanges.double_up(ranks, place, kLong)) return std::nullopt;
+      const double all = seconds_since(begin);
+      spent += all;
+      seconds.push_back(all / rounds);
     }
   }
+  if (seconds.empty()) return std::nullopt;
   seconds.erase(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2);
   return median(std::move(seconds));
 }
 
-void answer(Exchanges& exchanges, Rank asking) {
-  while (const std::optional<Exchanges::Round> round = exchanges.hear(asking)) {
-    if (round->bytes == 0 || round->bytes > kLong || round->times > kMostTimes) return;
-    for (std::uint32_t i = 0; i < round->times; ++i) {
-      if (!exchanges.exchange(asking, round->bytes)) return;
-    }
+// The first rank of each host.
+std::vector<Rank> first_ranks(const std::vector<std::string>& hosts) {
+  std::vector<Rank> first;
+  std::set<std::string_view> seen;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (seen.insert(hosts[rank]).second) first.push_back(static_cast<Rank>(rank));
   }
+  return first;
 }
 
 std::string text_of(const std::string& path) {
@@ -151,17 +165,16 @@ std::optional<double> value_of(std::string_view word, std::string_view name) {
 
 std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
                                        bool wanted, const std::function<void()>& alive) {
-  const auto elsewhere = std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts.front(); });
-  if (elsewhere == hosts.end()) return std::nullopt;
-  const auto partner = static_cast<Rank>(elsewhere - hosts.begin());
+  const std::vector<Rank> first = first_ranks(hosts);
+  if (first.size() < 2) return std::nullopt;
   Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, alive);
-  const std::optional<double> message = message_among_all(exchanges, rank, static_cast<Rank>(hosts.size()));
-  if (!message) return std::nullopt;
-  if (rank == partner) answer(exchanges, 0);
-  if (rank != 0) return std::nullopt;
-  const std::optional<double> of_long = wanted ? ask_for_long_ones(exchanges, partner) : std::nullopt;
-  exchanges.announce(partner, {});
-  if (!of_long) return std::nullopt;
+  const std::optional<double> message =
+      seconds_of_short_ones(exchanges, rank, static_cast<Rank>(hosts.size()));
+  const auto own = std::ranges::find(first, rank);
+  if (!message || own == first.end()) return std::nullopt;
+  const std::optional<double> of_long =
+      seconds_of_long_ones(exchanges, first, static_cast<Rank>(own - first.begin()), wanted);
+  if (rank != 0 || !of_long) return std::nullopt;
   return LinkCosts{*message, std::max(0.0, *of_long - *message) / kLong};
 }
 

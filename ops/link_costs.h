@@ -19,8 +19,8 @@ struct LinkCosts {
   double byte = 0;
 };
 
-// All ranks exchange some short messages, then rank 0 and the first rank of another host long ones, for less
-// than a second; every rank calls it. Rank 0 says how many, none unless `wanted`, so that nobody has to agree
+// All ranks exchange some short messages, then the first ranks of all hosts long ones, for less than a
+// second; every rank calls it. Rank 0 says how many, none unless `wanted`, so that nobody has to agree
 // before. Nothing where somebody did not answer in time, and on all ranks but 0. Throws PeerGone as the link
 // does.
 std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,

@@ -2,7 +2,9 @@
 #include "ops/ring.h"
 
 #include <algorithm>
+
 #include <utility>
+#include "core/base/host_buffer.h"
 
 namespace rueda {
 
@@ -60,6 +62,10 @@ std::vector<std::int64_t> RingSchedule::even_bounds(std::int64_t elements, Rank 
   const std::int64_t blocks = (elements + multiple - 1) / multiple;
   for (Rank i = 0; i <= size; ++i) bounds[i] = std::min(elements, blocks * i / size * multiple);
   return bounds;
+}
+
+std::vector<std::int64_t> RingSchedule::line_bounds(std::int64_t elements, Rank size, DataType dtype) {
+  return even_bounds(elements, size, static_cast<std::int64_t>(HostBuffer::kAlignment / size_of(dtype)));
 }
 
 }  // namespace rueda

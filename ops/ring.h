@@ -58,6 +58,8 @@ class RingSchedule {
   std::int64_t depth() const { return shape_.depth; }
 
   static std::vector<std::int64_t> even_bounds(std::int64_t elements, Rank size, std::int64_t multiple);
+  // The same of segments that start at cache lines.
+  static std::vector<std::int64_t> line_bounds(std::int64_t elements, Rank size, DataType dtype);
 
  private:
   struct Place {

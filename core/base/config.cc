@@ -106,18 +106,29 @@ void add_network(std::vector<Setting>& table) {
                          "0's counts; 0: as many as a host has ranks"));
 }
 
+// Up to how many bytes something goes a certain way.
+Setting most_bytes(std::string_view name, std::int64_t Config::*field, std::string_view meaning) {
+  return {name,
+          "",
+          "auto, or bytes, 0 to 16777216",
+          meaning,
+          [field](Config& config, std::string_view text) {
+            if (text == "auto") config.*field = -1;
+            return text == "auto" || parse(text, std::int64_t{0}, std::int64_t{16} << 20, config.*field);
+          },
+          [field](const Config& config) {
+            return config.*field < 0 ? "auto" : fmt::format("{}", config.*field);
+          }};
+}
+
 void add_short(std::vector<Setting>& table) {
-  table.push_back(
-      {"SHORT_BYTES", "", "auto, or bytes, 0 to 16777216",
-       "allreduces of at most so many bytes go by recursive doubling between hosts, larger ones around a "
-       "ring; auto: as few messages are timed when a job of several hosts starts",
-       [](Config& config, std::string_view text) {
-         if (text == "auto") config.short_bytes = -1;
-         return text == "auto" || parse(text, std::int64_t{0}, std::int64_t{16} << 20, config.short_bytes);
-       },
-       [](const Config& config) {
-         return config.short_bytes < 0 ? "auto" : fmt::format("{}", config.short_bytes);
-       }});
+  table.push_back(most_bytes("SHORT_BYTES", &Config::short_bytes,
+                             "allreduces of at most so many bytes go by recursive doubling between hosts; "
+                             "auto: as few messages are timed when a job of several hosts starts"));
+  table.push_back(most_bytes("MEDIUM_BYTES", &Config::medium_bytes,
+                             "longer ones of at most so many bytes go by recursive halving and doubling, "
+                             "where ranks are a power of two, still longer ones around a ring; auto: as "
+                             "messages are timed, none where SHORT_BYTES is given"));
   table.push_back(text("PROFILE", "", &Config::profile, "a file, or nothing for none",
                        "what messages between hosts cost: read by rank 0 where it is there, else measured "
                        "and written"));
@@ -184,6 +195,10 @@ std::vector<Setting> make_settings() {
              "host, at most, and what the machine has; 0: none"));
   add_network(table);
   add_short(table);
+  table.push_back(
+      number("NUM_NCCL_STREAMS", "HOROVOD_NUM_NCCL_STREAMS", &Config::nccl_streams, std::int64_t{1},
+             std::int64_t{16}, "1 to 16",
+             "communicators of NCCL, each with a stream, that a process set's operations take turns on"));
   add_log(table);
   table.push_back(text("TIMELINE", "HOROVOD_TIMELINE", &Config::timeline,
                        "a file, or DYNAMIC or nothing for none",

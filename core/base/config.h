@@ -35,7 +35,9 @@ struct Config {
   double network_deadline = 10.0;                     // seconds
   std::int64_t rings = 0;                             // between hosts at a time; 0: as many as ranks on one
   std::int64_t short_bytes = -1;                      // negative: by what messages cost
+  std::int64_t medium_bytes = -1;                     // ... too; none where short_bytes is given
   std::string profile;                                // a file, or empty
+  std::int64_t nccl_streams = 1;
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string timeline;  // a file, DYNAMIC or empty

@@ -81,6 +81,7 @@ std::string_view to_string(Compression compression) {
   }
   return "none";
 }
+std::string_view to_string(DeviceKind device) { return device == DeviceKind::cuda ? "cuda" : "host"; }
 
 std::optional<DataType> data_type_from(std::uint8_t value) {
   if (value >= kDataTypeCount) return std::nullopt;
@@ -105,6 +106,11 @@ std::optional<ReductionOrder> reduction_order_from(std::uint8_t value) {
 std::optional<Compression> compression_from(std::uint8_t value) {
   if (value > static_cast<std::uint8_t>(Compression::topk)) return std::nullopt;
   return static_cast<Compression>(value);
+}
+
+std::optional<DeviceKind> device_kind_from(std::uint8_t value) {
+  if (value > static_cast<std::uint8_t>(DeviceKind::cuda)) return std::nullopt;
+  return static_cast<DeviceKind>(value);
 }
 
 }  // namespace rueda

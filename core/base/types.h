@@ -30,6 +30,9 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int kDataTypeCount = 10;  // of DataType
 
+// Whose memory a tensor lies in: the host's, or that of a device that CUDA knows.
+enum class DeviceKind : std::uint8_t { host, cuda };
+
 // How elements of several ranks become one.
 //   sum      integers wrap modulo 2^bits; bool: logical or
 //   average  the sum divided by the number of ranks; integers divide rounding toward zero; bool: an error
@@ -107,6 +110,7 @@ std::string_view to_string(ReduceOp op);
 std::string_view to_string(Operation operation);
 std::string_view to_string(ReductionOrder order);
 std::string_view to_string(Compression compression);
+std::string_view to_string(DeviceKind device);
 
 // From a byte received or a number given by a user; nothing when it names no enumerator.
 std::optional<DataType> data_type_from(std::uint8_t value);
@@ -114,5 +118,6 @@ std::optional<ReduceOp> reduce_op_from(std::uint8_t value);
 std::optional<Operation> operation_from(std::uint8_t value);
 std::optional<ReductionOrder> reduction_order_from(std::uint8_t value);
 std::optional<Compression> compression_from(std::uint8_t value);
+std::optional<DeviceKind> device_kind_from(std::uint8_t value);
 
 }  // namespace rueda

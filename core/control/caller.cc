@@ -45,7 +45,7 @@ std::vector<Plan> Caller::call(Time now, bool others_on_their_way) {
     ready_bytes_ = 0;
     std::vector<ReadyRequest> ready = std::exchange(ready_, {});
     for (Plan& plan : planner_.fuse(std::move(ready))) {
-      keeper_.give_ids(plan);
+      if (plan.status.ok()) keeper_.give_ids(plan);
       plans.push_back(std::move(plan));
     }
     ready.clear();

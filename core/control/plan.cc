@@ -23,6 +23,20 @@ std::int64_t fused_bytes(const Request& request) {
   return (bytes_of(request) + kFusionAlignment - 1) / kFusionAlignment * kFusionAlignment;
 }
 
+std::string_view to_string(Pairing pairing) {
+  switch (pairing) {
+    case Pairing::none: return "none";
+    case Pairing::doubling: return "doubling";
+    case Pairing::halving: return "halving";
+  }
+  return "?";
+}
+
+std::optional<Pairing> pairing_from(std::uint8_t value) {
+  if (value > static_cast<std::uint8_t>(Pairing::halving)) return std::nullopt;
+  return static_cast<Pairing>(value);
+}
+
 void place(Plan& plan, PlanTensor& tensor) {
   if (traits(plan.operation).ragged_first_axis) return;
   tensor.offset = plan.buffer_bytes;
@@ -33,7 +47,8 @@ bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
                     p.postscale_factor, p.reduction_order, p.compression, p.compression_share, p.measure,
-                    p.joined, p.doubling, p.root, p.backend, p.chunk_bytes, p.result, p.evicted, p.tensors);
+                    p.device, p.joined, p.pairing, p.root, p.backend, p.chunk_bytes, p.result, p.evicted,
+                    p.tensors);
   };
   return words(a) == words(b);
 }
@@ -52,7 +67,8 @@ void write(Writer& writer, const Plan& plan) {
   if (plan.compression == Compression::topk) writer.put(plan.compression_share);
   writer.put(static_cast<std::uint8_t>(plan.measure));
   if (plan.measure) write(writer, plan.joined);
-  writer.put(static_cast<std::uint8_t>(plan.doubling));
+  writer.put(plan.device);
+  writer.put(plan.pairing);
   writer.put(plan.root);
   writer.put(plan.backend);
   writer.put(plan.chunk_bytes);
@@ -83,15 +99,16 @@ Plan read_plan(Reader& reader) {
   if (shares) plan.compression_share = reader.get<double>();
   plan.measure = reader.get<std::uint8_t>() != 0;
   if (plan.measure) plan.joined = read_rank_set(reader);
-  plan.doubling = reader.get<std::uint8_t>() != 0;
+  plan.device = reader.get_enum(device_kind_from);
+  plan.pairing = reader.get_enum(pairing_from);
   plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();
   plan.chunk_bytes = reader.get<std::int64_t>();
   plan.result = reader.get<std::int64_t>();
   if (!can_reduce(plan.operation, plan.dtype, plan.reduce_op)) reader.fail();
   if (plan.measure && !can_measure(plan.operation, plan.dtype)) reader.fail();
-  if (plan.doubling && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum))
-    reader.fail();
+  const bool pairs = plan.pairing != Pairing::none;
+  if (pairs && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum)) reader.fail();
   if (shares &&
       (!is_share(plan.compression_share) || !can_send_a_share(plan.operation, plan.dtype, plan.reduce_op) ||
        plan.reduction_order != ReductionOrder::any))

@@ -29,9 +29,13 @@ struct PlanTensor {
   }
 };
 
-// Purpose: one operation on one or several tensors of equal dtype, reduction and scale, measured or not. A
-// Plan whose status is not ok carries out nothing: it completes its tensors with that Status, on every rank,
-// in order. A plain value.
+// How ranks combine a vector by messages: each passing parts of it to its neighbour, or in pairs at growing
+// distances, whole vectors or ever smaller halves (ops/doubling.h).
+enum class Pairing : std::uint8_t { none, doubling, halving };
+
+// Purpose: one operation on one or several tensors of equal dtype, reduction, scale and device, measured or
+// not. A Plan whose status is not ok carries out nothing: it completes its tensors with that Status, on every
+// rank, in order. A plain value.
 struct Plan {
   std::uint64_t number = 0;
   Status status;
@@ -45,8 +49,9 @@ struct Plan {
   Compression compression = Compression::none;
   double compression_share = 1.0;  // topk; such a tensor is alone
   bool measure = false;
+  DeviceKind device = DeviceKind::host;  // where the tensors of all ranks are
   RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
-  bool doubling = false;  // a short allreduce: whole vectors are exchanged between pairs of ranks
+  Pairing pairing = Pairing::none;  // of an allreduce
   Rank root = 0;
   std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many
@@ -69,6 +74,9 @@ inline constexpr std::uint64_t kPlansApart = 1u << 15;
 
 // The room a tensor takes in a fused buffer.
 std::int64_t fused_bytes(const Request& request);
+
+std::string_view to_string(Pairing pairing);
+std::optional<Pairing> pairing_from(std::uint8_t value);
 
 // Gives the tensor its offset behind those that have theirs, and adds its room to the Plan's buffer_bytes.
 void place(Plan& plan, PlanTensor& tensor);

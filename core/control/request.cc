@@ -23,7 +23,7 @@ std::string words(std::span<const std::int64_t> agreed, const Request& request) 
 }
 
 // What most requests leave at its default does not travel; a byte of flags says which parts do.
-enum Part : std::uint8_t {
+enum Part : std::uint16_t {
   scales = 1,
   root = 2,
   process_set = 4,
@@ -31,11 +31,12 @@ enum Part : std::uint8_t {
   members = 16,
   fixed_order = 32,
   compression = 64,
-  measure = 128
+  measure = 128,
+  on_device = 256
 };
 
-std::uint8_t parts_of(const Request& request) {
-  std::uint8_t parts = 0;
+std::uint16_t parts_of(const Request& request) {
+  std::uint16_t parts = 0;
   if (request.prescale_factor != 1.0 || request.postscale_factor != 1.0) parts |= Part::scales;
   if (request.root != 0) parts |= Part::root;
   if (request.process_set != kWorld) parts |= Part::process_set;
@@ -44,6 +45,7 @@ std::uint8_t parts_of(const Request& request) {
   if (request.reduction_order == ReductionOrder::fixed) parts |= Part::fixed_order;
   if (request.compression != Compression::none) parts |= Part::compression;
   if (request.measure) parts |= Part::measure;
+  if (request.device != DeviceKind::host) parts |= Part::on_device;
   return parts;
 }
 
@@ -79,6 +81,8 @@ Difference difference_alone(const Request& a, const Request& b) {
     return {"compression share", fmt::format("{}", a.compression_share),
             fmt::format("{}", b.compression_share)};
   }
+  if (a.device != b.device)
+    return {"device", std::string(to_string(a.device)), std::string(to_string(b.device))};
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
   if (a.follows != b.follows) {
@@ -107,7 +111,7 @@ Difference difference_of_others(const Request& a, const Request& b) {
 // `grouped`: what it has to do with a group comes next.
 Request read_alone(Reader& reader, bool& grouped) {
   Request request;
-  const auto parts = reader.get<std::uint8_t>();
+  const auto parts = reader.get<std::uint16_t>();
   request.name = reader.get_string();
   request.operation = reader.get_enum(operation_from);
   request.dtype = reader.get_enum(data_type_from);
@@ -120,6 +124,7 @@ Request read_alone(Reader& reader, bool& grouped) {
   if ((parts & Part::root) != 0) request.root = reader.get<Rank>();
   if ((parts & Part::process_set) != 0) request.process_set = reader.get<ProcessSetId>();
   if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
+  if ((parts & Part::on_device) != 0) request.device = reader.get_enum(device_kind_from);
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (request.compression == Compression::topk) {
     request.compression_share = reader.get<double>();
@@ -170,7 +175,7 @@ bool compatible(const Request& a, const Request& b) {
 namespace {
 
 void write_alone(Writer& writer, const Request& request) {
-  const std::uint8_t parts = parts_of(request);
+  const std::uint16_t parts = parts_of(request);
   writer.put(parts);
   writer.put_string(request.name);
   writer.put(request.operation);
@@ -185,6 +190,7 @@ void write_alone(Writer& writer, const Request& request) {
   if ((parts & Part::root) != 0) writer.put(request.root);
   if ((parts & Part::process_set) != 0) writer.put(request.process_set);
   if ((parts & Part::members) != 0) write(writer, request.members);
+  if ((parts & Part::on_device) != 0) writer.put(request.device);
   if ((parts & Part::compression) != 0) writer.put(request.compression);
   if (request.compression == Compression::topk) writer.put(request.compression_share);
 }
@@ -200,7 +206,7 @@ void write(Writer& writer, const Request& request) {
 }
 
 Request read_request(Reader& reader) {
-  constexpr std::size_t kLeast = 6;  // bytes of one
+  constexpr std::size_t kLeast = 7;  // bytes of one
   bool grouped = false;
   Request request = read_alone(reader, grouped);
   if (!grouped || !reader.ok()) return request;

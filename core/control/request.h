@@ -37,7 +37,8 @@ struct Request {
   bool measure = false;            // the squares of the result are summed up
   Rank root = 0;                   // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
-  RankSet members;              // add_process_set: of the new set
+  DeviceKind device = DeviceKind::host;  // where its tensors are
+  RankSet members;                       // add_process_set: of the new set
   std::vector<Request> others;  // of the first of a group: the rest of it, in the order of their names
   std::string follows;          // of one of these: the name of the first
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/backend.h"
 
+#include <fmt/format.h>
+
 #include "core/base/error.h"
 
 namespace rueda {
@@ -10,11 +12,18 @@ bool Backend::meet(const std::vector<std::string>&, const std::function<void()>&
 std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int place) {
   std::size_t found = backends.size();
   for (std::size_t i = 0; i < backends.size() && place >= 0; ++i) {
-    if (!backends[i]->can_run(plan)) continue;
+    if (backends[i]->device() != plan.device || !backends[i]->can_run(plan)) continue;
     found = i;
     --place;
   }
-  RUEDA_ASSERT(found < backends.size());
+  if (found == backends.size()) {
+    RUEDA_ASSERT(plan.device != DeviceKind::host);
+    plan.status = Status::backend_error(
+        fmt::format("{}: rank 0, which is not one of its ranks, has nothing that could carry it out on {} "
+                    "devices; run a Rueda built with RUEDA_CUDA on all ranks.",
+                    title(*plan.tensors.front().request), to_string(plan.device)));
+    return 0;
+  }
   backends[found]->decide(plan);
   return static_cast<std::uint8_t>(found);
 }

@@ -21,22 +21,28 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  // Whose memory the tensors of its Plans are in.
+  virtual DeviceKind device() const { return DeviceKind::host; }
   // Once all ranks are there, on each of them, in the order of preference, until one carries data between
   // their hosts. `hosts`: by rank. Calls `alive` now and then; takes less than some seconds.
   virtual bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive);
-  // Asked on rank 0 only; the first backend of Parts that says yes is taken, on every rank.
+  // Asked on rank 0 only, of Plans on that device; the first backend of Parts that says yes is taken, on
+  // every rank.
   virtual bool can_run(const Plan& plan) const = 0;
   // On rank 0 only, of a Plan that this one runs, with its members: what all ranks must do alike.
   virtual void decide(Plan&) const {}
   // `entries` belong to plan.tensors one by one, and both outlive the Work. Called in Plan order on every
   // rank.
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
+  // In every turn of the coordinator: looks after what goes on behind Works that are over. Throws what ends
+  // the job; and once, not throwing, when it has ended, `failed`.
+  virtual void tend(bool failed) { static_cast<void>(failed); }
   // Whether a peer's move rings the Runtime's bell; if not, the coordinator has to look.
   virtual bool rings_bell() const = 0;
 };
 
 // Which of them runs `plan`: the first that can (place 0), the second (1), the last one if there are fewer.
-// That one decides.
+// That one decides. A Plan on a device for which rank 0 has none gets a Status that says so.
 std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int place);
 
 }  // namespace rueda

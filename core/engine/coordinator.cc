@@ -57,6 +57,7 @@ bool Coordinator::turn() {
   if (failed_) return true;
   moved |= start_plans(now);
   moved |= works_.step(now);
+  for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(false);
   moved |= come_to_rest();
   notice_unmoved(now);
   shared_.released.add(released_);
@@ -251,6 +252,7 @@ void Coordinator::complete(Entry& entry, const Status& status) {
 // The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
 void Coordinator::complete_all(const Status& status) {
   failed_ = true;
+  for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(true);
   shared_.queue.close(status);
   works_.end(status);
   for (Entry& entry : pending_.take_all()) complete(entry, status);

@@ -46,8 +46,10 @@ const Status& HandleState::wait() {
   return status_;
 }
 
-void HandleState::let_go() {
+bool HandleState::let_go() {
+  if (fence && !fence->passed()) return false;
   if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
+  return true;
 }
 
 void ReleaseList::add(std::vector<std::shared_ptr<HandleState>>& states) {
@@ -71,9 +73,10 @@ void ReleaseList::clear() {
     any_.store(false, std::memory_order_relaxed);
   }
   // Something else may know the operation's request, and with it the state, a little longer.
-  for (const std::shared_ptr<HandleState>& state : released) {
-    if (state->done()) state->let_go();  // else the watchdog is about to complete it
-  }
+  std::erase_if(released, [](const std::shared_ptr<HandleState>& state) {
+    return !state->done() || state->let_go();  // what is not done the watchdog is about to complete
+  });
+  add(released);  // which devices still have to do with
 }
 
 bool Handle::done() const { return !state_ || state_->done(); }
@@ -94,6 +97,11 @@ const TensorView& Handle::output() const {
 std::int64_t Handle::result() const {
   RUEDA_ASSERT(state_ && state_->done());
   return state_->result;
+}
+
+std::shared_ptr<const Fence> Handle::fence() const {
+  RUEDA_ASSERT(!state_ || state_->done());
+  return state_ ? state_->fence : nullptr;
 }
 
 double Handle::share_of_square_sum() const {

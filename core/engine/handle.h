@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/fence.h"
 #include "core/base/tensor_view.h"
 
 namespace rueda {
@@ -42,6 +43,10 @@ class Handle {
   // looking. Which rank counts what depends on how data moves, and with that the last bits of the sum; after
   // an allreduce of the shares they are the same on all ranks. 0 where nothing is measured.
   double share_of_square_sum() const;
+  // After wait(), of tensors on a device: the point in the device's work behind which the result is there;
+  // wait() does not wait for it. Null for tensors of the host. Until it has been passed the tensors stay
+  // alive.
+  std::shared_ptr<const Fence> fence() const;
   // After wait() of a join: the last rank that joined; of add_process_set: the set's id.
   std::int64_t result() const;
 

@@ -31,7 +31,8 @@ class HandleState {
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
   const Status& wait();  // blocks until done, and lets go of the tensors
-  void let_go();         // of those that complete() has left here
+  // Of those that complete() has left here, unless a device still has to do with them; whether it has.
+  bool let_go();
   const Status& status() const { return status_; }
 
   Submission submission;
@@ -41,7 +42,8 @@ class HandleState {
   std::shared_ptr<void> output_memory;
   std::vector<std::int64_t> received_splits;
   std::int64_t result = 0;
-  double square_sum = 0.0;  // this rank's share
+  double square_sum = 0.0;             // this rank's share
+  std::shared_ptr<const Fence> fence;  // of tensors on a device: behind all that it does with them
 
  private:
   static constexpr int kOpen = 0, kClosing = 1, kDone = 2;

@@ -10,6 +10,7 @@
 #include "core/base/config.h"
 #include "core/control/static_sets.h"
 #include "core/control/transport.h"
+#include "core/engine/accelerator.h"
 #include "core/engine/backend.h"
 #include "core/engine/bell.h"
 #include "core/engine/tensor_memory.h"
@@ -36,6 +37,9 @@ struct Parts {
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<Bell> bell = std::make_shared<Bell>();
   std::shared_ptr<TensorMemory> tensor_memory;  // none: tensors lie in ordinary memory
+  // For tensors on devices; none: what there is instead, "no CUDA in this Rueda".
+  std::shared_ptr<Accelerator> accelerator;
+  std::string no_accelerator = "nothing that could reach it";
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
   // has said it. No function: nobody will.

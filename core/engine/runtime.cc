@@ -48,6 +48,8 @@ Runtime::Runtime(Parts parts) {
   started_as_ = parts.started_as;
   reduction_order_ = parts.config.reduction_order;
   tensor_memory_ = parts.tensor_memory;
+  accelerator_ = parts.accelerator;
+  no_accelerator_ = parts.no_accelerator;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
@@ -133,6 +135,7 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
 Handle Runtime::submit(Submission&& submission) {
   shared_.released.clear();
   throw_if_error(validate(submission, topology_.rank, world_));
+  make_ready(submission);
   return enqueue(std::move(submission));
 }
 
@@ -149,6 +152,7 @@ std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
   if (group.empty()) return {};
   for (const Submission& submission : group) throw_if_error(validate(submission, topology_.rank, world_));
   throw_if_error(validate_group(group));
+  for (Submission& submission : group) make_ready(submission);
   std::vector<std::shared_ptr<HandleState>> states;
   std::vector<Handle> handles;
   for (Submission& submission : group) {
@@ -167,6 +171,19 @@ Handle Runtime::enqueue(Submission&& submission) {
   Entry entry(state);
   hand_over({&entry, 1});
   return Handle(state);
+}
+
+// A tensor on a device is ready when the device has come to where its stream stands now.
+void Runtime::make_ready(Submission& submission) {
+  const Request& request = submission.request;
+  if (request.device == DeviceKind::host) return;
+  const std::string problem = accelerator_ ? accelerator_->problem() : no_accelerator_;
+  if (!accelerator_ || !problem.empty()) {
+    refuse(
+        fmt::format("{}: rank {} gave a tensor on a {} device, but there is {}; copy it to the host first.",
+                    title(request), topology_.rank, to_string(request.device), problem));
+  }
+  submission.ready = accelerator_->record(submission.device, submission.stream);
 }
 
 // What the settings of the job say, and what means nothing for this operation.

@@ -83,6 +83,7 @@ class Runtime {
  private:
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission&& submission);
+  void make_ready(Submission& submission);
   void complete(Request& request) const;
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
@@ -90,6 +91,8 @@ class Runtime {
 
   RuntimeState shared_;
   std::shared_ptr<TensorMemory> tensor_memory_;
+  std::shared_ptr<Accelerator> accelerator_;
+  std::string no_accelerator_;
   Topology topology_;
   RankSet world_;  // all ranks
   std::vector<Rank> started_as_;

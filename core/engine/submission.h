@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/fence.h"
 #include "core/base/tensor_view.h"
 #include "core/control/request.h"
 
@@ -24,6 +25,9 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //   splits    alltoall: rows of the input for each rank of the set, in rank order; empty: equal parts
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
 //   members   of the request's process set; null: all ranks
+//   device    where request.device is not the host: which of its kind the tensors are on
+//   stream    there: on which the program made the input, and will use the output
+//   ready     there: behind what `stream` had been given at submission; Runtime::submit fills it in
 struct Submission {
   Request request;
   ConstTensorView input;
@@ -32,6 +36,9 @@ struct Submission {
   std::vector<std::int64_t> splits;
   std::shared_ptr<void> owner;
   std::shared_ptr<const RankSet> members;
+  int device = 0;
+  DeviceStream stream = nullptr;
+  std::shared_ptr<const Fence> ready;
 };
 
 }  // namespace rueda

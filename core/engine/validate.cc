@@ -80,6 +80,17 @@ Words check_output(const Submission& submission) {
   return {};
 }
 
+Words check_on_device(const Submission& submission) {
+  if (!submission.input.contiguous() || !submission.output.contiguous())
+    return "a tensor on a device must be contiguous; copy it by contiguous() first";
+  const Operation operation = submission.request.operation;
+  const bool makes_output = operation == Operation::allgather || operation == Operation::alltoall ||
+                            operation == Operation::reducescatter;
+  if (makes_output && !submission.allocate)
+    return "its output on a device is made by `allocate`, which is not given";
+  return {};
+}
+
 Words check_reduction(const Request& request) {
   if (!std::isfinite(request.prescale_factor) || !std::isfinite(request.postscale_factor)) {
     return fmt::format("the factors {} (prescale) and {} (postscale) must be finite", request.prescale_factor,
@@ -179,6 +190,7 @@ Status validate(const Submission& submission, Rank rank, const RankSet& world) {
   }
   if (words.empty()) words = check_membership(submission, rank, members);
   if (words.empty()) words = check_operation(submission, members);
+  if (words.empty() && request.device != DeviceKind::host) words = check_on_device(submission);
   if (words.empty()) return {};
   return Status::invalid_argument(
       fmt::format("{} '{}': {}.", to_string(request.operation), request.name.substr(0, 80), words));

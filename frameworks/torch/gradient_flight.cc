@@ -130,7 +130,11 @@ void GradientFlight::gather(std::size_t index, const at::Tensor& parameter) {
 Status GradientFlight::wait_for(std::size_t index) {
   Gradient& gradient = gradients_[index];
   if (as_factors(index)) return low_rank_[index]->finish();
-  if (!gradient.gather) return gradient.handle.wait_status();
+  if (!gradient.gather) {
+    Status reduced = gradient.handle.wait_status();
+    if (reduced.ok()) hold_back_current_stream(gradient.handle, gradient.memory);
+    return reduced;
+  }
   const Status status = gradient.gather->wait();
   gradient.memory = gradient.gather->result();
   return status;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/grouped_operations.h"
 
-#include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -17,9 +16,9 @@ namespace {
 enum class Output { new_like_input, input_itself, made_when_known };
 
 at::Tensor output_for(const at::Tensor& tensor, Output output, const std::string& name) {
-  read_view(tensor, name);  // refuses what cannot be allocated either
+  check_movable(tensor, name);  // refuses what cannot be allocated either
   switch (output) {
-    case Output::new_like_input: return at::empty_like(tensor);
+    case Output::new_like_input: return new_output_like(tensor);
     case Output::input_itself: return tensor;
     case Output::made_when_known: break;
   }

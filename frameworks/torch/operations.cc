@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/operations.h"
 
-#include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
 #include <utility>
@@ -19,9 +18,9 @@ Tensors reads(const at::Tensor& tensor) { return std::make_shared<OperationTenso
 Tensors in_place(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, tensor); }
 
 Tensors into_new(const at::Tensor& tensor, const std::string& name) {
-  read_view(tensor, name);  // refuses what cannot be allocated either
+  check_movable(tensor, name);  // refuses what cannot be allocated either
   at::NoGradGuard no_grad;
-  at::Tensor output = at::empty_like(tensor);
+  at::Tensor output = new_output_like(tensor);
   return std::make_shared<OperationTensors>(tensor, std::move(output));
 }
 
@@ -50,8 +49,14 @@ TensorHandle submit_broadcast(const Scope& scope, std::string name, Rank root, T
 }  // namespace
 
 at::Tensor TensorHandle::wait() const {
-  handle_.wait();
+  throw_if_error(wait_status());
   return output();
+}
+
+Status TensorHandle::wait_status() const {
+  Status status = handle_.wait_status();
+  if (status.ok()) hold_back_current_stream(handle_, tensors_->output);
+  return status;
 }
 
 const at::Tensor& TensorHandle::output() const { return tensors_->output; }

@@ -27,7 +27,7 @@ class TensorHandle {
   // The result, when the operation has completed; throws as Handle::wait.
   at::Tensor wait() const;
   // As wait, without the exception and the result.
-  Status wait_status() const { return handle_.wait_status(); }
+  Status wait_status() const;
   // The result, when the operation has completed well.
   const at::Tensor& output() const;
   // After wait() of an alltoall: how many rows came from each rank.
@@ -41,8 +41,11 @@ class TensorHandle {
 };
 
 // The operations of core/rueda.h. `name` pairs the ranks' calls. Any strides will do, and ranks may differ in
-// them. No operation is differentiable. A trailing underscore: the result replaces the tensor's values. Each
-// throws InvalidArgument for a tensor that Rueda cannot move (tensor_adapter.h).
+// them. Tensors on a CUDA device are read when this thread's current stream there has come to the call, and
+// the result is there for what the stream that is current at wait() is given after it; the host waits for
+// neither. They have no gaps where they are written. No operation is differentiable. A trailing underscore:
+// the result replaces the tensor's values. Each throws InvalidArgument for a tensor that Rueda cannot move
+// (tensor_adapter.h).
 
 // The reduction over all ranks, laid out as `tensor` is.
 TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},

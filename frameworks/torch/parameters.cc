@@ -30,8 +30,9 @@ std::vector<Part> parts_of(const std::vector<std::pair<std::string, at::Tensor>>
     } else if (auto [first, added] = seen.try_emplace(tensor.unsafeGetTensorImpl(), name); !added) {
       parts.push_back({fmt::format("'{}' the same as '{}'", name, first->second)});
     } else {
-      const TensorView view = write_view(tensor, name);
-      parts.push_back({fmt::format("'{}' {} {}", name, to_string(view.dtype), to_string(view.shape)), true});
+      check_can_be_written(tensor, name);
+      const DataType dtype = data_type_for(tensor.scalar_type(), name);
+      parts.push_back({fmt::format("'{}' {} {}", name, to_string(dtype), to_string(tensor.sizes())), true});
     }
   }
   return parts;

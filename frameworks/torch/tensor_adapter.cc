@@ -3,7 +3,10 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -17,16 +20,33 @@ namespace {
   throw InvalidArgument(Status::invalid_argument(fmt::format("tensor '{}' {}.", name, words)));
 }
 
-void check_memory(const at::Tensor& tensor, const std::string& name) {
+// What holds wherever the memory is.
+void check_strided(const at::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) refuse(name, "is undefined; give it a value first");
   if (tensor.layout() != at::kStrided) {
     refuse(name, fmt::format("has the layout {}; convert it by to_dense() first", c10::str(tensor.layout())));
   }
-  if (!tensor.device().is_cpu() || !tensor.has_storage()) {
-    refuse(name, fmt::format("is on the device {}, and Rueda moves host memory only; copy it by cpu() first",
-                             tensor.device().str()));
-  }
   if (tensor.is_neg()) refuse(name, "is a negated view of other memory; copy it by resolve_neg() first");
+}
+
+void check_in_host_memory(const at::Tensor& tensor, const std::string& name) {
+  check_strided(tensor, name);
+  if (tensor.device().is_cpu() && tensor.has_storage()) return;
+  refuse(name, fmt::format(
+                   "is on the device {}, and only operations on tensors take those of CUDA devices; copy it "
+                   "by cpu() first",
+                   tensor.device().str()));
+}
+
+void check_writable(const at::Tensor& tensor, const std::string& name) {
+  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
+  refuse(name, "has elements that share memory and cannot be written; copy it by contiguous() first");
+}
+
+// In which this thread gives the device its work. By what libc10 knows of every device: no library of CUDA's
+// is linked.
+c10::Stream current_stream(const at::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
 TensorView with_layout(const at::Tensor& tensor, const std::string& name) {
@@ -75,45 +95,112 @@ at::ScalarType scalar_type_for(DataType dtype) {
 }
 
 ConstTensorView read_view(const at::Tensor& tensor, const std::string& name) {
-  check_memory(tensor, name);
+  check_in_host_memory(tensor, name);
   ConstTensorView view = with_layout(tensor, name);
   view.data = tensor.const_data_ptr();
   return view;
 }
 
 TensorView write_view(const at::Tensor& tensor, const std::string& name) {
-  check_memory(tensor, name);
-  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    refuse(name, "has elements that share memory and cannot be written; copy it by contiguous() first");
-  }
+  check_in_host_memory(tensor, name);
+  check_writable(tensor, name);
   TensorView view = with_layout(tensor, name);
   view.data = tensor.mutable_data_ptr();
   return view;
 }
 
-Submission submission_for(Operation operation, std::string name,
-                          const std::shared_ptr<OperationTensors>& tensors) {
+void check_movable(const at::Tensor& tensor, const std::string& name) {
+  check_strided(tensor, name);
+  if (!tensor.is_cuda()) check_in_host_memory(tensor, name);
+  static_cast<void>(data_type_for(tensor.scalar_type(), name));
+}
+
+void check_can_be_written(const at::Tensor& tensor, const std::string& name) {
+  check_movable(tensor, name);
+  check_writable(tensor, name);
+  if (tensor.is_cuda() && !tensor.is_contiguous())
+    refuse(name, "is on a device, and is to be written where it has gaps; copy it by contiguous() first");
+}
+
+at::Tensor new_output_like(const at::Tensor& tensor) {
+  const at::MemoryFormat format =
+      tensor.is_cuda() ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve;
+  return at::empty_like(tensor, tensor.options().memory_format(format));
+}
+
+void hold_back_current_stream(const Handle& handle, const at::Tensor& tensor) {
+  const std::shared_ptr<const Fence> fence = handle.fence();
+  if (fence && tensor.defined()) fence->hold_back(current_stream(tensor.device()).native_handle());
+}
+
+namespace {
+
+// Both on one device, without gaps.
+void check_on_device(const OperationTensors& tensors, const std::string& name) {
+  const at::Tensor &input = tensors.input, &output = tensors.output;
+  check_movable(input, name);
+  if (!output.defined()) return;
+  check_can_be_written(output, name);
+  if (input.device() == output.device()) return;
+  refuse(name, fmt::format("is on the device {}, and its output on {}; give both on one",
+                           input.device().str(), output.device().str()));
+}
+
+Submission submission_on_device(OperationTensors& tensors, const std::string& name) {
+  check_on_device(tensors, name);
+  if (!tensors.input.is_contiguous()) tensors.input = tensors.input.contiguous();
   Submission submission;
-  const bool writes = tensors->output.defined();
+  if (tensors.output.defined()) {
+    submission.output = with_layout(tensors.output, name);
+    submission.output.data = tensors.output.mutable_data_ptr();
+  }
+  const TensorView view = with_layout(tensors.input, name);
+  submission.input = {tensors.input.const_data_ptr(), view.dtype, view.shape};
+  submission.request.device = DeviceKind::cuda;
+  const c10::Stream stream = current_stream(tensors.input.device());
+  submission.device = stream.device_index();
+  submission.stream = stream.native_handle();
+  if (!tensors.output.defined()) {
+    submission.allocate = [made = &tensors, stream](DataType dtype, const Shape& shape) {
+      const c10::StreamGuard there(stream);  // torch's allocator gives what that stream is through with
+      made->output = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)).device(stream.device()));
+      return TensorView{made->output.mutable_data_ptr(), dtype, shape, {}};
+    };
+  }
+  return submission;
+}
+
+Submission submission_on_host(OperationTensors& tensors, const std::string& name) {
+  Submission submission;
+  const bool writes = tensors.output.defined();
   if (writes)
-    submission.output = write_view(tensors->output, name);  // before reading: it may move shared storage
-  if (writes && tensors->output.is_same(tensors->input)) {
+    submission.output = write_view(tensors.output, name);  // before reading: it may move shared storage
+  if (writes && tensors.output.is_same(tensors.input)) {
     submission.input = submission.output;
   } else {
-    submission.input = read_view(tensors->input, name);
+    submission.input = read_view(tensors.input, name);
   }
+  if (!writes) {
+    submission.allocate = [made = &tensors](DataType dtype, const Shape& shape) {
+      made->output = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)));
+      return TensorView{made->output.mutable_data_ptr(), dtype, shape, {}};
+    };
+  }
+  return submission;
+}
+
+}  // namespace
+
+Submission submission_for(Operation operation, std::string name,
+                          const std::shared_ptr<OperationTensors>& tensors) {
+  const bool on_device = tensors->input.defined() && tensors->input.is_cuda();
+  Submission submission =  // what it keeps of `tensors` lives as long as the owner
+      on_device ? submission_on_device(*tensors, name) : submission_on_host(*tensors, name);
   submission.request.name = std::move(name);
   submission.request.operation = operation;
   submission.request.dtype = submission.input.dtype;
   submission.request.shape = submission.input.shape;
   submission.owner = tensors;
-  if (!writes) {
-    submission.allocate = [made = tensors.get()](DataType dtype,
-                                                 const Shape& shape) {  // lives as long as the owner
-      made->output = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)));
-      return TensorView{made->output.mutable_data_ptr(), dtype, shape, {}};
-    };
-  }
   return submission;
 }
 

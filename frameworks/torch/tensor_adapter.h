@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/tensor_view.h"
+#include "core/engine/handle.h"
 #include "core/engine/submission.h"
 
 namespace rueda {
@@ -23,6 +24,16 @@ at::ScalarType scalar_type_for(DataType dtype);
 ConstTensorView read_view(const at::Tensor& tensor, const std::string& name);
 TensorView write_view(const at::Tensor& tensor, const std::string& name);
 
+// Throws InvalidArgument as read_view does, but for a tensor on a CUDA device: operations move these, too.
+void check_movable(const at::Tensor& tensor, const std::string& name);
+// The same for one that an operation is to write, in place or not.
+void check_can_be_written(const at::Tensor& tensor, const std::string& name);
+// A tensor of that shape and dtype where `tensor` is, for an operation to write: laid out as it is, on a
+// device row by row.
+at::Tensor new_output_like(const at::Tensor& tensor);
+// What this thread gives the device of `tensor` from now on waits for that result, if it is on one.
+void hold_back_current_stream(const Handle& handle, const at::Tensor& tensor);
+
 // Purpose: the tensors of one operation. Shared by its Submission, which keeps it alive while the coordinator
 // works on the memory, and by whoever waits. `output` of an operation that finds its own size is written by
 // the coordinator before the Handle is done, and read after.
@@ -32,7 +43,9 @@ struct OperationTensors {
 };
 
 // A submission that reads `tensors->input` and owns `tensors`. With an output it writes there (the same
-// tensor: in place); without one it allocates `tensors->output` when the size is known.
+// tensor: in place); without one it allocates `tensors->output` when the size is known. Tensors on a CUDA
+// device are ready when this thread's current stream has come to where it stands at submission; an input
+// there that has gaps is replaced by a copy, and an output that has any refused.
 Submission submission_for(Operation operation, std::string name,
                           const std::shared_ptr<OperationTensors>& tensors);
 

@@ -37,7 +37,7 @@ class OrderedAllreduce final : public Algorithm {
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
                                                 const void* input, void* output, std::int64_t elements,
                                                 const std::optional<SquareSums>& squares) {
-  if (reduction.doubling) {
+  if (reduction.pairing != Pairing::none) {
     return std::make_unique<DoublingAllreduce>(
         DoublingAllreduce::Job{route, reduction, static_cast<const std::byte*>(input),
                                static_cast<std::byte*>(output), elements, squares});

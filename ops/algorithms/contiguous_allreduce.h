@@ -12,7 +12,7 @@
 namespace rueda {
 
 // `input` and `output` hold `elements` contiguous elements; they may be the same. Where rank 0 found
-// it short, by recursive doubling; else in any order by a ring, in a fixed one by an ordered_pass, then round
+// it short, in pairs; else in any order by a ring, in a fixed one by an ordered_pass, then round
 // a ring. `squares`: if any, counts them as elements of the fused
 // buffer. Cost: see doubling_allreduce.h, ring_pass.h and ordered_pass.h.
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,

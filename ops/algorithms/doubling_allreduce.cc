@@ -8,10 +8,8 @@
 namespace rueda {
 namespace {
 
-constexpr auto kLine = static_cast<std::int64_t>(HostBuffer::kAlignment);
-
-std::int64_t bytes_of(std::int64_t elements, DataType dtype) {
-  return elements * static_cast<std::int64_t>(size_of(dtype));
+std::vector<std::int64_t> line_bounds(const DoublingAllreduce::Job& job) {
+  return RingSchedule::line_bounds(job.elements, job.route.group.size, job.reduction.dtype);
 }
 
 }  // namespace
@@ -20,9 +18,11 @@ DoublingAllreduce::DoublingAllreduce(Job job)
     : job_(std::move(job)),
       values_(kernels::kernels_for(job_.reduction.dtype)),
       sums_(kernels::kernels_for(accumulator_of(job_.reduction.dtype))),
-      value_bytes_(bytes_of(job_.elements, job_.reduction.dtype)),
-      sum_bytes_(bytes_of(job_.elements, accumulator_of(job_.reduction.dtype))),
-      steps_(doubling_steps(job_.route.group.place, job_.route.group.size)) {}
+      value_size_(static_cast<std::int64_t>(size_of(job_.reduction.dtype))),
+      sum_size_(static_cast<std::int64_t>(size_of(accumulator_of(job_.reduction.dtype)))),
+      bounds_(halves() ? line_bounds(job_) : std::vector<std::int64_t>{0, job_.elements}),
+      steps_(halves() ? halving_steps(job_.route.group.place, job_.route.group.size)
+                      : doubling_steps(job_.route.group.place, job_.route.group.size)) {}
 
 Work::Step DoublingAllreduce::step() {
   if (!loaded_) load();
@@ -34,19 +34,19 @@ Work::Step DoublingAllreduce::step() {
     if (!sending_->done() || !receiving_->done()) return moved ? Step::again : Step::waiting;
     end();
   }
-  store();
+  finish();
   return Step::done;
 }
 
 std::string_view DoublingAllreduce::phase() const {
-  const bool result = at_ < steps_.size() && steps_[at_].of_result();
-  return result ? "passing on the result" : "reducing by recursive doubling";
+  if (at_ < steps_.size() && steps_[at_].of_result()) return halves() ? "gathering" : "passing on the result";
+  return halves() ? "reducing by recursive halving" : "reducing by recursive doubling";
 }
 
 // Repeated without memory, it is abandoned.
 void DoublingAllreduce::load() {
   if (!abandoned()) {
-    const std::size_t slot = HostBuffer::whole_lines(static_cast<std::size_t>(sum_bytes_));
+    const std::size_t slot = HostBuffer::whole_lines(static_cast<std::size_t>(job_.elements * sum_size_));
     scratch_ = job_.route.memory->get("partial sums", 2 * slot);
     sum_ = scratch_.data();
     other_ = sum_ + slot;
@@ -57,47 +57,51 @@ void DoublingAllreduce::load() {
 }
 
 void DoublingAllreduce::begin() {
-  const DoublingStep& step = steps_[at_];
-  if (step.kind == DoublingStep::Kind::give_result) store();
+  const PairStep& step = steps_[at_];
+  if (step.of_result() && step.sends()) store();
   const Route& route = job_.route;
   const Rank peer = route.group.rank_at(step.peer);
-  const auto bytes = static_cast<std::size_t>(step.of_result() ? value_bytes_ : sum_bytes_);
+  const std::int64_t size = step.of_result() ? value_size_ : sum_size_;
+  const Range from = range(step.sent), to = range(step.received);
+  std::byte* const receives_into = at(step.of_result() ? job_.output : other_, to.begin * size);
+  std::byte* const sends_from = at(step.of_result() ? job_.output : sum_, from.begin * size);
   // One way only: the other stream is empty.
-  receiving_.emplace(*route.wire, peer, step.of_result() ? job_.output : other_, step.receives() ? bytes : 0,
+  receiving_.emplace(*route.wire, peer, receives_into, step.receives() ? to.count * size : 0,
                      route.chunk_bytes);
-  sending_.emplace(*route.wire, peer, step.of_result() ? job_.output : sum_, step.sends() ? bytes : 0,
-                   route.chunk_bytes);
+  sending_.emplace(*route.wire, peer, sends_from, step.sends() ? from.count * size : 0, route.chunk_bytes);
   // Both are posted before anything moves: their frames leave together.
   receiving_->advance();
   sending_->advance();
 }
 
 void DoublingAllreduce::end() {
-  const DoublingStep& step = steps_[at_++];
+  const PairStep& step = steps_[at_++];
   sending_.reset();
   receiving_.reset();
-  if (!step.receives() || abandoned()) return;
-  if (step.kind == DoublingStep::Kind::take_result) {
-    stored_ = true;
-    return count_squares();
-  }
+  if (step.kind == PairStep::Kind::take_result) stored_ = true;
+  if (!step.receives() || step.of_result() || abandoned()) return;
+  complete_ = step.received;
   if (step.peer < job_.route.group.place) std::swap(sum_, other_);
-  sums_.combine(job_.reduction.op, sum_, other_, static_cast<std::size_t>(job_.elements), {});
+  const Range combined = range(complete_);
+  sums_.combine(job_.reduction.op, sum_ + combined.begin * sum_size_, other_ + combined.begin * sum_size_,
+                static_cast<std::size_t>(combined.count), {});
 }
 
 void DoublingAllreduce::store() {
   if (std::exchange(stored_, true) || abandoned()) return;
-  values_.store(job_.output, sum_, static_cast<std::size_t>(job_.elements), job_.reduction.postscale);
-  count_squares();
+  const Range own = range(complete_);
+  values_.store(job_.output + own.begin * value_size_, sum_ + own.begin * sum_size_,
+                static_cast<std::size_t>(own.count), job_.reduction.postscale);
 }
 
-void DoublingAllreduce::count_squares() {
-  if (!job_.squares) return;
-  const Group& group = job_.route.group;
-  const auto size = static_cast<std::int64_t>(size_of(job_.reduction.dtype));
-  const std::vector<std::int64_t> bounds = RingSchedule::even_bounds(job_.elements, group.size, kLine / size);
-  const std::int64_t begin = bounds[group.place], count = bounds[group.place + 1] - begin;
-  job_.squares->add_fused(begin, job_.output + begin * size, count);
+// Of the square sums, each rank counts a part of its own.
+void DoublingAllreduce::finish() {
+  store();
+  if (!job_.squares || abandoned()) return;
+  const std::vector<std::int64_t> bounds = line_bounds(job_);
+  const std::int64_t begin = bounds[job_.route.group.place];
+  const std::int64_t count = bounds[job_.route.group.place + 1] - begin;
+  job_.squares->add_fused(begin, job_.output + begin * value_size_, count);
 }
 
 }  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduce of a short vector by recursive doubling (ops/doubling.h).
+// Allreduce of a short vector by recursive doubling, of a longer one by halving (ops/doubling.h).
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,15 @@
 
 namespace rueda {
 
-// Purpose: the whole vector, as accumulators, goes to each partner; so 16-bit floats are rounded once, and
-// compressed values are not rounded at all. Part of a Work. Cost: doubling_rounds() messages of the whole
-// vector, one after the other, where a ring has 2 (n-1) of an n-th; scratch of two vectors of accumulators.
+// Purpose: what is not complete travels as accumulators; so 16-bit floats are rounded once, and compressed
+// values are not rounded at all. Part of a Work. Cost: doubling_rounds() messages of the whole vector, one
+// after the other, or 2 log2 n of its half, quarter and so on, where a ring has 2 (n-1) of an n-th; scratch
+// of two vectors of accumulators.
 class DoublingAllreduce final : public Algorithm {
  public:
   // `input` and `output` hold `elements` contiguous elements; they may be the same, and null where
-  // `route.wire` has been abandoned. Of partial sums `input` has the accumulator's type. `squares`: counts this rank's even part of the result.
+  // `route.wire` has been abandoned. Of partial sums `input` has the accumulator's type. `squares`: counts
+  // this rank's even part of the result.
   struct Job {
     Route route;
     ScaledReduction reduction;
@@ -36,23 +38,35 @@ class DoublingAllreduce final : public Algorithm {
   std::string_view phase() const override;
 
  private:
+  // Elements of the vector.
+  struct Range {
+    std::int64_t begin;
+    std::int64_t count;
+  };
+  Range range(Segments segments) const {
+    return {bounds_[segments.begin], bounds_[segments.end] - bounds_[segments.begin]};
+  }
+
+  bool halves() const { return job_.reduction.pairing == Pairing::halving; }
   bool abandoned() const { return job_.route.wire->abandoned(); }
   void load();
   void begin();
   void end();
   void store();
-  void count_squares();
+  void finish();
 
   const Job job_;
   const kernels::Kernels& values_;  // of the vector's type
   const kernels::Kernels& sums_;    // of its accumulator
-  const std::int64_t value_bytes_;  // of the whole vector
-  const std::int64_t sum_bytes_;
-  const std::vector<DoublingStep> steps_;
+  const std::int64_t value_size_;   // bytes of an element
+  const std::int64_t sum_size_;
+  const std::vector<std::int64_t> bounds_;  // of segments
+  const std::vector<PairStep> steps_;
   HostBuffer scratch_;          // from the first step on
   std::byte* sum_ = nullptr;    // in scratch, what has been combined so far
   std::byte* other_ = nullptr;  // in scratch, what is received
   bool loaded_ = false;
+  Segments complete_;  // ... of it, once all is combined
   bool stored_ = false;
   std::size_t at_ = 0;  // of steps_
   std::optional<SendStream> sending_;

@@ -15,7 +15,7 @@ struct ScaledReduction {
   kernels::Scale postscale;
   ReductionOrder order = ReductionOrder::any;
   Compression compression = Compression::none;  // of all values
-  bool doubling = false;                        // see Plan
+  Pairing pairing = Pairing::none;
   bool of_sums = false;  // what is to be reduced are partial sums, of the accumulator's type
 
   static ScaledReduction of(const Plan& plan, Rank size) {
@@ -25,7 +25,7 @@ struct ScaledReduction {
             {plan.postscale_factor, plan.reduce_op == ReduceOp::average ? size : 1},
             plan.reduction_order,
             plan.compression == Compression::topk ? Compression::none : plan.compression,
-            plan.doubling};
+            plan.pairing};
   }
 };
 

@@ -28,9 +28,8 @@ RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
 
 RingPass::Job ring_allreduce_job(const Route& route, const ScaledReduction& reduction, const void* input,
                                  void* output, std::int64_t elements) {
-  // Segments start at cache lines.
-  const auto line = static_cast<std::int64_t>(HostBuffer::kAlignment / size_of(reduction.dtype));
-  RingPass::Job job = ring_job(route, reduction, RingSchedule::even_bounds(elements, route.group.size, line));
+  RingPass::Job job =
+      ring_job(route, reduction, RingSchedule::line_bounds(elements, route.group.size, reduction.dtype));
   job.input = static_cast<const std::byte*>(input);
   job.output = static_cast<std::byte*>(output);
   return job;

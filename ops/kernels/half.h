@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // float16 and bfloat16 to float32 and back. Rounds to nearest, ties to even; overflow is infinity, a NaN
-// stays a NaN, subnormals are exact.
+// stays a NaN, subnormals are exact. Constant expressions, so that ops/cuda may compile them for devices.
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@ namespace rueda::kernels {
 
 struct Bfloat16 {
   using Stored = std::uint16_t;
-  RUEDA_INLINE float widen(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-  RUEDA_INLINE std::uint16_t narrow(float value) {
+  constexpr RUEDA_INLINE float widen(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  constexpr RUEDA_INLINE std::uint16_t narrow(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     const std::uint32_t quiet = (bits >> 16) | 0x40;
@@ -26,7 +26,7 @@ struct Bfloat16 {
 // vectorises.
 struct Float16 {
   using Stored = std::uint16_t;
-  RUEDA_INLINE float widen(std::uint16_t half) {
+  constexpr RUEDA_INLINE float widen(std::uint16_t half) {
     constexpr std::uint32_t kExponents = 0x7c00u << 13, kRebias = (127u - 15) << 23, kSmallest = 113u << 23;
     const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
     const std::uint32_t magnitude = std::uint32_t{half & 0x7fffu} << 13;
@@ -38,7 +38,7 @@ struct Float16 {
     const std::uint32_t finite = magnitude < (0x0400u << 13) ? subnormal : normal;
     return std::bit_cast<float>(sign | (magnitude >= kExponents ? special : finite));
   }
-  RUEDA_INLINE std::uint16_t narrow(float value) {
+  constexpr RUEDA_INLINE std::uint16_t narrow(float value) {
     constexpr std::uint32_t kSmallestNormal = 113u << 23, kOverflow = (127u + 16) << 23;
     constexpr std::uint32_t kAlign = ((127u - 15) + (23 - 10) + 1)
                                      << 23;  // adding this float puts subnormal bits lowest

@@ -46,9 +46,10 @@ void GrantBook::receive(std::shared_ptr<Incoming> message) {
   Tagged& tagged = tags_[tag];
   message->place = placed_;
   // What comes behind another message of its tag may be waiting for this.
-  urgent_ |= std::ranges::any_of(expected_, [tag](const auto& each) { return each.second->tag == tag; });
+  urgent_ |= tagged.expected > 0;
   put_control({.kind = FrameKind::grant, .tag = tag, .total = message->size}, {});
   if (tagged.early.empty()) {
+    ++tagged.expected;
     expected_[message->place] = message;
     tagged.receives.push_back(std::move(message));
     return;
@@ -86,7 +87,6 @@ std::shared_ptr<Incoming> GrantBook::message_of(const Frame& data) {
     if (data.total > message->size) too_long(data.total, peer_, message->size, rank_, data.tag);
     message->total = data.total;
     std::erase(tags_[data.tag].receives, message);
-    forget_if_empty(data.tag);
   }
   if (data.total != *message->total || data.length > *message->total - message->announced)
     fail(fmt::format("sent more fragments than make a message of {} bytes (tag {})", *message->total,
@@ -99,7 +99,8 @@ void GrantBook::arrived(const Frame& data, Incoming& message) {
   message.came += data.length;
   if (message.came < *message.total) return;
   end(message, message.came);
-  expected_.erase(data.place);
+  end_expected(data.place, data.tag);
+  forget_if_empty(data.tag);
 }
 
 std::optional<GrantBook::Fragment> GrantBook::next_fragment(std::size_t longest) {
@@ -155,7 +156,7 @@ void GrantBook::take_eager(Tagged& tagged, std::uint64_t handled_there, std::sha
   }
   const std::shared_ptr<Incoming> receive = *found;
   tagged.receives.erase(found);
-  expected_.erase(receive->place);
+  end_expected(receive->place, receive->tag);
   deliver(*receive, *body);
 }
 
@@ -183,11 +184,20 @@ void GrantBook::deliver(Incoming& receive, const Incoming& body) {
   end(receive, body.size);
 }
 
-// An honest peer counts the same bytes before it sends them.
+// An honest peer counts the same bytes before it sends them, until it has the grants: of messages that come
+// ahead of their turn those may have gone out.
 void GrantBook::keep(const Incoming& body) {
   early_bytes_ += cost(body.size);
-  if (early_bytes_ > kMostAhead)
+  if (early_bytes_ <= kMostAhead) return;
+  std::size_t most = kMostAhead;
+  for (const auto& [place, receive] : expected_) most += cost(std::min(receive->size, Frame::kMostEager));
+  if (early_bytes_ > most)
     fail(fmt::format("sent more than {} bytes ahead of the receives they are for", kMostAhead));
+}
+
+void GrantBook::end_expected(std::uint64_t place, Tag tag) {
+  expected_.erase(place);
+  --tags_[tag].expected;
 }
 
 void GrantBook::put_control(Frame frame, ConstBytes body) {

@@ -79,8 +79,9 @@ class GrantBook {
     std::list<std::size_t> ahead;                   // bytes of each message sent ahead of its grant
     std::list<std::shared_ptr<Incoming>> receives;  // of which nothing has come
     std::list<std::shared_ptr<Incoming>> early;     // have come before their receives
+    std::size_t expected = 0;                       // receives whose messages are not all here
     bool empty() const {
-      return sends.empty() && grants.empty() && ahead.empty() && receives.empty() && early.empty();
+      return sends.empty() && grants.empty() && ahead.empty() && early.empty() && expected == 0;
     }
   };
   struct Held {
@@ -93,6 +94,7 @@ class GrantBook {
   void take_eager(Tagged& tagged, std::uint64_t handled_there, std::shared_ptr<Incoming> body);
   void match(std::shared_ptr<Outgoing> message, const Grant& grant);
   void send_ahead(Tagged& tagged, std::shared_ptr<Outgoing> message);
+  void end_expected(std::uint64_t place, Tag tag);
   void deliver(Incoming& receive, const Incoming& body);
   void keep(const Incoming& body);
   void put_control(Frame frame, ConstBytes body);

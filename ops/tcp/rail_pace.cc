@@ -47,8 +47,8 @@ std::size_t RailPace::room(const Sight& sight, std::uint64_t written, Time now) 
 }
 
 void RailPace::measure(const Sight& sight, std::uint64_t arrived, Time now) {
-  const bool goes_on = sight.held > 0 && now - std::exchange(looked_, now) <= kMostApart;
-  if (busy_since_ && goes_on) {
+  const bool often = now - std::exchange(looked_, now) <= kMostApart;
+  if (busy_since_ && often && sight.held > 0) {
     if (now - *busy_since_ < kMeasure) return;
     const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
     const double rate = static_cast<double>(arrived - arrived_) / seconds(now - *busy_since_);

@@ -60,13 +60,18 @@ std::optional<std::size_t> TcpLink::done(Ticket ticket) {
   owner_.check();
   RUEDA_ASSERT(ticket < messages_.size() && messages_[ticket]);
   const TcpMessage& message = *messages_[ticket];
+  TcpPeer& peer = *peers_.at(message.peer);
   if (message.over) {
+    write();
+  } else if (message.size <= Frame::kMostEager && ++looks_ % kOfAll != 0 && peer.has_one_rail()) {
+    peer.handle(0, EPOLLIN);
+    want_to_write(peer);
     write();
   } else {
     progress();
   }
   if (message.over) return give_back(ticket)->moved;
-  peers_.at(message.peer)->check();
+  peer.check();
   return std::nullopt;
 }
 

@@ -49,12 +49,18 @@ class TcpLink final : public Link {
   std::shared_ptr<TcpMessage> give_back(Ticket ticket);
   void want_to_write(TcpPeer& peer);
 
+  // Of so many looks at a short message one is at all sockets; the others are at the one that is asked about,
+  // which saves asking the system whether there is something to read. Long ones wait for sockets to take
+  // more, too, which only the system tells.
+  static constexpr unsigned kOfAll = 4;
+
   Rank rank_;
   Descriptor epoll_;
   std::unordered_map<Rank, std::unique_ptr<TcpPeer>> peers_;
   std::vector<TcpPeer*> writing_;  // may have something to write
   std::vector<std::shared_ptr<TcpMessage>> messages_;
   std::vector<Ticket> free_;
+  unsigned looks_ = 0;
   OwnerThread owner_;
 };
 

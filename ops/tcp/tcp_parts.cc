@@ -100,21 +100,24 @@ struct TcpMeeting {
     transport->connect(control_neighbours(rank, welcome.hosts));
   }
 
-  // "2 cards (eth0, eth1)"; hosts have as many between them as the one with fewer.
+  // "2 cards (eth0, eth1)", and to which hosts only some of them: those may have fewer, or did not answer.
   static std::string cards_of(const std::map<Rank, std::vector<Descriptor>>& all,
                               const std::vector<std::string>& hosts) {
-    std::size_t least = TcpCard::kMostAddresses;
-    std::vector<std::string> names;
+    std::map<std::string, std::vector<std::string>> by_host;
+    std::vector<std::string> most;
     for (const auto& [peer, rails] : all) {
       if (hosts[peer] == hosts[0]) continue;
-      least = std::min(least, rails.size());
-      if (rails.size() <= names.size()) continue;
-      names.clear();
+      std::vector<std::string> names;
       for (const Descriptor& rail : rails) names.push_back(own_card(rail));
+      if (names.size() > most.size()) most = names;
+      by_host[hosts[peer]] = std::move(names);
     }
-    const std::string fewer = least < names.size() ? fmt::format("{} to ", least) : "";
-    return fmt::format("{}{} card{} ({})", fewer, names.size(), names.size() == 1 ? "" : "s",
-                       fmt::join(names, ", "));
+    std::string words =
+        fmt::format("{} card{} ({})", most.size(), most.size() == 1 ? "" : "s", fmt::join(most, ", "));
+    for (const auto& [host, names] : by_host) {
+      if (names.size() < most.size()) words += fmt::format("; to {} {} only", host, fmt::join(names, ", "));
+    }
+    return words;
   }
 
   void leave_to_mpi(const Welcome& welcome, Rank without) const {

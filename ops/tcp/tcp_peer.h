@@ -35,6 +35,7 @@ class TcpPeer {
   bool urgent() const { return book_.urgent(); }
 
   bool lost() const { return failure_.has_value(); }
+  bool has_one_rail() const { return rails_.size() == 1; }
   // Empty: the connection has ended; else what went wrong.
   const std::optional<std::string>& failure() const { return failure_; }
   // Where the network ended it, not the other side: "does not answer over eth1 any more (Connection timed

@@ -10,6 +10,7 @@
 #include "core/observe/metrics.h"
 #include "core/process_set.h"
 #include "core/rueda.h"
+#include "ops/device_report.h"
 #include "ops/init.h"
 #include "python/src/errors.h"
 #include "python/src/scope.h"
@@ -95,6 +96,6 @@ PYBIND11_MODULE(_core, module) {
   bind_meetings(module);
   bind_observation(module);
   module.attr("MPI_BUILT") = py::bool_(RUEDA_PYTHON_MPI);
-  module.attr("CUDA_BUILT") = false;
-  module.attr("NCCL_VERSION") = 0;
+  module.attr("CUDA_BUILT") = rueda::ops::cuda_built();
+  module.attr("NCCL_VERSION") = rueda::ops::nccl_built();
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -149,8 +150,7 @@ class BackendSubject final : public Subject {
     const Collective& what = buffers.what();
     Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
     plan.measure = measure;
-    if (rank() == 0) backend_->decide(plan);
-    if (!neighbours_) plan.doubling = ranks_.gather(plan.doubling ? "doubling" : "").front() == "doubling";
+    if (!neighbours_) plan.pairing = pairing_of(plan);
     std::vector<Entry> entries;
     Entry& entry = entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
     entry.submission().input = buffers.input();
@@ -211,6 +211,18 @@ class BackendSubject final : public Subject {
           "--level backend: between hosts it measures tcp, and this job has none: set RUEDA_NETWORK=tcp");
   }
 
+  // As rank 0 decides. Asked for once a size: its answer before each turn of ours would take as many bytes of
+  // what cards let through at once as a short operation has.
+  Pairing pairing_of(Plan plan) {
+    const auto [known, fresh] = pairings_.try_emplace(plan.buffer_bytes);
+    if (fresh) {
+      if (rank() == 0) backend_->decide(plan);
+      const std::string decided = ranks_.gather(std::to_string(static_cast<int>(plan.pairing))).front();
+      known->second = static_cast<Pairing>(std::stoi(decided));
+    }
+    return known->second;
+  }
+
   static std::string host_name() {
     char name[256]{};
     gethostname(name, sizeof name - 1);
@@ -265,6 +277,7 @@ class BackendSubject final : public Subject {
   std::shared_ptr<Neighbours> neighbours_;  // none over tcp
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const RankSet> everybody_;
+  std::map<std::int64_t, Pairing> pairings_;  // by bytes
   std::uint64_t plans_ = 0;
 };
 

@@ -19,8 +19,20 @@ def compile_alone(tree, path, compiler, folders):
 
 def check_headers(tree, compiler, folders, missing_vendors):
     """Problems, and at the end the number of headers tried."""
-    paths = [path for path, text in tree.cpp(*FOLDERS) if path.endswith(".h")
-             and not any(target in missing_vendors for _, target, _ in includes(text))]
+    texts = dict(tree.cpp(*FOLDERS))
+
+    def wants(path):
+        """Whether it includes such a vendor's header, be it by another of ours."""
+        seen, left = {path}, [path]
+        while left:
+            targets = {target for _, target, _ in includes(texts[left.pop()])}
+            if targets & set(missing_vendors):
+                return True
+            left += [target for target in targets if target in texts and target not in seen]
+            seen |= targets
+        return False
+
+    paths = [path for path in texts if path.endswith(".h") and not wants(path)]
     with ThreadPoolExecutor(JOBS) as pool:
         for path, errors in pool.map(lambda path: compile_alone(tree, path, compiler, folders), paths):
             if errors:

@@ -17,7 +17,7 @@ LAYERS = {
     "core": ["core"],
     "ops": ["core", "ops"],
     "ops/kernels": ["core/base", "ops/kernels"],
-    "launcher": ["core/base", "core/observe", "launcher"],
+    "launcher": ["core/base", "core/observe", "ops/device_report.h", "launcher"],
     "frameworks": UP_TO_FRAMEWORKS,
     "include": UP_TO_FRAMEWORKS,
     "python": UP_TO_FRAMEWORKS + ["python"],

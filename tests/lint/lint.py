@@ -41,7 +41,8 @@ def main():
     if not any(tree.cpp()):
         sys.exit(f"lint: no C++ file below {arguments.root}")
     if arguments.headers:
-        missing = [] if any((Path(folder) / "mpi.h").exists() for folder in arguments.include) else ["mpi.h"]
+        missing = [header for header in ("mpi.h", "nccl.h", "cuda_runtime_api.h")
+                   if not any((Path(folder) / header).exists() for folder in arguments.include)]
         problems = list(headers.check_headers(tree, arguments.compiler, arguments.include, missing))
     else:
         problems = problems_of(tree)

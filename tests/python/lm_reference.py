@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of language models share: small random checkpoints that transformers writes."""
+"""What the tests of language models share: how programs are run, and small random checkpoints that transformers writes."""
+
+import subprocess
 
 import pytest
-from bert_reference import SAMPLE_VOCABULARY
+from bert_reference import SAMPLE_VOCABULARY, program
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+
+
+def run_program(name, *flags, ranks=None, cwd=None):
+    command = [program(name), "--cache", "none", *map(str, flags)]  # files that are gone tomorrow need no cache
+    if ranks:
+        command = [program("ruedarun"), "-np", str(ranks), *command]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=cwd)
 
 
 def write_checkpoint(folder, kind=transformers.BertForMaskedLM, seed=4, layers=2, vocabulary=SAMPLE_VOCABULARY, **settings):

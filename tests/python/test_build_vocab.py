@@ -4,6 +4,7 @@
 RUEDA_BIN names the folder of the built programs; the real texts are under RUEDA_DATA.
 """
 
+import json
 import subprocess
 
 import pytest
@@ -74,6 +75,30 @@ def test_same_text_gives_the_same_vocabulary_and_no_unknown_word(tmp_path):
     assert first.read_bytes() == second.read_bytes()
     unknown = reference_tokenizer(first)(lines, add_special_tokens=False)["input_ids"]
     assert all(SPECIAL.index("[UNK]") not in ids for ids in unknown)
+
+
+@pytest.mark.parametrize("trainer, more", [("train_bert", ["--task", "mlm"]), ("train_bert", ["--task", "squad"]),
+                                           ("distill", ["--teacher-steps", 2])], ids=["mlm", "squad", "distill"])
+def test_models_that_start_at_random_take_it(tmp_path, trainer, more):
+    made = tmp_path / "made.txt"
+    build("--size", 700, "--output", made, SAMPLE.with_name("text_sample.txt"))
+
+    def train(*flags):
+        flags = ("--output", tmp_path / "run", "--steps", 2, "--eval-first", "no", "--checkpoint-every", 1, *more, *flags)
+        return subprocess.run([program(trainer), *map(str, flags)], capture_output=True, text=True, timeout=120)
+
+    done = train("--vocabulary", made)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "vocab.txt").read_bytes() == made.read_bytes()
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["vocab_size"] == 700
+    lines = made.read_text(encoding="utf-8").splitlines()
+    made.write_text("\n".join(lines[:5] + lines[:4:-1]) + "\n", encoding="utf-8")  # as many tokens, in another order
+    done = train("--vocabulary", made, "--resume")
+    words = "was written with a vocabulary of 700 tokens, " if trainer == "train_bert" else "need the same vocabulary"
+    assert done.returncode == 1 and words in done.stderr
+    made.write_text("no\nvocabulary\n")
+    done = train("--vocabulary", made)
+    assert done.returncode == 1 and "made.txt" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -263,10 +263,10 @@ def test_flags_of_horovodrun_reach_the_ranks(tmp_path):
 
 
 def test_what_has_no_effect_is_told_once():
-    status, out, err = shell(2, "echo ok", "--gloo", HOROVOD_NUM_NCCL_STREAMS="2", HOROVOD_LOG_LEVEL="error")
+    status, out, err = shell(2, "echo ok", "--gloo", HOROVOD_ENABLE_ASYNC_COMPLETION="1", HOROVOD_NUM_NCCL_STREAMS="2", HOROVOD_LOG_LEVEL="error")
     assert status == 0 and sorted(out) == ["[0] ok", "[1] ok"]
     assert sorted(err.splitlines()) == ["ruedarun: --gloo is ignored: there is no Gloo in Rueda",
-                                        "ruedarun: HOROVOD_NUM_NCCL_STREAMS is ignored: this version has no GPU support"]
+                                        "ruedarun: HOROVOD_ENABLE_ASYNC_COMPLETION is ignored: the host never waits for a device"]
 
 
 def test_hosts_from_a_file(tmp_path):
@@ -295,6 +295,8 @@ def test_information():
     assert status == 0 and out[0].startswith("ruedarun ")
     status, out, _ = run("--check-build")
     assert status == 0 and any("mpiexec" in line for line in out) and any("MPICH" in line for line in out)
+    for library in ("CUDA", "NCCL"):  # built or not, a line each, with the reason where something is missing
+        assert sum(re.fullmatch(rf" *(\[X\] {library} \d+\.\d+.*|\[ \] {library}) \(.+\)", line) is not None for line in out) == 1
     status, out, _ = run("--help")
     assert status == 0 and any("--output-filename" in line for line in out)
 

@@ -287,6 +287,18 @@ def test_hosts_that_stay():
         assert hosts("down", **bed)[0] == 0
 
 
+def test_a_card_that_is_out_at_the_start_is_named():
+    bed = {"RUEDA_BED": f"test-{os.getpid()}"}
+    try:
+        assert hosts("up", "3", "--rails", "2", **bed)[0] == 0
+        assert hosts("link", "h1", "1", "down", **bed)[0] == 0
+        status, _, err = hosts("exec", "h0", BIN / "ruedarun", "-H", "h0:1,h1:1,h2:1", "-np", "3", BIN / "allreduce",
+                               HYDRA_LAUNCHER_EXEC=str(HOSTS), **bed)
+        assert status == 0 and "tcp over 2 cards (eth0, eth1); to h1 eth0 only" in err, err
+    finally:
+        assert hosts("down", **bed)[0] == 0
+
+
 def test_hosts_left_half_made_are_made_anew():
     bed = {"RUEDA_BED": f"test-{os.getpid()}"}
     folder = Path("/run/rueda-hosts") / bed["RUEDA_BED"]

@@ -79,10 +79,9 @@ template <class Model>
 void encode(const Arguments& arguments) {
   const std::filesystem::path& folder = arguments.folder;
   const examples::BertConfig config = examples::read_bert_config(folder / "config.json");
-  const auto file = examples::SafetensorsFile::open(folder / "model.safetensors");
   const auto tokenizer = examples::WordPieceTokenizer::from_file(folder / "vocab.txt");
   const auto model = std::make_shared<Model>(config);
-  examples::load_parameters(*model, file, (folder / "model.safetensors").string());
+  examples::load_parameters(*model, folder);
   model->eval();
   if (!arguments.saved.empty()) {
     examples::save_checkpoint(arguments.saved, *model, folder / "vocab.txt", /*lower_case=*/true);

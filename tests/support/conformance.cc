@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "core/rueda.h"
+#include "tests/support/conformance_values.h"
 #include "tests/support/values.h"
 
 namespace rueda {
@@ -21,41 +22,8 @@ constexpr DataType kDataTypes[] = {
 constexpr ReduceOp kReduceOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
                                    ReduceOp::product};
 
-// What rank `rank` puts into element i: small whole numbers, so that every dtype holds them and most results
-// exactly.
-double own_value(DataType dtype, Rank rank, std::int64_t i) {
-  const auto mixed = static_cast<std::int64_t>((i * 31 + rank * 17 + i / 7) % 5);
-  if (dtype == DataType::boolean) return mixed % 2 == 0 ? 1.0 : 0.0;
-  return static_cast<double>(dtype == DataType::uint8 ? mixed : mixed - 2);
-}
-
 void fill(TestTensor& tensor, Rank rank) {
   for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.set(i, own_value(tensor.view().dtype, rank, i));
-}
-
-double reference(DataType dtype, ReduceOp op, Rank ranks, std::int64_t i, double prescale = 1,
-                 double postscale = 1) {
-  double result = own_value(dtype, 0, i) * prescale;
-  const bool logical = dtype == DataType::boolean;
-  for (Rank rank = 1; rank < ranks; ++rank) {
-    const double value = own_value(dtype, rank, i) * prescale;
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::average: result = logical ? std::max(result, value) : result + value; break;
-      case ReduceOp::min: result = std::min(result, value); break;
-      case ReduceOp::max: result = std::max(result, value); break;
-      case ReduceOp::product: result *= value; break;
-      case ReduceOp::adasum: break;  // check_adasum
-    }
-  }
-  result *= postscale;
-  if (op == ReduceOp::average) result /= ranks;
-  return is_integer(dtype) ? std::trunc(result) : result;
-}
-
-void expect_near(const std::string& what, DataType dtype, std::int64_t i, double expected, double got) {
-  if (std::abs(got - expected) <= relative_tolerance(dtype) * std::abs(expected)) return;
-  throw std::runtime_error(fmt::format("{}: element {}: expected {}, got {}", what, i, expected, got));
 }
 
 // Purpose: operations that are all in flight together; every rank submits them in an order of its own.

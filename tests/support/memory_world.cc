@@ -80,7 +80,7 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
     parts.transport = network.transport(rank);
     // Nothing is measured: a test says which way it goes.
     std::optional<SwitchPoint> switch_point;
-    if (config.short_bytes >= 0) switch_point.emplace("memory", config);
+    if (config.short_bytes >= 0 || config.medium_bytes >= 0) switch_point.emplace("memory", config);
     parts.backends.push_back(std::make_unique<LinkBackend>(
         "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, switch_point));
     if (network.shm_slots() > 0) {

@@ -48,7 +48,8 @@ std::vector<Message> message_samples() {
   measured.dtype = DataType::float16;
   measured.chunk_bytes = 64;
   measured.measure = true;
-  measured.doubling = true;
+  measured.pairing = Pairing::halving;
+  measured.device = DeviceKind::cuda;
   measured.joined = RankSet(2, 5);
   measured.joined.add(7, 8);
   measured.tensors = {{11, false, nullptr, 0}};
@@ -67,6 +68,7 @@ std::vector<Message> message_samples() {
   grouped.reduction_order = ReductionOrder::fixed;
   grouped.compression = Compression::fp16;
   grouped.measure = true;
+  grouped.device = DeviceKind::cuda;
   return {
       Hello{
           {{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7}}},

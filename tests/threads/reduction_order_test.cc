@@ -95,12 +95,14 @@ TEST(ReductionOrder, IsATreeOverLinks) {
   }
 }
 
-// Of short vectors too: for 2, 4 and 8 ranks by recursive doubling.
+// Of short vectors too: for 2, 4 and 8 ranks by recursive doubling, or halving.
 TEST(ReductionOrder, IsATreeOverLinksWhereAllIsShort) {
-  for (const Rank ranks : {2, 3, 4, 8}) {
-    Config config = with_chunk(ranks == 4 ? 256 : 1 << 18);
-    config.short_bytes = 16 << 20;
-    run_ranks(ranks, check_all, config);
+  for (const auto most : {&Config::short_bytes, &Config::medium_bytes}) {
+    for (const Rank ranks : {2, 3, 4, 8}) {
+      Config config = with_chunk(ranks == 4 ? 256 : 1 << 18);
+      config.*most = 16 << 20;
+      run_ranks(ranks, check_all, config);
+    }
   }
 }
 

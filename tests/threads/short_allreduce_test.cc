@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduces that are short enough for recursive doubling, through the whole stack.
+// Allreduces that are short enough for recursive doubling or halving, through the whole stack.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "core/rueda.h"
 #include "tests/support/conformance.h"
@@ -23,12 +24,28 @@ Config all_is_short(std::int64_t chunk = 1 << 18) {
   return config;
 }
 
+Config all_is_medium(std::int64_t chunk = 1 << 18) {
+  Config config;
+  config.ring_chunk = chunk;
+  config.medium_bytes = 16 << 20;
+  return config;
+}
+
 // By the number of ranks.
 class ShortAllreduces : public testing::TestWithParam<Rank> {};
 
 TEST_P(ShortAllreduces, Conform) {
   run_ranks(GetParam(), check_allreduce, all_is_short(GetParam() % 3 == 0 ? 192 : 1 << 18));
 }
+
+class MediumAllreduces : public testing::TestWithParam<Rank> {};
+
+TEST_P(MediumAllreduces, Conform) {
+  run_ranks(GetParam(), check_allreduce, all_is_medium(GetParam() == 4 ? 192 : 1 << 18));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, MediumAllreduces, testing::Values(2, 4, 8),
+                         testing::PrintToStringParamName());
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ShortAllreduces, testing::Values(2, 3, 4, 5, 7, 8),
                          testing::PrintToStringParamName());
@@ -71,22 +88,36 @@ TEST(ShortAllreduce, MovesTheWholeVectorTwiceUpToTheSwitchPoint) {
   }
 }
 
+TEST(MediumAllreduce, MovesWhatARingMoves) {
+  Config config;
+  config.medium_bytes = 4160;
+  EXPECT_EQ(moved_bytes(1040, config, Compression::none), 2 * 3 * 4160U);
+  EXPECT_EQ(moved_bytes(1040, config, Compression::fp16), 2 * 3 * 4160U / 2);  // by the ring, compressed
+}
+
 // Sums of which the order matters, some of them of 16-bit floats: every rank has the same bits, rounded once.
 TEST(ShortAllreduce, GivesTheSameBitsEverywhere) {
-  for (const Rank ranks : {2, 3, 5, 6, 8}) {
+  for (const auto& [ranks, config] : {std::pair{2, all_is_short()},
+                                      {3, all_is_short()},
+                                      {5, all_is_short()},
+                                      {8, all_is_short()},
+                                      {4, all_is_medium()},
+                                      {8, all_is_medium()}}) {
+    const bool halves = config.medium_bytes > 0;
     std::mutex mutex;
     std::vector<std::vector<float>> results;
     run_ranks(
         ranks,
         [&](Runtime& runtime) {
           std::vector<float> values = own_values(runtime, 1000), output(values.size());
-          const Reduction reduction{ReduceOp::average, 0.5, 2.0, ReductionOrder::any, Compression::fp16};
+          const Reduction reduction{ReduceOp::average, 0.5, 2.0, ReductionOrder::any,
+                                    halves ? Compression::none : Compression::fp16};
           allreduce_async("x", view(values), view(output), reduction, runtime).wait();
           EXPECT_EQ(values, own_values(runtime, 1000)) << "the input has changed";
           const std::lock_guard lock(mutex);
           results.push_back(std::move(output));
         },
-        all_is_short());
+        config);
     for (std::int64_t i = 0; i < 1000; ++i) {
       double exact = 0, size = 0;
       for (Rank rank = 0; rank < ranks; ++rank) {
@@ -100,7 +131,11 @@ TEST(ShortAllreduce, GivesTheSameBitsEverywhere) {
 }
 
 TEST(ShortAllreduce, CountsEverySquareOnce) {
-  for (const Rank ranks : {2, 3, 4, 7}) {
+  for (const auto& [ranks, config] : {std::pair{2, all_is_short()},
+                                      {3, all_is_short()},
+                                      {4, all_is_short()},
+                                      {7, all_is_short()},
+                                      {4, all_is_medium()}}) {
     run_ranks(
         ranks,
         [](Runtime& runtime) {
@@ -116,7 +151,7 @@ TEST(ShortAllreduce, CountsEverySquareOnce) {
             EXPECT_NEAR(share.front(), squares, squares * 1e-12) << count;
           }
         },
-        all_is_short());
+        config);
   }
 }
 
@@ -138,7 +173,10 @@ TEST(ShortAllreduce, OfAProcessSetIsThatOfItsMembers) {
 
 // One operation fails, the next works.
 TEST(ShortAllreduce, ARankWithoutMemoryFailsOneOperation) {
-  for (const Rank ranks : {2, 3, 4, 6}) {
+  for (const auto& [ranks, config] : {std::pair{2, all_is_short(8192)},
+                                      {3, all_is_short(8192)},
+                                      {6, all_is_short(8192)},
+                                      {4, all_is_medium(8192)}}) {
     for (Rank bad = 0; bad < ranks; ++bad) {
       MemoryNetwork network(ranks);
       std::atomic<int> failed{0};
@@ -160,7 +198,7 @@ TEST(ShortAllreduce, ARankWithoutMemoryFailsOneOperation) {
             allreduce_async("next", view(next), view(next), {ReduceOp::sum}, runtime).wait();
             EXPECT_EQ(next, std::vector<float>(20'000, static_cast<float>(ranks)));
           },
-          all_is_short(8192));
+          config);
       EXPECT_GE(failed.load(), 1);
     }
   }

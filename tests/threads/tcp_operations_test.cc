@@ -30,7 +30,8 @@ class TcpOperationsTest : public testing::TestWithParam<std::tuple<Rank, std::si
     const auto [ranks, rails] = GetParam();
     Config config;
     config.ring_chunk = rails == 1 ? 192 : 1 << 18;
-    config.short_bytes = rails == 1 ? 0 : 4096;
+    config.short_bytes = rails == 1 ? 0 : 1024;
+    config.medium_bytes = rails == 1 ? 0 : 4096;
     config.network = "tcp";
     config.rails = rails == 1 ? "127.0.0.1" : "127.0.0.1,127.0.0.2";
     MemoryNetwork network(ranks);

@@ -37,6 +37,24 @@ TEST(Planner, FusesWhatHasOneOrder) {
   EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"f"}));
 }
 
+TEST(Planner, FusesWhatIsOnOneKindOfDevice) {
+  Planner planner({1 << 20, {}, 1024}, [](const Plan& plan) {
+    return static_cast<std::uint8_t>(plan.device == DeviceKind::cuda ? 2 : 1);
+  });
+  auto there = [](const std::string& name) {
+    Request request = request_for(name);
+    request.device = DeviceKind::cuda;
+    return std::make_shared<const Request>(request);
+  };
+  const std::vector<Plan> plans = planner.fuse({shared("a"), there("x"), shared("b"), there("y")});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(names_of({plans[0]}), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(plans[0].backend, 1);
+  EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(plans[1].device, DeviceKind::cuda);
+  EXPECT_EQ(plans[1].backend, 2);
+}
+
 // What a host keeps back belongs to one tensor.
 TEST(Planner, LeavesAloneWhatSendsAShare) {
   Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });

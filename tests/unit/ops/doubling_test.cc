@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recursive doubling: its schedule on plain sets, and the allreduce over links with ranks in one thread, in
-// any interleaving of their steps, abandoned at any moment.
+// Recursive doubling and halving: their schedules on plain sets, and the allreduce over links with ranks in
+// one thread, in any interleaving of their steps, abandoned at any moment.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace rueda {
 namespace {
 
-using Kind = DoublingStep::Kind;
+using Kind = PairStep::Kind;
 
 Kind other_side(Kind kind) {
   switch (kind) {
@@ -26,9 +26,10 @@ Kind other_side(Kind kind) {
     case Kind::take: return Kind::give;
     case Kind::give_result: return Kind::take_result;
     case Kind::take_result: return Kind::give_result;
-    case Kind::exchange: break;
+    case Kind::exchange:
+    case Kind::exchange_result: break;
   }
-  return Kind::exchange;
+  return kind;
 }
 
 // What a place has combined, as text: "((0+1)+(2+3))".
@@ -36,28 +37,32 @@ std::string joined(Rank place, Rank peer, const std::string& own, const std::str
   return peer < place ? "(" + other + "+" + own + ")" : "(" + own + "+" + other + ")";
 }
 
+using Sums = std::vector<std::string>;  // of a place, by segment
+
 // Runs all places until nobody can go on; a message is there once both are at it.
-std::vector<std::string> results(Rank size, int& rounds) {
-  std::vector<std::vector<DoublingStep>> steps;
-  std::vector<std::string> sums;
+std::vector<Sums> results(Rank size, Rank segments, decltype(doubling_steps)* steps_of, int& rounds) {
+  std::vector<std::vector<PairStep>> steps;
+  std::vector<Sums> sums;
   std::vector<std::size_t> at(size, 0);
   for (Rank place = 0; place < size; ++place) {
-    steps.push_back(doubling_steps(place, size));
-    sums.push_back(std::to_string(place));
+    steps.push_back(steps_of(place, size));
+    sums.emplace_back(segments, std::to_string(place));
   }
   for (rounds = 0;; ++rounds) {
-    const std::vector<std::string> before = sums;
+    const std::vector<Sums> before = sums;
     const std::vector<std::size_t> were = at;
     for (Rank place = 0; place < size; ++place) {
       if (were[place] == steps[place].size()) continue;
-      const DoublingStep& step = steps[place][were[place]];
+      const PairStep& step = steps[place][were[place]];
       if (were[step.peer] == steps[step.peer].size()) continue;
-      const DoublingStep& theirs = steps[step.peer][were[step.peer]];
+      const PairStep& theirs = steps[step.peer][were[step.peer]];
       if (theirs.peer != place) continue;
       EXPECT_EQ(theirs.kind, other_side(step.kind));
-      if (step.kind == Kind::take_result) sums[place] = before[step.peer];
-      if (step.kind == Kind::take || step.kind == Kind::exchange)
-        sums[place] = joined(place, step.peer, before[place], before[step.peer]);
+      if (step.receives()) EXPECT_EQ(step.received, theirs.sent);
+      for (Rank i = step.received.begin; step.receives() && i < step.received.end; ++i) {
+        const std::string &own = before[place][i], &other = before[step.peer][i];
+        sums[place][i] = step.of_result() ? other : joined(place, step.peer, own, other);
+      }
       ++at[place];
     }
     if (at == were) break;
@@ -69,24 +74,39 @@ std::vector<std::string> results(Rank size, int& rounds) {
 TEST(DoublingSchedule, AllCombineAllInOneOrder) {
   for (Rank size = 1; size <= 40; ++size) {
     int rounds = 0;
-    const std::vector<std::string> sums = results(size, rounds);
+    const std::vector<Sums> sums = results(size, 1, doubling_steps, rounds);
     EXPECT_EQ(rounds, doubling_rounds(size)) << size;
-    for (const std::string& sum : sums) ASSERT_EQ(sum, sums.front()) << size;
+    for (const Sums& sum : sums) ASSERT_EQ(sum, sums.front()) << size;
+    const std::string& first = sums.front().front();
     for (Rank place = 0; place < size; ++place) {
       const std::string number = std::to_string(place);
       int times = 0;
-      for (std::size_t at = 0; (at = sums[0].find(number, at)) != std::string::npos; at += number.size()) {
-        const bool begins = at == 0 || std::isdigit(sums[0][at - 1]) == 0;
-        const bool ends =
-            at + number.size() == sums[0].size() || std::isdigit(sums[0][at + number.size()]) == 0;
+      for (std::size_t at = 0; (at = first.find(number, at)) != std::string::npos; at += number.size()) {
+        const bool begins = at == 0 || std::isdigit(first[at - 1]) == 0;
+        const bool ends = at + number.size() == first.size() || std::isdigit(first[at + number.size()]) == 0;
         times += begins && ends;
       }
-      ASSERT_EQ(times, 1) << place << " in " << sums[0];
+      ASSERT_EQ(times, 1) << place << " in " << first;
     }
   }
   int rounds = 0;
-  EXPECT_EQ(results(8, rounds).front(), "(((0+1)+(2+3))+((4+5)+(6+7)))");
-  EXPECT_EQ(results(6, rounds).front(), "(((0+4)+(1+5))+(2+3))");
+  EXPECT_EQ(results(8, 1, doubling_steps, rounds).front().front(), "(((0+1)+(2+3))+((4+5)+(6+7)))");
+  EXPECT_EQ(results(6, 1, doubling_steps, rounds).front().front(), "(((0+4)+(1+5))+(2+3))");
+}
+
+TEST(HalvingSchedule, CombinesInTheOrderOfDoublingAndSendsEachSegmentOnceThereAndBack) {
+  for (Rank size = 1; size <= 64; size *= 2) {
+    int rounds = 0;
+    const std::string wanted = results(size, 1, doubling_steps, rounds).front().front();
+    for (const Sums& sums : results(size, size, halving_steps, rounds))
+      ASSERT_EQ(sums, Sums(size, wanted)) << size;
+    EXPECT_EQ(rounds, 2 * doubling_rounds(size));
+    for (Rank place = 0; place < size; ++place) {
+      Rank sent = 0;
+      for (const PairStep& step : halving_steps(place, size)) sent += step.sent.end - step.sent.begin;
+      EXPECT_EQ(sent, 2 * (size - 1));
+    }
+  }
 }
 
 constexpr std::int64_t kSizes[] = {70, 1, 300};
@@ -100,14 +120,14 @@ std::vector<float> values_of(Rank rank, std::uint64_t plan, std::int64_t element
 }
 
 // One rank's part of a measured, fused allreduce in float32.
-LinkPart part_of(std::uint64_t number, Rank rank, Rank ranks) {
+LinkPart part_of(std::uint64_t number, Rank rank, Rank ranks, Pairing pairing) {
   Plan plan;
   plan.number = number;
   plan.reduce_op = ReduceOp::average;
   plan.prescale_factor = 3.0;
   plan.postscale_factor = 0.3;
   plan.measure = true;
-  plan.doubling = true;
+  plan.pairing = pairing;
   plan.chunk_bytes = number % 2 == 0 ? 100 : 1 << 18;  // some messages an exchange, or one
   std::vector<std::vector<float>> values;
   for (std::int64_t elements : kSizes) values.push_back(values_of(rank, number, elements));
@@ -160,8 +180,10 @@ void compare(const std::vector<LinkPart*>& parts) {
 // `abandons`: how many of 100 Works.
 void run_world(unsigned seed, unsigned abandons, int& done, int& given_up, std::set<std::string>& phases) {
   std::mt19937 random(seed);
-  const auto ranks = static_cast<Rank>(2 + random() % 8);
-  auto make = [&](std::uint64_t number, Rank rank) { return part_of(number, rank, ranks); };
+  const Pairing pairing = random() % 2 == 0 ? Pairing::doubling : Pairing::halving;
+  const auto ranks = pairing == Pairing::halving ? static_cast<Rank>(2U << random() % 3)
+                                                 : static_cast<Rank>(2 + random() % 8);
+  auto make = [&](std::uint64_t number, Rank rank) { return part_of(number, rank, ranks, pairing); };
   LinkWorld world(ranks, make, random, abandons, 30);
   world.run(
       random, done, given_up, [&](const LinkPart& part) { check(part, ranks); },
@@ -186,7 +208,8 @@ TEST(DoublingAllreduce, MayBeAbandonedInEveryPhase) {
     run_world(seed, abandons, done, given_up, phases);
   });
   for (const char* phase :
-       {"packing tensors", "reducing by recursive doubling", "passing on the result", "unpacking tensors"})
+       {"packing tensors", "reducing by recursive doubling", "reducing by recursive halving",
+        "passing on the result", "gathering", "unpacking tensors"})
     EXPECT_TRUE(phases.contains(phase)) << phase << " of " << testing::PrintToString(phases);
 }
 

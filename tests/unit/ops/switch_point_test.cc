@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <fstream>
 #include <thread>
 
@@ -18,32 +20,45 @@ namespace {
 using testing::HasSubstr;
 
 double seconds_of_ring(const LinkCosts& costs, Rank ranks, double bytes) {
-  return 2.0 * (ranks - 1) * (costs.message + costs.byte * bytes / ranks);
+  const double sent = bytes * 2 * (ranks - 1) / ranks;
+  return 2.0 * (ranks - 1) * costs.message + sent * costs.byte + sent / 2 * kReduceByte;
 }
 double seconds_of_doubling(const LinkCosts& costs, Rank ranks, Rank on_a_host, double bytes) {
-  return doubling_rounds(ranks) * (costs.message + on_a_host * costs.byte * bytes);
+  return doubling_rounds(ranks) * (costs.message + bytes * (on_a_host * costs.byte + kReduceByte));
+}
+double seconds_of_halving(const LinkCosts& costs, Rank ranks, Rank on_a_host, double bytes) {
+  const double sent = bytes * 2 * (ranks - 1) / ranks;
+  return 2 * doubling_rounds(ranks) * costs.message + sent * on_a_host * costs.byte + sent / 2 * kReduceByte;
 }
 
-TEST(ShortBytes, AreWhereBothTakeTheSameTime) {
-  for (const LinkCosts costs : {LinkCosts{50e-6, 40e-9}, LinkCosts{5e-6, 1e-9}}) {
-    for (const Rank ranks : {3, 4, 5, 8, 17, 64, 1000}) {
+TEST(PairedBytes, AreThoseOfTheQuickest) {
+  for (const LinkCosts costs : {LinkCosts{50e-6, 40e-9}, LinkCosts{5e-6, 1e-9}, LinkCosts{25e-6, 0.3e-9}}) {
+    for (const Rank ranks : {2, 3, 4, 5, 8, 17, 64, 1000}) {
       for (const Rank on_a_host : {1, 2}) {
-        const std::int64_t bytes = short_bytes(costs, ranks, on_a_host);
-        ASSERT_GT(bytes, 0);
-        const auto most = static_cast<double>(bytes);
-        EXPECT_LE(seconds_of_doubling(costs, ranks, on_a_host, most),
-                  seconds_of_ring(costs, ranks, most) * (1 + 1e-9));
-        if (bytes == kMostShort) continue;
-        EXPECT_GE(seconds_of_doubling(costs, ranks, on_a_host, most + 1),
-                  seconds_of_ring(costs, ranks, most + 1));
+        const PairedBytes most = paired_bytes(costs, ranks, on_a_host);
+        for (double bytes = 1; bytes < kMostPaired; bytes *= 1.37) {
+          const double doubling = seconds_of_doubling(costs, ranks, on_a_host, bytes);
+          const double ring = seconds_of_ring(costs, ranks, bytes);
+          const double halving = std::has_single_bit(static_cast<unsigned>(ranks))
+                                     ? seconds_of_halving(costs, ranks, on_a_host, bytes)
+                                     : ring;
+          const double chosen = bytes <= most.doubling ? doubling : bytes <= most.halving ? halving : ring;
+          ASSERT_LE(chosen, std::min({doubling, halving, ring}) * (1 + 1e-9))
+              << bytes << " bytes of " << ranks << " ranks, " << on_a_host << " a host";
+        }
       }
     }
   }
-  EXPECT_EQ(short_bytes({50e-6, 40e-9}, 4, 1), 10'000);
-  EXPECT_EQ(short_bytes({50e-6, 40e-9}, 2, 1), kMostShort);  // two ranks: all bytes once either way
-  EXPECT_EQ(short_bytes({50e-6, 0}, 4, 1), kMostShort);
-  EXPECT_EQ(short_bytes({0, 40e-9}, 4, 1), 0);
-  EXPECT_EQ(short_bytes({50e-6, 40e-9}, 1, 1), 0);
+}
+
+TEST(PairedBytes, EndSomewhere) {
+  EXPECT_EQ(paired_bytes({50e-6, 0}, 4, 1).halving, kMostPaired);
+  EXPECT_EQ(paired_bytes({50e-6, 40e-9}, 4, 1).halving,
+            kMostPaired);  // bytes as by the ring, and fewer messages
+  EXPECT_EQ(paired_bytes({50e-6, 40e-9}, 3, 1).halving, 0);
+  EXPECT_EQ(paired_bytes({1, 0}, 2, 1).doubling, kMostPaired);
+  EXPECT_EQ(paired_bytes({0, 40e-9}, 4, 1).doubling, 0);
+  EXPECT_EQ(paired_bytes({50e-6, 40e-9}, 1, 1).doubling, 0);
 }
 
 Plan plan_of(std::int64_t bytes, Rank ranks) {
@@ -55,24 +70,41 @@ Plan plan_of(std::int64_t bytes, Rank ranks) {
 
 TEST(SwitchPoint, IsWhatTheSettingSays) {
   Config config;
-  EXPECT_FALSE(SwitchPoint("memory", config).is_short(plan_of(1, 4)));  // nothing is known
+  EXPECT_EQ(SwitchPoint("memory", config).pairing(plan_of(1, 4)), Pairing::none);  // nothing is known
   config.short_bytes = 1000;
   const SwitchPoint point("memory", config);
-  EXPECT_TRUE(point.is_short(plan_of(1000, 4)));
-  EXPECT_TRUE(point.is_short(plan_of(1000, 3)));
-  EXPECT_FALSE(point.is_short(plan_of(1001, 4)));
-  EXPECT_FALSE(point.is_short(plan_of(1, 1)));
+  EXPECT_EQ(point.pairing(plan_of(1000, 4)), Pairing::doubling);
+  EXPECT_EQ(point.pairing(plan_of(1000, 3)), Pairing::doubling);
+  EXPECT_EQ(point.pairing(plan_of(1001, 4)), Pairing::none);
+  EXPECT_EQ(point.pairing(plan_of(1, 1)), Pairing::none);
   Plan plan = plan_of(1000, 4);
   plan.reduction_order = ReductionOrder::fixed;
-  EXPECT_TRUE(point.is_short(plan));  // the order is that of the tree
+  EXPECT_EQ(point.pairing(plan), Pairing::doubling);  // the order is that of the tree
   plan.members = std::make_shared<const RankSet>(0, 3);
-  EXPECT_FALSE(point.is_short(plan));
+  EXPECT_EQ(point.pairing(plan), Pairing::none);
   plan = plan_of(1000, 4);
   plan.reduce_op = ReduceOp::adasum;
-  EXPECT_FALSE(point.is_short(plan));
+  EXPECT_EQ(point.pairing(plan), Pairing::none);
   plan = plan_of(1000, 4);
   plan.operation = Operation::reducescatter;
-  EXPECT_FALSE(point.is_short(plan));
+  EXPECT_EQ(point.pairing(plan), Pairing::none);
+}
+
+TEST(SwitchPoint, IsForMediumOnesWhatTheirSettingSays) {
+  Config config;
+  config.short_bytes = 1000;
+  config.medium_bytes = 5000;
+  const SwitchPoint point("memory", config);
+  EXPECT_EQ(point.pairing(plan_of(1000, 4)), Pairing::doubling);
+  EXPECT_EQ(point.pairing(plan_of(1001, 4)), Pairing::halving);
+  EXPECT_EQ(point.pairing(plan_of(5000, 8)), Pairing::halving);
+  EXPECT_EQ(point.pairing(plan_of(5001, 4)), Pairing::none);
+  EXPECT_EQ(point.pairing(plan_of(5000, 3)), Pairing::none);
+  Plan plan = plan_of(5000, 4);
+  plan.reduction_order = ReductionOrder::fixed;
+  EXPECT_EQ(point.pairing(plan), Pairing::halving);
+  plan.compression = Compression::bf16;  // half the bytes around a ring
+  EXPECT_EQ(point.pairing(plan), Pairing::none);
 }
 
 // Each rank on a thread: the hosts are a, a, b, b.
@@ -94,17 +126,17 @@ std::vector<SwitchPoint> met(const Config& rank_0, const Config& others) {
 
 TEST(SwitchPoint, IsMeasuredByRankZero) {
   const std::vector<SwitchPoint> points = met({}, {});
-  EXPECT_TRUE(points[0].is_short(plan_of(0, 4)));
-  EXPECT_FALSE(points[0].is_short(plan_of(kMostShort + 1, 4)));
-  for (const Rank rank : {1, 2, 3}) EXPECT_FALSE(points[rank].is_short(plan_of(0, 4)));
+  EXPECT_EQ(points[0].pairing(plan_of(0, 4)), Pairing::doubling);
+  EXPECT_EQ(points[0].pairing(plan_of(kMostPaired + 1, 4)), Pairing::none);
+  for (const Rank rank : {1, 2, 3}) EXPECT_EQ(points[rank].pairing(plan_of(0, 4)), Pairing::none);
 }
 
 // Ranks whose settings differ do not wait for each other.
 TEST(SwitchPoint, IsNotMeasuredWhereRankZeroKnowsIt) {
   Config knows;
   knows.short_bytes = 64;
-  EXPECT_FALSE(met(knows, {})[0].is_short(plan_of(65, 4)));
-  EXPECT_TRUE(met({}, knows)[0].is_short(plan_of(0, 4)));
+  EXPECT_EQ(met(knows, {})[0].pairing(plan_of(65, 4)), Pairing::none);
+  EXPECT_EQ(met({}, knows)[0].pairing(plan_of(0, 4)), Pairing::doubling);
 }
 
 TEST(SwitchPoint, NobodyWaitsForARankThatDoesNotAnswer) {
@@ -114,7 +146,7 @@ TEST(SwitchPoint, NobodyWaitsForARankThatDoesNotAnswer) {
   const Time begin = clock_now();
   point.meet(*link, 0, {"a", "b"}, [] {});
   EXPECT_LT(clock_now() - begin, std::chrono::seconds(10));
-  EXPECT_FALSE(point.is_short(plan_of(0, 2)));
+  EXPECT_EQ(point.pairing(plan_of(0, 2)), Pairing::none);
 }
 
 TEST(SwitchPoint, IsWrittenToAFileAndReadFromIt) {
@@ -131,8 +163,8 @@ TEST(SwitchPoint, IsWrittenToAFileAndReadFromIt) {
 
   ASSERT_TRUE(save_costs(config.profile, "memory", {50e-6, 40e-9}).ok());  // the last line counts
   const std::vector<SwitchPoint> points = met(config, {});
-  EXPECT_TRUE(points[0].is_short(plan_of(2'000, 4)));  // two share a card
-  EXPECT_FALSE(points[0].is_short(plan_of(2'001, 4)));
+  EXPECT_EQ(points[0].pairing(plan_of(1'990, 4)), Pairing::doubling);  // two share a card
+  EXPECT_EQ(points[0].pairing(plan_of(2'000, 4)), Pairing::none);
 }
 
 TEST(SavedCosts, ThatCannotBeReadAreToldAndStay) {
@@ -150,7 +182,7 @@ TEST(SavedCosts, ThatCannotBeReadAreToldAndStay) {
     EXPECT_THAT(read.status.message, AllOf(HasSubstr(path), HasSubstr(line), HasSubstr("message_us=43.1")));
     Config config;
     config.profile = path;
-    EXPECT_TRUE(met(config, {})[0].is_short(plan_of(0, 4)));
+    EXPECT_EQ(met(config, {})[0].pairing(plan_of(0, 4)), Pairing::doubling);
     EXPECT_FALSE(read_costs(path, "tcp").status.ok());
   }
 }

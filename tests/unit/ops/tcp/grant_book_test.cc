@@ -250,6 +250,29 @@ TEST(GrantBook, RefusesWhatNoPeerSends) {
       HasSubstr("has handled 7 frames"));
 }
 
+// Those that have their receives, whose grants have gone out, count for nobody.
+TEST(GrantBook, ARailThatIsOutHoldsUpWhatComesOverOthersHoweverMuchItIs) {
+  Exchange exchange(2);
+  const Bytes sent = some_bytes(Frame::kMostEager, 1);
+  Bytes first(4);
+  exchange.send(1, some_bytes(4, 2), 5);
+  exchange.load(1, 0);
+  std::deque<Bytes> memory;
+  std::vector<std::shared_ptr<Incoming>> receives;
+  for (int i = 0; i < 200; ++i) {
+    exchange.send(1, sent, 6);
+    receives.push_back(exchange.receive(0, memory.emplace_back(sent.size()), 6));
+    ASSERT_TRUE(exchange.load(1, 1) && exchange.load(0, 1));
+    ASSERT_TRUE(exchange.deliver(0, 1) && exchange.deliver(1, 1));
+    EXPECT_FALSE(receives.back()->over);
+  }
+  exchange.deliver(0, 0);
+  for (const auto& receive : receives) EXPECT_TRUE(receive->over);
+  EXPECT_EQ(memory.back(), sent);
+  const auto last = exchange.receive(0, first, 5);
+  EXPECT_TRUE(last->over);
+}
+
 // Purpose: messages of several tags both ways, posted and moved in random order.
 class RandomTalk {
  public:

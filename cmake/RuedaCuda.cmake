@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# RUEDA_CUDA=ON, OFF or AUTO (what is there): sets rueda_cuda, and where that is off rueda_no_cuda to the reason. Enables the
+# language CUDA; nothing of it comes from torch's own CMake files (frameworks/torch/README.md, Choices).
+set(RUEDA_CUDA AUTO CACHE STRING "Build for NVIDIA GPUs: ON, OFF, or AUTO for where the CUDA toolkit and nccl.h are")
+set_property(CACHE RUEDA_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT RUEDA_CUDA MATCHES "^(ON|OFF|AUTO)$")
+  message(FATAL_ERROR "RUEDA_CUDA is '${RUEDA_CUDA}'; it must be ON, OFF or AUTO")
+endif()
+set(rueda_cuda OFF)
+set(rueda_no_cuda "RUEDA_CUDA=OFF")
+if(RUEDA_CUDA STREQUAL "OFF" OR RUEDA_FUZZ)
+  return()
+endif()
+
+find_package(CUDAToolkit QUIET)
+find_path(RUEDA_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${RUEDA_TORCH_ROOT}/../nvidia/nccl/include
+  DOC "Folder of nccl.h; the library is looked for when a program needs it")
+if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
+  set(rueda_no_cuda "no CUDA toolkit with nvcc was found, which CUDAToolkit_ROOT can name")
+elseif(NOT RUEDA_NCCL_INCLUDE)
+  set(rueda_no_cuda "no nccl.h was found, whose folder RUEDA_NCCL_INCLUDE can name")
+else()
+  set(rueda_cuda ON)
+endif()
+if(NOT rueda_cuda)
+  if(RUEDA_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "RUEDA_CUDA=ON: ${rueda_no_cuda}. AUTO builds without it.")
+  endif()
+  message(STATUS "Without CUDA: ${rueda_no_cuda}")
+  return()
+endif()
+
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPUs to compile for")
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+enable_language(CUDA)
+if(CMAKE_VERSION VERSION_LESS 3.26)  # which does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+# The runtime is linked statically: ops/README.md, Choices.
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/device_local_backend.h"
+
+namespace rueda {
+namespace {
+
+double factor_of(const Plan& plan) {
+  return traits(plan.operation).reduces ? plan.prescale_factor * plan.postscale_factor : 1.0;
+}
+
+// Purpose: gives the device a copy for each entry, and is over.
+class DeviceLocalWork final : public Work {
+ public:
+  DeviceLocalWork(const Plan& plan, std::span<Entry> entries, DeviceSides& sides)
+      : plan_(plan), entries_(entries), sides_(sides) {}
+
+  Step step() override {
+    if (abandoned_) return Step::given_up;
+    for (Entry& entry : entries_) {
+      if (!entry.ghost) copy(entry);
+    }
+    return Step::done;
+  }
+  void abandon() override { abandoned_ = true; }
+  std::string_view phase() const override { return "copying on the device"; }
+
+ private:
+  void copy(Entry& entry) {
+    const Submission& submission = entry.submission();
+    DeviceSide& side = sides_.at(submission.device);
+    const ConstTensorView& input = submission.input;
+    TensorView output = submission.output;
+    submission.ready->hold_back(side.queue->stream());
+    if (plan_.operation != Operation::allreduce && plan_.operation != Operation::broadcast) {
+      output = allocate_output(entry, input.shape);
+      side.device.record(submission.stream)->hold_back(side.queue->stream());
+    }
+    if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
+    const bool moves = output.data != input.data || factor_of(plan_) != 1.0;
+    if (moves && input.elements() > 0)
+      side.queue->copy(BatchCopy{
+          plan_.dtype, plan_.dtype, factor_of(plan_), {{input.data, output.data, input.elements()}}});
+    entry.handle->fence = side.queue->record();
+  }
+
+  const Plan& plan_;
+  std::span<Entry> entries_;
+  DeviceSides& sides_;
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+bool DeviceLocalBackend::can_run(const Plan& plan) const {
+  return plan.members->count() == 1 && !plan.measure && plan.operation != Operation::barrier &&
+         BatchCopy::possible(plan.dtype, plan.dtype, factor_of(plan));
+}
+
+std::unique_ptr<Work> DeviceLocalBackend::start(const Plan& plan, std::span<Entry> entries) {
+  return std::make_unique<DeviceLocalWork>(plan, entries, *sides_);
+}
+
+}  // namespace rueda

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend keeps of each device.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "ops/cuda/block_pool.h"
+#include "ops/cuda/device.h"
+
+namespace rueda {
+
+// Purpose: a stream of ours on one device and the memory for what goes through it. The coordinator's.
+struct DeviceSide {
+  explicit DeviceSide(Device& device)
+      : device(device),
+        queue(device.make_queue()),
+        memory([&device](std::size_t bytes) { return device.memory(bytes); }),
+        pinned([&device](std::size_t bytes) { return device.pinned(bytes); }) {}
+
+  Device& device;
+  std::unique_ptr<DeviceQueue> queue;
+  BlockPool memory;
+  BlockPool pinned;
+};
+
+// Purpose: those of the devices that have been used, made at their first use. The coordinator's.
+class DeviceSides {
+ public:
+  explicit DeviceSides(std::shared_ptr<Devices> devices) : devices_(std::move(devices)) {}
+
+  DeviceSide& at(int number) {
+    const auto found = sides_.find(number);
+    if (found != sides_.end()) return *found->second;
+    return *sides_.emplace(number, std::make_unique<DeviceSide>(devices_->at(number))).first->second;
+  }
+  Devices& devices() { return *devices_; }
+
+ private:
+  std::shared_ptr<Devices> devices_;
+  std::map<int, std::unique_ptr<DeviceSide>> sides_;
+};
+
+}  // namespace rueda

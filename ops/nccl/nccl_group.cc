@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/nccl/nccl_check.h"
+
+namespace rueda {
+
+// What each member tells. The first one's ids count.
+struct NcclGroup::Introduction {
+  std::string problem;  // why it cannot; empty if it can
+  std::string host;
+  std::string device;  // its identity
+  bool may_share_devices = false;
+  std::size_t buffer_bytes = 0;
+  std::vector<std::string> ids;  // one for each lane that it has
+};
+
+NcclGroup::Introduction NcclGroup::read(Reader& reader) {
+  Introduction one;
+  one.problem = reader.get_string();
+  one.host = reader.get_string();
+  one.device = reader.get_string();
+  one.may_share_devices = reader.get<std::uint8_t>() != 0;
+  one.buffer_bytes = static_cast<std::size_t>(reader.get_size());
+  one.ids = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
+  return one;
+}
+
+// Makes what this rank needs; what that lacks is for all to hear.
+std::string NcclGroup::own_problem(Device& device) {
+  if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
+  try {
+    lanes_.clear();
+    for (std::size_t i = 0; i < own_.lanes; ++i)
+      lanes_.push_back(std::make_unique<NcclLane>(own_.nccl().functions, device, own_.buffer_bytes));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+Bytes NcclGroup::introduction(Device& device, int number) {
+  device_ = number;
+  std::string problem = own_problem(device);
+  std::vector<std::string> ids(own_.lanes);
+  for (std::string& id : ids) {
+    if (place_ != 0 || !problem.empty()) continue;
+    ncclUniqueId made{};
+    const ncclResult_t rc = own_.nccl().functions.get_unique_id(&made);
+    if (rc != ncclSuccess) problem = own_.nccl().functions.get_error_string(rc);
+    id.assign(made.internal, sizeof made.internal);
+  }
+  Writer writer;
+  writer.put_string(problem);
+  writer.put_string(own_.host);
+  writer.put_string(device.identity());
+  writer.put(static_cast<std::uint8_t>(own_.may_share_devices));
+  writer.put_size(lanes_.empty() ? 0 : lanes_.back()->buffer_bytes());
+  writer.put_count(ids.size());
+  for (const std::string& id : ids) writer.put_string(id);
+  return writer.take();
+}
+
+std::string NcclGroup::objection(const std::vector<Introduction>& all) const {
+  const bool may_share = std::ranges::all_of(all, &Introduction::may_share_devices);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Rank rank = members_.at(static_cast<Rank>(i));
+    if (!all[i].problem.empty()) return fmt::format("rank {}: {}", rank, all[i].problem);
+    const auto same = std::ranges::find(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
+                                        all[i].device, &Introduction::device);
+    const std::ptrdiff_t other = same - all.begin();
+    if (other < static_cast<std::ptrdiff_t>(i) && !may_share) {
+      return fmt::format(
+          "ranks {} and {} use one device, which NCCL does not allow; give each its own "
+          "(CUDA_VISIBLE_DEVICES, or torch::Device by local_rank())",
+          members_.at(static_cast<Rank>(other)), rank);
+    }
+  }
+  return {};
+}
+
+void NcclGroup::introduced(Reader reader) {
+  std::vector<Introduction> all;
+  for (Rank i = 0; i < size(); ++i) all.push_back(read(reader));
+  if (!reader.complete())
+    throw BackendError(Status::backend_error("what ranks say of their devices is of another build"));
+  problem_ = objection(all);
+  if (!problem_.empty()) {
+    lanes_.clear();
+    stage_ = Stage::refused;
+    return;
+  }
+  std::size_t lanes = lanes_.size();
+  buffer_bytes_ = own_.buffer_bytes;
+  for (const Introduction& each : all) {
+    lanes = std::min(lanes, each.ids.size());
+    buffer_bytes_ = std::min(buffer_bytes_, each.buffer_bytes);
+    several_hosts_ |= each.host != all.front().host;
+  }
+  lanes_.resize(std::max<std::size_t>(lanes, 1));
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    ncclUniqueId id{};
+    const std::string& told = all.front().ids.at(i);
+    std::memcpy(id.internal, told.data(), std::min(told.size(), sizeof id.internal));
+    lanes_[i]->connect(id, size(), place_);
+  }
+  stage_ = Stage::connecting;
+}
+
+void NcclGroup::poll() {
+  if (stage_ != Stage::connecting) return;
+  if (std::ranges::all_of(lanes_, [](const auto& lane) { return lane->ready(); })) stage_ = Stage::ready;
+}
+
+void NcclGroup::tend(bool failed) {
+  for (const std::unique_ptr<NcclLane>& lane : lanes_) {
+    if (failed) {
+      lane->abort();
+    } else if (stage_ == Stage::ready && !lane->idle()) {
+      lane->ready();
+    }
+  }
+}
+
+}  // namespace rueda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of a process set, as NCCL connects them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/control/plan.h"
+#include "ops/cuda/device.h"
+#include "ops/nccl/nccl_lane.h"
+
+namespace rueda {
+
+// What a rank brings to all groups.
+struct NcclOwn {
+  std::function<const NcclLibrary&()> nccl;  // asked when a device is used
+  std::string host;
+  std::size_t lanes = 1;
+  std::size_t buffer_bytes = 0;  // of each lane
+  bool may_share_devices = false;
+};
+
+// Purpose: how one list of ranks does device Plans: by NCCL, or, where some rank cannot or two share a
+// device, by the host. All members decide it from the same words, which they exchange in their first Plan.
+// Its steps are those of the Works that need it. Owned by the NcclState, used by the coordinator thread.
+class NcclGroup {
+ public:
+  enum class Stage {
+    unknown,     // the next Work is to tell the others `introduction`
+    meeting,     // a Work does
+    connecting,  // NCCL does
+    ready,
+    refused,  // for good: see problem()
+  };
+
+  NcclGroup(const NcclOwn& own, RankSet members, Rank rank)
+      : own_(own), members_(std::move(members)), place_(members_.index_of(rank)) {}
+
+  Stage stage() const { return stage_; }
+  void set_meeting(bool meeting) { stage_ = meeting ? Stage::meeting : Stage::unknown; }
+  // What this rank tells the others: what it has on `device`.
+  Bytes introduction(Device& device, int number);
+  // What all have told; NCCL begins to connect, or it is refused.
+  void introduced(Reader all);
+  // Whether it is connected by now. Throws BackendError where NCCL says that it cannot be.
+  void poll();
+
+  const std::string& problem() const { return problem_; }
+  int device() const { return device_; }
+  Rank place() const { return place_; }
+  Rank size() const { return members_.count(); }
+  bool on_several_hosts() const { return several_hosts_; }
+  std::size_t buffer_bytes() const { return buffer_bytes_; }  // that all lanes of all members have
+  // Plans take turns.
+  NcclLane& lane_of(const Plan& plan) { return *lanes_[plan.number % lanes_.size()]; }
+  // Looks for what has failed on the device, and aborts it where the job has.
+  void tend(bool failed);
+
+ private:
+  struct Introduction;
+  static Introduction read(Reader& reader);
+  std::string objection(const std::vector<Introduction>& all) const;
+  std::string own_problem(Device& device);
+
+  const NcclOwn& own_;
+  RankSet members_;
+  Rank place_;
+  Stage stage_ = Stage::unknown;
+  std::string problem_;
+  int device_ = 0;
+  bool several_hosts_ = false;
+  std::size_t buffer_bytes_ = 0;
+  std::vector<std::unique_ptr<NcclLane>> lanes_;
+};
+
+}  // namespace rueda

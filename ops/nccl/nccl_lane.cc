@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_lane.h"
+
+#include <chrono>
+#include <functional>
+#include <new>
+#include <thread>
+
+#include "ops/nccl/nccl_check.h"
+
+namespace rueda {
+namespace {
+
+// Looks now and then until it is so, 2 s at most; whether it was.
+bool soon(const std::function<bool()>& so) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!so()) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(2)) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+}  // namespace
+
+NcclLane::NcclLane(const NcclFunctions& nccl, Device& device, std::size_t buffer_bytes)
+    : nccl_(nccl), device_(device), queue_(device.make_queue()) {
+  if (buffer_bytes == 0) return;
+  try {
+    buffer_ = device.memory(buffer_bytes);
+    buffer_bytes_ = buffer_bytes;
+  } catch (const std::bad_alloc&) {  // each tensor travels alone, then
+  }
+}
+
+NcclLane::~NcclLane() {
+  try {
+    if (connected_) end();
+  } catch (const std::exception&) {  // nobody is left to be told
+  }
+  abort();
+}
+
+void NcclLane::end() {
+  if (!soon([&] { return idle() && ready(); })) return;
+  if (nccl_.comm_finalize(comm_); !soon([&] { return ready(); })) return;
+  nccl_.comm_destroy(comm_);
+  comm_ = nullptr;
+}
+
+void NcclLane::connect(const ncclUniqueId& id, int size, int place) {
+  device_.make_current();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  check(nccl_, nccl_.comm_init_rank_config(&comm_, size, id, place, &config), "ncclCommInitRankConfig");
+}
+
+bool NcclLane::ready() {
+  ncclResult_t state = ncclSuccess;
+  check(nccl_, nccl_.comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
+  check(nccl_, state, "NCCL", comm_);
+  connected_ |= state == ncclSuccess;
+  return state != ncclInProgress;
+}
+
+void NcclLane::abort() {
+  connected_ = false;
+  if (comm_ != nullptr) nccl_.comm_abort(comm_);
+  comm_ = nullptr;
+}
+
+}  // namespace rueda

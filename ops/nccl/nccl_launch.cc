@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_launch.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "ops/kernels/kernels.h"
+#include "ops/nccl/nccl_check.h"
+
+namespace rueda {
+namespace {
+
+// Purpose: calls that NCCL carries out together. One that was not ended is ended all the same: NCCL counts
+// them.
+class NcclCalls {
+ public:
+  explicit NcclCalls(const NcclCaller& caller) : caller_(caller) {
+    check(caller_.nccl, caller_.nccl.group_start(), "ncclGroupStart", caller_.comm);
+  }
+  NcclCalls(const NcclCalls&) = delete;
+  NcclCalls& operator=(const NcclCalls&) = delete;
+  ~NcclCalls() {
+    if (open_) caller_.nccl.group_end();
+  }
+  void end() {
+    open_ = false;
+    check(caller_.nccl, caller_.nccl.group_end(), "ncclGroupEnd", caller_.comm);
+  }
+
+ private:
+  const NcclCaller& caller_;
+  bool open_ = true;
+};
+
+bool all_equal(const std::vector<std::int64_t>& values) {
+  return std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
+}
+
+const std::byte* at(const void* memory, std::int64_t offset) {
+  return static_cast<const std::byte*>(memory) + offset;
+}
+std::byte* at(void* memory, std::int64_t offset) { return static_cast<std::byte*>(memory) + offset; }
+
+// bool is kept as a byte that is 0 or 1.
+ncclRedOp_t plain_op(ReduceOp op, bool logical) {
+  switch (op) {
+    case ReduceOp::sum: return logical ? ncclMax : ncclSum;
+    case ReduceOp::average: return ncclAvg;
+    case ReduceOp::min: return ncclMin;
+    case ReduceOp::max: return ncclMax;
+    case ReduceOp::product: return logical ? ncclMin : ncclProd;
+    case ReduceOp::adasum: break;
+  }
+  return ncclSum;
+}
+
+bool reduces_as_meant(const Plan& plan) {
+  if (!nccl_type(plan.dtype) || plan.reduce_op == ReduceOp::adasum) return false;
+  if (plan.reduction_order != ReductionOrder::any || plan.measure) return false;
+  if (plan.compression == Compression::topk) return false;
+  const bool sums = plan.reduce_op == ReduceOp::sum || plan.reduce_op == ReduceOp::average;
+  const bool scaled = plan.prescale_factor != 1.0 || plan.postscale_factor != 1.0;
+  return !scaled || (sums && is_floating_point(plan.dtype));
+}
+
+}  // namespace
+
+bool nccl_can_run(const Plan& plan) {
+  if (traits(plan.operation).reduces) return reduces_as_meant(plan);
+  return traits(plan.operation).moves_data && plan.operation != Operation::barrier;
+}
+
+std::optional<ncclDataType_t> nccl_type(DataType dtype) {
+  switch (dtype) {
+    case DataType::uint8:
+    case DataType::boolean: return ncclUint8;
+    case DataType::int8: return ncclInt8;
+    case DataType::int16: return std::nullopt;
+    case DataType::int32: return ncclInt32;
+    case DataType::int64: return ncclInt64;
+    case DataType::float16: return ncclFloat16;
+    case DataType::bfloat16: return ncclBfloat16;
+    case DataType::float32: return ncclFloat32;
+    case DataType::float64: return ncclFloat64;
+  }
+  return std::nullopt;
+}
+
+NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype) {
+  NcclReduction reduction{*nccl_type(dtype), plain_op(plan.reduce_op, dtype == DataType::boolean), false};
+  double factor = plan.prescale_factor * plan.postscale_factor;
+  if (factor == 1.0) return reduction;
+  if (plan.reduce_op == ReduceOp::average) factor /= caller.size;
+  const auto narrow = static_cast<float>(factor);
+  const bool wide = accumulator_of(dtype) == DataType::float64;
+  std::array<std::byte, sizeof(double)> scalar{};  // of that type
+  kernels::kernels_for(dtype).store(scalar.data(), wide ? static_cast<const void*>(&factor) : &narrow, 1, {});
+  check(caller.nccl,
+        caller.nccl.red_op_create_pre_mul_sum(&reduction.op, scalar.data(), reduction.type,
+                                              ncclScalarHostImmediate, caller.comm),
+        "ncclRedOpCreatePreMulSum", caller.comm);
+  reduction.made = true;
+  return reduction;
+}
+
+void release(const NcclCaller& caller, const NcclReduction& reduction) {
+  if (!reduction.made) return;
+  check(caller.nccl, caller.nccl.red_op_destroy(reduction.op, caller.comm), "ncclRedOpDestroy", caller.comm);
+}
+
+void launch_allreduce(const NcclCaller& caller, const NcclReduction& reduction,
+                      std::span<const NcclRun> runs) {
+  NcclCalls calls(caller);
+  for (const NcclRun& run : runs) {
+    if (run.elements == 0) continue;
+    check(caller.nccl,
+          caller.nccl.all_reduce(run.from, run.to, static_cast<std::size_t>(run.elements), reduction.type,
+                                 reduction.op, caller.comm, caller.stream),
+          "ncclAllReduce", caller.comm);
+  }
+  calls.end();
+}
+
+void launch_broadcast(const NcclCaller& caller, const void* from, void* to, std::int64_t bytes, Rank root) {
+  NcclCalls calls(caller);
+  if (bytes > 0) {
+    check(caller.nccl,
+          caller.nccl.broadcast(from, to, static_cast<std::size_t>(bytes), ncclUint8, root, caller.comm,
+                                caller.stream),
+          "ncclBroadcast", caller.comm);
+  }
+  calls.end();
+}
+
+// Parts of several lengths are broadcast one by one, together.
+void launch_allgather(const NcclCaller& caller, const void* from, void* to,
+                      const std::vector<std::int64_t>& bytes) {
+  NcclCalls calls(caller);
+  if (all_equal(bytes)) {
+    if (bytes.front() > 0) {
+      check(caller.nccl,
+            caller.nccl.all_gather(from, to, static_cast<std::size_t>(bytes.front()), ncclUint8, caller.comm,
+                                   caller.stream),
+            "ncclAllGather", caller.comm);
+    }
+    return calls.end();
+  }
+  std::int64_t offset = 0;
+  for (Rank root = 0; root < caller.size; ++root) {
+    const std::int64_t count = bytes[static_cast<std::size_t>(root)];
+    void* const part = at(to, offset);
+    offset += count;
+    if (count == 0) continue;
+    check(caller.nccl,
+          caller.nccl.broadcast(root == caller.place ? from : part, part, static_cast<std::size_t>(count),
+                                ncclUint8, root, caller.comm, caller.stream),
+          "ncclBroadcast", caller.comm);
+  }
+  calls.end();
+}
+
+void launch_alltoall(const NcclCaller& caller, const void* from, void* to,
+                     const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received) {
+  NcclCalls calls(caller);
+  std::int64_t out = 0, in = 0;
+  for (Rank peer = 0; peer < caller.size; ++peer) {
+    const std::int64_t goes = sent[static_cast<std::size_t>(peer)],
+                       comes = received[static_cast<std::size_t>(peer)];
+    if (goes > 0) {
+      check(caller.nccl,
+            caller.nccl.send(at(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, caller.comm,
+                             caller.stream),
+            "ncclSend", caller.comm);
+    }
+    if (comes > 0) {
+      check(caller.nccl,
+            caller.nccl.recv(at(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, caller.comm,
+                             caller.stream),
+            "ncclRecv", caller.comm);
+    }
+    out += goes;
+    in += comes;
+  }
+  calls.end();
+}
+
+// Parts of several lengths are reduced one by one, together.
+void launch_reducescatter(const NcclCaller& caller, const NcclReduction& reduction, const void* from,
+                          void* to, const std::vector<std::int64_t>& elements, std::size_t element_bytes) {
+  NcclCalls calls(caller);
+  if (all_equal(elements)) {
+    if (elements.front() > 0) {
+      check(caller.nccl,
+            caller.nccl.reduce_scatter(from, to, static_cast<std::size_t>(elements.front()), reduction.type,
+                                       reduction.op, caller.comm, caller.stream),
+            "ncclReduceScatter", caller.comm);
+    }
+    return calls.end();
+  }
+  std::int64_t offset = 0;
+  for (Rank root = 0; root < caller.size; ++root) {
+    const std::int64_t count = elements[static_cast<std::size_t>(root)];
+    const void* const part = at(from, offset * static_cast<std::int64_t>(element_bytes));
+    offset += count;
+    if (count == 0) continue;
+    check(caller.nccl,
+          caller.nccl.reduce(part, to, static_cast<std::size_t>(count), reduction.type, reduction.op, root,
+                             caller.comm, caller.stream),
+          "ncclReduce", caller.comm);
+  }
+  calls.end();
+}
+
+}  // namespace rueda

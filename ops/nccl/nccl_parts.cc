@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_parts.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ops/link_backend.h"
+#include "ops/nccl/nccl_backend.h"
+
+namespace rueda {
+namespace {
+
+// NCCL's own setting, of its newer versions.
+bool may_share_devices() {
+  const char* value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+}  // namespace
+
+void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
+              std::function<const NcclLibrary&()> nccl) {
+  NcclOwn own{std::move(nccl), parts.host, static_cast<std::size_t>(parts.config.nccl_streams),
+              static_cast<std::size_t>(parts.config.fusion_threshold), may_share_devices()};
+  const auto state = std::make_shared<NcclState>(std::move(own), parts.rank);
+  std::vector<std::unique_ptr<Backend>> added;
+  for (const std::unique_ptr<Backend>& backend : parts.backends) {
+    if (auto* link = dynamic_cast<LinkBackend*>(backend.get()))
+      added.push_back(std::make_unique<NcclBackend>(*link, state, sides));
+  }
+  auto on_devices = [](const std::unique_ptr<Backend>& each) { return each->device() != DeviceKind::host; };
+  parts.backends.insert(std::ranges::find_if(parts.backends, on_devices),
+                        std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+}
+
+}  // namespace rueda

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+
+#include "core/base/log.h"
+#include "ops/algorithms/reducescatter.h"
+
+namespace rueda {
+
+NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, Place place)
+    : plan_(plan), entries_(entries), place_(place), group_(place.state.group(*plan.members)) {
+  place_.state.enter(plan_.number);
+  if (!entry().ghost) place_.state.set_last_device(entry().submission().device);
+}
+
+NcclWork::~NcclWork() {
+  place_.state.leave(plan_.number);
+  if (leads_) group_.set_meeting(false);
+  staged_.reset();
+}
+
+void NcclWork::abandon() {
+  if (stage_ == Stage::launched) return;  // as good as done
+  abandoned_ = true;
+  if (staged_) staged_->abandon();
+  if (exchange_ && stage_ == Stage::vote) exchange_->abandon();
+}
+
+std::string_view NcclWork::phase() const {
+  if (staged_) return staged_->phase();
+  switch (stage_) {
+    case Stage::meeting: return "connecting by NCCL";
+    case Stage::sizes: return "exchanging sizes";
+    case Stage::output:
+    case Stage::vote: return "agreeing that memory is there";
+    case Stage::turn: return "waiting for an earlier operation of NCCL's to begin";
+    case Stage::launched: break;
+  }
+  return "launching NCCL";
+}
+
+Work::Step NcclWork::step() {
+  if (staged_) return staged_->step();
+  if (exchange_) return exchange();
+  switch (stage_) {
+    case Stage::meeting: return meet();
+    case Stage::sizes: begin_exchange(own_sizes()); return Step::again;
+    case Stage::output:
+      if (!abandoned_) make_output();
+      stage_ = Stage::vote;
+      return Step::again;
+    case Stage::vote: begin_exchange({std::byte{1}}); return Step::again;
+    case Stage::turn:
+      if (abandoned_) cannot_be_taken_back();
+      if (!place_.state.is_next(plan_.number)) return Step::waiting;
+      launch();
+      stage_ = Stage::launched;
+      return Step::again;
+    case Stage::launched: break;
+  }
+  if (!group_.lane_of(plan_).ready()) return Step::waiting;
+  finish();
+  return Step::done;
+}
+
+// The first Work of a group has its members meet; others wait for that.
+Work::Step NcclWork::meet() {
+  switch (group_.stage()) {
+    case NcclGroup::Stage::unknown: {
+      group_.set_meeting(true);
+      leads_ = true;
+      const int number = device_here();
+      begin_exchange(group_.introduction(place_.sides.devices().at(number), number));
+      return Step::again;
+    }
+    case NcclGroup::Stage::meeting: return Step::waiting;
+    case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
+    case NcclGroup::Stage::ready: stage_ = first_stage(); return Step::again;
+    case NcclGroup::Stage::refused: break;
+  }
+  place_.state.leave(plan_.number);
+  staged_ = place_.staged.start(plan_, entries_);
+  if (abandoned_) staged_->abandon();
+  return Step::again;
+}
+
+NcclWork::Stage NcclWork::first_stage() const {
+  if (traits(plan_.operation).ragged_first_axis) return Stage::sizes;
+  return plan_.operation == Operation::reducescatter ? Stage::output : Stage::turn;
+}
+
+void NcclWork::begin_exchange(const Bytes& own) {
+  exchange_.emplace(place_.link, plan_, own);
+  if (abandoned_ && stage_ == Stage::vote) exchange_->abandon();
+}
+
+Work::Step NcclWork::exchange() {
+  const Step step = exchange_->step();
+  if (step == Step::done) {
+    exchanged();
+    exchange_.reset();
+    return Step::again;
+  }
+  return step;
+}
+
+void NcclWork::exchanged() {
+  Reader all = exchange_->received();
+  if (stage_ == Stage::meeting) {
+    leads_ = false;
+    group_.introduced(all);
+    if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
+      log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
+          to_string(*plan_.members), group_.problem());
+    }
+  } else if (stage_ == Stage::sizes) {
+    const auto size = static_cast<std::size_t>(group_.size()),
+               mine = static_cast<std::size_t>(group_.place());
+    const std::size_t told = plan_.operation == Operation::alltoall ? size : 1;
+    received_.assign(size, 0);
+    for (std::size_t member = 0; member < size; ++member) {
+      for (std::size_t i = 0; i < told; ++i) {
+        const auto rows = all.get<std::int64_t>();
+        if (told == 1 || i == mine) received_[member] = rows;
+      }
+    }
+    RUEDA_ASSERT(all.complete());
+    stage_ = Stage::output;
+  } else {
+    stage_ = Stage::turn;
+  }
+}
+
+void NcclWork::cannot_be_taken_back() const {
+  throw std::runtime_error(
+      fmt::format("{} has failed here, and cannot be taken back from the devices of the other ranks",
+                  title(*plan_.tensors.front().request)));
+}
+
+Bytes NcclWork::own_sizes() {
+  const std::int64_t rows = entry().request().shape.front();
+  if (plan_.operation == Operation::allgather) {
+    sent_ = {rows};
+  } else if (sent_ = entry().submission().splits; sent_.empty()) {
+    sent_.assign(static_cast<std::size_t>(group_.size()), rows / group_.size());
+  }
+  Writer writer;
+  for (const std::int64_t each : sent_) writer.put(each);
+  return writer.take();
+}
+
+int NcclWork::device_here() const {
+  return entry().ghost ? place_.state.last_device() : entry().submission().device;
+}
+
+// Rows of each member of a reducescatter.
+std::vector<std::int64_t> NcclWork::rows_scattered() const {
+  const std::int64_t rows = entry().request().shape.front();
+  std::vector<std::int64_t> parts;
+  for (Rank place = 0; place < group_.size(); ++place)
+    parts.push_back(share_of_rows(rows, place, group_.size()));
+  return parts;
+}
+
+void NcclWork::make_output() {
+  Shape shape = entry().request().shape;
+  if (plan_.operation == Operation::reducescatter) {
+    shape.front() = rows_scattered()[static_cast<std::size_t>(group_.place())];
+  } else {
+    shape.front() = std::accumulate(received_.begin(), received_.end(), std::int64_t{0});
+  }
+  if (entry().ghost) {
+    output_ = {nullptr, plan_.dtype, shape, {}};
+    output_.data = ghost_memory({}, output_.bytes());
+  } else {
+    output_ = allocate_output(entry(), shape);
+  }
+  if (plan_.operation == Operation::alltoall) entry().handle->received_splits = received_;
+}
+
+// On the device, with those values of the host, if there are any.
+std::byte* NcclWork::ghost_memory(const ConstTensorView& values, std::size_t bytes) {
+  GhostMemory& memory = ghosts_.emplace_back();
+  memory.device = side().memory.take("what stands in for it", bytes);
+  if (values.data == nullptr || bytes == 0) return memory.device.data();
+  memory.pinned = side().pinned.take("what stands in for it", bytes);
+  std::memcpy(memory.pinned.data(), values.data, bytes);
+  group_.lane_of(plan_).queue().copy(memory.device.data(), memory.pinned.data(), bytes);
+  return memory.device.data();
+}
+
+bool NcclWork::packs() const {
+  if (plan_.operation != Operation::allreduce || entries_.size() == 0) return false;
+  const bool narrows =
+      plan_.compression != Compression::none && plan_.dtype == DataType::float32 && group_.on_several_hosts();
+  const bool fits = plan_.buffer_bytes <= static_cast<std::int64_t>(group_.buffer_bytes());
+  return fits && (narrows || entries_.size() > 1);
+}
+
+// A narrower type only between hosts, and where there is a buffer for it.
+DataType NcclWork::travels_as() const {
+  if (!packs() || plan_.dtype != DataType::float32 || !group_.on_several_hosts()) return plan_.dtype;
+  if (plan_.compression == Compression::fp16) return DataType::float16;
+  if (plan_.compression == Compression::bf16) return DataType::bfloat16;
+  return plan_.dtype;
+}
+
+}  // namespace rueda

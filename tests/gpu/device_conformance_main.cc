@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of the conformance suite of device tensors, on the machine's own devices, which ranks share where
+// they are more. Without a device it says so, and ends with the status that CTest knows as skipped.
+#include <cstdio>
+#include <exception>
+
+#include "core/rueda.h"
+#include "ops/cuda/cuda_devices.h"
+#include "ops/cuda/cuda_report.h"
+#include "ops/init.h"
+#include "tests/support/device_conformance.h"
+#include "tests/support/process_watchdog.h"
+
+int main() {
+  constexpr int kSkipped = 77;
+  const rueda::CudaFound found = rueda::find_cuda();
+  if (found.devices == 0) {
+    std::printf("skipped: %s\n", found.problem.c_str());
+    return kSkipped;
+  }
+  const rueda::ProcessWatchdog watchdog(std::chrono::seconds(120));
+  try {
+    rueda::init();
+    rueda::CudaDevices devices;
+    rueda::Device& device = devices.at(rueda::local_rank() % found.devices);
+    rueda::check_device_allreduce(rueda::default_runtime(), device);
+    rueda::check_device_exchange(rueda::default_runtime(), device);
+    rueda::shutdown();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

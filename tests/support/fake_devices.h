@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices without a device: streams that move on when somebody asks about them, and memory that the host
+// cannot touch.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "ops/cuda/device.h"
+
+namespace rueda {
+
+// Purpose: one rank's device. Each stream does what it was given in order; among streams, one step of any
+// that need not wait each time a fence is asked. An address of its memory has a bit that no address of the
+// host has: who looks there crashes. Any thread may call it; guarded by its mutex.
+class FakeDevice final : public Device {
+ public:
+  explicit FakeDevice(unsigned seed, std::string name = "fake") : random_(seed), name_(std::move(name)) {}
+
+  std::unique_ptr<DeviceQueue> make_queue() override;
+  void make_current() override {}
+  std::shared_ptr<const Fence> record(DeviceStream stream) override;
+  std::shared_ptr<std::byte> memory(std::size_t bytes) override;
+  std::shared_ptr<std::byte> pinned(std::size_t bytes) override;
+  std::string identity() const override { return name_; }
+
+  // From now on there is no memory for blocks of `least` bytes and more.
+  void take_memory_from(std::size_t least) { least_missing_ = least; }
+  // What the program gives the device: kernels, in the end.
+  void give(DeviceStream stream, std::function<void()> run);
+  // Until that point has been passed, what comes behind on the stream waits.
+  struct Point {
+    std::atomic<bool> passed{false};
+  };
+  void wait(DeviceStream stream, std::shared_ptr<Point> point);
+  // Whose queue that is.
+  static FakeDevice& of(DeviceStream queue);
+  // One step; false where nothing is left to do.
+  bool move();
+  void finish() {
+    while (move()) {}
+  }
+
+  // Where the bytes really are.
+  template <class T>
+  static T* real(T* address) {
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(address) & ~kDeviceBit);
+  }
+
+ private:
+  friend class FakeQueue;
+  friend class FakeFence;
+  static constexpr std::uintptr_t kDeviceBit = std::uintptr_t{1} << 62;
+
+  struct Task {
+    std::function<void()> run;
+    std::shared_ptr<Point> waits_for;
+  };
+  bool move_locked();
+
+  std::mutex mutex_;
+  std::mt19937 random_;
+  std::string name_;
+  std::size_t least_missing_ = SIZE_MAX;
+  std::map<DeviceStream, std::deque<Task>> streams_;
+};
+
+// Purpose: one fake device, number 0.
+class FakeDevices final : public Devices {
+ public:
+  explicit FakeDevices(unsigned seed, std::string name = "fake") : device_(seed, std::move(name)) {}
+  std::string problem() override { return {}; }
+  std::shared_ptr<const Fence> record(int, DeviceStream stream) override { return device_.record(stream); }
+  Device& at(int) override { return device_; }
+  FakeDevice& device() { return device_; }
+
+ private:
+  FakeDevice device_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// NCCL among ranks that are threads, on FakeDevices: it remembers what it is asked, carries it out when all
+// ranks' streams have come there, and fails when it is told to.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ops/nccl/nccl_library.h"
+
+namespace rueda {
+
+struct FakeClique;
+
+// Purpose: the library of one test; there is one at a time. Any thread may call it; guarded by its mutex.
+class FakeNccl {
+ public:
+  FakeNccl();
+  FakeNccl(const FakeNccl&) = delete;
+  FakeNccl& operator=(const FakeNccl&) = delete;
+  ~FakeNccl();
+
+  const NcclLibrary& library() const { return library_; }
+  // A communicator that the other members have joined, too.
+  ncclComm_t alone_of(int size, int place);
+  // What that place of any communicator has been asked, "ncclAllReduce(5 float32 sum)"; then forgotten.
+  std::vector<std::string> take_calls(int place);
+  // From now on that call fails on that place.
+  void fail(const std::string& call, int place) {
+    std::lock_guard lock(mutex_);
+    failing_[place] = call;
+  }
+  // Calls between members never come to their end.
+  void hang() { hangs_ = true; }
+
+ private:
+  friend struct FakeNcclCalls;
+  std::mutex mutex_;
+  NcclLibrary library_;
+  int next_id_ = 0;
+  bool hangs_ = false;
+  std::map<std::string, std::shared_ptr<FakeClique>> cliques_;  // by unique id
+  std::map<int, std::vector<std::string>> calls_;
+  std::map<int, std::string> failing_;
+  std::vector<std::unique_ptr<ncclComm>> comms_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors on devices by way of the host: the ranks are threads, and their devices fakes whose memory the host
+// cannot touch and whose streams go on in any order.
+#include <gmock/gmock.h>
+
+#include "core/rueda.h"
+#include "ops/cuda/cuda_parts.h"
+#include "tests/support/device_conformance.h"
+#include "tests/support/device_ones.h"
+#include "tests/support/fake_devices.h"
+#include "tests/support/memory_world.h"
+
+namespace rueda {
+namespace {
+
+using ::testing::HasSubstr;
+using Body = std::function<void(Runtime&, FakeDevice&)>;
+
+void run_on_devices(Rank ranks, std::size_t shm_slots, const Body& body, Config config = {}) {
+  MemoryNetwork network(ranks, shm_slots);
+  std::vector<std::shared_ptr<FakeDevices>> devices;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    devices.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank)));
+  run_ranks_of(
+      ranks, [&](Runtime& runtime) { body(runtime, devices[runtime.topology().rank]->device()); },
+      [&](Rank rank) {
+        Parts parts = memory_parts(network, rank, ranks, config);
+        add_cuda(parts, devices[rank]);
+        return parts;
+      });
+}
+
+class StagedDevices : public testing::TestWithParam<std::pair<Rank, std::size_t>> {};
+
+TEST_P(StagedDevices, ReduceAsTheHostDoes) {
+  run_on_devices(GetParam().first, GetParam().second, check_device_allreduce);
+}
+TEST_P(StagedDevices, ExchangeAsTheHostDoes) {
+  run_on_devices(GetParam().first, GetParam().second, check_device_exchange);
+}
+INSTANTIATE_TEST_SUITE_P(Every, StagedDevices,
+                         testing::Values(std::pair<Rank, std::size_t>{1, 0},
+                                         std::pair<Rank, std::size_t>{3, 0},
+                                         std::pair<Rank, std::size_t>{2, 4}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.first) +
+                                  (info.param.second > 0 ? "_on_a_host" : "_by_links");
+                         });
+
+// Copies on the device, through nobody's memory.
+TEST(StagedDevices, ARankAloneNeedsNoMemory) {
+  run_on_devices(1, 0, [](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 100);
+    device.take_memory_from(0);
+    Submission submission = ones.sum("t");
+    submission.request.prescale_factor = 3.0;
+    const Handle handle = runtime.submit(std::move(submission));
+    handle.wait();
+    device.finish();
+    EXPECT_EQ(ones.values()[99], 3.0f);
+  });
+}
+
+TEST(StagedDevices, AJoinedRankTakesPart) {
+  run_on_devices(2, 0, [](Runtime& runtime, FakeDevice& device) {
+    if (runtime.topology().rank == 1) {
+      join(runtime);
+      return;
+    }
+    DeviceOnes ones(device, 100);
+    const Handle handle = runtime.submit(ones.sum("t"));
+    handle.wait();
+    device.finish();
+    EXPECT_EQ(ones.values()[99], 1.0f);
+    join(runtime);
+  });
+}
+
+TEST(StagedDevices, MissingMemoryFailsTheOperationEverywhereAndTheNextWorks) {
+  run_on_devices(3, 0, [](Runtime& runtime, FakeDevice& device) {
+    const Rank rank = runtime.topology().rank;
+    DeviceOnes large(device, 1 << 20);
+    if (rank == 1) device.take_memory_from(1 << 20);
+    const Status status = runtime.submit(large.sum("large")).wait_status();
+    EXPECT_EQ(status.code, StatusCode::backend_error);
+    EXPECT_THAT(status.message, HasSubstr("rank 1"));
+    EXPECT_THAT(status.message, HasSubstr("pinned memory, 4194304 bytes"));
+    DeviceOnes small(device, 10);
+    const Handle handle = runtime.submit(small.sum("small"));
+    handle.wait();
+    device.finish();
+    EXPECT_EQ(small.values()[0], 3.0f);
+  });
+}
+
+TEST(StagedDevices, WaitsForWhatTheProgramsStreamHasToDoFirst) {
+  run_on_devices(2, 0, [](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 50);
+    Submission submission = ones.sum("t");
+    for (int i = 0; i < 50; ++i) device.give(submission.stream, [&ones, i] { ones.values()[i] += 1.0f; });
+    const Handle handle = runtime.submit(std::move(submission));
+    handle.wait();
+    device.finish();
+    EXPECT_EQ(ones.values()[49], 4.0f);
+  });
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors on devices by NCCL: the ranks are threads, their devices and NCCL fakes.
+#include <gmock/gmock.h>
+
+#include "core/rueda.h"
+#include "ops/cuda/cuda_parts.h"
+#include "ops/nccl/nccl_parts.h"
+#include "tests/support/device_conformance.h"
+#include "tests/support/device_ones.h"
+#include "tests/support/fake_nccl.h"
+#include "tests/support/memory_world.h"
+
+namespace rueda {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Purpose: ranks that are threads, each with a device.
+class NcclTest : public testing::Test {
+ protected:
+  using Body = std::function<void(Runtime&, FakeDevice&)>;
+
+  // `on_device`: which one each rank has.
+  void run(
+      Rank ranks, const Body& body, const Config& config = {},
+      const std::function<std::string(Rank)>& on_device = [](Rank rank) { return std::to_string(rank); },
+      Rank ranks_per_host = 0) {
+    MemoryNetwork network(ranks, 0, ranks_per_host);
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      devices_.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank), on_device(rank)));
+    }
+    run_ranks_of(
+        ranks, [&](Runtime& runtime) { body(runtime, devices_[runtime.topology().rank]->device()); },
+        [&](Rank rank) {
+          Parts parts = memory_parts(network, rank, ranks, config);
+          add_nccl(parts, add_cuda(parts, devices_[rank]),
+                   [this]() -> const NcclLibrary& { return nccl_.library(); });
+          return parts;
+        });
+  }
+  // Of all that was asked of NCCL on that rank.
+  long count(Rank rank, const std::string& words) {
+    const std::vector<std::string> calls = nccl_.take_calls(rank);
+    return std::ranges::count_if(
+        calls, [&](const std::string& call) { return call.find(words) != std::string::npos; });
+  }
+
+  FakeNccl nccl_;
+  std::vector<std::shared_ptr<FakeDevices>> devices_;
+};
+
+TEST_F(NcclTest, ReducesAsTheHostDoes) {
+  run(3, check_device_allreduce);
+  EXPECT_GT(count(1, "ncclAllReduce"), 10);
+}
+
+TEST_F(NcclTest, ReducesOnSeveralStreams) {
+  Config config;
+  config.nccl_streams = 3;
+  run(2, check_device_allreduce, config);
+  EXPECT_EQ(count(0, "ncclCommInitRankConfig"), 3);
+}
+
+TEST_F(NcclTest, ReducesWithoutABuffer) {
+  Config config;
+  config.fusion_threshold = 0;
+  run(2, check_device_allreduce, config);
+}
+
+TEST_F(NcclTest, ExchangesAsTheHostDoes) {
+  run(3, check_device_exchange);
+  const std::vector<std::string> calls = nccl_.take_calls(2);
+  for (const char* each : {"ncclBroadcast", "ncclSend", "ncclRecv", "ncclReduceScatter", "ncclReduce("})
+    EXPECT_THAT(calls, Contains(HasSubstr(each)));
+}
+
+TEST_F(NcclTest, RanksOfOneDeviceGoByTheHost) {
+  run(2, check_device_exchange, {}, [](Rank) { return "shared"; });
+  EXPECT_EQ(count(0, "nccl"), 0);
+}
+
+TEST_F(NcclTest, ARankWithoutMemoryOrNcclMakesAllGoByTheHost) {
+  run(2, [&](Runtime& runtime, FakeDevice& device) {
+    if (runtime.topology().rank == 1) nccl_.fail("ncclGetUniqueId", 0);
+    barrier_async(runtime).wait();
+    DeviceOnes ones(device, 10);
+    runtime.submit(ones.sum("t")).wait();
+    device.finish();
+    EXPECT_EQ(ones.values()[9], 2.0f);
+  });
+  EXPECT_EQ(count(0, "ncclAllReduce"), 0);
+}
+
+TEST_F(NcclTest, NarrowsWhatGoesBetweenHosts) {
+  run(
+      2,
+      [&](Runtime& runtime, FakeDevice& device) {
+        DeviceOnes ones(device, 100);
+        Submission submission = ones.sum("t");
+        submission.request.compression = Compression::bf16;
+        const Handle handle = runtime.submit(std::move(submission));
+        handle.wait();
+        while (!handle.fence()->passed()) std::this_thread::yield();
+        EXPECT_EQ(ones.values()[99], 2.0f);
+      },
+      {}, [](Rank rank) { return std::to_string(rank); }, 1);
+  EXPECT_EQ(count(0, "bfloat16 sum"), 1);
+}
+
+TEST_F(NcclTest, AJoinedRankTakesPart) {
+  run(2, [](Runtime& runtime, FakeDevice& device) {
+    if (runtime.topology().rank == 1) {
+      join(runtime);
+      return;
+    }
+    DeviceOnes ones(device, 100);
+    const Handle handle = runtime.submit(ones.sum("t"));
+    handle.wait();
+    while (!handle.fence()->passed()) std::this_thread::yield();
+    EXPECT_EQ(ones.values()[99], 1.0f);
+    join(runtime);
+  });
+  EXPECT_EQ(count(1, "ncclAllReduce"), 1);
+}
+
+// An output that cannot be had on one rank: nobody gives its device anything, and the next operation works.
+TEST_F(NcclTest, AMissingOutputFailsTheOperationEverywhere) {
+  run(3, [](Runtime& runtime, FakeDevice& device) {
+    const Rank rank = runtime.topology().rank;
+    DeviceOnes ones(device, 10);
+    runtime.submit(ones.sum("before")).wait();
+    for (const Operation operation : {Operation::allgather, Operation::alltoall, Operation::reducescatter}) {
+      DeviceOnes input(device, 12);
+      Submission submission = input.sum("t");
+      submission.request.operation = operation;
+      submission.output = {};
+      std::shared_ptr<std::byte> made;
+      submission.allocate = [&](DataType dtype, const Shape& shape) {
+        if (rank == 1) throw std::runtime_error("the test has no memory");
+        made = device.memory(static_cast<std::size_t>(element_count(shape)) * 4 + 1);
+        return TensorView{made.get(), dtype, shape, {}};
+      };
+      const Status status = runtime.submit(std::move(submission)).wait_status();
+      EXPECT_EQ(status.code, StatusCode::backend_error);
+      EXPECT_THAT(status.message, HasSubstr("rank 1"));
+      EXPECT_THAT(status.message, HasSubstr("the test has no memory"));
+    }
+    const Handle handle = runtime.submit(ones.sum("after"));
+    handle.wait();
+    while (!handle.fence()->passed()) std::this_thread::yield();
+    EXPECT_EQ(ones.values()[0], 9.0f);
+  });
+  const std::vector<std::string> calls = nccl_.take_calls(0);
+  EXPECT_THAT(calls, Not(Contains(HasSubstr("ncclAllGather"))));
+  EXPECT_THAT(calls, Not(Contains(HasSubstr("ncclSend"))));
+  EXPECT_THAT(calls, Not(Contains(HasSubstr("ncclReduce"))));
+}
+
+class NcclFailureTest : public NcclTest, public testing::WithParamInterface<std::string> {};
+
+// The job ends on all ranks with the words of NCCL, and what runs on devices is aborted.
+TEST_P(NcclFailureTest, EndsTheJobEverywhereAndNamesTheRank) {
+  const std::string call = GetParam();
+  try {
+    run(3, [&](Runtime& runtime, FakeDevice& device) {
+      DeviceOnes ones(device, 10);
+      if (call != "ncclCommInitRankConfig") {  // all are connected
+        const Handle first = runtime.submit(ones.sum("first"));
+        first.wait();
+        while (!first.fence()->passed()) std::this_thread::yield();
+      }
+      barrier_async(runtime).wait();
+      if (runtime.topology().rank == 1) nccl_.fail(call, 1);
+      Submission submission = ones.sum("t");
+      submission.request.prescale_factor = 0.5;
+      Status status = runtime.submit(std::move(submission)).wait_status();
+      // What fails behind the Handle ends the job all the same.
+      for (int i = 0; status.ok() && i < 1000; ++i) status = barrier_async(runtime).wait_status();
+      EXPECT_EQ(status.code, StatusCode::backend_error);
+      EXPECT_THAT(status.message, HasSubstr("rank 1 failed"));
+      EXPECT_THAT(status.message, HasSubstr("system error"));
+    });
+  } catch (const Error&) {}
+  EXPECT_EQ(count(1, "ncclCommAbort"), 1);
+  // It may not have begun to connect by then.
+  const std::vector<std::string> calls = nccl_.take_calls(0);
+  const bool connected =
+      std::ranges::any_of(calls, [](const auto& each) { return each.starts_with("ncclCommInit"); });
+  EXPECT_EQ(std::ranges::count(calls, "ncclCommAbort()"), connected ? 1 : 0);
+}
+INSTANTIATE_TEST_SUITE_P(Every, NcclFailureTest,
+                         testing::Values("ncclCommInitRankConfig", "ncclRedOpCreatePreMulSum",
+                                         "ncclAllReduce", "ncclGroupEnd", "ncclRedOpDestroy", "async"),
+                         [](const auto& info) { return info.param; });
+
+// A device that waits for a rank that is gone is set free.
+TEST_F(NcclTest, ALostRankAbortsWhatRunsOnDevices) {
+  nccl_.hang();
+  MemoryNetwork network(2);
+  std::vector<std::shared_ptr<FakeDevices>> devices;
+  for (Rank rank = 0; rank < 2; ++rank)
+    devices.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank), std::to_string(rank)));
+  run_ranks_of(
+      2,
+      [&](Runtime& runtime) {
+        const Rank rank = runtime.topology().rank;
+        DeviceOnes ones(devices[rank]->device(), 10);
+        const Handle handle = runtime.submit(ones.sum("t"));
+        handle.wait();  // the device has been given it
+        barrier_async(runtime).wait();
+        EXPECT_FALSE(handle.fence()->passed());
+        if (rank == 0) network.lose(1);
+        const Status status = barrier_async(runtime).wait_status();
+        EXPECT_EQ(status.code, StatusCode::peer_lost);
+        while (!handle.fence()->passed()) std::this_thread::yield();
+      },
+      [&](Rank rank) {
+        Parts parts = memory_parts(network, rank, 2, {});
+        add_nccl(parts, add_cuda(parts, devices[rank]),
+                 [this]() -> const NcclLibrary& { return nccl_.library(); });
+        return parts;
+      });
+  EXPECT_EQ(count(0, "ncclCommAbort"), 1);
+}
+
+// A regular end waits for the device, finalizes and destroys.
+TEST_F(NcclTest, ARegularEndDestroysItsCommunicators) {
+  run(2, [](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 10);
+    runtime.submit(ones.sum("t")).wait();
+  });
+  const std::vector<std::string> calls = nccl_.take_calls(0);
+  EXPECT_THAT(calls, Contains("ncclCommFinalize()"));
+  EXPECT_THAT(calls, Contains("ncclCommDestroy()"));
+  EXPECT_THAT(calls, Not(Contains("ncclCommAbort()")));
+}
+
+}  // namespace
+}  // namespace rueda
