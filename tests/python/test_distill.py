@@ -126,6 +126,19 @@ def test_resume_has_the_same_bits(tmp_path, teacher):
     resumed = run(tmp_path / "resumed", *flags, "--resume", tmp_path / "whole" / "checkpoints")
     assert resumed["resumed_from"] == 5
     assert resumed["parameters_hash"] == whole["parameters_hash"]
+    for after, before in zip(resumed["curve"], whole["curve"], strict=True):
+        assert all(after[name] == before[name] for name in ("step", "loss", "learning_rate", *PARTS))
+
+
+def test_a_teacher_is_trained_once(tmp_path):
+    flags = ("--teacher-steps", 4, "--steps", 4, "--batch", 4, "--max-length", 32, "--held-out", 8, "--checkpoint-every", 2)
+    first = run(tmp_path / "run", *flags)
+    written = (tmp_path / "run" / "teacher" / "model.safetensors").read_bytes()
+    done = run_program("distill", "--output", tmp_path / "run", *flags, "--seed", 5)
+    assert done.returncode == 1 and "is of an earlier run: go on with --resume" in done.stderr
+    assert (tmp_path / "run" / "teacher" / "model.safetensors").read_bytes() == written
+    again = run(tmp_path / "run", *flags, "--resume", ranks=2)
+    assert again["resumed_from"] == 4 and again["parameters_hash"] == first["parameters_hash"]
 
 
 @pytest.mark.parametrize("flags, words", [

@@ -36,7 +36,7 @@ struct NqScore {
   double f1 = 0;
 };
 
-// Against all annotations, the best counts. As in Natural Questions' own evaluation a question has an answer
+// Against all annotations: of each of the three the best counts. As in Natural Questions' own evaluation a question has an answer
 // if at least two annotations give one (one, if there is one annotation only); if it has, the empty ones do
 // not count; if it has none, only "unknown" is right. Spans are compared as ranges of the document's words,
 // and any span is wrong where the truth is unknown.

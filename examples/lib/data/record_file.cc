@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -49,7 +50,7 @@ std::uint32_t index_checksum(std::span<const std::uint64_t> ends, std::string_vi
 
 RecordWriter::RecordWriter(std::filesystem::path path, std::string_view key)
     : path_(std::move(path)),
-      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)),
+      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)),
       key_(key) {
   if (file_.get() < 0) fail_on_file("write", path_, errno);
   buffer_.reserve(kBuffer);
@@ -118,6 +119,7 @@ RecordFile RecordFile::open(const std::filesystem::path& path, std::string_view 
   const std::string_view found_key(reinterpret_cast<const char*>(bytes.data()) + sizeof header,
                                    header.key_bytes);
   refuse_unless(index_checksum(result.ends_, found_key) == header.index_checksum &&
+                    std::ranges::is_sorted(result.ends_) &&
                     (header.records == 0 ? 0 : result.ends_.back()) == header.words,
                 "the index is damaged");
   refuse_unless(found_key == key, "it was made from another file or with other settings");

@@ -19,7 +19,7 @@ namespace rueda::examples {
 // a record file: whoever opens a half-written one is told so. Used by one thread.
 class RecordWriter {
  public:
-  // Makes the file, or empties one that is there. `key` says what is in it, for RecordFile::open.
+  // Makes the file, or empties one that is there; a symbolic link is refused. `key` says what is in it, for RecordFile::open.
   RecordWriter(std::filesystem::path path, std::string_view key);
 
   // Throws std::runtime_error, as all of this class, naming the file if it cannot be written.

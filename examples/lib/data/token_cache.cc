@@ -21,6 +21,7 @@
 namespace rueda::examples {
 namespace {
 
+constexpr std::size_t kNamePart = 64;  // of the data file's: names have 255 bytes at most
 constexpr int kVersion = 1;  // of what this library makes of a text; another one makes caches anew
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0) {
@@ -58,7 +59,17 @@ class Temporary {
   std::filesystem::path path_;
 };
 
-// Nobody but the user may read or change what is cached, so that a folder others prepared is not taken.
+bool is_folder_of_this_user(const std::filesystem::path& folder) {
+  struct stat name {};  // which may be a link
+  struct stat status {};
+  if (::lstat(folder.c_str(), &name) != 0 || ::stat(folder.c_str(), &status) != 0)
+    fail_on_file("read", folder, errno);
+  return S_ISDIR(status.st_mode) && name.st_uid == ::geteuid() && status.st_uid == ::geteuid() &&
+         (status.st_mode & S_IWOTH) == 0;
+}
+
+// Nobody but the user may change what is cached: a folder that others have prepared, for root to write where
+// their links point, is not taken.
 void make_private_folder(const std::filesystem::path& folder) {
   std::error_code failure;
   if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), failure);
@@ -68,12 +79,10 @@ void make_private_folder(const std::filesystem::path& folder) {
     throw std::runtime_error(fmt::format("cannot make the folder {} for the cache: {}; choose another one",
                                          folder.string(), failure.message()));
   }
-  struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0) fail_on_file("read", folder, errno);
-  if (!S_ISDIR(status.st_mode) || (status.st_uid != ::geteuid() && ::geteuid() != 0)) {
-    throw std::runtime_error(
-        fmt::format("{} is not a folder of this user; choose another one for the cache", folder.string()));
-  }
+  if (is_folder_of_this_user(folder)) return;
+  throw std::runtime_error(
+      fmt::format("{} is not a folder that this user alone can write to; choose another one for the cache",
+                  folder.string()));
 }
 
 std::optional<RecordFile> open_if_good(const std::filesystem::path& file, const std::string& key) {
@@ -117,13 +126,14 @@ RecordFile TokenCache::get(const Key& key, const WordPieceTokenizer& tokenizer, 
 
   make_private_folder(*folder_);
   const std::filesystem::path file =
-      *folder_ / fmt::format("{}-{}-{:016x}", key.source.stem().string(), key.kind, hash_of(made_by));
+      *folder_ / fmt::format("{}-{}-{:016x}", key.source.stem().string().substr(0, kNamePart), key.kind,
+                             hash_of(made_by));
   if (auto cached = open_if_good(file, whole_key)) return *std::move(cached);
 
   // The lock ends with the process, whatever becomes of it. Its file stays: were it removed, two processes
   // could hold locks on two files of that name.
   const std::filesystem::path lock_name = file.string() + ".lock";
-  const FileDescriptor lock(::open(lock_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const FileDescriptor lock(::open(lock_name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (lock.get() < 0) fail_on_file("write", lock_name, errno);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK)

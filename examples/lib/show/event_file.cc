@@ -6,8 +6,10 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <stdexcept>
+#include <system_error>
 
 #include "event.pb.h"
 
@@ -87,7 +89,10 @@ void EventFile::write_record(const std::string& bytes) {
   const std::string length = little_endian(static_cast<std::uint64_t>(bytes.size()));
   stream_ << length << little_endian(masked_crc(length)) << bytes << little_endian(masked_crc(bytes))
           << std::flush;
-  if (!stream_) throw std::runtime_error(fmt::format("cannot write {}", path_.string()));
+  if (!stream_) {
+    throw std::runtime_error(
+        fmt::format("cannot write {}: {}", path_.string(), std::generic_category().message(errno)));
+  }
 }
 
 }  // namespace rueda::examples

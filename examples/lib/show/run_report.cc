@@ -130,6 +130,11 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
   write_report(path, json);
 }
 
+std::string as_utf8(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 void write_report(const std::filesystem::path& path, const nlohmann::ordered_json& report) {
   write(path, report.dump(2) + "\n");
 }

@@ -68,6 +68,9 @@ void make_folder(const std::filesystem::path& folder);
 // that was not there is not there afterwards. Throws std::runtime_error naming the path, and why not.
 void check_writable(const std::filesystem::path& path);
 
+// The text as JSON can keep it: a file's name need not be UTF-8, and what is not becomes U+FFFD.
+std::string as_utf8(const std::string& text);
+
 // All create the folder. Throw std::runtime_error naming the path.
 void write_report(const std::filesystem::path& path, const nlohmann::ordered_json& report);
 void write_summary(const std::filesystem::path& path, const RunSummary& summary);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -24,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr int kFormat = 2;
 constexpr const char* kFactsFile = "training.json";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".step-";
@@ -66,6 +68,8 @@ struct FileFacts {
 };
 
 FileFacts facts_of(const fs::path& path) {
+  std::error_code absent;
+  if (fs::exists(path, absent) && !fs::is_regular_file(path, absent)) damaged(path, "is not a file");
   std::ifstream stream(path, std::ios::binary);
   if (!stream) damaged(path, fmt::format("cannot read: {}", std::generic_category().message(errno)));
   FileFacts facts;
@@ -86,7 +90,7 @@ std::uint32_t crc_of(const std::string& text) {
 }
 
 Json to_json(const CheckpointFacts& facts, const fs::path& folder) {
-  Json json = {{"format", 1},
+  Json json = {{"format", kFormat},
                {"step", facts.step},
                {"samples", facts.samples},
                {"ranks", facts.ranks},
@@ -120,6 +124,38 @@ Json read_facts(const fs::path& path) {
                      json["crc32"] == crc_of(json["training"].dump());
   if (!whole) damaged(path, "is not what was written");
   return json["training"];
+}
+
+// JSON has no number that is not finite: what was one comes back as NaN.
+double number_of(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+CheckpointFacts facts_of(const Json& json) {
+  CheckpointFacts facts{.step = json.at("step"),
+                        .samples = json.at("samples"),
+                        .ranks = json.at("ranks"),
+                        .settings = json.at("settings")};
+  for (const Json& point : json.at("evaluations")) {
+    EvaluationPoint& evaluation = facts.evaluations.emplace_back();
+    evaluation.step = point.at("step");
+    for (const Json& metric : point.at("metrics"))
+      evaluation.metrics.emplace_back(metric.at(0), number_of(metric.at(1)));
+  }
+  return facts;
+}
+
+void check_files(const fs::path& folder, const Json& files) {
+  for (const auto& [name, file] : files.items()) {
+    if (name != fs::path(name).filename() || name == "." || name == "..")
+      damaged(folder / kFactsFile, fmt::format("names {}, which is no file of this folder", name));
+    const FileFacts wanted{file.at("bytes").get<std::uint64_t>(), file.at("crc32").get<std::uint32_t>()};
+    const FileFacts found = facts_of(folder / name);
+    if (found == wanted) continue;
+    damaged(folder / name, found.bytes == wanted.bytes
+                               ? "its bytes are not those that were written"
+                               : fmt::format("has {} bytes of {}", found.bytes, wanted.bytes));
+  }
 }
 
 // Puts `folder` in the place of `place`, in one step where there is something already.
@@ -190,24 +226,16 @@ bool is_checkpoint(const fs::path& folder) {
 
 CheckpointFacts check_checkpoint(const fs::path& folder) {
   const Json json = read_facts(folder / kFactsFile);
-  if (json.at("format") != 1)
-    fail(folder / kFactsFile,
-         fmt::format("is of format {}, and this program reads 1", json["format"].dump()));
-  for (const auto& [name, file] : json.at("files").items()) {
-    const FileFacts wanted{file.at("bytes").get<std::uint64_t>(), file.at("crc32").get<std::uint32_t>()};
-    const FileFacts found = facts_of(folder / name);
-    if (found == wanted) continue;
-    damaged(folder / name, found.bytes == wanted.bytes
-                               ? "its bytes are not those that were written"
-                               : fmt::format("has {} bytes of {}", found.bytes, wanted.bytes));
+  try {
+    if (json.at("format") != kFormat) {
+      fail(folder / kFactsFile, fmt::format("is of format {}, and this program reads {}",
+                                            json["format"].dump(), kFormat));
+    }
+    check_files(folder, json.at("files"));
+    return facts_of(json);
+  } catch (const Json::exception&) {  // a sum that is right, of what this program does not write
+    damaged(folder / kFactsFile, "has not what a checkpoint has");
   }
-  CheckpointFacts facts{.step = json.at("step"),
-                        .samples = json.at("samples"),
-                        .ranks = json.at("ranks"),
-                        .settings = json.at("settings")};
-  for (const Json& point : json.at("evaluations"))
-    facts.evaluations.push_back({point.at("step"), point.at("metrics").get<NamedNumbers>()});
-  return facts;
 }
 
 }  // namespace rueda::examples

@@ -6,10 +6,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include <rueda/rueda_torch.h>
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/training/lm_start.h"
 #include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/run_training.h"
+#include "examples/lib/training/training_state.h"
+#include "frameworks/torch/agreement.h"
 
 namespace rueda::examples {
 namespace {
@@ -58,6 +61,26 @@ BertOptions teacher_options(const DistillOptions& options, const std::filesystem
   return mlm;
 }
 
+// With --resume: whether an earlier run has trained a teacher, which all ranks have then. Rank 0 alone looks
+// for it, so that no folder need be shared. Throws on all ranks where a teacher is to be trained over that of
+// a run that is there. Collective.
+bool has_earlier_teacher(MlmTask& task, const DistillOptions& options, const std::filesystem::path& folder) {
+  init();
+  const std::string found = broadcast_made(
+      [&] {
+        if (!options.resume) check_nothing_is_in(options.checkpoints());
+        if (!options.resume || !std::filesystem::exists(folder / "model.safetensors")) return std::string();
+        check_same_vocabulary(read_bert_start(StartOptions{.model = folder, .max_length = options.max_length}),
+                              small_teacher(options));
+        task.load(folder);
+        return folder.string();
+      },
+      0, "distill.teacher", "the teacher", default_runtime());
+  if (!found.empty()) broadcast_parameters(task.model().named_parameters(), 0);
+  shutdown();
+  return !found.empty();
+}
+
 }  // namespace
 
 Teacher read_teacher(const DistillOptions& options) {
@@ -69,19 +92,16 @@ Teacher read_teacher(const DistillOptions& options) {
 
 std::optional<Teacher> train_teacher(DistillOptions& options) {
   const std::filesystem::path folder = options.output / "teacher";
-  if (options.resume && std::filesystem::exists(folder / "model.safetensors")) {
-    DistillOptions again = options;
-    again.teacher = folder;
-    Teacher teacher = read_teacher(again);
-    check_same_vocabulary(teacher.start, small_teacher(options));
-    return teacher;
-  }
   const BertOptions mlm = teacher_options(options, folder);
-  options.resume.reset();
   MlmTask task(mlm, small_teacher(options));
-  if (!run_training(task, mlm)) return std::nullopt;
-  return Teacher{
-      .start = small_teacher(options), .model = task.masked_lm(), .words = "the model trained above"};
+  const bool is_there = has_earlier_teacher(task, options, folder);
+  if (!is_there) {
+    options.resume.reset();
+    if (!run_training(task, mlm)) return std::nullopt;
+  }
+  return Teacher{.start = small_teacher(options),
+                 .model = task.masked_lm(),
+                 .words = is_there ? "the model of " + folder.string() : "the model trained above"};
 }
 
 DistillTask::DistillTask(const DistillOptions& options, Teacher teacher)

@@ -70,8 +70,8 @@ void report(const EvaluateLmOptions& options, const BertStart& start, const LmEv
   std::string line = fmt::format("{} masked tokens: loss {:.4f}, perplexity {:.4f}", found.masked_tokens,
                                  found.loss, found.perplexity);
   nlohmann::ordered_json json = {{"task", "evaluate_lm"},
-                                 {"model", start.origin.empty() ? "random" : start.origin},
-                                 {"data", options.data.string()},
+                                 {"model", start.origin.empty() ? "random" : as_utf8(start.origin)},
+                                 {"data", as_utf8(options.data.string())},
                                  {"ranks", size()},
                                  {"windows", windows},
                                  {"loss", found.loss},
@@ -84,8 +84,9 @@ void report(const EvaluateLmOptions& options, const BertStart& start, const LmEv
     json["pseudo_perplexity"] = *found.pseudo_perplexity;
     line += fmt::format("; {} tokens: pseudo-perplexity {:.4f}", found.tokens, *found.pseudo_perplexity);
   }
+  fmt::print("{}\n", line);
   write_report(options.summary, json);
-  fmt::print("{}\nresults in {}\n", line, options.summary.string());
+  fmt::print("results in {}\n", options.summary.string());
 }
 
 }  // namespace

@@ -4,29 +4,38 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
 
 #include <rueda/rueda_torch.h>
 
 namespace rueda::examples {
 
-Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done) {
-  if (rank() != 0) return;
+Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done) : shows_(rank() == 0) {
+  if (!shows_) return;
   const std::int64_t samples = options.samples_per_step(size());
   samples_per_step_ = static_cast<double>(samples);
   events_ = std::make_unique<EventFile>(options.tensorboard);
   if (options.steps > steps_done) progress_ = std::make_unique<Progress>(options.steps, samples, steps_done);
 }
 
-void Reporter::step(const StepReport& report, const std::vector<std::string>& part_names) {
+// A full disk is no reason to lose the training.
+void Reporter::add_scalar(const std::string& tag, double value, std::int64_t step) {
   if (!events_) return;
-  std::vector<std::pair<std::string, double>> parts;
-  for (std::size_t i = 0; i < report.parts.size(); ++i) parts.emplace_back(part_names[i], report.parts[i]);
-  progress_->step_done(report.loss, parts);
-  const auto add = [&](const std::string& tag, double value) {
-    events_->add_scalar(tag, value, report.step + 1);
-  };
+  try {
+    events_->add_scalar(tag, value, step);
+  } catch (const std::exception& error) {
+    events_.reset();
+    say(fmt::format("warning: {}; training goes on without it", error.what()));
+    go_on();
+  }
+}
+
+void Reporter::step(const StepReport& report) {
+  if (!shows_) return;
+  progress_->step_done(report.loss, report.parts);
+  const auto add = [&](const std::string& tag, double value) { add_scalar(tag, value, report.step + 1); };
   add("train/loss_of_rank_0", report.loss);
-  for (const auto& [name, value] : parts) add("train/" + name + "_of_rank_0", value);
+  for (const auto& [name, value] : report.parts) add("train/" + name + "_of_rank_0", value);
   add("train/learning_rate", report.learning_rate);
   add("train/gradient_norm", report.gradient_norm);
   add("train/sync_interval", static_cast<double>(report.sync_interval));
@@ -39,10 +48,10 @@ void Reporter::step(const StepReport& report, const std::vector<std::string>& pa
 }
 
 void Reporter::evaluation(const std::vector<Metric>& found, std::int64_t step) {
-  if (!events_) return;
+  if (!shows_) return;
   std::string line = fmt::format("held out after {} steps:", step);
   for (const Metric& metric : found) {
-    events_->add_scalar("held_out/" + metric.name, metric.value, step);
+    add_scalar("held_out/" + metric.name, metric.value, step);
     line += fmt::format("{} {} {:.4f}", &metric == &found.front() ? "" : ",", metric.name, metric.value);
   }
   say(line);
@@ -53,7 +62,7 @@ void Reporter::go_on() {
 }
 
 void Reporter::say(const std::string& line) {
-  if (!events_) return;
+  if (!shows_) return;
   if (progress_) progress_->finish();
   fmt::print("{}\n", line);
   std::fflush(stdout);

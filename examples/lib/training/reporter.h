@@ -15,13 +15,14 @@
 
 namespace rueda::examples {
 
-// Purpose: shows the steps and writes TensorBoard's file on rank 0; does nothing on the others. Made after
-// rueda::init() by the main thread; lives during one run.
+// Purpose: shows the steps and writes TensorBoard's file on rank 0; does nothing on the others. A file that
+// can no longer be written is given up with a warning. Made after rueda::init() by the main thread; lives
+// during one run.
 class Reporter {
  public:
   Reporter(const TrainOptions& options, std::int64_t steps_done);
 
-  void step(const StepReport& report, const std::vector<std::string>& part_names);
+  void step(const StepReport& report);
   void evaluation(const std::vector<Metric>& found, std::int64_t step);
   // Evaluation or checkpoint is over.
   void go_on();
@@ -29,8 +30,11 @@ class Reporter {
   void say(const std::string& line);
 
  private:
+  void add_scalar(const std::string& tag, double value, std::int64_t step);
+
+  const bool shows_;
   double samples_per_step_ = 0;
-  std::unique_ptr<EventFile> events_;  // null on other ranks
+  std::unique_ptr<EventFile> events_;  // null where nothing is written (any more)
   std::unique_ptr<Progress> progress_;
 };
 

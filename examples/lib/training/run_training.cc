@@ -53,6 +53,7 @@ class Run final : public TrainingListener {
 
   void finish() {
     const std::int64_t steps = result_.position.step;
+    check_finite(task_.model());
     if (result_.stop != Stop::interrupt) evaluation_due(steps);
     const std::uint64_t hash = parameters_hash(task_.model());
     if (options_.synchronize()) check_equal_on_all_ranks(hash);
@@ -80,9 +81,7 @@ class Run final : public TrainingListener {
 
   bool interrupted() const { return result_.stop == Stop::interrupt; }
 
-  void step_done(const StepReport& report, const std::vector<std::string>& part_names) override {
-    reporter_.step(report, part_names);
-  }
+  void step_done(const StepReport& report) override { reporter_.step(report); }
 
   void evaluation_due(std::int64_t step) override {
     if (task_.metric_names().empty()) return;  // there is nothing to measure on
@@ -125,7 +124,7 @@ class Run final : public TrainingListener {
     if (resumed_) summary.resumed_from = resumed_->position.step;
     if (result_.stop == Stop::interrupt) summary.stopped = "SIGTERM";
     if (result_.stop == Stop::finish) summary.stopped = "stop file";
-    summary.curve = curve(position.history, static_cast<double>(summary.samples_per_step));
+    summary.curve = curve(position.history);
     if (split.total > 0) {
       summary.samples_per_s = result_.samples_per_second;
       summary.step_ms = split.step;
@@ -165,7 +164,8 @@ bool run_training(Task& task, const TrainOptions& options) {
   check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());
   if (rank() == 0) {
     for (const std::string& line : task.words()) fmt::print("{}\n", line);
-    fmt::print("{} ranks on {} hosts\n", size(), cross_size());
+    fmt::print("{} rank{} on {} host{}\n", size(), size() == 1 ? "" : "s", cross_size(),
+               cross_size() == 1 ? "" : "s");
   }
   bool whole = false;
   {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 
 namespace rueda::examples {
 namespace {
@@ -21,7 +22,23 @@ double median_ms(const std::vector<StepTime>& times, const std::function<double(
 
 }  // namespace
 
-std::vector<CurvePoint> curve(const StepHistory& history, double samples_per_step, std::size_t most) {
+void StepHistory::add(const StepNumbers& step) {
+  if (losses.empty()) {
+    for (const auto& [name, value] : step.parts) parts.emplace_back(name, std::vector<double>());
+  }
+  if (step.parts.size() != parts.size()) throw std::logic_error("a step has other parts of the loss");
+  for (const auto& [name, value] : step.parts) {  // not by their places: what was saved may have others
+    const auto column = std::ranges::find(parts, name, &decltype(parts)::value_type::first);
+    if (column == parts.end()) throw std::logic_error("no step before had a part of the loss called " + name);
+    column->second.push_back(value);
+  }
+  losses.push_back(step.loss);
+  learning_rates.push_back(step.learning_rate);
+  seconds.push_back(step.seconds);
+  samples.push_back(step.samples);
+}
+
+std::vector<CurvePoint> curve(const StepHistory& history, std::size_t most) {
   std::vector<CurvePoint> points;
   const std::size_t steps = history.losses.size();
   const std::size_t count = std::min(steps, most);
@@ -34,9 +51,9 @@ std::vector<CurvePoint> curve(const StepHistory& history, double samples_per_ste
     point.loss = sum(history.losses, begin, end) / width;
     point.learning_rate = history.learning_rates[end - 1];
     const double seconds = sum(history.seconds, begin, end);
-    point.samples_per_s = seconds > 0 ? samples_per_step * width / seconds : 0;
-    for (std::size_t part = 0; part < history.parts.size(); ++part)
-      point.parts.emplace_back(history.part_names[part], sum(history.parts[part], begin, end) / width);
+    point.samples_per_s = seconds > 0 ? sum(history.samples, begin, end) / seconds : 0;
+    for (const auto& [name, values] : history.parts)
+      point.parts.emplace_back(name, sum(values, begin, end) / width);
   }
   return points;
 }

@@ -3,12 +3,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/lib/show/run_report.h"
 
 namespace rueda::examples {
+
+// What is kept of one step.
+struct StepNumbers {
+  double loss = 0;
+  double learning_rate = 0;
+  double seconds = 0;
+  double samples = 0;  // of all ranks
+  NamedNumbers parts;  // of the loss
+};
 
 // Numbers for every step that has been done, also before the run was resumed. `losses`, and each of `parts`,
 // are this rank's until they are averaged. A plain value.
@@ -16,13 +27,16 @@ struct StepHistory {
   std::vector<double> losses;
   std::vector<double> learning_rates;
   std::vector<double> seconds;
-  std::vector<std::string> part_names;
-  std::vector<std::vector<double>> parts;  // as the names: one number for each step
-  std::size_t averaged = 0;                // steps from the first on whose losses are means over all ranks
+  std::vector<double> samples;
+  std::vector<std::pair<std::string, std::vector<double>>> parts;  // by name: one number for each step
+  std::size_t averaged = 0;  // steps from the first on whose losses are means over all ranks
+
+  // Every step must have parts of the same names.
+  void add(const StepNumbers& step);
 };
 
 // At most `most` points: each the mean of some steps that follow one another, named by the last of them.
-std::vector<CurvePoint> curve(const StepHistory& history, double samples_per_step, std::size_t most = 500);
+std::vector<CurvePoint> curve(const StepHistory& history, std::size_t most = 500);
 
 // The middle one; of an even number the upper of both; 0 for none.
 double median(std::vector<double> values);

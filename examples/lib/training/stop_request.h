@@ -13,6 +13,7 @@ enum class Stop : std::int32_t {
   none,
   finish,     // as if the last step had been done: evaluate, and write the results
   interrupt,  // save a checkpoint and end at once
+  diverged,   // a loss is not finite: end with an error, and save nothing
 };
 
 // Purpose: hears of SIGTERM (interrupt) and of a file that the user makes, OUTPUT/stop (finish). Lives on the

@@ -2,7 +2,9 @@
 #include "examples/lib/training/trainer.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/all.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
@@ -43,11 +45,14 @@ std::uint64_t allreduced_bytes() {
   return 0;
 }
 
-// A norm that is not finite poisons the parameters, and with them every later loss: better to stop here.
+// What is not finite poisons the parameters, and with them every later loss: better to stop here.
+[[noreturn]] void diverged(const std::string& what) {
+  throw std::runtime_error(what + ": training diverged; try a lower --learning-rate, or a longer --warmup");
+}
+
 double checked_norm(double norm) {
-  if (std::isfinite(norm)) return norm;
-  throw std::runtime_error(
-      fmt::format("the gradient norm is {}: training diverged; try a lower --learning-rate", norm));
+  if (!std::isfinite(norm)) diverged("the gradient norm is not finite");
+  return norm;
 }
 
 void average(std::vector<double>& values, const std::string& name) {
@@ -64,6 +69,13 @@ bool is_due(std::int64_t every, std::int64_t before, std::int64_t now) {
 
 }  // namespace
 
+StopVote::~StopVote() {
+  try {
+    result();
+  } catch (const std::exception&) {  // of a lost rank, which whoever ends the training has heard of
+  }
+}
+
 void StopVote::ask(Stop mine) {
   words_.front() = static_cast<std::int32_t>(mine);
   const TensorView both = view(std::span<std::int32_t>(words_));
@@ -72,8 +84,7 @@ void StopVote::ask(Stop mine) {
 
 Stop StopVote::result() {
   if (!handle_) return Stop::none;
-  handle_->wait();
-  handle_.reset();
+  std::exchange(handle_, std::nullopt)->wait();
   return static_cast<Stop>(words_.front());
 }
 
@@ -98,7 +109,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
     while (position_.step < options_.steps && stop == Stop::none) {
       const StepReport report = step(feed);
       note(report);
-      listener.step_done(report, position_.history.part_names);
+      listener.step_done(report);
       if (met_) stop = act_on_meeting(listener);
     }
   }
@@ -120,12 +131,14 @@ StepReport Trainer::step(BatchFeed& feed) {
   optimizer_->zero_grad();
   for (std::int64_t pass = 0; pass < passes_; ++pass) backward(feed.next(), pass, report);
   met_ = optimizer_->meets();
-  if (met_ && stop_ != nullptr) vote_.ask(stop_->seen());
+  const Stop mine = wish(report.loss);
+  if (met_ && stop_ != nullptr) vote_.ask(mine);
   const bool steps = optimizer_->synchronize();
   if (options_.sync == TrainOptions::Sync::meet) barrier();
   if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));
   optimizer_->step();
-  agreed_ = vote_.result();
+  agreed_ = stop_ != nullptr ? vote_.result() : mine;
+  if (agreed_ == Stop::diverged) diverged(fmt::format("the loss of step {} is not finite", report.step + 1));
   report.sync_interval = optimizer_->sync_interval();
   report.drift = optimizer_->drift();
   report.time = {.whole = seconds_since(begin),
@@ -133,6 +146,11 @@ StepReport Trainer::step(BatchFeed& feed) {
                  .wait = optimizer_->wait_seconds() - waited_before,
                  .cpu = cpu_seconds() - cpu_before};
   return report;
+}
+
+Stop Trainer::wish(double loss) {
+  if (!std::isfinite(loss)) return Stop::diverged;
+  return stop_ != nullptr ? stop_->seen() : Stop::none;
 }
 
 // Adds the gradients of one batch, and its losses to the report.
@@ -148,27 +166,26 @@ void Trainer::backward(const TaskBatch& batch, std::int64_t pass, StepReport& re
   }
   const auto passes = static_cast<double>(passes_);
   report.loss += loss.total.item<double>() / passes;
-  report.parts.resize(loss.parts.size());
-  position_.history.part_names.resize(loss.parts.size());
-  for (std::size_t i = 0; i < loss.parts.size(); ++i) {
-    report.parts[i] += loss.parts[i].value.item<double>() / passes;
-    position_.history.part_names[i] = loss.parts[i].name;
+  if (report.parts.empty()) {
+    for (const LossPart& part : loss.parts) report.parts.emplace_back(part.name, 0);
   }
+  for (std::size_t i = 0; i < loss.parts.size(); ++i)
+    report.parts[i].second += loss.parts[i].value.item<double>() / passes;
   // The distributed optimizer takes the mean over passes; a plain one adds them up.
   if (!options_.synchronize() && passes_ > 1) loss.total = loss.total / passes;
   loss.total.backward();
 }
 
 void Trainer::note(const StepReport& report) {
-  StepHistory& history = position_.history;
-  history.losses.push_back(report.loss);
-  history.learning_rates.push_back(report.learning_rate);
-  history.seconds.push_back(report.time.whole);
-  history.parts.resize(report.parts.size());
-  for (std::size_t i = 0; i < report.parts.size(); ++i) history.parts[i].push_back(report.parts[i]);
+  const std::int64_t samples = options_.samples_per_step(size());
+  position_.history.add({.loss = report.loss,
+                         .learning_rate = report.learning_rate,
+                         .seconds = report.time.whole,
+                         .samples = static_cast<double>(samples),
+                         .parts = report.parts});
   times_.push_back(report.time);
   ++position_.step;
-  position_.samples += static_cast<std::uint64_t>(options_.samples_per_step(size()));
+  position_.samples += static_cast<std::uint64_t>(samples);
 }
 
 // After a step in which ranks have met.
@@ -181,6 +198,7 @@ Stop Trainer::act_on_meeting(TrainingListener& listener) {
   const bool due = is_due(options_.checkpoint_every, before, position_.step);
   if (due || (agreed_ == Stop::interrupt && !over)) {
     optimizer_->flush(options_.clip);
+    check_finite(task_.model());
     average_over_ranks(position_.history);
     listener.checkpoint_due(position_, *optimizer_, agreed_ == Stop::interrupt);
   }
@@ -201,11 +219,11 @@ TrainingResult Trainer::result(Stop stop) const {
 }
 
 void average_over_ranks(StepHistory& history) {
-  const auto fresh = [&](std::vector<double>& values) {
+  const auto fresh = [&](const std::vector<double>& values) {
     return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(history.averaged), values.end());
   };
   std::vector<double> all = fresh(history.losses);
-  for (auto& part : history.parts) {
+  for (const auto& [name, part] : history.parts) {
     const std::vector<double> more = fresh(part);
     all.insert(all.end(), more.begin(), more.end());
   }
@@ -217,8 +235,15 @@ void average_over_ranks(StepHistory& history) {
     next += count;
   };
   take(history.losses);
-  for (auto& part : history.parts) take(part);
+  for (auto& [name, part] : history.parts) take(part);
   history.averaged = history.losses.size();
+}
+
+void check_finite(const torch::nn::Module& model) {
+  for (const auto& parameter : model.named_parameters()) {
+    if (!at::isfinite(parameter.value()).all().item<bool>())
+      diverged(fmt::format("parameter {} has values that are not finite", parameter.key()));
+  }
 }
 
 void check_equal_on_all_ranks(std::uint64_t hash) {

@@ -22,7 +22,7 @@ namespace rueda::examples {
 struct StepReport {
   std::int64_t step = 0;  // from 0
   double loss = 0;        // of this rank
-  std::vector<double> parts;
+  NamedNumbers parts;     // of the loss
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping; 0 without clipping, and where the schedule takes no step
   std::int64_t sync_interval = 1;  // steps from one synchronisation to the next
@@ -41,7 +41,7 @@ struct TrainingPosition {
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
-  virtual void step_done(const StepReport& report, const std::vector<std::string>& part_names) = 0;
+  virtual void step_done(const StepReport& report) = 0;
   // The model is the same on all ranks now. Collective.
   virtual void evaluation_due(std::int64_t step) = 0;
   // `must`: it is the last thing before the end, so that a failure is one of the training.
@@ -58,9 +58,14 @@ struct TrainingResult {
 };
 
 // Purpose: the strongest request of any rank. It travels while the step's gradients do, and costs no time of
-// its own. Owner: the training thread; outlives what it has asked.
+// its own. Owner: the training thread. Its end waits for what was asked.
 class StopVote {
  public:
+  StopVote() = default;
+  ~StopVote();
+  StopVote(const StopVote&) = delete;
+  StopVote& operator=(const StopVote&) = delete;
+
   void ask(Stop mine);
   Stop result();  // waits; none if nothing was asked
 
@@ -85,6 +90,7 @@ class Trainer {
  private:
   StepReport step(BatchFeed& feed);
   void backward(const TaskBatch& batch, std::int64_t pass, StepReport& report);
+  Stop wish(double loss);
   void note(const StepReport& report);
   Stop act_on_meeting(TrainingListener& listener);
   TrainingResult result(Stop stop) const;
@@ -105,6 +111,9 @@ class Trainer {
 
 // Makes losses that are this rank's the means over all ranks. Collective.
 void average_over_ranks(StepHistory& history);
+
+// Throws std::runtime_error naming a parameter that has values which are not finite.
+void check_finite(const torch::nn::Module& model);
 
 // Throws std::runtime_error naming the ranks whose parameters differ from rank 0's; collective.
 void check_equal_on_all_ranks(std::uint64_t hash);

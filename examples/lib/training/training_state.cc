@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHistory = "history.safetensors";
-constexpr const char* kPart = "part.";
+const std::string kPart = "part.";
 
 at::Tensor doubles(const std::vector<double>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kDouble));
@@ -40,27 +40,28 @@ std::vector<double> doubles(const at::Tensor& tensor) {
 void write_history(const fs::path& file, const StepHistory& history) {
   std::vector<std::pair<std::string, at::Tensor>> tensors{{"loss", doubles(history.losses)},
                                                           {"learning_rate", doubles(history.learning_rates)},
-                                                          {"seconds", doubles(history.seconds)}};
-  for (std::size_t i = 0; i < history.parts.size(); ++i)
-    tensors.emplace_back(kPart + history.part_names[i], doubles(history.parts[i]));
+                                                          {"seconds", doubles(history.seconds)},
+                                                          {"samples", doubles(history.samples)}};
+  for (const auto& [name, values] : history.parts) tensors.emplace_back(kPart + name, doubles(values));
   write_tensors(file, tensors);
 }
 
+// Of a checkpoint whose bytes are what was written.
 StepHistory read_history(const fs::path& file) {
   const auto tensors = read_tensors(file);
   StepHistory history{.losses = doubles(tensors.at("loss")),
                       .learning_rates = doubles(tensors.at("learning_rate")),
-                      .seconds = doubles(tensors.at("seconds"))};
+                      .seconds = doubles(tensors.at("seconds")),
+                      .samples = doubles(tensors.at("samples"))};
   for (const auto& [name, tensor] : tensors) {
-    if (!name.starts_with(kPart)) continue;
-    history.part_names.push_back(name.substr(std::string(kPart).size()));
-    history.parts.push_back(doubles(tensor));
+    if (name.starts_with(kPart)) history.parts.emplace_back(name.substr(kPart.size()), doubles(tensor));
   }
   history.averaged = history.losses.size();
   return history;
 }
 
-// Everything of a FoundCheckpoint, to be sent to all ranks.
+// Everything of a FoundCheckpoint, to be sent to all ranks as CBOR: that keeps numbers which are not finite,
+// and paths as they are.
 nlohmann::json to_json(const FoundCheckpoint& found) {
   const StepHistory& history = found.position.history;
   nlohmann::json points = nlohmann::json::array();
@@ -68,7 +69,7 @@ nlohmann::json to_json(const FoundCheckpoint& found) {
   return {{"folder", found.folder.string()}, {"ranks", found.ranks},
           {"step", found.position.step},     {"samples", found.position.samples},
           {"losses", history.losses},        {"rates", history.learning_rates},
-          {"seconds", history.seconds},      {"names", history.part_names},
+          {"seconds", history.seconds},      {"step_samples", history.samples},
           {"parts", history.parts},          {"evaluations", std::move(points)}};
 }
 
@@ -80,8 +81,8 @@ FoundCheckpoint found_of(const nlohmann::json& json) {
   history.losses = json.at("losses").get<std::vector<double>>();
   history.learning_rates = json.at("rates").get<std::vector<double>>();
   history.seconds = json.at("seconds").get<std::vector<double>>();
-  history.part_names = json.at("names").get<std::vector<std::string>>();
-  history.parts = json.at("parts").get<std::vector<std::vector<double>>>();
+  history.samples = json.at("step_samples").get<std::vector<double>>();
+  history.parts = json.at("parts").get<decltype(history.parts)>();
   history.averaged = history.losses.size();
   for (const nlohmann::json& point : json.at("evaluations"))
     found.evaluations.push_back({point.at(0), point.at(1).get<NamedNumbers>()});
@@ -131,7 +132,7 @@ std::vector<std::string> TrainingState::settings() const {
                                  fmt::format("--dtype {}", dtype_word(options_)),
                                  fmt::format("--sync {}", sync_words(options_)),
                                  fmt::format("--shard {}", options_.shard ? "yes" : "no")};
-  for (const std::string& line : task_.settings()) lines.push_back(line);
+  for (const std::string& line : task_.settings()) lines.push_back(as_utf8(line));  // paths are in them
   return lines;
 }
 
@@ -148,20 +149,18 @@ void TrainingState::check_settings(const fs::path& folder, const std::vector<std
   }
 }
 
-// What a run that begins anew would mix with its own.
-void TrainingState::check_nothing_is_there() const {
-  const fs::path own = options_.checkpoints();
-  const std::vector<fs::path> there = checkpoints_in(own);
+void check_nothing_is_in(const fs::path& checkpoints) {
+  const std::vector<fs::path> there = checkpoints_in(checkpoints);
   if (there.empty()) return;
   throw std::runtime_error(
       fmt::format("{} is of an earlier run: go on with --resume, or choose another --output, or remove {}",
-                  there.front().string(), own.string()));
+                  there.front().string(), checkpoints.string()));
 }
 
 // On rank 0.
 std::optional<FoundCheckpoint> TrainingState::find() {
   if (!options_.resume) {
-    check_nothing_is_there();
+    check_nothing_is_in(options_.checkpoints());
     return std::nullopt;
   }
   const fs::path asked = options_.resume->empty() ? options_.checkpoints() : *options_.resume;
@@ -185,7 +184,7 @@ std::optional<FoundCheckpoint> TrainingState::find() {
     }
   }
   if (candidates.empty()) {  // a job's command line is the same for its first start
-    check_nothing_is_there();
+    check_nothing_is_in(options_.checkpoints());
     words_.push_back(fmt::format("--resume: no checkpoint in {}, training begins anew", asked.string()));
     return std::nullopt;
   }
@@ -198,11 +197,13 @@ std::optional<FoundCheckpoint> TrainingState::resume() {
       [&] {
         const std::optional<FoundCheckpoint> found = find();
         if (found) set_aside_others(*found);
-        return found ? to_json(*found).dump() : std::string();
+        std::string bytes;
+        if (found) nlohmann::json::to_cbor(to_json(*found), bytes);
+        return bytes;
       },
       0, "training.resume", "training", default_runtime());
   if (bytes.empty()) return std::nullopt;
-  return found_of(nlohmann::json::parse(bytes));
+  return found_of(nlohmann::json::from_cbor(bytes));
 }
 
 void TrainingState::load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer) {

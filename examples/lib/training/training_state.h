@@ -48,7 +48,6 @@ class TrainingState {
 
  private:
   std::optional<FoundCheckpoint> find();
-  void check_nothing_is_there() const;
   void set_aside_others(const FoundCheckpoint& found);
   std::vector<std::string> settings() const;
   void check_settings(const std::filesystem::path& folder, const std::vector<std::string>& saved) const;
@@ -57,5 +56,9 @@ class TrainingState {
   const TrainOptions& options_;
   std::vector<std::string> words_;
 };
+
+// Throws std::runtime_error where an earlier run has left checkpoints: one that begins anew would mix them
+// with its own.
+void check_nothing_is_in(const std::filesystem::path& checkpoints);
 
 }  // namespace rueda::examples

@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <numeric>
@@ -73,6 +75,32 @@ TEST_F(RecordFiles, AnyDamageIsSeen) {
   }
   scratch_.write("records", good);
   EXPECT_THAT(error("other"), HasSubstr("from another file or with other settings"));
+}
+
+TEST_F(RecordFiles, EndsThatFallAreSeen) {
+  write({{1, 2, 3}, {4, 5}, {6, 7}});
+  std::array<std::uint64_t, 3> ends{};
+  std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(-static_cast<std::streamoff>(sizeof ends), std::ios::end);
+  file.read(reinterpret_cast<char*>(ends.data()), sizeof ends);
+  ASSERT_THAT(ends, ElementsAre(3, 5, 7));
+  ends = {5, 3, 7};
+  file.seekp(-static_cast<std::streamoff>(sizeof ends), std::ios::end);
+  file.write(reinterpret_cast<const char*>(ends.data()), sizeof ends);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(ends.data());
+  const auto sum = crc32_z(crc32_z(0, bytes, sizeof ends), reinterpret_cast<const unsigned char*>("key"), 3);
+  const auto checksum = static_cast<std::uint32_t>(sum);
+  file.seekp(44);  // the header's checksum of the ends and the key
+  file.write(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+  file.close();
+  EXPECT_THAT(error(), HasSubstr("the index is damaged"));
+}
+
+TEST_F(RecordFiles, AreNotWrittenThroughLinks) {
+  scratch_.write("precious", "kept");
+  std::filesystem::create_symlink(scratch_.path() / "precious", path_);
+  EXPECT_THAT(error_message([&] { RecordWriter(path_, "key"); }), HasSubstr(path_.string()));
+  EXPECT_EQ(std::filesystem::file_size(scratch_.path() / "precious"), 4U);
 }
 
 TEST_F(RecordFiles, UnfinishedOnesAreNone) {
@@ -181,6 +209,43 @@ TEST_F(TokenCaches, NameWhatIsWrong) {
                 cache_.get({scratch_.path() / "none", "kind", ""}, *tokenizer_, {});
               }),
               HasSubstr("none: No such file"));
+}
+
+TEST_F(TokenCaches, AFolderOfOthersIsNotTaken) {
+  get();
+  const std::filesystem::path folder = scratch_.path() / "cache";
+  const auto refusal = [&] { return error_message([&] { get("other"); }); };
+  std::filesystem::permissions(folder, std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(refusal(), HasSubstr("cache is not a folder that this user alone can write to; choose another"));
+  std::filesystem::permissions(folder, std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::remove);
+  EXPECT_EQ(refusal(), "");
+  if (::chown(folder.c_str(), 12345, 12345) != 0) return;  // root alone can give a folder away
+  EXPECT_THAT(refusal(), HasSubstr("that this user alone can write to"));
+}
+
+TEST_F(TokenCaches, NothingIsWrittenThroughALink) {
+  get();
+  const std::filesystem::path precious = scratch_.write("precious", "kept");
+  for (const std::filesystem::path& lock : files(".lock")) {
+    std::filesystem::path file = lock;
+    file.replace_extension();
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(precious, file.string() + ".tmp");
+    EXPECT_THAT(error_message([&] { get(); }), HasSubstr(".tmp: "));
+    std::filesystem::remove(lock);
+    std::filesystem::create_symlink(precious, lock);
+    EXPECT_THAT(error_message([&] { get(); }), HasSubstr(".lock: "));
+  }
+  EXPECT_EQ(std::filesystem::file_size(precious), 4U);
+}
+
+TEST_F(TokenCaches, NamesOfAnyLengthFit) {
+  source_ = scratch_.write(std::string(250, 'n'), "a b");
+  EXPECT_THAT(get(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(get(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(built_, 1);
 }
 
 // What `build` does in a process of its own; its number.

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace rueda::examples {
@@ -29,6 +33,17 @@ class CheckpointFolder : public testing::Test {
                           .settings = {"--seed 1"},
                           .evaluations = {{5, {{"f1", 0.1}, {"loss", 2.5}}}}},
                          keep);
+  }
+  // training.json with another word in it, and the checksum that belongs to it.
+  static void rewrite(const fs::path& place, const std::string& from, const std::string& to) {
+    nlohmann::ordered_json json;
+    std::ifstream(place / "training.json") >> json;
+    std::string text = json["training"].dump();
+    const auto found = text.find(from);
+    ASSERT_NE(found, std::string::npos) << text;
+    text.replace(found, from.size(), to);
+    const auto crc = crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+    std::ofstream(place / "training.json") << R"({"crc32": )" << crc << R"(, "training": )" << text << "}";
   }
   std::string damage_of(const fs::path& folder) const {
     try {
@@ -56,6 +71,36 @@ TEST_F(CheckpointFolder, SaysWhatItWasTold) {
   ASSERT_EQ(facts.evaluations.size(), 1);
   EXPECT_EQ(facts.evaluations[0].step, 5);
   EXPECT_THAT(facts.evaluations[0].metrics, ElementsAre(std::pair{"f1", 0.1}, std::pair{"loss", 2.5}));
+}
+
+TEST_F(CheckpointFolder, NumbersNeedNotBeFinite) {
+  {
+    CheckpointWriter writer(root_, 1);
+    writer.commit({.evaluations = {{1, {{"perplexity", std::numeric_limits<double>::infinity()}, {"f1", 2}}}}}, 3);
+  }
+  const auto metrics = check_checkpoint(root_ / "step-1").evaluations.at(0).metrics;
+  EXPECT_TRUE(std::isnan(metrics.at(0).second));
+  EXPECT_EQ(metrics.at(1).second, 2);
+}
+
+TEST_F(CheckpointFolder, WhatItNamesIsNotBelieved) {
+  const fs::path place = write(1);
+  rewrite(place, "model", "../step-1/model");
+  EXPECT_THAT(damage_of(place), HasSubstr("names ../step-1/model, which is no file of this folder"));
+  write(1);
+  rewrite(place, "model", "/dev/zero");
+  EXPECT_THAT(damage_of(place), HasSubstr("names /dev/zero"));
+  write(1);
+  fs::remove(place / "model");
+  fs::create_symlink("/dev/zero", place / "model");
+  EXPECT_THAT(damage_of(place), HasSubstr("model: is not a file"));
+  write(1);
+  rewrite(place, R"("samples":70)", R"("samples":"many")");
+  EXPECT_THAT(damage_of(place), HasSubstr("training.json: has not what a checkpoint has"));
+  write(1);
+  rewrite(place, R"("format":2)", R"("format":9)");
+  EXPECT_THROW(check_checkpoint(place), std::runtime_error);
+  EXPECT_EQ(damage_of(write(1)), "none");
 }
 
 TEST_F(CheckpointFolder, TheNewestAreKept) {

@@ -3,39 +3,61 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 namespace rueda::examples {
 namespace {
 
 StepHistory of_steps(int steps) {
-  StepHistory history{.part_names = {"half"}, .parts = {{}}};
+  StepHistory history;
   for (int step = 1; step <= steps; ++step) {
-    history.losses.push_back(step);
-    history.parts[0].push_back(step / 2.0);
-    history.learning_rates.push_back(step / 1000.0);
-    history.seconds.push_back(0.5);
+    history.add({.loss = static_cast<double>(step),
+                 .learning_rate = step / 1000.0,
+                 .seconds = 0.5,
+                 .samples = 8,
+                 .parts = {{"half", step / 2.0}}});
   }
   return history;
 }
 
 TEST(StepHistory, FewStepsAreAPointEach) {
-  const auto points = curve(of_steps(3), 8);
+  const auto points = curve(of_steps(3));
   ASSERT_EQ(points.size(), 3);
   EXPECT_EQ(points[1].step, 2);
   EXPECT_EQ(points[1].loss, 2);
   EXPECT_EQ(points[1].learning_rate, 0.002);
   EXPECT_EQ(points[1].samples_per_s, 16);
   EXPECT_EQ(points[1].parts[0], (std::pair<std::string, double>("half", 1)));
-  EXPECT_TRUE(curve({}, 8).empty());
+  EXPECT_TRUE(curve({}).empty());
 }
 
 TEST(StepHistory, ManyStepsAreThinnedToMeans) {
-  const auto points = curve(of_steps(1003), 8, 10);
+  const auto points = curve(of_steps(1003), 10);
   ASSERT_EQ(points.size(), 10);
   EXPECT_EQ(points[0].step, 100);
   EXPECT_EQ(points[0].loss, 50.5);
   EXPECT_EQ(points[0].parts[0].second, 25.25);
   EXPECT_EQ(points.back().step, 1003);
   EXPECT_EQ(points.back().samples_per_s, 16);
+}
+
+TEST(StepHistory, PartsAreKnownByName) {
+  StepHistory history;
+  history.parts = {{"a", {}}, {"b", {}}};
+  history.add({.loss = 3, .parts = {{"b", 2}, {"a", 1}}});
+  history.add({.loss = 7, .parts = {{"a", 3}, {"b", 4}}});
+  EXPECT_EQ(history.parts[0].second, (std::vector<double>{1, 3}));
+  EXPECT_EQ(history.parts[1].second, (std::vector<double>{2, 4}));
+  EXPECT_THROW(history.add({.parts = {{"a", 1}}}), std::logic_error);
+  EXPECT_THROW(history.add({.parts = {{"a", 1}, {"c", 1}}}), std::logic_error);
+}
+
+TEST(StepHistory, TheRateIsOfTheSamplesThatAStepHad) {
+  StepHistory history = of_steps(1);
+  history.add({.seconds = 0.5, .samples = 24, .parts = {{"half", 0}}});
+  EXPECT_EQ(curve(history)[0].samples_per_s, 16);
+  EXPECT_EQ(curve(history)[1].samples_per_s, 48);
+  EXPECT_EQ(curve(history, 1)[0].samples_per_s, 32);
 }
 
 TEST(StepHistory, TheSplitIsOfMedians) {
