@@ -23,7 +23,7 @@ double median_ms(const std::vector<StepTime>& times, const std::function<double(
 }  // namespace
 
 void StepHistory::add(const StepNumbers& step) {
-  if (losses.empty()) {
+  if (losses.empty() && parts.empty()) {
     for (const auto& [name, value] : step.parts) parts.emplace_back(name, std::vector<double>());
   }
   if (step.parts.size() != parts.size()) throw std::logic_error("a step has other parts of the loss");
