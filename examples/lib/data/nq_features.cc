@@ -65,12 +65,15 @@ void NqWindows::check(const NqTokens& tokens) const {
                   settings_.max_length, std::max(room(tokens), 0), tokens.id, settings_.stride));
 }
 
-// Where the windows of a document begin; at least one, also for an empty document.
+// Where the windows of a document begin; at least one, also for an empty document. The last one ends with the
+// document and is as long as the others, as those that are moved are: a model that has seen none that are cut
+// short is at a loss before one.
 std::vector<std::int32_t> NqWindows::begins(const NqTokens& tokens) const {
   const auto pieces = static_cast<std::int32_t>(tokens.pieces.size());
   const std::int32_t step = room(tokens) - settings_.stride;
   std::vector<std::int32_t> found = {0};
-  while (found.back() + room(tokens) < pieces) found.push_back(found.back() + step);
+  const std::int32_t last = pieces - room(tokens);
+  while (found.back() < last) found.push_back(std::min(found.back() + step, last));
   return found;
 }
 

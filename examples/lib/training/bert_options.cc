@@ -31,7 +31,7 @@ po::options_description description() {
       ("model", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, vocab.txt")
       ("held-out", whole()->value_name("N"), "last articles, of nq examples, of mlm windows, kept for evaluation [8; without --model 4; nq 100; 20; mlm 64; 32]; nq: 0 measures on what is trained on")
       ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; nq 512; 128; mlm 128; 64]")
-      ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [64; without --model 32; nq 128; 64]")
+      ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [a quarter of --max-length]")
       ("unknown-share", number()->value_name("X"), "nq: of the windows without answer, how many are trained on [0.02; without --model 1]")
       ("augment", text()->value_name("yes|no"), "nq: windows are moved and words of questions masked, anew at each reading [yes]")
       ("question-dropout", number()->value_name("P"), "nq: of the words of a question, how many are masked [0.05]");
@@ -45,7 +45,6 @@ void set_small_defaults(BertOptions& options) {
   options.held_out = 4;
   options.batch = 16;
   options.max_length = 128;
-  options.stride = 32;
   options.learning_rate = 1e-3;
 }
 
@@ -57,7 +56,6 @@ void set_mlm_defaults(BertOptions& options, bool small) {
 void set_nq_defaults(BertOptions& options, bool small) {
   options.held_out = small ? 20 : 100;
   options.max_length = small ? 128 : 512;
-  options.stride = small ? 64 : 128;
   if (small) options.unknown_share = 1;
 }
 
@@ -102,6 +100,7 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   if (flags.given("model")) flags.path("model", options.model.emplace());
   flags.integer("held-out", options.held_out, nq ? 0 : 1);
   flags.integer("max-length", options.max_length, 8);
+  options.stride = options.max_length / 4;
   flags.integer("stride", options.stride, 0);
   flags.share("unknown-share", options.unknown_share);
   flags.choice("augment", options.augment, kYesNo);
