@@ -34,8 +34,8 @@ int connect_error(const Descriptor& socket);
 
 // What a socket that is not yet connected, or listens, is to use instead of BBR; any other congestion control
 // stays. A ring is as slow as its slowest connection: BBR lets each fall almost silent for 0.2 s in 10, and
-// between hosts that are near its window is that of the shortest round trip there ever was, though
-// acknowledgements wait behind what their card has to send. All sockets from above have left it.
+// its window is that of the shortest round trip of 10 s, though acknowledgements wait behind what their card
+// has to send. All sockets from above have left it.
 void leave_bbr(const Descriptor& socket);
 std::string congestion_control(const Descriptor& socket);  // "cubic"
 
