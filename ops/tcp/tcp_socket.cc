@@ -6,6 +6,9 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
 
 namespace rueda {
 namespace {
@@ -26,6 +29,7 @@ OpenedSocket open_at(const TcpAddress& own, bool connects) {
   OpenedSocket opened{
       Descriptor(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   if (!opened.socket) return {Descriptor(), errno};
+  leave_bbr(opened.socket);
   if (connects) set(opened.socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
   if (::bind(opened.socket.number(), address->get(), address->length) != 0) return {Descriptor(), errno};
   return opened;
@@ -71,6 +75,22 @@ int connect_error(const Descriptor& socket) {
   socklen_t size = sizeof error;
   if (::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
   return error;
+}
+
+// Who may not have cubic, or lacks it, always has reno.
+void leave_bbr(const Descriptor& socket) {
+  if (!congestion_control(socket).starts_with("bbr")) return;
+  for (const std::string_view other : {"cubic", "reno"}) {
+    const auto size = static_cast<socklen_t>(other.size());
+    if (::setsockopt(socket.number(), IPPROTO_TCP, TCP_CONGESTION, other.data(), size) == 0) return;
+  }
+}
+
+std::string congestion_control(const Descriptor& socket) {
+  std::array<char, 16> name{};  // TCP_CA_NAME_MAX
+  socklen_t size = name.size();
+  if (::getsockopt(socket.number(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return "";
+  return {name.data(), ::strnlen(name.data(), name.size())};
 }
 
 void prepare_for_data(const Descriptor& socket, Duration deadline) {
