@@ -7,6 +7,7 @@
 
 #include "ops/kernels/kernels.h"
 #include "ops/nccl/nccl_check.h"
+#include "ops/transfer.h"
 
 namespace rueda {
 namespace {
@@ -37,10 +38,10 @@ bool all_equal(const std::vector<std::int64_t>& values) {
   return std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
 }
 
-const std::byte* at(const void* memory, std::int64_t offset) {
-  return static_cast<const std::byte*>(memory) + offset;
+const std::byte* behind(const void* memory, std::int64_t offset) {
+  return at(static_cast<const std::byte*>(memory), offset);
 }
-std::byte* at(void* memory, std::int64_t offset) { return static_cast<std::byte*>(memory) + offset; }
+std::byte* behind(void* memory, std::int64_t offset) { return at(static_cast<std::byte*>(memory), offset); }
 
 // bool is kept as a byte that is 0 or 1.
 ncclRedOp_t plain_op(ReduceOp op, bool logical) {
@@ -149,7 +150,7 @@ void launch_allgather(const NcclCaller& caller, const void* from, void* to,
   std::int64_t offset = 0;
   for (Rank root = 0; root < caller.size; ++root) {
     const std::int64_t count = bytes[static_cast<std::size_t>(root)];
-    void* const part = at(to, offset);
+    void* const part = behind(to, offset);
     offset += count;
     if (count == 0) continue;
     check(caller.nccl,
@@ -169,13 +170,13 @@ void launch_alltoall(const NcclCaller& caller, const void* from, void* to,
                        comes = received[static_cast<std::size_t>(peer)];
     if (goes > 0) {
       check(caller.nccl,
-            caller.nccl.send(at(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, caller.comm,
+            caller.nccl.send(behind(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, caller.comm,
                              caller.stream),
             "ncclSend", caller.comm);
     }
     if (comes > 0) {
       check(caller.nccl,
-            caller.nccl.recv(at(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, caller.comm,
+            caller.nccl.recv(behind(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, caller.comm,
                              caller.stream),
             "ncclRecv", caller.comm);
     }
@@ -201,7 +202,7 @@ void launch_reducescatter(const NcclCaller& caller, const NcclReduction& reducti
   std::int64_t offset = 0;
   for (Rank root = 0; root < caller.size; ++root) {
     const std::int64_t count = elements[static_cast<std::size_t>(root)];
-    const void* const part = at(from, offset * static_cast<std::int64_t>(element_bytes));
+    const void* const part = behind(from, offset * static_cast<std::int64_t>(element_bytes));
     offset += count;
     if (count == 0) continue;
     check(caller.nccl,

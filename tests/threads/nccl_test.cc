@@ -100,9 +100,7 @@ TEST_F(NcclTest, NarrowsWhatGoesBetweenHosts) {
         DeviceOnes ones(device, 100);
         Submission submission = ones.sum("t");
         submission.request.compression = Compression::bf16;
-        const Handle handle = runtime.submit(std::move(submission));
-        handle.wait();
-        while (!handle.fence()->passed()) std::this_thread::yield();
+        wait_on_device(runtime.submit(std::move(submission)));
         EXPECT_EQ(ones.values()[99], 2.0f);
       },
       {}, [](Rank rank) { return std::to_string(rank); }, 1);
@@ -110,18 +108,7 @@ TEST_F(NcclTest, NarrowsWhatGoesBetweenHosts) {
 }
 
 TEST_F(NcclTest, AJoinedRankTakesPart) {
-  run(2, [](Runtime& runtime, FakeDevice& device) {
-    if (runtime.topology().rank == 1) {
-      join(runtime);
-      return;
-    }
-    DeviceOnes ones(device, 100);
-    const Handle handle = runtime.submit(ones.sum("t"));
-    handle.wait();
-    while (!handle.fence()->passed()) std::this_thread::yield();
-    EXPECT_EQ(ones.values()[99], 1.0f);
-    join(runtime);
-  });
+  run(2, sum_beside_a_joined_rank);
   EXPECT_EQ(count(1, "ncclAllReduce"), 1);
 }
 
@@ -147,9 +134,7 @@ TEST_F(NcclTest, AMissingOutputFailsTheOperationEverywhere) {
       EXPECT_THAT(status.message, HasSubstr("rank 1"));
       EXPECT_THAT(status.message, HasSubstr("the test has no memory"));
     }
-    const Handle handle = runtime.submit(ones.sum("after"));
-    handle.wait();
-    while (!handle.fence()->passed()) std::this_thread::yield();
+    wait_on_device(runtime.submit(ones.sum("after")));
     EXPECT_EQ(ones.values()[0], 9.0f);
   });
   const std::vector<std::string> calls = nccl_.take_calls(0);
@@ -167,9 +152,7 @@ TEST_P(NcclFailureTest, EndsTheJobEverywhereAndNamesTheRank) {
     run(3, [&](Runtime& runtime, FakeDevice& device) {
       DeviceOnes ones(device, 10);
       if (call != "ncclCommInitRankConfig") {  // all are connected
-        const Handle first = runtime.submit(ones.sum("first"));
-        first.wait();
-        while (!first.fence()->passed()) std::this_thread::yield();
+        wait_on_device(runtime.submit(ones.sum("first")));
       }
       barrier_async(runtime).wait();
       if (runtime.topology().rank == 1) nccl_.fail(call, 1);
