@@ -117,6 +117,20 @@ void NcclGroup::poll() {
   if (std::ranges::all_of(lanes_, [](const auto& lane) { return lane->ready(); })) stage_ = Stage::ready;
 }
 
+bool NcclGroup::can_register(const DeviceWindow& window) const {
+  return own_.nccl().functions.has_windows() && own_.memory->gave(window.memory.get());
+}
+
+bool NcclGroup::registered(const DeviceWindow& window) {
+  if (registering_ > 0 && !lanes_[registering_ - 1]->ready()) return false;
+  if (registering_ == lanes_.size()) {
+    registering_ = 0;
+    return true;
+  }
+  lanes_[registering_++]->begin_window(window);
+  return false;
+}
+
 void NcclGroup::tend(bool failed) {
   for (const std::unique_ptr<NcclLane>& lane : lanes_) {
     if (failed) {

@@ -10,12 +10,15 @@
 #include "core/control/plan.h"
 #include "ops/cuda/device.h"
 #include "ops/nccl/nccl_lane.h"
+#include "ops/nccl/nccl_memory.h"
+#include "ops/nccl/nccl_windows.h"
 
 namespace rueda {
 
 // What a rank brings to all groups.
 struct NcclOwn {
   std::function<const NcclLibrary&()> nccl;  // asked when a device is used
+  std::shared_ptr<NcclMemory> memory;
   std::string host;
   std::size_t lanes = 1;
   std::size_t buffer_bytes = 0;  // of each lane
@@ -55,6 +58,11 @@ class NcclGroup {
   std::size_t buffer_bytes() const { return buffer_bytes_; }  // that all lanes of all members have
   // Plans take turns.
   NcclLane& lane_of(const Plan& plan) { return *lanes_[plan.number % lanes_.size()]; }
+  NcclWindows& windows() { return windows_; }
+  // Whether NCCL can know a window here.
+  bool can_register(const DeviceWindow& window) const;
+  // One lane after another tells NCCL; all members do, in the same order. Whether all have by now.
+  bool registered(const DeviceWindow& window);
   // Looks for what has failed on the device, and aborts it where the job has.
   void tend(bool failed);
 
@@ -72,7 +80,9 @@ class NcclGroup {
   int device_ = 0;
   bool several_hosts_ = false;
   std::size_t buffer_bytes_ = 0;
+  NcclWindows windows_;  // outlive the lanes, which have told NCCL of them
   std::vector<std::unique_ptr<NcclLane>> lanes_;
+  std::size_t registering_ = 0;  // lanes that have been told of the window that is being shared
 };
 
 }  // namespace rueda

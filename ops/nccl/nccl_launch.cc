@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "ops/kernels/kernels.h"
@@ -56,6 +57,16 @@ ncclRedOp_t plain_op(ReduceOp op, bool logical) {
   return ncclSum;
 }
 
+// The power of two, with its sign, below a factor that is to be applied to 16-bit floats: they lose nothing
+// by it.
+double exact_part(double factor, DataType dtype) {
+  if (factor == 0.0) return 1.0;
+  int exponent = 0;
+  const double half_to_one = std::frexp(factor, &exponent);
+  const int least = dtype == DataType::float16 ? -14 : -126, most = dtype == DataType::float16 ? 15 : 127;
+  return std::ldexp(half_to_one < 0 ? -1.0 : 1.0, std::clamp(exponent - 1, least, most));
+}
+
 bool reduces_as_meant(const Plan& plan) {
   if (!nccl_type(plan.dtype) || plan.reduce_op == ReduceOp::adasum) return false;
   if (plan.reduction_order != ReductionOrder::any || plan.measure) return false;
@@ -69,7 +80,7 @@ bool reduces_as_meant(const Plan& plan) {
 
 bool nccl_can_run(const Plan& plan) {
   if (traits(plan.operation).reduces) return reduces_as_meant(plan);
-  return traits(plan.operation).moves_data && plan.operation != Operation::barrier;
+  return traits(plan.operation).moves_data;
 }
 
 std::optional<ncclDataType_t> nccl_type(DataType dtype) {
@@ -89,10 +100,19 @@ std::optional<ncclDataType_t> nccl_type(DataType dtype) {
 }
 
 NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype) {
-  NcclReduction reduction{*nccl_type(dtype), plain_op(plan.reduce_op, dtype == DataType::boolean), false};
+  NcclReduction reduction{*nccl_type(dtype), plain_op(plan.reduce_op, dtype == DataType::boolean), false,
+                          1.0};
+  const bool averages = plan.reduce_op == ReduceOp::average, narrow_type = accumulator_of(dtype) != dtype;
   double factor = plan.prescale_factor * plan.postscale_factor;
-  if (factor == 1.0) return reduction;
-  if (plan.reduce_op == ReduceOp::average) factor /= caller.size;
+  if (factor == 1.0 && !(averages && narrow_type)) return reduction;
+  if (averages) factor /= caller.size;
+  if (narrow_type) {
+    const double exact = exact_part(factor, dtype);
+    reduction.rest = factor / exact;
+    factor = exact;
+    reduction.op = ncclSum;
+    if (factor == 1.0) return reduction;
+  }
   const auto narrow = static_cast<float>(factor);
   const bool wide = accumulator_of(dtype) == DataType::float64;
   std::array<std::byte, sizeof(double)> scalar{};  // of that type

@@ -24,8 +24,14 @@ bool may_share_devices() {
 
 void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
               std::function<const NcclLibrary&()> nccl) {
-  NcclOwn own{std::move(nccl), parts.host, static_cast<std::size_t>(parts.config.nccl_streams),
-              static_cast<std::size_t>(parts.config.fusion_threshold), may_share_devices()};
+  const auto memory = std::make_shared<NcclMemory>(sides->shared_devices(), nccl);
+  parts.device_memory = [memory](int device, std::size_t bytes) { return memory->allocate(device, bytes); };
+  NcclOwn own{std::move(nccl),
+              memory,
+              parts.host,
+              static_cast<std::size_t>(parts.config.nccl_streams),
+              static_cast<std::size_t>(parts.config.fusion_threshold),
+              may_share_devices()};
   const auto state = std::make_shared<NcclState>(std::move(own), parts.rank);
   std::vector<std::unique_ptr<Backend>> added;
   for (const std::unique_ptr<Backend>& backend : parts.backends) {

@@ -26,7 +26,7 @@ NcclWork::~NcclWork() {
 }
 
 void NcclWork::abandon() {
-  if (stage_ == Stage::launched) return;  // as good as done
+  if (stage_ == Stage::registering || stage_ == Stage::launched) return;  // as good as done
   abandoned_ = true;
   if (staged_) staged_->abandon();
   if (exchange_ && stage_ == Stage::vote) exchange_->abandon();
@@ -36,10 +36,12 @@ std::string_view NcclWork::phase() const {
   if (staged_) return staged_->phase();
   switch (stage_) {
     case Stage::meeting: return "connecting by NCCL";
+    case Stage::window: return "comparing windows";
     case Stage::sizes: return "exchanging sizes";
     case Stage::output:
     case Stage::vote: return "agreeing that memory is there";
     case Stage::turn: return "waiting for an earlier operation of NCCL's to begin";
+    case Stage::registering: return "telling NCCL of a window";
     case Stage::launched: break;
   }
   return "launching NCCL";
@@ -50,6 +52,7 @@ Work::Step NcclWork::step() {
   if (exchange_) return exchange();
   switch (stage_) {
     case Stage::meeting: return meet();
+    case Stage::window: begin_exchange(own_window()); return Step::again;
     case Stage::sizes: begin_exchange(own_sizes()); return Step::again;
     case Stage::output:
       if (!abandoned_) make_output();
@@ -57,9 +60,15 @@ Work::Step NcclWork::step() {
       return Step::again;
     case Stage::vote: begin_exchange({std::byte{1}}); return Step::again;
     case Stage::turn:
-      if (abandoned_) cannot_be_taken_back();
+      if (abandoned_ && verdict_.difference.empty()) cannot_be_taken_back();
+      if (abandoned_) return Step::given_up;
       if (!place_.state.is_next(plan_.number)) return Step::waiting;
-      launch();
+      if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
+      if (plan_.operation != Operation::barrier) launch();
+      stage_ = verdict_.registered ? Stage::registering : Stage::launched;
+      return Step::again;
+    case Stage::registering:
+      if (!group_.registered(*entry().submission().window)) return Step::waiting;
       stage_ = Stage::launched;
       return Step::again;
     case Stage::launched: break;
@@ -91,6 +100,7 @@ Work::Step NcclWork::meet() {
 }
 
 NcclWork::Stage NcclWork::first_stage() const {
+  if (plan_.operation == Operation::barrier) return Stage::window;
   if (traits(plan_.operation).ragged_first_axis) return Stage::sizes;
   return plan_.operation == Operation::reducescatter ? Stage::output : Stage::turn;
 }
@@ -119,6 +129,9 @@ void NcclWork::exchanged() {
       log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
           to_string(*plan_.members), group_.problem());
     }
+  } else if (stage_ == Stage::window) {
+    verdict_ = NcclWindows::compare(all, *plan_.members);
+    stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
     const auto size = static_cast<std::size_t>(group_.size()),
                mine = static_cast<std::size_t>(group_.place());
@@ -141,6 +154,11 @@ void NcclWork::cannot_be_taken_back() const {
   throw std::runtime_error(
       fmt::format("{} has failed here, and cannot be taken back from the devices of the other ranks",
                   title(*plan_.tensors.front().request)));
+}
+
+Bytes NcclWork::own_window() const {
+  const DeviceWindow* window = entry().submission().window.get();
+  return NcclWindows::words(window, window != nullptr && group_.can_register(*window));
 }
 
 Bytes NcclWork::own_sizes() {
@@ -177,7 +195,7 @@ void NcclWork::make_output() {
   }
   if (entry().ghost) {
     output_ = {nullptr, plan_.dtype, shape, {}};
-    output_.data = ghost_memory({}, output_.bytes());
+    output_.data = temporary({}, output_.bytes());
   } else {
     output_ = allocate_output(entry(), shape);
   }
@@ -185,8 +203,8 @@ void NcclWork::make_output() {
 }
 
 // On the device, with those values of the host, if there are any.
-std::byte* NcclWork::ghost_memory(const ConstTensorView& values, std::size_t bytes) {
-  GhostMemory& memory = ghosts_.emplace_back();
+std::byte* NcclWork::temporary(const ConstTensorView& values, std::size_t bytes) {
+  Temporary& memory = temporaries_.emplace_back();
   memory.device = side().memory.take("what stands in for it", bytes);
   if (values.data == nullptr || bytes == 0) return memory.device.data();
   memory.pinned = side().pinned.take("what stands in for it", bytes);
@@ -195,20 +213,30 @@ std::byte* NcclWork::ghost_memory(const ConstTensorView& values, std::size_t byt
   return memory.device.data();
 }
 
-bool NcclWork::packs() const {
-  if (plan_.operation != Operation::allreduce || entries_.size() == 0) return false;
-  const bool narrows =
-      plan_.compression != Compression::none && plan_.dtype == DataType::float32 && group_.on_several_hosts();
-  const bool fits = plan_.buffer_bytes <= static_cast<std::int64_t>(group_.buffer_bytes());
-  return fits && (narrows || entries_.size() > 1);
+// A narrower type only between hosts, and where there is a buffer for it.
+bool NcclWork::narrows() const {
+  const bool asked = plan_.compression == Compression::fp16 || plan_.compression == Compression::bf16;
+  return asked && plan_.dtype == DataType::float32 && group_.on_several_hosts();
 }
 
-// A narrower type only between hosts, and where there is a buffer for it.
+bool NcclWork::packs() const {
+  if (plan_.operation != Operation::allreduce || in_window()) return false;
+  const bool fits = plan_.buffer_bytes <= static_cast<std::int64_t>(group_.buffer_bytes());
+  return fits && (narrows() || entries_.size() > 1);
+}
+
 DataType NcclWork::travels_as() const {
-  if (!packs() || plan_.dtype != DataType::float32 || !group_.on_several_hosts()) return plan_.dtype;
-  if (plan_.compression == Compression::fp16) return DataType::float16;
-  if (plan_.compression == Compression::bf16) return DataType::bfloat16;
-  return plan_.dtype;
+  if (!packs() || !narrows()) return plan_.dtype;
+  return plan_.compression == Compression::fp16 ? DataType::float16 : DataType::bfloat16;
+}
+
+// Whether all its tensors have places in windows: the same on all ranks.
+bool NcclWork::in_window() const {
+  if (plan_.operation != Operation::allreduce || narrows()) return false;
+  return std::ranges::all_of(plan_.tensors, [&](const PlanTensor& tensor) {
+    const auto bytes = static_cast<std::size_t>(bytes_of(*tensor.request));
+    return bytes == 0 || group_.windows().find(tensor.name(), bytes) != nullptr;
+  });
 }
 
 }  // namespace rueda

@@ -37,7 +37,7 @@ class NcclWork final : public Work {
   std::string_view phase() const override;
 
  private:
-  enum class Stage { meeting, sizes, output, vote, turn, launched };
+  enum class Stage { meeting, window, sizes, output, vote, turn, registering, launched };
 
   Step meet();
   Step exchange();
@@ -46,19 +46,26 @@ class NcclWork final : public Work {
   [[noreturn]] void cannot_be_taken_back() const;
   Bytes own_sizes();
   void make_output();
+  Bytes own_window() const;
   NcclCaller caller();
   void launch();
   void launch_reductions(const NcclCaller& caller, NcclLane& lane);
+  std::vector<NcclRun> runs_in_window(NcclLane& lane);
+  BatchCopy window_copy(bool into) const;
+  void keep_apart(Entry& entry, NcclLane& lane);
   void launch_exchange(const NcclCaller& caller);
+  void settle_results(NcclLane& lane);
   void finish();
   std::vector<std::int64_t> in_bytes(std::vector<std::int64_t> rows) const;
   std::vector<std::int64_t> rows_scattered() const;
   DeviceSide& side() { return place_.sides.at(group_.device()); }
-  std::byte* ghost_memory(const ConstTensorView& values, std::size_t bytes);
+  std::byte* temporary(const ConstTensorView& values, std::size_t bytes);
   int device_here() const;
   Entry& entry() const { return entries_.front(); }
   Stage first_stage() const;
   bool packs() const;
+  bool narrows() const;
+  bool in_window() const;
   DataType travels_as() const;
 
   const Plan& plan_;
@@ -73,12 +80,15 @@ class NcclWork final : public Work {
   std::vector<std::int64_t> sent_;      // rows for each member, or for all of them
   std::vector<std::int64_t> received_;  // rows from each member
   TensorView output_;
-  // What stands in for a rank that has joined: from the host's memory by way of pinned memory.
-  struct GhostMemory {
+  NcclWindows::Verdict verdict_;
+  // What stands in for a rank that has joined, from the host's memory by way of pinned memory, or for what
+  // NCCL must not see.
+  struct Temporary {
     BlockPool::Block pinned;
     BlockPool::Block device;
   };
-  std::vector<GhostMemory> ghosts_;
+  std::vector<Temporary> temporaries_;
+  std::vector<CopyPiece> apart_;  // bytes to go back to where they belong
   NcclReduction reduction_;
 };
 
