@@ -57,16 +57,6 @@ ncclRedOp_t plain_op(ReduceOp op, bool logical) {
   return ncclSum;
 }
 
-// The power of two, with its sign, below a factor that is to be applied to 16-bit floats: they lose nothing
-// by it.
-double exact_part(double factor, DataType dtype) {
-  if (factor == 0.0) return 1.0;
-  int exponent = 0;
-  const double half_to_one = std::frexp(factor, &exponent);
-  const int least = dtype == DataType::float16 ? -14 : -126, most = dtype == DataType::float16 ? 15 : 127;
-  return std::ldexp(half_to_one < 0 ? -1.0 : 1.0, std::clamp(exponent - 1, least, most));
-}
-
 bool reduces_as_meant(const Plan& plan) {
   if (!nccl_type(plan.dtype) || plan.reduce_op == ReduceOp::adasum) return false;
   if (plan.reduction_order != ReductionOrder::any || plan.measure) return false;
@@ -99,9 +89,20 @@ std::optional<ncclDataType_t> nccl_type(DataType dtype) {
   return std::nullopt;
 }
 
+double exact_part(double factor, DataType dtype) {
+  if (factor == 0.0) return 1.0;
+  int exponent = 0;
+  const double half_to_one = std::frexp(factor, &exponent);
+  const int least = dtype == DataType::float16 ? -14 : -126, most = dtype == DataType::float16 ? 15 : 127;
+  return std::ldexp(half_to_one < 0 ? -1.0 : 1.0, std::clamp(exponent - 1, least, most));
+}
+
+NcclReduction plain_reduction(ReduceOp op, DataType dtype) {
+  return {*nccl_type(dtype), plain_op(op, dtype == DataType::boolean), false, 1.0};
+}
+
 NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype) {
-  NcclReduction reduction{*nccl_type(dtype), plain_op(plan.reduce_op, dtype == DataType::boolean), false,
-                          1.0};
+  NcclReduction reduction = plain_reduction(plan.reduce_op, dtype);
   const bool averages = plan.reduce_op == ReduceOp::average, narrow_type = accumulator_of(dtype) != dtype;
   double factor = plan.prescale_factor * plan.postscale_factor;
   if (factor == 1.0 && !(averages && narrow_type)) return reduction;

@@ -38,6 +38,11 @@ struct NcclReduction {
   // results do not.
   double rest = 1.0;
 };
+// Without a factor.
+NcclReduction plain_reduction(ReduceOp op, DataType dtype);
+// The power of two, with its sign, below a factor that is to be applied to 16-bit floats: they lose nothing
+// by it.
+double exact_part(double factor, DataType dtype);
 // Of elements of `dtype`: that of the Plan, or what its tensors travel as.
 NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype);
 // When NCCL is through with it.

@@ -4,38 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
-#include "core/base/log.h"
 #include "ops/algorithms/reducescatter.h"
 
 namespace rueda {
 
-NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, Place place)
-    : plan_(plan), entries_(entries), place_(place), group_(place.state.group(*plan.members)) {
-  place_.state.enter(plan_.number);
-  if (!entry().ghost) place_.state.set_last_device(entry().submission().device);
-}
+NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place)
+    : NcclGroupWork(plan, entries, place, place.state.group(*plan.members, NcclReach::all)),
+      stage_(first_stage(plan.operation)) {}
 
-NcclWork::~NcclWork() {
-  place_.state.leave(plan_.number);
-  if (leads_) group_.set_meeting(false);
-  staged_.reset();
-}
-
-void NcclWork::abandon() {
-  if (stage_ == Stage::registering || stage_ == Stage::launched) return;  // as good as done
-  abandoned_ = true;
-  if (staged_) staged_->abandon();
+void NcclWork::abandon_own() {
   if (exchange_ && stage_ == Stage::vote) exchange_->abandon();
 }
 
-std::string_view NcclWork::phase() const {
-  if (staged_) return staged_->phase();
+std::string_view NcclWork::own_phase() const {
   switch (stage_) {
-    case Stage::meeting: return "connecting by NCCL";
     case Stage::window: return "comparing windows";
     case Stage::sizes: return "exchanging sizes";
     case Stage::output:
@@ -47,11 +32,9 @@ std::string_view NcclWork::phase() const {
   return "launching NCCL";
 }
 
-Work::Step NcclWork::step() {
-  if (staged_) return staged_->step();
+Work::Step NcclWork::carry_out() {
   if (exchange_) return exchange();
   switch (stage_) {
-    case Stage::meeting: return meet();
     case Stage::window: begin_exchange(own_window()); return Step::again;
     case Stage::sizes: begin_exchange(own_sizes()); return Step::again;
     case Stage::output:
@@ -74,35 +57,15 @@ Work::Step NcclWork::step() {
     case Stage::launched: break;
   }
   if (!group_.lane_of(plan_).ready()) return Step::waiting;
+  settle_results(group_.lane_of(plan_));
   finish();
   return Step::done;
 }
 
-// The first Work of a group has its members meet; others wait for that.
-Work::Step NcclWork::meet() {
-  switch (group_.stage()) {
-    case NcclGroup::Stage::unknown: {
-      group_.set_meeting(true);
-      leads_ = true;
-      const int number = device_here();
-      begin_exchange(group_.introduction(place_.sides.devices().at(number), number));
-      return Step::again;
-    }
-    case NcclGroup::Stage::meeting: return Step::waiting;
-    case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
-    case NcclGroup::Stage::ready: stage_ = first_stage(); return Step::again;
-    case NcclGroup::Stage::refused: break;
-  }
-  place_.state.leave(plan_.number);
-  staged_ = place_.staged.start(plan_, entries_);
-  if (abandoned_) staged_->abandon();
-  return Step::again;
-}
-
-NcclWork::Stage NcclWork::first_stage() const {
-  if (plan_.operation == Operation::barrier) return Stage::window;
-  if (traits(plan_.operation).ragged_first_axis) return Stage::sizes;
-  return plan_.operation == Operation::reducescatter ? Stage::output : Stage::turn;
+NcclWork::Stage NcclWork::first_stage(Operation operation) {
+  if (operation == Operation::barrier) return Stage::window;
+  if (traits(operation).ragged_first_axis) return Stage::sizes;
+  return operation == Operation::reducescatter ? Stage::output : Stage::turn;
 }
 
 void NcclWork::begin_exchange(const Bytes& own) {
@@ -122,14 +85,7 @@ Work::Step NcclWork::exchange() {
 
 void NcclWork::exchanged() {
   Reader all = exchange_->received();
-  if (stage_ == Stage::meeting) {
-    leads_ = false;
-    group_.introduced(all);
-    if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
-      log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
-          to_string(*plan_.members), group_.problem());
-    }
-  } else if (stage_ == Stage::window) {
+  if (stage_ == Stage::window) {
     verdict_ = NcclWindows::compare(all, *plan_.members);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
@@ -173,10 +129,6 @@ Bytes NcclWork::own_sizes() {
   return writer.take();
 }
 
-int NcclWork::device_here() const {
-  return entry().ghost ? place_.state.last_device() : entry().submission().device;
-}
-
 // Rows of each member of a reducescatter.
 std::vector<std::int64_t> NcclWork::rows_scattered() const {
   const std::int64_t rows = entry().request().shape.front();
@@ -200,17 +152,6 @@ void NcclWork::make_output() {
     output_ = allocate_output(entry(), shape);
   }
   if (plan_.operation == Operation::alltoall) entry().handle->received_splits = received_;
-}
-
-// On the device, with those values of the host, if there are any.
-std::byte* NcclWork::temporary(const ConstTensorView& values, std::size_t bytes) {
-  Temporary& memory = temporaries_.emplace_back();
-  memory.device = side().memory.take("what stands in for it", bytes);
-  if (values.data == nullptr || bytes == 0) return memory.device.data();
-  memory.pinned = side().pinned.take("what stands in for it", bytes);
-  std::memcpy(memory.pinned.data(), values.data, bytes);
-  group_.lane_of(plan_).queue().copy(memory.device.data(), memory.pinned.data(), bytes);
-  return memory.device.data();
 }
 
 // A narrower type only between hosts, and where there is a buffer for it.

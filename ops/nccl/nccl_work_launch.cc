@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an NcclWork gives the device.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "ops/nccl/nccl_work.h"
 
@@ -20,12 +17,7 @@ void NcclWork::launch() {
       submission.input.data = submission.output.data;
       continue;
     }
-    if (each.submission().device != group_.device()) {
-      throw BackendError(Status::backend_error(fmt::format(
-          "{}: its tensor is on device {}, but NCCL has connected these ranks by device {} of this process; "
-          "use one device in each process.",
-          title(each.request()), each.submission().device, group_.device())));
-    }
+    check_device(each);
     each.submission().ready->hold_back(lane.queue().stream());
     if (!packs() && !in_window()) keep_apart(each, lane);
   }
@@ -37,12 +29,6 @@ void NcclWork::launch() {
   } else {
     launch_exchange(caller());
   }
-}
-
-NcclCaller NcclWork::caller() {
-  NcclLane& lane = group_.lane_of(plan_);
-  return {place_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
-          group_.size(), group_.place()};
 }
 
 namespace {
@@ -172,10 +158,14 @@ std::vector<std::int64_t> NcclWork::in_bytes(std::vector<std::int64_t> rows) con
   return rows;
 }
 
-// What NCCL shared or computed is put where it belongs.
+// NCCL has given the device all of it: what it shared or computed is put where it belongs.
 void NcclWork::settle_results(NcclLane& lane) {
   if (verdict_.shared) group_.windows().add(entry().submission().window, verdict_.registered);
-  if (!traits(plan_.operation).reduces) return;
+  if (traits(plan_.operation).reduces) settle_reduction(lane);
+  if (!apart_.empty()) lane.queue().copy({DataType::uint8, DataType::uint8, 1.0, apart_});
+}
+
+void NcclWork::settle_reduction(NcclLane& lane) {
   BatchCopy copy{plan_.dtype, plan_.dtype, reduction_.rest, {}};
   if (in_window()) {
     copy = window_copy(false);
@@ -192,20 +182,7 @@ void NcclWork::settle_results(NcclLane& lane) {
   }
   std::erase_if(copy.pieces, [](const CopyPiece& piece) { return piece.elements == 0; });
   if (!copy.pieces.empty()) lane.queue().copy(copy);
-}
-
-// NCCL has given the device all of it.
-void NcclWork::finish() {
-  NcclLane& lane = group_.lane_of(plan_);
-  settle_results(lane);
-  if (!apart_.empty()) lane.queue().copy({DataType::uint8, DataType::uint8, 1.0, apart_});
   release(caller(), reduction_);
-  const std::shared_ptr<const Fence> fence = lane.record();
-  for (Entry& each : entries_) each.handle->fence = fence;
-  for (Temporary& memory : temporaries_) {
-    if (memory.pinned.memory) side().pinned.give_back(std::move(memory.pinned), fence);
-    side().memory.give_back(std::move(memory.device), fence);
-  }
 }
 
 }  // namespace rueda

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ class NcclWorld : public testing::Test {
       Rank ranks, const Body& body, const Config& config = {},
       const std::function<std::string(Rank)>& on_device = [](Rank rank) { return std::to_string(rank); },
       Rank ranks_per_host = 0) {
-    MemoryNetwork network(ranks, 0, ranks_per_host);
+    MemoryNetwork& network = network_.emplace(ranks, 0, ranks_per_host);
     for (Rank rank = 0; rank < ranks; ++rank) {
       devices_.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank), on_device(rank)));
     }
@@ -48,6 +49,7 @@ class NcclWorld : public testing::Test {
   }
 
   FakeNccl nccl_;
+  std::optional<MemoryNetwork> network_;  // of the last run
   std::vector<std::shared_ptr<FakeDevices>> devices_;
 };
 
