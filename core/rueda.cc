@@ -146,6 +146,9 @@ Runtime& default_runtime() {
 }
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) { return default_runtime().allocate(bytes); }
+std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes) {
+  return default_runtime().allocate_on_device(device, bytes);
+}
 
 namespace {
 
@@ -247,6 +250,15 @@ Handle barrier_async(Scope scope) {
   ConstTensorView nothing(nullptr, DataType::uint8, {0});
   return scope.runtime().submit_next("barrier",
                                      submission_for(scope, Operation::barrier, {}, std::move(nothing)));
+}
+
+Handle share_window_async(DeviceWindow window, int device, Scope scope) {
+  ConstTensorView nothing(nullptr, DataType::uint8, {0});
+  Submission submission = submission_for(scope, Operation::barrier, {}, std::move(nothing));
+  submission.request.device = DeviceKind::cuda;
+  submission.device = device;
+  submission.window = std::make_shared<const DeviceWindow>(std::move(window));
+  return scope.runtime().submit_next("window", std::move(submission));
 }
 
 void start_timeline(const std::string& path, bool mark_cycles) {

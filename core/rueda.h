@@ -61,6 +61,12 @@ Runtime& default_runtime();
 // BackendError where there is too little memory, naming the size wanted and the remedy.
 std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
+// Memory of a device for tensors, not initialised: by NCCL where it has such a function, so that it can work
+// there without copies of its own, else ordinary memory of the device. Freed with its last pointer, when
+// nobody shares it any more. Getting it stops the device: once a tensor, not once a step. Throws
+// InvalidArgument where there is no such device, BackendError where it has too little memory.
+std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
+
 // Who this process is among all ranks; in a forked child, who its parent is. They throw NotInitialized before
 // init() and after shutdown().
 Rank rank();
@@ -121,6 +127,14 @@ Handle reducescatter_async(std::string name, ConstTensorView input, Reduction re
 std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<const ConstTensorView> inputs,
                                             std::span<const TensorView> outputs, Reduction reduction = {},
                                             Scope scope = {});
+
+// Every rank of the scope shares a window on its device, of one size and with the same places; they lay
+// gradients out in it, say. From then on an allreduce of a tensor of one of these names works there, without
+// packing; where a rank's tensor lies somewhere else, it is copied there and back. NCCL is told about the
+// memory where its version can be (2.27). Places of names that were shared before are replaced. Done when all
+// have called it; where some device cannot, tensors travel as ever. Ranks that differ get BackendError, in
+// the same words. The memory stays until the job ends.
+Handle share_window_async(DeviceWindow window, int device, Scope scope = {});
 
 // Done when every rank has called it.
 Handle barrier_async(Scope scope = {});

@@ -33,7 +33,7 @@ constexpr std::array kNames{
     Name{"FUSION_THRESHOLD", kVersion},
     Name{"CYCLE_TIME", kVersion},
     Name{"CACHE_CAPACITY", kVersion},
-    Name{"HIERARCHICAL_ALLREDUCE", kRoute},
+    Name{"HIERARCHICAL_ALLREDUCE", kVersion},
     Name{"HIERARCHICAL_ALLGATHER", kRoute},
     Name{"TORUS_ALLREDUCE", kRoute},
     Name{"AUTOTUNE", kVersion},

@@ -134,6 +134,17 @@ void add_short(std::vector<Setting>& table) {
                        "and written"));
 }
 
+void add_nccl(std::vector<Setting>& table) {
+  table.push_back(
+      number("NUM_NCCL_STREAMS", "HOROVOD_NUM_NCCL_STREAMS", &Config::nccl_streams, std::int64_t{1},
+             std::int64_t{16}, "1 to 16",
+             "communicators of NCCL, each with a stream, that a process set's operations take turns on"));
+  table.push_back(flag(
+      "NCCL_HIERARCHY", "HOROVOD_HIERARCHICAL_ALLREDUCE", &Config::nccl_hierarchy,
+      "allreduces of device tensors go by NCCL inside each host only, and between hosts from rank to rank "
+      "of equal place, by the host's own network; rank 0's counts; 0: NCCL goes between hosts, too"));
+}
+
 void add_tuner(std::vector<Setting>& table) {
   table.push_back(flag("AUTOTUNE", "HOROVOD_AUTOTUNE", &Config::autotune,
                        "rank 0 looks for a better fusion threshold, cycle time, ring chunk and route"));
@@ -195,10 +206,7 @@ std::vector<Setting> make_settings() {
              "host, at most, and what the machine has; 0: none"));
   add_network(table);
   add_short(table);
-  table.push_back(
-      number("NUM_NCCL_STREAMS", "HOROVOD_NUM_NCCL_STREAMS", &Config::nccl_streams, std::int64_t{1},
-             std::int64_t{16}, "1 to 16",
-             "communicators of NCCL, each with a stream, that a process set's operations take turns on"));
+  add_nccl(table);
   add_log(table);
   table.push_back(text("TIMELINE", "HOROVOD_TIMELINE", &Config::timeline,
                        "a file, or DYNAMIC or nothing for none",

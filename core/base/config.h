@@ -38,6 +38,7 @@ struct Config {
   std::int64_t medium_bytes = -1;                     // ... too; none where short_bytes is given
   std::string profile;                                // a file, or empty
   std::int64_t nccl_streams = 1;
+  bool nccl_hierarchy = false;
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string timeline;  // a file, DYNAMIC or empty

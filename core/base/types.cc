@@ -31,17 +31,17 @@ constexpr std::array<DataTypeTraits, kDataTypeCount> kDataTypes{{
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOps{"sum", "average", "min",
                                                                   "max", "product", "adasum"};
 
-//   name, reduces, fusable, has a root, same shape, ragged, moves data
+//   name, reduces, fusable, has a root, same shape, ragged, moves data, makes its output
 constexpr std::array<OperationTraits, kOperationCount> kOperations{{
-    {"allreduce", true, true, false, true, false, true},
-    {"allgather", false, false, false, false, true, true},
-    {"broadcast", false, false, true, true, false, true},
-    {"alltoall", false, false, false, false, true, true},
-    {"reducescatter", true, false, false, true, false, true},
-    {"barrier", false, false, false, true, false, true},
-    {"join", false, false, false, true, false, false},
-    {"add_process_set", false, false, false, true, false, false},
-    {"remove_process_set", false, false, true, true, false, false},
+    {"allreduce", true, true, false, true, false, true, false},
+    {"allgather", false, false, false, false, true, true, true},
+    {"broadcast", false, false, true, true, false, true, false},
+    {"alltoall", false, false, false, false, true, true, true},
+    {"reducescatter", true, false, false, true, false, true, true},
+    {"barrier", false, false, false, true, false, true, false},
+    {"join", false, false, false, true, false, false, false},
+    {"add_process_set", false, false, false, true, false, false, false},
+    {"remove_process_set", false, false, true, true, false, false, false},
 }};
 
 const DataTypeTraits& row(DataType dtype) { return kDataTypes[static_cast<std::size_t>(dtype)]; }

@@ -85,6 +85,7 @@ struct OperationTraits {
   bool same_shape;         // all ranks must bring the same shape
   bool ragged_first_axis;  // ranks may differ in the first dimension, and must agree in the others
   bool moves_data;         // is carried out by a backend
+  bool makes_output;       // finds the shape of its output itself
 };
 
 // The row of an operation.

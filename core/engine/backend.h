@@ -34,6 +34,8 @@ class Backend {
   // `entries` belong to plan.tensors one by one, and both outlive the Work. Called in Plan order on every
   // rank.
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
+  // Whether the Work of such a Plan heeds the `flow` of its first entry.
+  virtual bool flows(const Plan&) const { return false; }
   // In every turn of the coordinator: looks after what goes on behind Works that are over. Throws what ends
   // the job; and once, not throwing, when it has ended, `failed`.
   virtual void tend(bool failed) { static_cast<void>(failed); }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/flow.h"
 #include "core/engine/handle_state.h"
 #include "core/engine/submission.h"
 #include "core/observe/recorder.h"
@@ -27,6 +28,7 @@ struct Entry {
   Flight flight;                  // from the coordinator's acceptance on
   PendingPlace* place = nullptr;  // that is its name's, from then to its completion
   bool ghost = false;             // see ghost.h
+  Flow* flow = nullptr;           // of a Plan's first: all its tensors come and go so
 
   const Request& request() const { return *shared_request; }
   Submission& submission() { return handle->submission; }

@@ -39,6 +39,8 @@ struct Parts {
   std::shared_ptr<TensorMemory> tensor_memory;  // none: tensors lie in ordinary memory
   // For tensors on devices; none: what there is instead, "no CUDA in this Rueda".
   std::shared_ptr<Accelerator> accelerator;
+  // Memory of that device as its collectives like it best, or as any; throws std::bad_alloc.
+  std::function<std::shared_ptr<std::byte>(int device, std::size_t bytes)> device_memory;
   std::string no_accelerator = "nothing that could reach it";
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody

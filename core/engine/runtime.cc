@@ -50,6 +50,7 @@ Runtime::Runtime(Parts parts) {
   tensor_memory_ = parts.tensor_memory;
   accelerator_ = parts.accelerator;
   no_accelerator_ = parts.no_accelerator;
+  device_memory_ = parts.device_memory;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
@@ -132,6 +133,21 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
   }
 }
 
+std::shared_ptr<std::byte> Runtime::allocate_on_device(int device, std::size_t bytes) {
+  const std::string problem = device_problem();
+  if (!device_memory_ || !problem.empty())
+    refuse(fmt::format(
+        "rank {} wants memory on device {}, but there is {}; use allocate() for tensors of the host.",
+        topology_.rank, device, problem.empty() ? "nothing that gives it" : problem));
+  try {
+    return device_memory_(device, bytes);
+  } catch (const std::bad_alloc&) {
+    throw BackendError(Status::backend_error(fmt::format(
+        "rank {}: there is no memory on device {} for {} bytes; free some, or use smaller tensors",
+        topology_.rank, device, bytes)));
+  }
+}
+
 Handle Runtime::submit(Submission&& submission) {
   shared_.released.clear();
   throw_if_error(validate(submission, topology_.rank, world_));
@@ -143,6 +159,7 @@ Handle Runtime::submit_next(std::string_view prefix, Submission&& submission) {
   shared_.released.clear();
   submission.request.name = prefix;
   throw_if_error(validate(submission, topology_.rank, world_));
+  make_ready(submission);
   submission.request.name = next_name(prefix, submission.request.process_set);
   return enqueue(std::move(submission));
 }
@@ -173,12 +190,17 @@ Handle Runtime::enqueue(Submission&& submission) {
   return Handle(state);
 }
 
+// Why there is no device; empty where there is one.
+std::string Runtime::device_problem() const {
+  return accelerator_ ? accelerator_->problem() : no_accelerator_;
+}
+
 // A tensor on a device is ready when the device has come to where its stream stands now.
 void Runtime::make_ready(Submission& submission) {
   const Request& request = submission.request;
   if (request.device == DeviceKind::host) return;
-  const std::string problem = accelerator_ ? accelerator_->problem() : no_accelerator_;
-  if (!accelerator_ || !problem.empty()) {
+  const std::string problem = device_problem();
+  if (!problem.empty()) {
     refuse(
         fmt::format("{}: rank {} gave a tensor on a {} device, but there is {}; copy it to the host first.",
                     title(request), topology_.rank, to_string(request.device), problem));

@@ -45,7 +45,10 @@ class Runtime {
   // Memory for tensors, zeroed: where the ranks of this host can work on it without a copy, else ordinary
   // memory. It may outlive the Runtime. Throws BackendError where there is too little.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
-  // Where it comes from; null: this rank shares no memory.
+  // The same on a device, not initialised. Throws InvalidArgument where there is none, BackendError where
+  // there is too little.
+  std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
+  // Where allocate() takes it from; null: this rank shares no memory.
   const std::shared_ptr<TensorMemory>& tensor_memory() const { return tensor_memory_; }
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
@@ -84,6 +87,7 @@ class Runtime {
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission&& submission);
   void make_ready(Submission& submission);
+  std::string device_problem() const;
   void complete(Request& request) const;
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
@@ -93,6 +97,7 @@ class Runtime {
   std::shared_ptr<TensorMemory> tensor_memory_;
   std::shared_ptr<Accelerator> accelerator_;
   std::string no_accelerator_;
+  std::function<std::shared_ptr<std::byte>(int, std::size_t)> device_memory_;
   Topology topology_;
   RankSet world_;  // all ranks
   std::vector<Rank> started_as_;

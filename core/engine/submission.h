@@ -9,6 +9,7 @@
 #include "core/base/fence.h"
 #include "core/base/tensor_view.h"
 #include "core/control/request.h"
+#include "core/engine/device_window.h"
 
 namespace rueda {
 
@@ -28,6 +29,7 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //   device    where request.device is not the host: which of its kind the tensors are on
 //   stream    there: on which the program made the input, and will use the output
 //   ready     there: behind what `stream` had been given at submission; Runtime::submit fills it in
+//   window    of a barrier on a device: what its ranks share from then on
 struct Submission {
   Request request;
   ConstTensorView input;
@@ -39,6 +41,7 @@ struct Submission {
   int device = 0;
   DeviceStream stream = nullptr;
   std::shared_ptr<const Fence> ready;
+  std::shared_ptr<const DeviceWindow> window;
 };
 
 }  // namespace rueda

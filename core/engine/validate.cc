@@ -83,10 +83,7 @@ Words check_output(const Submission& submission) {
 Words check_on_device(const Submission& submission) {
   if (!submission.input.contiguous() || !submission.output.contiguous())
     return "a tensor on a device must be contiguous; copy it by contiguous() first";
-  const Operation operation = submission.request.operation;
-  const bool makes_output = operation == Operation::allgather || operation == Operation::alltoall ||
-                            operation == Operation::reducescatter;
-  if (makes_output && !submission.allocate)
+  if (traits(submission.request.operation).makes_output && !submission.allocate)
     return "its output on a device is made by `allocate`, which is not given";
   return {};
 }

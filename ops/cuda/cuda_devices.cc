@@ -137,6 +137,10 @@ class CudaDevices::OneDevice final : public Device {
     return std::make_shared<CudaFence>(events_, stream);
   }
   void make_current() override { check(cudaSetDevice(number_), "cudaSetDevice"); }
+  void as_current(const std::function<void()>& call) override {
+    const OnDevice here(number_);
+    call();
+  }
   std::unique_ptr<DeviceQueue> make_queue() override { return std::make_unique<CudaQueue>(number_, events_); }
   std::shared_ptr<std::byte> memory(std::size_t bytes) override {
     const OnDevice here(number_);

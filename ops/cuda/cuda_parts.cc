@@ -8,6 +8,9 @@ namespace rueda {
 
 std::shared_ptr<DeviceSides> add_cuda(Parts& parts, std::shared_ptr<Devices> devices) {
   auto sides = std::make_shared<DeviceSides>(devices);
+  parts.device_memory = [devices](int device, std::size_t bytes) {
+    return devices->at(device).memory(bytes);
+  };
   parts.accelerator = std::move(devices);
   const std::size_t count = parts.backends.size();
   parts.backends.push_back(std::make_unique<DeviceLocalBackend>(sides));

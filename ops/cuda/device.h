@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::unique_ptr<DeviceQueue> make_queue() = 0;
-  // For libraries that go by the current device of the calling thread.
+  // For libraries that go by the current device of the calling thread: from now on, or during `call`.
   virtual void make_current() = 0;
+  virtual void as_current(const std::function<void()>& call) = 0;
   // As Accelerator's.
   virtual std::shared_ptr<const Fence> record(DeviceStream stream) = 0;
   // Not initialised; freed with the last pointer. Throws std::bad_alloc.

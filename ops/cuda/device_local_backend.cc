@@ -31,7 +31,7 @@ class DeviceLocalWork final : public Work {
     const ConstTensorView& input = submission.input;
     TensorView output = submission.output;
     submission.ready->hold_back(side.queue->stream());
-    if (plan_.operation != Operation::allreduce && plan_.operation != Operation::broadcast) {
+    if (traits(plan_.operation).makes_output) {
       output = allocate_output(entry, input.shape);
       side.device.record(submission.stream)->hold_back(side.queue->stream());
     }

@@ -35,6 +35,7 @@ class DeviceSides {
     return *sides_.emplace(number, std::make_unique<DeviceSide>(devices_->at(number))).first->second;
   }
   Devices& devices() { return *devices_; }
+  const std::shared_ptr<Devices>& shared_devices() const { return devices_; }
 
  private:
   std::shared_ptr<Devices> devices_;

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -12,85 +15,75 @@
 namespace rueda {
 namespace {
 
-bool output_is_given(Operation operation) {
-  return operation == Operation::allreduce || operation == Operation::broadcast;
-}
+// Bytes that are copied at once where the Work below can begin with the first of them: long enough that the
+// device's bus is busy, short against a fused buffer.
+constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 // Purpose: tensors of one device on their way through pinned memory, several of them as one run of bytes that
-// kernels pack and take apart. What it has taken it gives back behind all that the device has been given.
-class StagedTensors {
+// kernels pack and take apart. Out they go piece by piece, and in as the Work below finishes them, where it
+// asks for that. What it has taken it gives back behind all that the device has been given.
+class StagedTensors final : public Flow {
  public:
-  explicit StagedTensors(DeviceSide& side) : side_(&side) {}
-  StagedTensors(StagedTensors&& other) noexcept = default;
-  StagedTensors& operator=(StagedTensors&& other) noexcept = default;
-  ~StagedTensors() {
+  StagedTensors(DeviceSide& side, std::span<Entry> entries) : side_(side), entries_(entries) {}
+  StagedTensors(const StagedTensors&) = delete;
+  StagedTensors& operator=(const StagedTensors&) = delete;
+  ~StagedTensors() override {
     for (BlockPool::Block* block : {&host_, &made_}) {
-      if (block->memory) side_->pinned.give_back(std::move(*block), fence_);
+      if (block->memory) side_.pinned.give_back(std::move(*block), fence_);
     }
-    if (device_.memory) side_->memory.give_back(std::move(device_), fence_);
+    if (device_.memory) side_.memory.give_back(std::move(device_), fence_);
   }
 
-  DeviceSide& side() { return *side_; }
-  const std::shared_ptr<const Fence>& fence() const { return fence_; }
+  DeviceSide& side() { return side_; }
+  bool all_arrived() { return arrived(bytes_); }
   void add(std::size_t entry, std::size_t bytes) {
     places_.push_back({entry, bytes_, bytes});
     bytes_ += HostBuffer::whole_lines(bytes);
   }
 
-  // Throws WorkFailure. Once it is ready, `entries` go out, unless only their memory is needed.
-  void copy_out(std::span<Entry> entries, bool data) {
-    host_ = side_->pinned.take("its tensors in pinned memory", bytes_);
-    if (places_.size() > 1) device_ = side_->memory.take("its tensors packed on the device", bytes_);
-    for (const Place& place : places_)
-      entries[place.entry].submission().ready->hold_back(side_->queue->stream());
+  // Throws WorkFailure. Once it is ready, all go out, `piece` bytes at a time, unless only their memory is
+  // needed.
+  void copy_out(bool data, std::size_t piece) {
+    host_ = side_.pinned.take("its tensors in pinned memory", bytes_);
+    if (places_.size() > 1) device_ = side_.memory.take("its tensors packed on the device", bytes_);
+    for (const Place& place : places_) submission(place).ready->hold_back(side_.queue->stream());
     if (data) {
-      BatchCopy pack{DataType::uint8, DataType::uint8, 1.0, {}};
-      for (const Place& place : places_) {
-        const void* from = entries[place.entry].submission().input.data;
-        if (place.bytes == 0) continue;
-        if (device_.memory) {
-          pack.pieces.push_back(
-              {from, device_.data() + place.offset, static_cast<std::int64_t>(place.bytes)});
-        } else {
-          side_->queue->copy(host_.data(), from, place.bytes);
-        }
-      }
-      if (!pack.pieces.empty()) {
-        side_->queue->copy(pack);
-        side_->queue->copy(host_.data(), device_.data(), bytes_);
+      if (device_.memory) pack();
+      const auto* from = static_cast<const std::byte*>(
+          device_.memory ? device_.data() : submission(places_.front()).input.data);
+      for (std::size_t begin = 0; begin < data_bytes(); begin += piece) {
+        const std::size_t end = std::min(begin + piece, data_bytes());
+        side_.queue->copy(host_.data() + begin, from + begin, end - begin);
+        on_their_way_.push_back({begin, side_.queue->record()});
       }
     }
-    mark(entries);
+    mark();
   }
 
-  // The same way back.
-  void copy_in(std::span<Entry> entries) {
-    BatchCopy unpack{DataType::uint8, DataType::uint8, 1.0, {}};
-    if (device_.memory && bytes_ > 0) side_->queue->copy(device_.data(), host_.data(), bytes_);
-    for (const Place& place : places_) {
-      void* to = entries[place.entry].submission().output.data;
-      if (place.bytes == 0) continue;
-      if (device_.memory) {
-        unpack.pieces.push_back({device_.data() + place.offset, to, static_cast<std::int64_t>(place.bytes)});
-      } else {
-        side_->queue->copy(to, host_.data(), place.bytes);
-      }
-    }
-    if (!unpack.pieces.empty()) side_->queue->copy(unpack);
-    mark(entries);
+  bool arrived(std::size_t end) override {
+    while (!on_their_way_.empty() && on_their_way_.front().behind->passed()) on_their_way_.pop_front();
+    return on_their_way_.empty() || end <= on_their_way_.front().begin;
+  }
+  void finished(std::size_t end) override {
+    if (end - taken_in_ >= kPiece) copy_in_until(end);
+  }
+  // What has not gone in yet, and all to their places.
+  void copy_in() {
+    copy_in_until(data_bytes());
+    if (device_.memory) unpack();
+    mark();
   }
 
   // Of an operation that finds its own size: pinned memory for it, and the way from there to `output`.
   std::byte* make(std::size_t bytes) {
-    made_ = side_->pinned.take("its output in pinned memory", bytes);
+    made_ = side_.pinned.take("its output in pinned memory", bytes);
     return made_.data();
   }
-  void copy_made(std::span<Entry> entries, const TensorView& output) {
-    const Submission& submission = entries[places_.front().entry].submission();
+  void copy_made(const TensorView& output) {
     // The program may have used that memory for something else until now.
-    side_->device.record(submission.stream)->hold_back(side_->queue->stream());
-    if (output.bytes() > 0) side_->queue->copy(output.data, made_.data(), output.bytes());
-    mark(entries);
+    side_.device.record(submission(places_.front()).stream)->hold_back(side_.queue->stream());
+    if (output.bytes() > 0) side_.queue->copy(output.data, made_.data(), output.bytes());
+    mark();
   }
 
   // Calls visit(entry's number, its place in pinned memory).
@@ -106,16 +99,53 @@ class StagedTensors {
     std::size_t offset = 0;
     std::size_t bytes = 0;
   };
+  struct Piece {
+    std::size_t begin = 0;
+    std::shared_ptr<const Fence> behind;
+  };
 
+  const Submission& submission(const Place& place) const { return entries_[place.entry].submission(); }
+  // A tensor alone ends with its last element.
+  std::size_t data_bytes() const { return places_.size() > 1 ? bytes_ : places_.front().bytes; }
+
+  void pack() {
+    BatchCopy pack{DataType::uint8, DataType::uint8, 1.0, {}};
+    for (const Place& place : places_) {
+      if (place.bytes > 0)
+        pack.pieces.push_back({submission(place).input.data, device_.data() + place.offset,
+                               static_cast<std::int64_t>(place.bytes)});
+    }
+    if (!pack.pieces.empty()) side_.queue->copy(pack);
+  }
+  void unpack() {
+    BatchCopy unpack{DataType::uint8, DataType::uint8, 1.0, {}};
+    for (const Place& place : places_) {
+      if (place.bytes > 0)
+        unpack.pieces.push_back({device_.data() + place.offset, submission(place).output.data,
+                                 static_cast<std::int64_t>(place.bytes)});
+    }
+    if (!unpack.pieces.empty()) side_.queue->copy(unpack);
+  }
+  void copy_in_until(std::size_t end) {
+    if (end == taken_in_) return;
+    auto* to =
+        static_cast<std::byte*>(device_.memory ? device_.data() : submission(places_.front()).output.data);
+    side_.queue->copy(to + taken_in_, host_.data() + taken_in_, end - taken_in_);
+    taken_in_ = end;
+    mark();
+  }
   // The device has to do with them until then.
-  void mark(std::span<Entry> entries) {
-    fence_ = side_->queue->record();
-    for (const Place& place : places_) entries[place.entry].handle->fence = fence_;
+  void mark() {
+    fence_ = side_.queue->record();
+    for (const Place& place : places_) entries_[place.entry].handle->fence = fence_;
   }
 
-  DeviceSide* side_;
+  DeviceSide& side_;
+  std::span<Entry> entries_;
   std::vector<Place> places_;
   std::size_t bytes_ = 0;
+  std::size_t taken_in_ = 0;  // of them, back to the device
+  std::deque<Piece> on_their_way_;
   BlockPool::Block host_;
   BlockPool::Block device_;
   BlockPool::Block made_;
@@ -144,7 +174,7 @@ class StagedWork final : public Work {
       begin();
       return Step::again;
     }
-    if (!std::ranges::all_of(staged_, [](const StagedTensors& each) { return each.fence()->passed(); }))
+    if (!flows_ && !std::ranges::all_of(staged_, [](auto& each) { return each->all_arrived(); }))
       return Step::waiting;
     start_below();
     return Step::again;
@@ -166,13 +196,17 @@ class StagedWork final : public Work {
       if (entries_[i].ghost) continue;  // its memory is the host's
       const Submission& submission = entries_[i].submission();
       DeviceSide& side = sides_.at(submission.device);
-      auto same = [&](StagedTensors& each) { return &each.side() == &side; };
-      auto found = std::ranges::find_if(staged_, same);
-      if (found == staged_.end()) found = staged_.emplace(staged_.end(), side);
-      found->add(i, submission.input.bytes());
+      auto found = std::ranges::find_if(staged_, [&](auto& each) { return &each->side() == &side; });
+      if (found == staged_.end())
+        found = staged_.insert(found, std::make_unique<StagedTensors>(side, entries_));
+      (*found)->add(i, submission.input.bytes());
     }
     const bool reads = plan_.operation != Operation::broadcast || plan_.root == rank_;
-    for (StagedTensors& each : staged_) each.copy_out(entries_, reads);
+    // Then they lie as the Plan says.
+    const bool all_of_one_device = staged_.size() == 1 && std::ranges::none_of(entries_, &Entry::ghost);
+    const bool flows = all_of_one_device && below_.flows(plan_);
+    for (const auto& each : staged_) each->copy_out(reads, flows ? kPiece : SIZE_MAX / 2);
+    flows_ = flows;
   }
 
   void start_below() {
@@ -190,19 +224,20 @@ class StagedWork final : public Work {
       below_entries_.emplace_back(entry.shared_request,
                                   std::make_shared<HandleState>(nullptr, std::move(submission)));
     }
-    for (StagedTensors& each : staged_) {
-      each.for_each([&](std::size_t i, std::byte* place) {
+    for (const auto& each : staged_) {
+      each->for_each([&](std::size_t i, std::byte* place) {
         Submission& submission = below_entries_[i].submission();
         submission.input.data = place;
-        if (output_is_given(plan_.operation)) {
-          submission.output.data = place;
-        } else {
+        if (traits(plan_.operation).makes_output) {
           submission.allocate = [&each](DataType dtype, const Shape& shape) {
-            return made(each, dtype, shape);
+            return made(*each, dtype, shape);
           };
+        } else {
+          submission.output.data = place;
         }
       });
     }
+    if (flows_) below_entries_.front().flow = staged_.front().get();
     work_ = below_.start(plan_, below_entries_);
   }
 
@@ -228,12 +263,11 @@ class StagedWork final : public Work {
       entries_[i].handle->received_splits = below_entries_[i].handle->received_splits;
       entries_[i].handle->square_sum = below_entries_[i].handle->square_sum;
     }
-    for (StagedTensors& each : staged_) {
-      if (output_is_given(plan_.operation)) {
-        each.copy_in(entries_);
-      } else if (traits(plan_.operation).moves_data && plan_.operation != Operation::barrier) {
-        const Shape shape = below_entries_.front().handle->output.shape;
-        each.copy_made(entries_, allocate_output(entries_.front(), shape));
+    for (const auto& each : staged_) {
+      if (traits(plan_.operation).makes_output) {
+        each->copy_made(allocate_output(entries_.front(), below_entries_.front().handle->output.shape));
+      } else {
+        each->copy_in();
       }
     }
   }
@@ -245,7 +279,8 @@ class StagedWork final : public Work {
   Rank rank_;
   bool begun_ = false;
   bool abandoned_ = false;
-  std::vector<StagedTensors> staged_;  // one for each device
+  bool flows_ = false;                                  // it begins before all is there
+  std::vector<std::unique_ptr<StagedTensors>> staged_;  // one for each device
   std::vector<Entry> below_entries_;
   std::unique_ptr<Work> work_;
 };

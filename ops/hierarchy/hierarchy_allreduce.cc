@@ -35,6 +35,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         value_size_(size_of(plan.dtype)),
         sum_size_(size_of(accumulator_of(plan.dtype))),
         squares_(SquareSums::on_the_way(plan, entries)),
+        flow_(entries.front().flow),
         in_place_(plan, entries, place.area) {
     if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
@@ -65,6 +66,10 @@ class HierarchyAllreduce final : public HierarchyWork {
       if (inputs_[prepared_].advance()) return true;
     }
     return false;
+  }
+
+  Ready ready(std::size_t chunk) override {
+    return flow_ == nullptr || flow_->arrived(chunk * chunk_ + bytes_in(chunk)) ? Ready::yes : Ready::waiting;
   }
 
   // What other members combine; this rank's own slices are taken where they are.
@@ -157,6 +162,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                    [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
                      kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
                    });
+    if (flow_ != nullptr) flow_->finished(start + bytes_in(chunk));
   }
 
   bool put_in_places() override {
@@ -230,6 +236,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   const std::size_t value_size_;
   const std::size_t sum_size_;
   const std::optional<SquareSums> squares_;
+  Flow* const flow_;
   InPlaceTensors in_place_;
   std::optional<Residuals::Lease> lease_;  // of top-k
   bool leased_ = false;                    // its turn has come

@@ -6,28 +6,13 @@
 
 namespace rueda {
 
-NcclGroup& NcclState::group(const RankSet& members) {
-  std::unique_ptr<NcclGroup>& group = groups_[members];
-  if (!group) group = std::make_unique<NcclGroup>(own_, members, rank_);
-  return *group;
-}
-
-bool NcclState::refused(const RankSet& members) const {
-  const auto found = groups_.find(members);
-  return found != groups_.end() && found->second->stage() == NcclGroup::Stage::refused;
-}
-
-void NcclState::tend(bool failed) {
-  for (const auto& [members, group] : groups_) group->tend(failed);
-}
-
 bool NcclBackend::can_run(const Plan& plan) const {
   return plan.members->count() > 1 && nccl_can_run(plan) && link_.can_run(plan) && state_->usable() &&
-         !state_->refused(*plan.members);
+         !state_->refused(*plan.members, NcclReach::all);
 }
 
 std::unique_ptr<Work> NcclBackend::start(const Plan& plan, std::span<Entry> entries) {
-  return std::make_unique<NcclWork>(plan, entries, NcclWork::Place{link_, *state_, *sides_, staged_});
+  return std::make_unique<NcclWork>(plan, entries, NcclPlace{link_, *state_, *sides_, staged_});
 }
 
 }  // namespace rueda

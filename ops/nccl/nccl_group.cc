@@ -5,10 +5,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "ops/nccl/nccl_check.h"
 
 namespace rueda {
+namespace {
+
+constexpr std::size_t kLeastBuffer = std::size_t{1} << 20;  // where it is needed, whatever is fused
+
+}  // namespace
 
 // What each member tells. The first one's ids count.
 struct NcclGroup::Introduction {
@@ -36,8 +42,18 @@ std::string NcclGroup::own_problem(Device& device) {
   if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
   try {
     lanes_.clear();
-    for (std::size_t i = 0; i < own_.lanes; ++i)
-      lanes_.push_back(std::make_unique<NcclLane>(own_.nccl().functions, device, own_.buffer_bytes));
+    pinned_.clear();
+    const std::size_t bytes =
+        reach_ == NcclReach::host ? std::max(own_.buffer_bytes, kLeastBuffer) : own_.buffer_bytes;
+    for (std::size_t i = 0; i < own_.lanes; ++i) {
+      lanes_.push_back(std::make_unique<NcclLane>(own_.nccl().functions, device, bytes));
+      if (reach_ == NcclReach::all) continue;
+      pinned_.push_back(device.pinned(bytes));
+      if (lanes_.back()->buffer_bytes() == 0) throw std::bad_alloc();
+    }
+  } catch (const std::bad_alloc&) {
+    return "there is no memory for the buffers of reductions inside its host; set a smaller "
+           "RUEDA_FUSION_THRESHOLD";
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -49,7 +65,7 @@ Bytes NcclGroup::introduction(Device& device, int number) {
   std::string problem = own_problem(device);
   std::vector<std::string> ids(own_.lanes);
   for (std::string& id : ids) {
-    if (place_ != 0 || !problem.empty()) continue;
+    if ((reach_ == NcclReach::all && place_ != 0) || !problem.empty()) continue;
     ncclUniqueId made{};
     const ncclResult_t rc = own_.nccl().functions.get_unique_id(&made);
     if (rc != ncclSuccess) problem = own_.nccl().functions.get_error_string(rc);
@@ -96,25 +112,52 @@ void NcclGroup::introduced(Reader reader) {
     return;
   }
   std::size_t lanes = lanes_.size();
-  buffer_bytes_ = own_.buffer_bytes;
+  buffer_bytes_ = all.front().buffer_bytes;
   for (const Introduction& each : all) {
     lanes = std::min(lanes, each.ids.size());
     buffer_bytes_ = std::min(buffer_bytes_, each.buffer_bytes);
     several_hosts_ |= each.host != all.front().host;
   }
   lanes_.resize(std::max<std::size_t>(lanes, 1));
+  connect(all);
+  stage_ = Stage::connecting;
+}
+
+// By the ids of the first of those whom it connects.
+void NcclGroup::connect(const std::vector<Introduction>& all) {
+  const Introduction* first = nullptr;
+  for (Rank i = 0; i < size(); ++i) {
+    const Introduction& each = all[static_cast<std::size_t>(i)];
+    if (reach_ == NcclReach::host && each.host != own_.host) continue;
+    if (first == nullptr) first = &each;
+    if (i == place_) connected_place_ = connected_;
+    ++connected_;
+  }
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     ncclUniqueId id{};
-    const std::string& told = all.front().ids.at(i);
+    const std::string& told = first->ids.at(i);
     std::memcpy(id.internal, told.data(), std::min(told.size(), sizeof id.internal));
-    lanes_[i]->connect(id, size(), place_);
+    lanes_[i]->connect(id, connected_, connected_place_);
   }
-  stage_ = Stage::connecting;
 }
 
 void NcclGroup::poll() {
   if (stage_ != Stage::connecting) return;
   if (std::ranges::all_of(lanes_, [](const auto& lane) { return lane->ready(); })) stage_ = Stage::ready;
+}
+
+bool NcclGroup::can_register(const DeviceWindow& window) const {
+  return own_.nccl().functions.has_windows() && own_.memory->gave(window.memory.get());
+}
+
+bool NcclGroup::registered(const DeviceWindow& window) {
+  if (registering_ > 0 && !lanes_[registering_ - 1]->ready()) return false;
+  if (registering_ == lanes_.size()) {
+    registering_ = 0;
+    return true;
+  }
+  lanes_[registering_++]->begin_window(window);
+  return false;
 }
 
 void NcclGroup::tend(bool failed) {

@@ -10,17 +10,23 @@
 #include "core/control/plan.h"
 #include "ops/cuda/device.h"
 #include "ops/nccl/nccl_lane.h"
+#include "ops/nccl/nccl_memory.h"
+#include "ops/nccl/nccl_windows.h"
 
 namespace rueda {
 
 // What a rank brings to all groups.
 struct NcclOwn {
   std::function<const NcclLibrary&()> nccl;  // asked when a device is used
+  std::shared_ptr<NcclMemory> memory;
   std::string host;
   std::size_t lanes = 1;
   std::size_t buffer_bytes = 0;  // of each lane
   bool may_share_devices = false;
 };
+
+// With whom NCCL connects a member: all others, or those of its host.
+enum class NcclReach : std::uint8_t { all, host };
 
 // Purpose: how one list of ranks does device Plans: by NCCL, or, where some rank cannot or two share a
 // device, by the host. All members decide it from the same words, which they exchange in their first Plan.
@@ -35,8 +41,8 @@ class NcclGroup {
     refused,  // for good: see problem()
   };
 
-  NcclGroup(const NcclOwn& own, RankSet members, Rank rank)
-      : own_(own), members_(std::move(members)), place_(members_.index_of(rank)) {}
+  NcclGroup(const NcclOwn& own, RankSet members, Rank rank, NcclReach reach)
+      : own_(own), members_(std::move(members)), place_(members_.index_of(rank)), reach_(reach) {}
 
   Stage stage() const { return stage_; }
   void set_meeting(bool meeting) { stage_ = meeting ? Stage::meeting : Stage::unknown; }
@@ -51,10 +57,20 @@ class NcclGroup {
   int device() const { return device_; }
   Rank place() const { return place_; }
   Rank size() const { return members_.count(); }
+  // Those whom NCCL connects, and this rank's place among them.
+  Rank connected() const { return connected_; }
+  Rank connected_place() const { return connected_place_; }
   bool on_several_hosts() const { return several_hosts_; }
   std::size_t buffer_bytes() const { return buffer_bytes_; }  // that all lanes of all members have
   // Plans take turns.
   NcclLane& lane_of(const Plan& plan) { return *lanes_[plan.number % lanes_.size()]; }
+  // Where NCCL reaches a host: as much of the host's memory for what goes on from there.
+  std::byte* pinned_of(const Plan& plan) const { return pinned_[plan.number % lanes_.size()].get(); }
+  NcclWindows& windows() { return windows_; }
+  // Whether NCCL can know a window here.
+  bool can_register(const DeviceWindow& window) const;
+  // One lane after another tells NCCL; all members do, in the same order. Whether all have by now.
+  bool registered(const DeviceWindow& window);
   // Looks for what has failed on the device, and aborts it where the job has.
   void tend(bool failed);
 
@@ -63,16 +79,23 @@ class NcclGroup {
   static Introduction read(Reader& reader);
   std::string objection(const std::vector<Introduction>& all) const;
   std::string own_problem(Device& device);
+  void connect(const std::vector<Introduction>& all);
 
   const NcclOwn& own_;
   RankSet members_;
   Rank place_;
+  NcclReach reach_;
+  Rank connected_ = 0;
+  Rank connected_place_ = 0;
   Stage stage_ = Stage::unknown;
   std::string problem_;
   int device_ = 0;
   bool several_hosts_ = false;
   std::size_t buffer_bytes_ = 0;
+  std::vector<std::shared_ptr<std::byte>> pinned_;  // by lane
+  NcclWindows windows_;                             // outlive the lanes, which have told NCCL of them
   std::vector<std::unique_ptr<NcclLane>> lanes_;
+  std::size_t registering_ = 0;  // lanes that have been told of the window that is being shared
 };
 
 }  // namespace rueda

@@ -43,6 +43,11 @@ NcclLane::~NcclLane() {
 
 void NcclLane::end() {
   if (!soon([&] { return idle() && ready(); })) return;
+  for (const auto& window : windows_) {
+    if (*window == nullptr) continue;  // NCCL had no use for it
+    if (nccl_.window_deregister(comm_, *window); !soon([&] { return ready(); })) return;
+  }
+  windows_.clear();
   if (nccl_.comm_finalize(comm_); !soon([&] { return ready(); })) return;
   nccl_.comm_destroy(comm_);
   comm_ = nullptr;
@@ -53,6 +58,14 @@ void NcclLane::connect(const ncclUniqueId& id, int size, int place) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   check(nccl_, nccl_.comm_init_rank_config(&comm_, size, id, place, &config), "ncclCommInitRankConfig");
+}
+
+void NcclLane::begin_window(const DeviceWindow& window) {
+  constexpr int kSameOffsets = 1;  // NCCL_WIN_COLL_SYMMETRIC
+  windows_.push_back(std::make_unique<NcclFunctions::Window>(nullptr));
+  check(nccl_,
+        nccl_.window_register(comm_, window.memory.get(), window.bytes, windows_.back().get(), kSameOffsets),
+        "ncclCommWindowRegister", comm_);
 }
 
 bool NcclLane::ready() {

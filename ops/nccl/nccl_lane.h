@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "core/engine/device_window.h"
 #include "ops/cuda/device_sides.h"
 #include "ops/nccl/nccl_library.h"
 
@@ -25,6 +27,8 @@ class NcclLane {
   void connect(const ncclUniqueId& id, int size, int place);
   // Whether NCCL is through with what it was last asked. Throws BackendError if it has failed.
   bool ready();
+  // Begins to tell NCCL of memory in which all members work at the same offsets. It stays until after this.
+  void begin_window(const DeviceWindow& window);
   // What runs on the device ends, here and soon with the others. Never throws.
   void abort();
 
@@ -47,6 +51,7 @@ class NcclLane {
   ncclComm_t comm_ = nullptr;
   bool connected_ = false;
   std::shared_ptr<const Fence> last_;
+  std::vector<std::unique_ptr<NcclFunctions::Window>> windows_;  // NCCL fills them in when it is through
 };
 
 }  // namespace rueda

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "ops/kernels/kernels.h"
 #include "ops/nccl/nccl_check.h"
+#include "ops/transfer.h"
 
 namespace rueda {
 namespace {
@@ -37,10 +39,10 @@ bool all_equal(const std::vector<std::int64_t>& values) {
   return std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
 }
 
-const std::byte* at(const void* memory, std::int64_t offset) {
-  return static_cast<const std::byte*>(memory) + offset;
+const std::byte* behind(const void* memory, std::int64_t offset) {
+  return at(static_cast<const std::byte*>(memory), offset);
 }
-std::byte* at(void* memory, std::int64_t offset) { return static_cast<std::byte*>(memory) + offset; }
+std::byte* behind(void* memory, std::int64_t offset) { return at(static_cast<std::byte*>(memory), offset); }
 
 // bool is kept as a byte that is 0 or 1.
 ncclRedOp_t plain_op(ReduceOp op, bool logical) {
@@ -68,7 +70,7 @@ bool reduces_as_meant(const Plan& plan) {
 
 bool nccl_can_run(const Plan& plan) {
   if (traits(plan.operation).reduces) return reduces_as_meant(plan);
-  return traits(plan.operation).moves_data && plan.operation != Operation::barrier;
+  return traits(plan.operation).moves_data;
 }
 
 std::optional<ncclDataType_t> nccl_type(DataType dtype) {
@@ -87,11 +89,31 @@ std::optional<ncclDataType_t> nccl_type(DataType dtype) {
   return std::nullopt;
 }
 
+double exact_part(double factor, DataType dtype) {
+  if (factor == 0.0) return 1.0;
+  int exponent = 0;
+  const double half_to_one = std::frexp(factor, &exponent);
+  const int least = dtype == DataType::float16 ? -14 : -126, most = dtype == DataType::float16 ? 15 : 127;
+  return std::ldexp(half_to_one < 0 ? -1.0 : 1.0, std::clamp(exponent - 1, least, most));
+}
+
+NcclReduction plain_reduction(ReduceOp op, DataType dtype) {
+  return {*nccl_type(dtype), plain_op(op, dtype == DataType::boolean), false, 1.0};
+}
+
 NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype) {
-  NcclReduction reduction{*nccl_type(dtype), plain_op(plan.reduce_op, dtype == DataType::boolean), false};
+  NcclReduction reduction = plain_reduction(plan.reduce_op, dtype);
+  const bool averages = plan.reduce_op == ReduceOp::average, narrow_type = accumulator_of(dtype) != dtype;
   double factor = plan.prescale_factor * plan.postscale_factor;
-  if (factor == 1.0) return reduction;
-  if (plan.reduce_op == ReduceOp::average) factor /= caller.size;
+  if (factor == 1.0 && !(averages && narrow_type)) return reduction;
+  if (averages) factor /= caller.size;
+  if (narrow_type) {
+    const double exact = exact_part(factor, dtype);
+    reduction.rest = factor / exact;
+    factor = exact;
+    reduction.op = ncclSum;
+    if (factor == 1.0) return reduction;
+  }
   const auto narrow = static_cast<float>(factor);
   const bool wide = accumulator_of(dtype) == DataType::float64;
   std::array<std::byte, sizeof(double)> scalar{};  // of that type
@@ -149,7 +171,7 @@ void launch_allgather(const NcclCaller& caller, const void* from, void* to,
   std::int64_t offset = 0;
   for (Rank root = 0; root < caller.size; ++root) {
     const std::int64_t count = bytes[static_cast<std::size_t>(root)];
-    void* const part = at(to, offset);
+    void* const part = behind(to, offset);
     offset += count;
     if (count == 0) continue;
     check(caller.nccl,
@@ -169,13 +191,13 @@ void launch_alltoall(const NcclCaller& caller, const void* from, void* to,
                        comes = received[static_cast<std::size_t>(peer)];
     if (goes > 0) {
       check(caller.nccl,
-            caller.nccl.send(at(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, caller.comm,
+            caller.nccl.send(behind(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, caller.comm,
                              caller.stream),
             "ncclSend", caller.comm);
     }
     if (comes > 0) {
       check(caller.nccl,
-            caller.nccl.recv(at(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, caller.comm,
+            caller.nccl.recv(behind(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, caller.comm,
                              caller.stream),
             "ncclRecv", caller.comm);
     }
@@ -201,7 +223,7 @@ void launch_reducescatter(const NcclCaller& caller, const NcclReduction& reducti
   std::int64_t offset = 0;
   for (Rank root = 0; root < caller.size; ++root) {
     const std::int64_t count = elements[static_cast<std::size_t>(root)];
-    const void* const part = at(from, offset * static_cast<std::int64_t>(element_bytes));
+    const void* const part = behind(from, offset * static_cast<std::int64_t>(element_bytes));
     offset += count;
     if (count == 0) continue;
     check(caller.nccl,

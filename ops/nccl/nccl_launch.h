@@ -33,7 +33,16 @@ struct NcclReduction {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
   bool made = false;
+  // What the results are to be multiplied by afterwards, in float32: 16-bit floats cannot say every factor,
+  // and NCCL has those of the elements' type. Not less than 1 if it can be: sums do not overflow where
+  // results do not.
+  double rest = 1.0;
 };
+// Without a factor.
+NcclReduction plain_reduction(ReduceOp op, DataType dtype);
+// The power of two, with its sign, below a factor that is to be applied to 16-bit floats: they lose nothing
+// by it.
+double exact_part(double factor, DataType dtype);
 // Of elements of `dtype`: that of the Plan, or what its tensors travel as.
 NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype);
 // When NCCL is through with it.

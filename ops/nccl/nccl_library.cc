@@ -80,6 +80,11 @@ std::string look_up(void* library, NcclFunctions& f) {
   look(f.broadcast, "ncclBroadcast");
   look(f.send, "ncclSend");
   look(f.recv, "ncclRecv");
+  Lookup newer{library, {}};
+  newer(f.mem_alloc, "ncclMemAlloc");
+  newer(f.mem_free, "ncclMemFree");
+  newer(f.window_register, "ncclCommWindowRegister");
+  newer(f.window_deregister, "ncclCommWindowDeregister");
   return look.missing;
 }
 

@@ -5,6 +5,7 @@
 
 #include <nccl.h>
 
+#include <cstddef>
 #include <string>
 
 namespace rueda {
@@ -32,6 +33,15 @@ struct NcclFunctions {
   decltype(&::ncclBroadcast) broadcast = nullptr;
   decltype(&::ncclSend) send = nullptr;
   decltype(&::ncclRecv) recv = nullptr;
+  // Of newer versions than the least; null where it has none. Their types are ours: an older nccl.h knows
+  // none.
+  using Window = void*;  // ncclWindow_t
+  ncclResult_t (*mem_alloc)(void** block, std::size_t bytes) = nullptr;
+  ncclResult_t (*mem_free)(void* block) = nullptr;
+  ncclResult_t (*window_register)(ncclComm_t, void* memory, std::size_t bytes, Window*, int flags) = nullptr;
+  ncclResult_t (*window_deregister)(ncclComm_t, Window) = nullptr;
+
+  bool has_windows() const { return window_register != nullptr && window_deregister != nullptr; }
 };
 
 // Purpose: the library of this process. Never unloaded.

@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/message.h"
+#include "ops/cards.h"
 #include "ops/link_backend.h"
 #include "ops/nccl/nccl_backend.h"
+#include "ops/nccl/nccl_hierarchy.h"
 
 namespace rueda {
 namespace {
@@ -24,17 +27,28 @@ bool may_share_devices() {
 
 void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
               std::function<const NcclLibrary&()> nccl) {
-  NcclOwn own{std::move(nccl), parts.host, static_cast<std::size_t>(parts.config.nccl_streams),
-              static_cast<std::size_t>(parts.config.fusion_threshold), may_share_devices()};
+  const auto memory = std::make_shared<NcclMemory>(sides->shared_devices(), nccl);
+  parts.device_memory = [memory](int device, std::size_t bytes) { return memory->allocate(device, bytes); };
+  NcclOwn own{std::move(nccl),
+              memory,
+              parts.host,
+              static_cast<std::size_t>(parts.config.nccl_streams),
+              static_cast<std::size_t>(parts.config.fusion_threshold),
+              may_share_devices()};
   const auto state = std::make_shared<NcclState>(std::move(own), parts.rank);
+  const auto hosts = std::make_shared<Hosts>([](Rank) { return true; });
   std::vector<std::unique_ptr<Backend>> added;
   for (const std::unique_ptr<Backend>& backend : parts.backends) {
-    if (auto* link = dynamic_cast<LinkBackend*>(backend.get()))
-      added.push_back(std::make_unique<NcclBackend>(*link, state, sides));
+    auto* link = dynamic_cast<LinkBackend*>(backend.get());
+    if (link == nullptr) continue;
+    added.push_back(
+        std::make_unique<NcclHierarchyBackend>(*link, state, sides, hosts, parts.config.nccl_hierarchy));
+    added.push_back(std::make_unique<NcclBackend>(*link, state, sides));
   }
   auto on_devices = [](const std::unique_ptr<Backend>& each) { return each->device() != DeviceKind::host; };
   parts.backends.insert(std::ranges::find_if(parts.backends, on_devices),
                         std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+  add_card(parts, "", [hosts](const Welcome& welcome, const Parts::Alive&) { hosts->meet(welcome.hosts); });
 }
 
 }  // namespace rueda

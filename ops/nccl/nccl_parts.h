@@ -10,7 +10,8 @@
 
 namespace rueda {
 
-// Adds an NcclBackend for each LinkBackend of `parts`, before the backends of add_cuda(), which gave `sides`.
+// Adds an NcclHierarchyBackend and an NcclBackend for each LinkBackend of `parts`, before the backends of
+// add_cuda(), which gave `sides`.
 void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
               std::function<const NcclLibrary&()> nccl = nccl_library);
 

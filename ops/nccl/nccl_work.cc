@@ -4,52 +4,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
-#include "core/base/log.h"
 #include "ops/algorithms/reducescatter.h"
 
 namespace rueda {
 
-NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, Place place)
-    : plan_(plan), entries_(entries), place_(place), group_(place.state.group(*plan.members)) {
-  place_.state.enter(plan_.number);
-  if (!entry().ghost) place_.state.set_last_device(entry().submission().device);
-}
+NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place)
+    : NcclGroupWork(plan, entries, place, place.state.group(*plan.members, NcclReach::all)),
+      stage_(first_stage(plan.operation)) {}
 
-NcclWork::~NcclWork() {
-  place_.state.leave(plan_.number);
-  if (leads_) group_.set_meeting(false);
-  staged_.reset();
-}
-
-void NcclWork::abandon() {
-  if (stage_ == Stage::launched) return;  // as good as done
-  abandoned_ = true;
-  if (staged_) staged_->abandon();
+void NcclWork::abandon_own() {
   if (exchange_ && stage_ == Stage::vote) exchange_->abandon();
 }
 
-std::string_view NcclWork::phase() const {
-  if (staged_) return staged_->phase();
+std::string_view NcclWork::own_phase() const {
   switch (stage_) {
-    case Stage::meeting: return "connecting by NCCL";
+    case Stage::window: return "comparing windows";
     case Stage::sizes: return "exchanging sizes";
     case Stage::output:
     case Stage::vote: return "agreeing that memory is there";
     case Stage::turn: return "waiting for an earlier operation of NCCL's to begin";
+    case Stage::registering: return "telling NCCL of a window";
     case Stage::launched: break;
   }
   return "launching NCCL";
 }
 
-Work::Step NcclWork::step() {
-  if (staged_) return staged_->step();
+Work::Step NcclWork::carry_out() {
   if (exchange_) return exchange();
   switch (stage_) {
-    case Stage::meeting: return meet();
+    case Stage::window: begin_exchange(own_window()); return Step::again;
     case Stage::sizes: begin_exchange(own_sizes()); return Step::again;
     case Stage::output:
       if (!abandoned_) make_output();
@@ -57,42 +43,29 @@ Work::Step NcclWork::step() {
       return Step::again;
     case Stage::vote: begin_exchange({std::byte{1}}); return Step::again;
     case Stage::turn:
-      if (abandoned_) cannot_be_taken_back();
+      if (abandoned_ && verdict_.difference.empty()) cannot_be_taken_back();
+      if (abandoned_) return Step::given_up;
       if (!place_.state.is_next(plan_.number)) return Step::waiting;
-      launch();
+      if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
+      if (plan_.operation != Operation::barrier) launch();
+      stage_ = verdict_.registered ? Stage::registering : Stage::launched;
+      return Step::again;
+    case Stage::registering:
+      if (!group_.registered(*entry().submission().window)) return Step::waiting;
       stage_ = Stage::launched;
       return Step::again;
     case Stage::launched: break;
   }
   if (!group_.lane_of(plan_).ready()) return Step::waiting;
+  settle_results(group_.lane_of(plan_));
   finish();
   return Step::done;
 }
 
-// The first Work of a group has its members meet; others wait for that.
-Work::Step NcclWork::meet() {
-  switch (group_.stage()) {
-    case NcclGroup::Stage::unknown: {
-      group_.set_meeting(true);
-      leads_ = true;
-      const int number = device_here();
-      begin_exchange(group_.introduction(place_.sides.devices().at(number), number));
-      return Step::again;
-    }
-    case NcclGroup::Stage::meeting: return Step::waiting;
-    case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
-    case NcclGroup::Stage::ready: stage_ = first_stage(); return Step::again;
-    case NcclGroup::Stage::refused: break;
-  }
-  place_.state.leave(plan_.number);
-  staged_ = place_.staged.start(plan_, entries_);
-  if (abandoned_) staged_->abandon();
-  return Step::again;
-}
-
-NcclWork::Stage NcclWork::first_stage() const {
-  if (traits(plan_.operation).ragged_first_axis) return Stage::sizes;
-  return plan_.operation == Operation::reducescatter ? Stage::output : Stage::turn;
+NcclWork::Stage NcclWork::first_stage(Operation operation) {
+  if (operation == Operation::barrier) return Stage::window;
+  if (traits(operation).ragged_first_axis) return Stage::sizes;
+  return operation == Operation::reducescatter ? Stage::output : Stage::turn;
 }
 
 void NcclWork::begin_exchange(const Bytes& own) {
@@ -112,13 +85,9 @@ Work::Step NcclWork::exchange() {
 
 void NcclWork::exchanged() {
   Reader all = exchange_->received();
-  if (stage_ == Stage::meeting) {
-    leads_ = false;
-    group_.introduced(all);
-    if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
-      log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
-          to_string(*plan_.members), group_.problem());
-    }
+  if (stage_ == Stage::window) {
+    verdict_ = NcclWindows::compare(all, *plan_.members);
+    stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
     const auto size = static_cast<std::size_t>(group_.size()),
                mine = static_cast<std::size_t>(group_.place());
@@ -143,6 +112,11 @@ void NcclWork::cannot_be_taken_back() const {
                   title(*plan_.tensors.front().request)));
 }
 
+Bytes NcclWork::own_window() const {
+  const DeviceWindow* window = entry().submission().window.get();
+  return NcclWindows::words(window, window != nullptr && group_.can_register(*window));
+}
+
 Bytes NcclWork::own_sizes() {
   const std::int64_t rows = entry().request().shape.front();
   if (plan_.operation == Operation::allgather) {
@@ -153,10 +127,6 @@ Bytes NcclWork::own_sizes() {
   Writer writer;
   for (const std::int64_t each : sent_) writer.put(each);
   return writer.take();
-}
-
-int NcclWork::device_here() const {
-  return entry().ghost ? place_.state.last_device() : entry().submission().device;
 }
 
 // Rows of each member of a reducescatter.
@@ -177,38 +147,37 @@ void NcclWork::make_output() {
   }
   if (entry().ghost) {
     output_ = {nullptr, plan_.dtype, shape, {}};
-    output_.data = ghost_memory({}, output_.bytes());
+    output_.data = temporary({}, output_.bytes());
   } else {
     output_ = allocate_output(entry(), shape);
   }
   if (plan_.operation == Operation::alltoall) entry().handle->received_splits = received_;
 }
 
-// On the device, with those values of the host, if there are any.
-std::byte* NcclWork::ghost_memory(const ConstTensorView& values, std::size_t bytes) {
-  GhostMemory& memory = ghosts_.emplace_back();
-  memory.device = side().memory.take("what stands in for it", bytes);
-  if (values.data == nullptr || bytes == 0) return memory.device.data();
-  memory.pinned = side().pinned.take("what stands in for it", bytes);
-  std::memcpy(memory.pinned.data(), values.data, bytes);
-  group_.lane_of(plan_).queue().copy(memory.device.data(), memory.pinned.data(), bytes);
-  return memory.device.data();
+// A narrower type only between hosts, and where there is a buffer for it.
+bool NcclWork::narrows() const {
+  const bool asked = plan_.compression == Compression::fp16 || plan_.compression == Compression::bf16;
+  return asked && plan_.dtype == DataType::float32 && group_.on_several_hosts();
 }
 
 bool NcclWork::packs() const {
-  if (plan_.operation != Operation::allreduce || entries_.size() == 0) return false;
-  const bool narrows =
-      plan_.compression != Compression::none && plan_.dtype == DataType::float32 && group_.on_several_hosts();
+  if (plan_.operation != Operation::allreduce || in_window()) return false;
   const bool fits = plan_.buffer_bytes <= static_cast<std::int64_t>(group_.buffer_bytes());
-  return fits && (narrows || entries_.size() > 1);
+  return fits && (narrows() || entries_.size() > 1);
 }
 
-// A narrower type only between hosts, and where there is a buffer for it.
 DataType NcclWork::travels_as() const {
-  if (!packs() || plan_.dtype != DataType::float32 || !group_.on_several_hosts()) return plan_.dtype;
-  if (plan_.compression == Compression::fp16) return DataType::float16;
-  if (plan_.compression == Compression::bf16) return DataType::bfloat16;
-  return plan_.dtype;
+  if (!packs() || !narrows()) return plan_.dtype;
+  return plan_.compression == Compression::fp16 ? DataType::float16 : DataType::bfloat16;
+}
+
+// Whether all its tensors have places in windows: the same on all ranks.
+bool NcclWork::in_window() const {
+  if (plan_.operation != Operation::allreduce || narrows()) return false;
+  return std::ranges::all_of(plan_.tensors, [&](const PlanTensor& tensor) {
+    const auto bytes = static_cast<std::size_t>(bytes_of(*tensor.request));
+    return bytes == 0 || group_.windows().find(tensor.name(), bytes) != nullptr;
+  });
 }
 
 }  // namespace rueda

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an NcclWork gives the device.
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <utility>
 
-#include "core/base/error.h"
+#include "core/base/host_buffer.h"
 #include "ops/nccl/nccl_work.h"
 
 namespace rueda {
@@ -14,17 +13,13 @@ void NcclWork::launch() {
   for (Entry& each : entries_) {
     if (each.ghost) {
       Submission& submission = each.submission();
-      submission.output.data = ghost_memory(submission.input, submission.input.bytes());
+      submission.output.data = temporary(submission.input, submission.input.bytes());
       submission.input.data = submission.output.data;
       continue;
     }
-    if (each.submission().device != group_.device()) {
-      throw BackendError(Status::backend_error(fmt::format(
-          "{}: its tensor is on device {}, but NCCL has connected these ranks by device {} of this process; "
-          "use one device in each process.",
-          title(each.request()), each.submission().device, group_.device())));
-    }
+    check_device(each);
     each.submission().ready->hold_back(lane.queue().stream());
+    if (!packs() && !in_window()) keep_apart(each, lane);
   }
   if (output_.data != nullptr && !entry().ghost) {  // which the program may have used until now
     side().device.record(entry().submission().stream)->hold_back(lane.queue().stream());
@@ -34,12 +29,6 @@ void NcclWork::launch() {
   } else {
     launch_exchange(caller());
   }
-}
-
-NcclCaller NcclWork::caller() {
-  NcclLane& lane = group_.lane_of(plan_);
-  return {place_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
-          group_.size(), group_.place()};
 }
 
 namespace {
@@ -75,7 +64,9 @@ void NcclWork::launch_reductions(const NcclCaller& caller, NcclLane& lane) {
                                 size_of(plan_.dtype));
   }
   std::vector<NcclRun> runs;
-  if (packs()) {
+  if (in_window()) {
+    runs = runs_in_window(lane);
+  } else if (packs()) {
     lane.queue().copy(between(plan_, entries_, lane.buffer(), travels_as(), true));
     const std::int64_t elements = plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
     runs.push_back({lane.buffer(), lane.buffer(), elements});
@@ -86,6 +77,64 @@ void NcclWork::launch_reductions(const NcclCaller& caller, NcclLane& lane) {
     }
   }
   launch_allreduce(caller, reduction_, runs);
+}
+
+// Tensors that lie somewhere else between there and their places, scaled where they come out.
+BatchCopy NcclWork::window_copy(bool into) const {
+  BatchCopy copy{plan_.dtype, plan_.dtype, into ? 1.0 : reduction_.rest, {}};
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Submission& submission = entries_[i].submission();
+    const std::int64_t elements = submission.input.elements();
+    if (elements == 0) continue;
+    std::byte* const place =
+        group_.windows().at(*group_.windows().find(plan_.tensors[i].name(), submission.input.bytes()));
+    const void* const from = into ? submission.input.data : place;
+    void* const to = into ? place : submission.output.data;
+    if (from != to || copy.factor != 1.0) copy.pieces.push_back({from, to, elements});
+  }
+  return copy;
+}
+
+// Neighbours there are one run, with the gaps between them.
+std::vector<NcclRun> NcclWork::runs_in_window(NcclLane& lane) {
+  const BatchCopy copy = window_copy(true);
+  if (!copy.pieces.empty()) lane.queue().copy(copy);
+  std::vector<NcclWindows::Spot> spots;
+  for (const PlanTensor& tensor : plan_.tensors) {
+    const auto bytes = static_cast<std::size_t>(bytes_of(*tensor.request));
+    if (bytes > 0) spots.push_back(*group_.windows().find(tensor.name(), bytes));
+  }
+  std::ranges::sort(spots, {}, [](const auto& spot) { return std::pair(spot.window, spot.offset); });
+  std::vector<NcclRun> runs;
+  const auto size = static_cast<std::int64_t>(size_of(plan_.dtype));
+  for (std::size_t first = 0, next = 0; first < spots.size(); first = next) {
+    std::size_t end = spots[first].offset + spots[first].bytes;
+    for (next = first + 1; next < spots.size() && spots[next].window == spots[first].window &&
+                           spots[next].offset == HostBuffer::whole_lines(end);
+         ++next) {
+      end = spots[next].offset + spots[next].bytes;
+    }
+    std::byte* const begin = group_.windows().at(spots[first]);
+    runs.push_back({begin, begin, static_cast<std::int64_t>(end - spots[first].offset) / size});
+  }
+  return runs;
+}
+
+// What lies in a window that NCCL knows, and is no tensor of this Plan there, or is none on another rank,
+// goes by way of other memory: where some members pass what NCCL knows and others do not, anything may
+// happen.
+void NcclWork::keep_apart(Entry& entry, NcclLane& lane) {
+  Submission& submission = entry.submission();
+  const std::size_t bytes = submission.input.bytes();
+  const bool known = group_.windows().registered_at(submission.input.data) ||
+                     group_.windows().registered_at(submission.output.data);
+  if (!known || bytes == 0) return;
+  std::byte* const apart = temporary({}, bytes);
+  lane.queue().copy(apart, submission.input.data, bytes);
+  if (submission.output.data != nullptr)
+    apart_.push_back({apart, submission.output.data, static_cast<std::int64_t>(bytes)});
+  submission.input.data = apart;
+  if (submission.output.data != nullptr) submission.output.data = apart;
 }
 
 void NcclWork::launch_exchange(const NcclCaller& caller) {
@@ -109,17 +158,31 @@ std::vector<std::int64_t> NcclWork::in_bytes(std::vector<std::int64_t> rows) con
   return rows;
 }
 
-// NCCL has given the device all of it.
-void NcclWork::finish() {
-  NcclLane& lane = group_.lane_of(plan_);
-  if (packs()) lane.queue().copy(between(plan_, entries_, lane.buffer(), travels_as(), false));
-  release(caller(), reduction_);
-  const std::shared_ptr<const Fence> fence = lane.record();
-  for (Entry& each : entries_) each.handle->fence = fence;
-  for (GhostMemory& memory : ghosts_) {
-    if (memory.pinned.memory) side().pinned.give_back(std::move(memory.pinned), fence);
-    side().memory.give_back(std::move(memory.device), fence);
+// NCCL has given the device all of it: what it shared or computed is put where it belongs.
+void NcclWork::settle_results(NcclLane& lane) {
+  if (verdict_.shared) group_.windows().add(entry().submission().window, verdict_.registered);
+  if (traits(plan_.operation).reduces) settle_reduction(lane);
+  if (!apart_.empty()) lane.queue().copy({DataType::uint8, DataType::uint8, 1.0, apart_});
+}
+
+void NcclWork::settle_reduction(NcclLane& lane) {
+  BatchCopy copy{plan_.dtype, plan_.dtype, reduction_.rest, {}};
+  if (in_window()) {
+    copy = window_copy(false);
+  } else if (packs()) {
+    copy = between(plan_, entries_, lane.buffer(), travels_as(), false);
+    copy.factor = reduction_.rest;
+  } else if (reduction_.rest != 1.0 && plan_.operation == Operation::reducescatter) {
+    copy.pieces.push_back({output_.data, output_.data, output_.elements()});
+  } else if (reduction_.rest != 1.0) {
+    for (Entry& each : entries_) {
+      void* const result = each.submission().output.data;
+      copy.pieces.push_back({result, result, each.submission().output.elements()});
+    }
   }
+  std::erase_if(copy.pieces, [](const CopyPiece& piece) { return piece.elements == 0; });
+  if (!copy.pieces.empty()) lane.queue().copy(copy);
+  release(caller(), reduction_);
 }
 
 }  // namespace rueda

@@ -40,6 +40,10 @@ bool ShmBackend::fits(const Plan& plan) {
          staged_adasum::fits(plan);
 }
 
+bool ShmBackend::flows(const Plan& plan) const {
+  return !one_shot::fits(plan) && staged_allreduce::fits(plan);
+}
+
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
   std::vector<Rank> members;

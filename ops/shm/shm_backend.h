@@ -33,6 +33,7 @@ class ShmBackend final : public Backend {
   std::string_view name() const override { return "shm"; }
   bool can_run(const Plan& plan) const override { return fits(plan) && near_(plan); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
+  bool flows(const Plan& plan) const override;
   bool rings_bell() const override { return true; }
 
  private:

@@ -31,6 +31,7 @@ class StagedAllreduce final : public StagedWork {
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquareSums::on_the_way(plan, entries)),
+        flow_(entries.front().flow),
         in_place_(plan, entries, place) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
     inputs_.reserve(entries.size());
@@ -84,6 +85,10 @@ class StagedAllreduce final : public StagedWork {
     return taken_to_ < slice_end_ ? Step::again : Step::done;
   }
 
+  Ready ready(std::size_t chunk) override {
+    return flow_ == nullptr || flow_->arrived(chunk * chunk_ + bytes_in(chunk)) ? Ready::yes : Ready::waiting;
+  }
+
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
       kernels::copy_bytes(buffer + to, inputs_[entry].data() + from, bytes);
@@ -128,6 +133,7 @@ class StagedAllreduce final : public StagedWork {
     for_others(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
       kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
     });
+    if (flow_ != nullptr) flow_->finished(chunk * chunk_ + bytes_in(chunk));
   }
 
   bool put_in_places() override {
@@ -166,6 +172,7 @@ class StagedAllreduce final : public StagedWork {
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
   const std::optional<SquareSums> squares_;
+  Flow* const flow_;
   InPlaceTensors in_place_;
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;

@@ -295,8 +295,7 @@ class Alltoall final : public Ragged {
 }  // namespace
 
 bool fits(const Plan& plan) {
-  return (plan.operation == Operation::allgather || plan.operation == Operation::alltoall ||
-          plan.operation == Operation::broadcast || plan.operation == Operation::reducescatter) &&
+  return (traits(plan.operation).makes_output || plan.operation == Operation::broadcast) &&
          plan.tensors.size() == 1 && plan.members &&
          static_cast<std::size_t>(plan.members->count()) <= kMostMembers;
 }

@@ -26,6 +26,8 @@ constexpr auto kUsage = R"(ruedarun -np N rueda-bench MODE [options]
 latency     a synchronous allreduce of 4 bytes through the whole stack
 tensors     allreduces of --count tensors of --bytes each, submitted together; or of the
             gradients of a model, --from bert6|bert-base, in the order of backward
+pack        the kernels that pack tensors of a device into a buffer and take them out again, of
+            the same tensors as mode tensors, against a copy on the device; with --device cuda
 allreduce, allgather, broadcast, alltoall, reducescatter
             one tensor, for each of --sizes: of the tensor that is reduced or broadcast,
             of what each rank gives to alltoall and reducescatter, gets from allgather
@@ -49,6 +51,7 @@ struct Words {
   std::string dtype = "float32";
   std::string memory = "ordinary";
   std::string level = "stack";
+  std::string device = "host";
   std::string against;
   double topk = 0.0;
   int ranks = 2;
@@ -118,7 +121,7 @@ std::vector<Collective> collectives(Operation operation, const Words& given) {
 
 Workload workload(const std::string& mode, const Words& given) {
   if (mode == "latency") return equal_tensors(1, sizeof(float));
-  if (mode != "tensors")
+  if (mode != "tensors" && mode != "pack")
     refuse(mode.empty() ? "no mode is given" : fmt::format("there is no mode '{}'", mode));
   const std::vector<std::string> known = models();
   if (std::ranges::find(known, given.from) != known.end()) return gradients_of(given.from);
@@ -146,7 +149,8 @@ void few_steps(Experiment& experiment, const options::variables_map& given) {
 void check_meaning(const std::string& mode, const options::variables_map& given) {
   auto was_given = [&given](const char* name) { return given.contains(name) && !given[name].defaulted(); };
   for (const char* name : {"count", "bytes", "from"}) {
-    if (mode != "tensors" && was_given(name)) refuse(fmt::format("--{} is for tensors", name));
+    if (mode != "tensors" && mode != "pack" && was_given(name))
+      refuse(fmt::format("--{} is for tensors", name));
   }
   if (was_given("from") && (was_given("count") || was_given("bytes")))
     refuse("--from gives the tensors: --count and --bytes cannot come with it");
@@ -179,6 +183,27 @@ void check_alternation(const Experiment& experiment, const Words& words,
   }
 }
 
+bool on_devices(const std::string& reference) { return reference == "nccl" || reference == "nothing"; }
+
+void check_device(const Experiment& experiment, const Words& words, const options::variables_map& given) {
+  if (words.device != "host" && words.device != "cuda")
+    refuse(fmt::format("--device {}: it is host or cuda", words.device));
+  if (experiment.mode == "pack" && (!experiment.on_device || !words.against.empty()))
+    refuse("pack is for --device cuda, without --against: it is measured against a copy on the device");
+  if (!experiment.on_device) return;
+  if (experiment.workload && experiment.mode != "pack")
+    refuse(
+        fmt::format("--device cuda is for allreduce and its like and for pack, not for {}", experiment.mode));
+  if (!words.against.empty() && !on_devices(words.against))
+    refuse(fmt::format("--against {}: with --device cuda it is nccl or nothing", words.against));
+  if (experiment.level == Level::backend || experiment.limit || experiment.measure ||
+      given.contains("topk") || words.memory != "ordinary") {
+    refuse(
+        "--device cuda goes through the whole stack, in ordinary memory, and has no --limit, --measure or "
+        "--topk");
+  }
+}
+
 options::options_description description_of(Experiment& experiment, Words& words) {
   options::options_description shown(kUsage);
   auto value = [](auto& target) { return options::value(&target)->default_value(target); };
@@ -196,10 +221,14 @@ options::options_description description_of(Experiment& experiment, Words& words
       "stack: submit, negotiate, run, wait; backend: the operation alone, in shared memory (between hosts by "
       "tcp), stepped by the "
       "program's own thread");
+  add("device", value(words.device),
+      "cuda: tensors on a device of each rank, timed by it, from the submission to the result there: "
+      "collectives, and pack");
   add("steps", value(experiment.steps), "steps that are measured (of large sizes: fewer)");
   add("warmup", value(experiment.warmup), "steps before them");
   add("against", options::value(&words.against),
-      "mpi: in alternation the same by MPI, in the same processes; gloo, mpich, intel-mpi, oneccl, open-mpi "
+      "mpi: in alternation the same by MPI, in the same processes; with --device cuda nccl: the same by NCCL "
+      "alone, or nothing: no operation at all; gloo, mpich, intel-mpi, oneccl, open-mpi "
       "or best: allreduce and tensors, in alternating runs, without ruedarun (tests/bench/README.md)");
   add("limit", options::bool_switch(&experiment.limit),
       "allreduce of float32, 2 or 4 ranks: beside it the time of the loops alone, and which "
@@ -254,8 +283,10 @@ std::optional<Experiment> read_options(int argc, char** argv) {
     refuse(fmt::format("--level {}: it is stack or backend", words.level));
   check_meaning(experiment.mode, given);
   experiment.memories = memories_from(words.memory);
-  experiment.against_mpi = words.against == "mpi";
-  experiment.alternation = !words.against.empty() && !experiment.against_mpi;
+  experiment.on_device = words.device == "cuda";
+  const bool in_processes = words.against == "mpi" || (experiment.on_device && on_devices(words.against));
+  if (in_processes) experiment.beside = words.against;
+  experiment.alternation = !words.against.empty() && !in_processes;
   experiment.level = words.level == "backend" ? Level::backend : Level::stack;
   if (const auto operation = operation_from(experiment.mode)) {
     experiment.collectives = collectives(*operation, words);
@@ -282,6 +313,7 @@ std::optional<Experiment> read_options(int argc, char** argv) {
   }
   check(experiment);
   check_alternation(experiment, words, given);
+  check_device(experiment, words, given);
   return experiment;
 }
 

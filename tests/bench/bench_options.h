@@ -18,13 +18,14 @@ enum class Level { stack, backend };
 struct Experiment {
   std::string mode;
   std::string model;                    // whose gradients; empty: tensors of one size
-  std::optional<Workload> workload;     // latency, tensors
+  std::optional<Workload> workload;     // latency, tensors, pack
   std::vector<Collective> collectives;  // the other modes
   std::vector<MemoryKind> memories;     // of tensors; one if there is a workload
   Level level = Level::stack;
+  bool on_device = false;  // tensors lie on a CUDA device
   int steps = 1000;
-  int warmup = 100;  // steps that are not measured
-  bool against_mpi = false;
+  int warmup = 100;          // steps that are not measured
+  std::string beside;        // in the same processes: mpi, nccl, nothing; empty: nobody
   bool limit = false;        // the zero-copy limit beside it
   bool measure = false;      // the same with Reduction::measure beside it
   bool alternation = false;  // against a library whose ranks are processes of their own

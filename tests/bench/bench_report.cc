@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -15,7 +16,17 @@
 namespace rueda::bench {
 namespace {
 
-const char* level_in_words(Level level) { return level == Level::stack ? "whole stack" : "collective alone"; }
+const char* level_in_words(const Experiment& experiment) {
+  if (experiment.on_device) return "whole stack on devices";
+  return experiment.level == Level::stack ? "whole stack" : "collective alone";
+}
+
+std::string in_words(const std::string& reference) {
+  std::string words = reference;
+  if (words != "nothing")
+    std::ranges::transform(words, words.begin(), [](char c) { return std::toupper(c); });
+  return words;
+}
 
 double negotiation_share(const Measured& measured) {
   return median(measured.negotiation) / median(measured.step);
@@ -60,6 +71,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
                         {"dtype", to_string(row.what.dtype)},
                         {"memory", to_string(row.memory)},
                         {"level", experiment.level == Level::stack ? "stack" : "backend"},
+                        {"device", experiment.on_device ? "cuda" : "host"},
                         {"ranks", ranks},
                         {"bytes", row.what.bytes},
                         {"count", row.ours.size()},
@@ -72,7 +84,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
                         {"wrong", row.wrong}};
   if (!row.reference.empty()) {
     const double theirs = median(row.reference);
-    result["against"] = {{"name", "mpi"}, {"median_us", theirs}, {"ratio", theirs / middle}};
+    result["against"] = {{"name", experiment.beside}, {"median_us", theirs}, {"ratio", theirs / middle}};
   }
   if (!row.limit.empty()) result["limit_us"] = median(row.limit);
   if (!row.measured.empty()) result["measured_us"] = median(row.measured);
@@ -89,7 +101,7 @@ nlohmann::json report(const Experiment& experiment, const Measured& measured, co
                   fmt::format("{} memory; {} steps after {}; ", memory, experiment.steps, experiment.warmup));
   fmt::print("{:>6}{:>13}{:>10}{:>10}{:>13}{:>10}{:>7}{:>14}{:>7}{:>10}{}\n", "count", "bytes in all", "step",
              "p99", "negotiation", "p99", "share", "call to Plan", "Plans", "bus GB/s",
-             experiment.against_mpi ? "       MPI   ratio" : "");
+             measured.reference.empty() ? "" : "       MPI   ratio");
   const auto ranks = static_cast<Rank>(placement.cores.size());
   const Collective all{Operation::allreduce, DataType::float32, static_cast<std::size_t>(workload.bytes())};
   const double bus = bus_gigabytes(all, ranks, median(measured.step));
@@ -122,14 +134,13 @@ nlohmann::json report(const Experiment& experiment, const Measured& measured, co
 nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>& rows,
                       const Placement& placement) {
   const auto ranks = static_cast<Rank>(placement.cores.size());
-  print_placement(
-      experiment.mode, placement,
-      fmt::format("{} of {}; ", level_in_words(experiment.level), to_string(rows.front().what.dtype)));
+  print_placement(experiment.mode, placement,
+                  fmt::format("{} of {}; ", level_in_words(experiment), to_string(rows.front().what.dtype)));
   fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}{}{}\n", "bytes", "memory", "steps", "median",
              "min", "p99", "bus GB/s", "wrong", experiment.measure ? "   measured  times" : "",
              experiment.limit ? "      limit  share" : "",
-             experiment.against_mpi ? "        MPI   ratio" : "",
-             experiment.limit && experiment.against_mpi ? "   best" : "");
+             experiment.beside.empty() ? "" : fmt::format("{:>11}   ratio", in_words(experiment.beside)),
+             experiment.limit && !experiment.beside.empty() ? "   best" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
     const nlohmann::json numbers = to_json(row, experiment, ranks);
@@ -150,6 +161,30 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   return all;
 }
 
+nlohmann::json report(const Experiment& experiment, const std::vector<PackRow>& rows,
+                      const Placement& placement) {
+  const Workload& workload = *experiment.workload;
+  print_placement(fmt::format("pack {} tensors, {} bytes", workload.tensors.size(), workload.bytes()),
+                  placement, fmt::format("{} steps after {}; ", experiment.steps, experiment.warmup));
+  fmt::print("{:<28}{:>13}{:>11}{:>9}{:>11}{:>9}{:>7}\n", "", "bytes moved", "median", "GB/s", "copy", "GB/s",
+             "share");
+  nlohmann::json all = nlohmann::json::array();
+  for (const PackRow& row : rows) {
+    const double ours = median(row.seconds), copy = median(row.copied),
+                 bytes = static_cast<double>(row.bytes);
+    fmt::print("{:<28}{:>13}{:>11.1f}{:>9.1f}{:>11.1f}{:>9.1f}{:>6.0f}%\n", row.what, row.bytes, ours * 1e6,
+               bytes / ours * 1e-9, copy * 1e6, bytes / copy * 1e-9, 100 * copy / ours);
+    all.push_back({{"what", row.what},
+                   {"bytes_moved", row.bytes},
+                   {"tensors", workload.tensors.size()},
+                   {"count", row.seconds.size()},
+                   {"median_us", ours * 1e6},
+                   {"copy_median_us", copy * 1e6},
+                   {"share", copy / ours}});
+  }
+  return all;
+}
+
 LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows,
                  const Placement& placement) {
   const auto ranks = static_cast<Rank>(placement.cores.size());
@@ -159,11 +194,11 @@ LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows
                      fmt::format("{} bytes: {:.1f} µs, {:.3g} GB/s", row.what.bytes, middle, bus)};
   };
   LinePlot plot{fmt::format("{}, {} ranks of one run", experiment.mode, ranks),
-                fmt::format("{}, {}; medians of the slowest rank", level_in_words(experiment.level),
+                fmt::format("{}, {}; medians of the slowest rank", level_in_words(experiment),
                             to_string(rows.front().what.dtype)),
                 "bus bandwidth in GB/s",
                 {}};
-  PlotLine theirs{"MPI", {}};
+  PlotLine theirs{in_words(experiment.beside), {}};
   for (MemoryKind memory : experiment.memories) {
     PlotLine ours{fmt::format("Rueda, {} memory", to_string(memory)), {}};
     for (const SweepRow& row : rows) {

@@ -8,6 +8,7 @@
 
 #include "tests/bench/line_plot.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/pack.h"
 #include "tests/bench/placement.h"
 #include "tests/bench/sweep.h"
 
@@ -17,7 +18,9 @@ namespace rueda::bench {
 nlohmann::json report(const Experiment& experiment, const Measured& measured, const Placement& placement);
 nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>& rows,
                       const Placement& placement);
-// The bus bandwidths of `rows`, those of MPI too.
+nlohmann::json report(const Experiment& experiment, const std::vector<PackRow>& rows,
+                      const Placement& placement);
+// The bus bandwidths of `rows`, those of the other side too.
 LinePlot plot_of(const Experiment& experiment, const std::vector<SweepRow>& rows, const Placement& placement);
 // Throws std::runtime_error, naming the option, when the file cannot be written.
 void write_file(const std::string& option, const std::string& path, const std::string& text);

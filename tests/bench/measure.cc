@@ -12,7 +12,6 @@
 
 #include "core/rueda.h"
 #include "tests/bench/awake.h"
-#include "tests/bench/reference.h"
 
 namespace rueda::bench {
 namespace {
@@ -122,24 +121,24 @@ std::vector<double> microseconds_between(const std::vector<std::int64_t>& begin,
 
 }  // namespace
 
-Measured measure(const Experiment& experiment, const Allocate& allocate) {
+Measured measure(const Experiment& experiment, const Allocate& allocate, Reference* reference) {
   const Workload& workload = *experiment.workload;
   Times times;
   Steps steps(workload, allocate, times);
   std::uint64_t plans_before = 0;
-  std::optional<CollectiveBuffers> reference;
-  if (experiment.against_mpi) {
+  std::optional<CollectiveBuffers> theirs;
+  if (reference != nullptr) {
     const auto bytes = static_cast<std::size_t>(workload.bytes());
-    reference.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size(),
-                      ordinary_memory);
+    theirs.emplace(Collective{Operation::allreduce, DataType::float32, bytes}, rank(), size(),
+                   [&](std::size_t size_of_all) { return reference->allocate(size_of_all); });
   }
   for (int step = -experiment.warmup; step < experiment.steps; ++step) {
     if (step == 0) plans_before = metrics().plans;
     steps.run(step >= 0);
-    if (!reference) continue;
-    reference->fill();
+    if (!theirs) continue;
+    theirs->fill();
     rest_awake();
-    const double seconds = reference_seconds(*reference);
+    const double seconds = reference->seconds(*theirs);
     if (step >= 0) times.reference.push_back(static_cast<std::int64_t>(seconds * 1e9));
   }
   const std::uint64_t plans = metrics().plans - plans_before;

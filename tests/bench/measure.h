@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/bench/bench_options.h"
+#include "tests/bench/reference.h"
 
 namespace rueda::bench {
 
@@ -15,12 +16,12 @@ struct Measured {
   std::vector<double> negotiation;   // from the last rank's last submission, as its coordinator took it, to
                                      // the slowest rank's last Plan
   std::vector<double> call_to_plan;  // the same from the last rank's last call
-  std::vector<double> reference;     // of MPI, if asked for
+  std::vector<double> reference;     // of the other side, if asked for
   double plans = 0;                  // of a step
 };
 
-// Steps of the experiment's workload. Called by every rank. Throws std::runtime_error for a result that is
-// wrong.
-Measured measure(const Experiment& experiment, const Allocate& allocate);
+// Steps of the experiment's workload, beside `reference` unless it is null. Called by every rank. Throws
+// std::runtime_error for a result that is wrong.
+Measured measure(const Experiment& experiment, const Allocate& allocate, Reference* reference);
 
 }  // namespace rueda::bench

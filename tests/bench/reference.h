@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Rueda is compared with, on the same processes. Without MPI there is nothing to compare with.
+// What Rueda is compared with, on the same processes.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,20 @@
 
 namespace rueda::bench {
 
-// Throws std::runtime_error where it cannot be used: a build without MPI, a job of one rank.
-void check_reference();
-// Whether MPI has this operation on this dtype.
-bool reference_has(const Collective& what);
-// Seconds of one MPI operation on those buffers, after a barrier. Called by every rank.
-double reference_seconds(CollectiveBuffers& buffers);
+// Purpose: the other side of a comparison, on one rank; the main thread's. The same calls come on every rank.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  // Whether it has this operation on this dtype.
+  virtual bool has(const Collective& what) const = 0;
+  // Memory for its tensors, as its users have it.
+  virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) { return ordinary_memory(bytes); }
+  // Of one operation on those buffers, after a barrier.
+  virtual double seconds(CollectiveBuffers& buffers) = 0;
+};
+
+// MPI. Throws std::runtime_error where it cannot be used: a build without it, a job of one rank.
+std::unique_ptr<Reference> mpi_reference();
 
 // Purpose: the ranks of a program that does not call init(), by MPI. One in a process, used by its main
 // thread.

@@ -47,24 +47,27 @@ void run(CollectiveBuffers& buffers) {
   }
 }
 
+class MpiReference final : public Reference {
+ public:
+  bool has(const Collective& what) const override { return type_of(what.dtype).has_value(); }
+  double seconds(CollectiveBuffers& buffers) override {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto begin = std::chrono::steady_clock::now();
+    run(buffers);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    rest_awake();
+    MPI_Barrier(MPI_COMM_WORLD);
+    return seconds;
+  }
+};
+
 }  // namespace
 
-void check_reference() {
+std::unique_ptr<Reference> mpi_reference() {
   int started = 0;
   MPI_Initialized(&started);
   if (started == 0) throw std::runtime_error("--against mpi needs ranks: ruedarun -np 2 rueda-bench ...");
-}
-
-bool reference_has(const Collective& what) { return type_of(what.dtype).has_value(); }
-
-double reference_seconds(CollectiveBuffers& buffers) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto begin = std::chrono::steady_clock::now();
-  run(buffers);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  rest_awake();
-  MPI_Barrier(MPI_COMM_WORLD);
-  return seconds;
+  return std::make_unique<MpiReference>();
 }
 
 Ranks::Ranks() {

@@ -6,15 +6,8 @@
 
 namespace rueda::bench {
 
-void check_reference() {
+std::unique_ptr<Reference> mpi_reference() {
   throw std::runtime_error("--against mpi: this program was built without MPI. Configure with RUEDA_MPI=ON.");
-}
-
-bool reference_has(const Collective&) { return false; }
-
-double reference_seconds(CollectiveBuffers&) {
-  check_reference();
-  return 0;
 }
 
 Ranks::Ranks() = default;

@@ -8,6 +8,7 @@
 
 #include "tests/bench/alternation.h"
 #include "tests/bench/bench_report.h"
+#include "tests/bench/device_bench.h"
 #include "tests/bench/pinning.h"
 #include "tests/bench/placement.h"
 #include "tests/bench/reference.h"
@@ -21,24 +22,53 @@ void check_writable(const char* option, const std::string& path) {
     throw std::runtime_error(fmt::format("{}: cannot write {}", option, path));
 }
 
+// What is measured, and by whom.
+struct Sides {
+  std::unique_ptr<DeviceBench> device;  // of --device cuda; the others then are its own
+  std::unique_ptr<Subject> own_subject;
+  std::unique_ptr<Reference> own_reference;
+
+  Subject& subject() { return device ? device->subject() : *own_subject; }
+  Reference* reference() { return device ? device->reference() : own_reference.get(); }
+};
+
+Sides sides(const Experiment& experiment) {
+  Sides result;
+  if (experiment.on_device) {
+    result.device = device_bench(experiment);
+    return result;
+  }
+  result.own_subject = experiment.level == Level::backend ? backend_subject() : stack_subject();
+  if (experiment.beside == "mpi") result.own_reference = mpi_reference();
+  return result;
+}
+
+void run_pack(const Experiment& experiment, Sides& sides, bool pinned) {
+  const std::vector<PackRow> rows = sides.device->pack(experiment);
+  const Placement where = placement(sides.subject(), pinned);
+  if (sides.subject().rank() != 0) return;
+  const nlohmann::json numbers = report(experiment, rows, where);
+  if (!experiment.json.empty()) write_file("--json", experiment.json, numbers.dump(2) + '\n');
+}
+
 void run(const Experiment& experiment) {
   check_writable("--json", experiment.json);
   check_writable("--plot", experiment.plot);
   const bool pinned = pin_to_core();
-  const std::unique_ptr<Subject> subject =
-      experiment.level == Level::backend ? backend_subject() : stack_subject();
-  if (experiment.against_mpi) check_reference();
+  Sides both = sides(experiment);
+  Subject& subject = both.subject();
+  if (experiment.mode == "pack") return run_pack(experiment, both, pinned);
   std::optional<Measured> measured;
   if (experiment.workload) {
-    measured = measure(
-        experiment, [&](std::size_t bytes) { return subject->allocate(experiment.memories.front(), bytes); });
+    auto allocate = [&](std::size_t bytes) { return subject.allocate(experiment.memories.front(), bytes); };
+    measured = measure(experiment, allocate, both.reference());
   }
   std::vector<SweepRow> rows;
   for (const Collective& what : experiment.collectives)
     for (MemoryKind memory : experiment.memories)
-      rows.push_back(measure_row(experiment, *subject, what, memory));
-  const Placement where = placement(*subject, pinned);
-  if (subject->rank() != 0) return;
+      rows.push_back(measure_row(experiment, subject, both.reference(), what, memory));
+  const Placement where = placement(subject, pinned);
+  if (subject.rank() != 0) return;
   const nlohmann::json numbers =
       measured ? report(experiment, *measured, where) : report(experiment, rows, where);
   if (!experiment.json.empty()) write_file("--json", experiment.json, numbers.dump(2) + '\n');

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "tests/bench/reference.h"
-
 namespace rueda::bench {
 namespace {
 
@@ -19,17 +17,19 @@ Collective divisible(Collective what, Rank ranks) {
 
 }  // namespace
 
-SweepRow measure_row(const Experiment& experiment, Subject& subject, const Collective& wanted,
-                     MemoryKind memory) {
+SweepRow measure_row(const Experiment& experiment, Subject& subject, Reference* reference,
+                     const Collective& wanted, MemoryKind memory) {
   const Collective what = divisible(wanted, subject.size());
   SweepRow row;
   row.what = what;
   row.memory = memory;
   CollectiveBuffers buffers(what, subject.rank(), subject.size(),
                             [&](std::size_t bytes) { return subject.allocate(memory, bytes); });
-  std::optional<CollectiveBuffers> theirs;  // always in ordinary memory, as MPI's users have it
-  if (experiment.against_mpi && reference_has(what))
-    theirs.emplace(what, subject.rank(), subject.size(), ordinary_memory);
+  std::optional<CollectiveBuffers> theirs;
+  if (reference != nullptr && reference->has(what)) {
+    theirs.emplace(what, subject.rank(), subject.size(),
+                   [&](std::size_t bytes) { return reference->allocate(bytes); });
+  }
   std::unique_ptr<BareLoop> least;
   if (experiment.limit) least = subject.bare_loop(memory, static_cast<std::size_t>(what.elements()));
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
@@ -55,8 +55,8 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, const Colle
     if (!theirs) continue;
     subject.rest();
     theirs->fill();
-    const double seconds_of_mpi = reference_seconds(*theirs);
-    if (step >= 0) row.reference.push_back(seconds_of_mpi * 1e6);
+    const double their_seconds = reference->seconds(*theirs);
+    if (step >= 0) row.reference.push_back(their_seconds * 1e6);
   }
   // Also what lets nobody take `least` away while another looks at it.
   std::vector<double> sums{static_cast<double>(wrong)};

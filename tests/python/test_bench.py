@@ -164,12 +164,35 @@ def test_plot(sizes, tmp_path):
     (["latency", "--against", "nccl"], "--against nccl: it is mpi, gloo, mpich, intel-mpi, oneccl, open-mpi, best"),
     (["allreduce", "--memory", "window,high"], "--memory window,high: it is ordinary, window"),
     (["tensors", "--memory", "window,ordinary"], "--memory window,ordinary: one of them with tensors"),
+    (["pack"], "pack is for --device cuda"),
+    (["allreduce", "--device", "tpu"], "--device tpu: it is host or cuda"),
+    (["latency", "--device", "cuda"], "--device cuda is for allreduce and its like and for pack, not for latency"),
+    (["allreduce", "--device", "cuda", "--against", "mpi"], "--against mpi: with --device cuda it is nccl or nothing"),
+    (["allreduce", "--device", "cuda", "--memory", "window"], "--device cuda goes through the whole stack"),
+    (["allreduce", "--against", "nothing"], "--against nothing: it is mpi, gloo"),
     (["latency", "--what"], "unrecognised option '--what'"),
 ])
 def test_bad_arguments(arguments, words):
     done = subprocess.run([BIN / "rueda-bench", *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "error: " in done.stderr and words in done.stderr and "rueda-bench --help" in done.stderr
+
+
+# With a device its numbers are right; without one it says so in a line, before ranks wait for each other.
+@pytest.mark.parametrize("arguments", [["allreduce", "--sizes", "64K", "--against", "nothing"], ["pack"]])
+def test_on_devices(arguments, tmp_path):
+    path = tmp_path / "numbers.json"
+    done = subprocess.run([BIN / "rueda-bench", *arguments, "--device", "cuda", *SHORT, "--json", path],
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode == 1:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1 and lines[0].startswith("error: --device cuda: "), done.stderr
+        pytest.skip(lines[0])
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())
+    assert len(rows) == (4 if arguments[0] == "pack" else 1)
+    for row in rows:
+        assert row["count"] == 5 and row["median_us"] > 0
 
 
 def test_what_cannot_be_done_is_an_error(tmp_path):

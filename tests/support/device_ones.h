@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <thread>
 
-#include "core/engine/submission.h"
+#include "core/rueda.h"
 #include "tests/support/fake_devices.h"
 
 namespace rueda {
@@ -34,5 +36,22 @@ struct DeviceOnes {
   std::int64_t elements;
   std::shared_ptr<std::byte> memory;
 };
+
+// Until the result is there; this moves fake devices on.
+inline void wait_on_device(const Handle& handle) {
+  handle.wait();
+  while (!handle.fence()->passed()) std::this_thread::yield();
+}
+
+// Rank 1 has joined while rank 0 sums up its ones; throws where its zeros are missing.
+inline void sum_beside_a_joined_rank(Runtime& runtime, FakeDevice& device) {
+  if (runtime.topology().rank == 0) {
+    DeviceOnes ones(device, 100);
+    wait_on_device(runtime.submit(ones.sum("t")));
+    if (std::ranges::count(ones.values(), ones.values() + 100, 1.0f) != 100)
+      throw std::runtime_error("what stands in for a joined rank is not zero");
+  }
+  join(runtime);
+}
 
 }  // namespace rueda

@@ -26,6 +26,7 @@ class FakeDevice final : public Device {
 
   std::unique_ptr<DeviceQueue> make_queue() override;
   void make_current() override {}
+  void as_current(const std::function<void()>& call) override { call(); }
   std::shared_ptr<const Fence> record(DeviceStream stream) override;
   std::shared_ptr<std::byte> memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> pinned(std::size_t bytes) override;

@@ -4,46 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <stdexcept>
 #include <utility>
 
-#include "tests/support/fake_devices.h"
+#include "tests/support/fake_nccl_round.h"
 #include "tests/support/values.h"
-
-namespace rueda {
-namespace {
-
-FakeNccl* present = nullptr;
-
-// One call between members.
-struct FakeCall {
-  std::string what;
-  const void* from = nullptr;
-  void* to = nullptr;
-  std::size_t count = 0;
-  DataType dtype = DataType::uint8;
-  int op = ncclSum;
-  int peer = 0;  // or root
-};
-
-// What members gave between ncclGroupStart and ncclGroupEnd.
-struct FakeRound {
-  std::map<int, std::vector<FakeCall>> calls;  // by place
-  std::size_t arrived = 0;
-  std::map<int, std::shared_ptr<FakeDevice::Point>> done;
-};
-
-}  // namespace
-
-struct FakeClique {
-  int size = 0;
-  int connected = 0;
-  std::vector<FakeRound> rounds;
-};
-
-}  // namespace rueda
 
 // NCCL names it, and leaves it to the library.
 struct ncclComm {
@@ -54,11 +19,13 @@ struct ncclComm {
   cudaStream_t stream = nullptr;
   std::vector<double> factors;  // of operators that were made
   bool aborted = false;
+  void** registering = nullptr;  // filled in by the next look
 };
 
 namespace rueda {
 namespace {
 
+FakeNccl* present = nullptr;
 thread_local std::vector<std::pair<ncclComm_t, FakeCall>> group;
 
 constexpr std::pair<ncclDataType_t, DataType> kTypes[] = {
@@ -74,108 +41,6 @@ DataType type_of(ncclDataType_t type) {
 std::string op_name(int op) {
   static const std::vector<std::string> kNames{"sum", "prod", "max", "min", "avg"};
   return op < ncclNumOps ? kNames.at(static_cast<std::size_t>(op)) : "scaled sum";
-}
-
-std::size_t bytes_of(const FakeCall& call) { return call.count * size_of(call.dtype); }
-
-double reduced(const std::vector<const FakeCall*>& members, const std::vector<double>& factors,
-               std::int64_t i) {
-  const FakeCall& first = *members.front();
-  double result = 0;
-  for (std::size_t m = 0; m < members.size(); ++m) {
-    double value = value_at(first.dtype, FakeDevice::real(members[m]->from), i);
-    if (first.op >= ncclNumOps) value *= factors.at(static_cast<std::size_t>(first.op - ncclNumOps));
-    if (m == 0) {
-      result = value;
-    } else {
-      switch (first.op) {
-        case ncclProd: result *= value; break;
-        case ncclMax: result = std::max(result, value); break;
-        case ncclMin: result = std::min(result, value); break;
-        default: result += value;
-      }
-    }
-  }
-  if (first.op == ncclAvg) result /= static_cast<double>(members.size());
-  return is_integer(first.dtype) ? std::trunc(result) : result;
-}
-
-using Copied = std::vector<std::byte>;
-
-Copied bytes_at(const void* memory, std::size_t bytes) {
-  const auto* begin = static_cast<const std::byte*>(FakeDevice::real(memory));
-  return {begin, begin + bytes};
-}
-
-// Results of one collective call, by place; nothing is written before all have been read.
-std::vector<Copied> results(const std::vector<const FakeCall*>& members, const std::vector<double>& factors) {
-  const FakeCall& first = *members.front();
-  const std::size_t size = members.size(), bytes = bytes_of(first);
-  std::vector<Copied> out(size);
-  if (first.what == "ncclBroadcast") {
-    for (Copied& each : out) each = bytes_at(members[static_cast<std::size_t>(first.peer)]->from, bytes);
-    return out;
-  }
-  if (first.what == "ncclAllGather") {
-    Copied all;
-    for (const FakeCall* each : members) {
-      const Copied part = bytes_at(each->from, bytes);
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    std::ranges::fill(out, all);
-    return out;
-  }
-  const bool scatters = first.what == "ncclReduceScatter";
-  const std::size_t count = first.count * (scatters ? size : 1);
-  Copied sum(count * size_of(first.dtype));
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    set_value(first.dtype, sum.data(), at, reduced(members, factors, at));
-  }
-  for (std::size_t m = 0; m < size; ++m) {
-    const auto part = sum.begin() + static_cast<std::ptrdiff_t>(m * bytes);
-    if (scatters) out[m].assign(part, part + static_cast<std::ptrdiff_t>(bytes));
-    if (!scatters && (first.what != "ncclReduce" || static_cast<int>(m) == first.peer)) out[m] = sum;
-  }
-  return out;
-}
-
-void write(const FakeCall& call, const Copied& bytes) {
-  if (!bytes.empty()) std::memcpy(FakeDevice::real(call.to), bytes.data(), bytes.size());
-}
-
-void send_and_receive(FakeRound& round) {
-  for (auto& [to, calls] : round.calls) {
-    for (const FakeCall& call : calls) {
-      if (call.what != "ncclRecv") continue;
-      auto& theirs = round.calls.at(call.peer);
-      const auto sent = std::ranges::find_if(
-          theirs, [to = to](const FakeCall& each) { return each.what == "ncclSend" && each.peer == to; });
-      if (sent == theirs.end() || sent->count != call.count)
-        throw std::runtime_error("FakeNccl: a receive without its send, or of another length");
-      write(call, bytes_at(sent->from, bytes_of(*sent)));
-    }
-  }
-}
-
-void run_round(FakeClique& clique, FakeRound& round, const std::vector<double>& factors) {
-  const std::vector<FakeCall>& first = round.calls.at(0);
-  const bool pairs = std::ranges::any_of(round.calls, [](const auto& each) {
-    return !each.second.empty() && (each.second[0].what == "ncclSend" || each.second[0].what == "ncclRecv");
-  });
-  if (pairs) return send_and_receive(round);
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    std::vector<const FakeCall*> members;
-    for (int place = 0; place < clique.size; ++place) {
-      const FakeCall& call = round.calls.at(place).at(i);
-      if (call.what != first[i].what || call.count != first[i].count || call.dtype != first[i].dtype ||
-          call.op != first[i].op || call.peer != first[i].peer)
-        throw std::runtime_error("FakeNccl: members differ in what they ask");
-      members.push_back(&call);
-    }
-    const std::vector<Copied> out = results(members, factors);
-    for (std::size_t m = 0; m < members.size(); ++m) write(*members[m], out[m]);
-  }
 }
 
 }  // namespace
@@ -228,6 +93,11 @@ struct FakeNcclCalls {
     const bool connecting = comm->clique->connected < comm->clique->size;
     *state = connecting || comm->stream != nullptr ? ncclInProgress : ncclSuccess;
     if (fails("async", comm->place)) *state = ncclSystemError;
+    if (comm->registering != nullptr) {
+      *std::exchange(comm->registering, nullptr) = comm;
+      *state = ncclInProgress;
+      return ncclSuccess;
+    }
     if (connecting || comm->stream == nullptr) return ncclSuccess;
     const std::size_t number = comm->rounds++;
     std::vector<FakeRound>& rounds = comm->clique->rounds;
@@ -249,6 +119,30 @@ struct FakeNcclCalls {
     if (++round.arrived < static_cast<std::size_t>(clique.size) || present->hangs_) return;
     run_round(clique, round, comm->factors);
     for (auto& [place, done] : round.done) done->passed = true;
+  }
+
+  static ncclResult_t mem_alloc(void** block, std::size_t bytes) {
+    std::lock_guard lock(present->mutex_);
+    const auto memory = present->memory_.memory(bytes);
+    *block = memory.get();
+    present->blocks_[*block] = memory;
+    return ncclSuccess;
+  }
+  static ncclResult_t mem_free(void* block) {
+    std::lock_guard lock(present->mutex_);
+    return present->blocks_.erase(block) == 1 ? ncclSuccess : ncclInvalidArgument;
+  }
+  static ncclResult_t window_register(ncclComm_t comm, void* memory, std::size_t bytes, void** window,
+                                      int flags) {
+    const ncclResult_t rc = note(comm, "ncclCommWindowRegister", fmt::format("{} {}", bytes, flags));
+    std::lock_guard lock(present->mutex_);
+    if (!present->blocks_.contains(memory)) return ncclInvalidArgument;
+    comm->clique->windows[comm->place].push_back({static_cast<std::byte*>(memory), bytes});
+    comm->registering = window;
+    return rc == ncclSuccess ? ncclInProgress : rc;
+  }
+  static ncclResult_t window_deregister(ncclComm_t comm, void* window) {
+    return window == comm ? note(comm, "ncclCommWindowDeregister") : ncclInvalidArgument;
   }
 
   static ncclResult_t finalize(ncclComm_t comm) { return note(comm, "ncclCommFinalize"); }
@@ -332,12 +226,30 @@ FakeNccl::FakeNccl() {
   using Calls = FakeNcclCalls;
   library_.version = NCCL_VERSION_CODE;
   library_.path = "the test";
-  library_.functions = {
-      Calls::get_version, Calls::get_error_string, Calls::get_last_error, Calls::get_unique_id,
-      Calls::init,        Calls::get_async_error,  Calls::finalize,       Calls::destroy,
-      Calls::abort,       Calls::make_op,          Calls::end_op,         Calls::group_start,
-      Calls::group_end,   Calls::all_reduce,       Calls::reduce,         Calls::reduce_scatter,
-      Calls::all_gather,  Calls::broadcast,        Calls::send,           Calls::recv};
+  library_.functions = {Calls::get_version,
+                        Calls::get_error_string,
+                        Calls::get_last_error,
+                        Calls::get_unique_id,
+                        Calls::init,
+                        Calls::get_async_error,
+                        Calls::finalize,
+                        Calls::destroy,
+                        Calls::abort,
+                        Calls::make_op,
+                        Calls::end_op,
+                        Calls::group_start,
+                        Calls::group_end,
+                        Calls::all_reduce,
+                        Calls::reduce,
+                        Calls::reduce_scatter,
+                        Calls::all_gather,
+                        Calls::broadcast,
+                        Calls::send,
+                        Calls::recv,
+                        Calls::mem_alloc,
+                        Calls::mem_free,
+                        Calls::window_register,
+                        Calls::window_deregister};
   present = this;
 }
 

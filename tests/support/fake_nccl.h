@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL among ranks that are threads, on FakeDevices: it remembers what it is asked, carries it out when all
-// ranks' streams have come there, and fails when it is told to.
+// ranks' streams have come there, and fails when it is told to, and where some members' memory is known to it
+// and others' not, or lies elsewhere in its window.
 #pragma once
 
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "ops/nccl/nccl_library.h"
+#include "tests/support/fake_devices.h"
 
 namespace rueda {
 
@@ -33,6 +35,13 @@ class FakeNccl {
     std::lock_guard lock(mutex_);
     failing_[place] = call;
   }
+  // Blocks that it has given and not got back.
+  std::size_t blocks() {
+    std::lock_guard lock(mutex_);
+    return blocks_.size();
+  }
+  // As of a version that knows no windows.
+  void forget_windows() { library_.functions.window_register = nullptr; }
   // Calls between members never come to their end.
   void hang() { hangs_ = true; }
 
@@ -46,6 +55,8 @@ class FakeNccl {
   std::map<int, std::vector<std::string>> calls_;
   std::map<int, std::string> failing_;
   std::vector<std::unique_ptr<ncclComm>> comms_;
+  FakeDevice memory_{0};  // whose blocks it gives
+  std::map<void*, std::shared_ptr<std::byte>> blocks_;
 };
 
 }  // namespace rueda

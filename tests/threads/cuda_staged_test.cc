@@ -16,8 +16,16 @@ namespace {
 using ::testing::HasSubstr;
 using Body = std::function<void(Runtime&, FakeDevice&)>;
 
-void run_on_devices(Rank ranks, std::size_t shm_slots, const Body& body, Config config = {}) {
-  MemoryNetwork network(ranks, shm_slots);
+// Where shm_slots is 0 they share no memory; ranks_per_host as MemoryNetwork has it.
+struct World {
+  Rank ranks = 1;
+  std::size_t shm_slots = 0;
+  Rank ranks_per_host = 0;
+};
+
+void run_on_devices(World world, const Body& body, Config config = {}) {
+  const Rank ranks = world.ranks;
+  MemoryNetwork network(ranks, world.shm_slots, world.ranks_per_host);
   std::vector<std::shared_ptr<FakeDevices>> devices;
   for (Rank rank = 0; rank < ranks; ++rank)
     devices.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank)));
@@ -30,26 +38,23 @@ void run_on_devices(Rank ranks, std::size_t shm_slots, const Body& body, Config 
       });
 }
 
-class StagedDevices : public testing::TestWithParam<std::pair<Rank, std::size_t>> {};
+class StagedDevices : public testing::TestWithParam<World> {};
 
-TEST_P(StagedDevices, ReduceAsTheHostDoes) {
-  run_on_devices(GetParam().first, GetParam().second, check_device_allreduce);
-}
-TEST_P(StagedDevices, ExchangeAsTheHostDoes) {
-  run_on_devices(GetParam().first, GetParam().second, check_device_exchange);
-}
+TEST_P(StagedDevices, ReduceAsTheHostDoes) { run_on_devices(GetParam(), check_device_allreduce); }
+TEST_P(StagedDevices, ExchangeAsTheHostDoes) { run_on_devices(GetParam(), check_device_exchange); }
 INSTANTIATE_TEST_SUITE_P(Every, StagedDevices,
-                         testing::Values(std::pair<Rank, std::size_t>{1, 0},
-                                         std::pair<Rank, std::size_t>{3, 0},
-                                         std::pair<Rank, std::size_t>{2, 4}),
+                         testing::Values(World{1}, World{3}, World{2, 4}, World{4, 4, 2}),
                          [](const auto& info) {
-                           return std::to_string(info.param.first) +
-                                  (info.param.second > 0 ? "_on_a_host" : "_by_links");
+                           const World& world = info.param;
+                           const char* way = world.shm_slots == 0        ? "_by_links"
+                                             : world.ranks_per_host == 0 ? "_on_a_host"
+                                                                         : "_on_two_hosts";
+                           return std::to_string(world.ranks) + way;
                          });
 
 // Copies on the device, through nobody's memory.
 TEST(StagedDevices, ARankAloneNeedsNoMemory) {
-  run_on_devices(1, 0, [](Runtime& runtime, FakeDevice& device) {
+  run_on_devices({1}, [](Runtime& runtime, FakeDevice& device) {
     DeviceOnes ones(device, 100);
     device.take_memory_from(0);
     Submission submission = ones.sum("t");
@@ -61,23 +66,10 @@ TEST(StagedDevices, ARankAloneNeedsNoMemory) {
   });
 }
 
-TEST(StagedDevices, AJoinedRankTakesPart) {
-  run_on_devices(2, 0, [](Runtime& runtime, FakeDevice& device) {
-    if (runtime.topology().rank == 1) {
-      join(runtime);
-      return;
-    }
-    DeviceOnes ones(device, 100);
-    const Handle handle = runtime.submit(ones.sum("t"));
-    handle.wait();
-    device.finish();
-    EXPECT_EQ(ones.values()[99], 1.0f);
-    join(runtime);
-  });
-}
+TEST(StagedDevices, AJoinedRankTakesPart) { run_on_devices({2}, sum_beside_a_joined_rank); }
 
 TEST(StagedDevices, MissingMemoryFailsTheOperationEverywhereAndTheNextWorks) {
-  run_on_devices(3, 0, [](Runtime& runtime, FakeDevice& device) {
+  run_on_devices({3}, [](Runtime& runtime, FakeDevice& device) {
     const Rank rank = runtime.topology().rank;
     DeviceOnes large(device, 1 << 20);
     if (rank == 1) device.take_memory_from(1 << 20);
@@ -94,7 +86,7 @@ TEST(StagedDevices, MissingMemoryFailsTheOperationEverywhereAndTheNextWorks) {
 }
 
 TEST(StagedDevices, WaitsForWhatTheProgramsStreamHasToDoFirst) {
-  run_on_devices(2, 0, [](Runtime& runtime, FakeDevice& device) {
+  run_on_devices({2}, [](Runtime& runtime, FakeDevice& device) {
     DeviceOnes ones(device, 50);
     Submission submission = ones.sum("t");
     for (int i = 0; i < 50; ++i) device.give(submission.stream, [&ones, i] { ones.values()[i] += 1.0f; });

@@ -3,12 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "core/rueda.h"
-#include "ops/cuda/cuda_parts.h"
-#include "ops/nccl/nccl_parts.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/device_ones.h"
-#include "tests/support/fake_nccl.h"
-#include "tests/support/memory_world.h"
+#include "tests/support/nccl_world.h"
+#include "tests/support/values.h"
 
 namespace rueda {
 namespace {
@@ -17,39 +15,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Purpose: ranks that are threads, each with a device.
-class NcclTest : public testing::Test {
- protected:
-  using Body = std::function<void(Runtime&, FakeDevice&)>;
-
-  // `on_device`: which one each rank has.
-  void run(
-      Rank ranks, const Body& body, const Config& config = {},
-      const std::function<std::string(Rank)>& on_device = [](Rank rank) { return std::to_string(rank); },
-      Rank ranks_per_host = 0) {
-    MemoryNetwork network(ranks, 0, ranks_per_host);
-    for (Rank rank = 0; rank < ranks; ++rank) {
-      devices_.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank), on_device(rank)));
-    }
-    run_ranks_of(
-        ranks, [&](Runtime& runtime) { body(runtime, devices_[runtime.topology().rank]->device()); },
-        [&](Rank rank) {
-          Parts parts = memory_parts(network, rank, ranks, config);
-          add_nccl(parts, add_cuda(parts, devices_[rank]),
-                   [this]() -> const NcclLibrary& { return nccl_.library(); });
-          return parts;
-        });
-  }
-  // Of all that was asked of NCCL on that rank.
-  long count(Rank rank, const std::string& words) {
-    const std::vector<std::string> calls = nccl_.take_calls(rank);
-    return std::ranges::count_if(
-        calls, [&](const std::string& call) { return call.find(words) != std::string::npos; });
-  }
-
-  FakeNccl nccl_;
-  std::vector<std::shared_ptr<FakeDevices>> devices_;
-};
+class NcclTest : public NcclWorld {};
 
 TEST_F(NcclTest, ReducesAsTheHostDoes) {
   run(3, check_device_allreduce);
@@ -100,28 +66,40 @@ TEST_F(NcclTest, NarrowsWhatGoesBetweenHosts) {
         DeviceOnes ones(device, 100);
         Submission submission = ones.sum("t");
         submission.request.compression = Compression::bf16;
-        const Handle handle = runtime.submit(std::move(submission));
-        handle.wait();
-        while (!handle.fence()->passed()) std::this_thread::yield();
+        wait_on_device(runtime.submit(std::move(submission)));
         EXPECT_EQ(ones.values()[99], 2.0f);
       },
       {}, [](Rank rank) { return std::to_string(rank); }, 1);
   EXPECT_EQ(count(0, "bfloat16 sum"), 1);
 }
 
-TEST_F(NcclTest, AJoinedRankTakesPart) {
-  run(2, [](Runtime& runtime, FakeDevice& device) {
-    if (runtime.topology().rank == 1) {
-      join(runtime);
-      return;
+// 0.3 is another number in bfloat16, by which this would be 217.
+TEST_F(NcclTest, FactorsOfNarrowTypesAreNotRounded) {
+  run(3, [](Runtime& runtime, FakeDevice& device) {
+    for (const std::size_t tensors : {1, 2}) {
+      std::vector<Submission> group;
+      std::vector<std::shared_ptr<std::byte>> memory;
+      for (std::size_t i = 0; i < tensors; ++i) {
+        memory.push_back(device.memory(2));
+        set_value(DataType::bfloat16, FakeDevice::real(memory.back().get()), 0, 240.0);
+        Submission& submission = group.emplace_back();
+        submission.request.name = std::to_string(tensors) + std::to_string(i);
+        submission.request.dtype = DataType::bfloat16;
+        submission.request.prescale_factor = 0.3;
+        submission.request.shape = {1};
+        submission.request.device = DeviceKind::cuda;
+        submission.output = {memory.back().get(), DataType::bfloat16, {1}, {}};
+        submission.input = submission.output;
+      }
+      for (const Handle& handle : runtime.submit_group(std::move(group))) wait_on_device(handle);
+      for (const auto& each : memory)
+        EXPECT_EQ(value_at(DataType::bfloat16, FakeDevice::real(each.get()), 0), 216.0);
     }
-    DeviceOnes ones(device, 100);
-    const Handle handle = runtime.submit(ones.sum("t"));
-    handle.wait();
-    while (!handle.fence()->passed()) std::this_thread::yield();
-    EXPECT_EQ(ones.values()[99], 1.0f);
-    join(runtime);
   });
+}
+
+TEST_F(NcclTest, AJoinedRankTakesPart) {
+  run(2, sum_beside_a_joined_rank);
   EXPECT_EQ(count(1, "ncclAllReduce"), 1);
 }
 
@@ -147,9 +125,7 @@ TEST_F(NcclTest, AMissingOutputFailsTheOperationEverywhere) {
       EXPECT_THAT(status.message, HasSubstr("rank 1"));
       EXPECT_THAT(status.message, HasSubstr("the test has no memory"));
     }
-    const Handle handle = runtime.submit(ones.sum("after"));
-    handle.wait();
-    while (!handle.fence()->passed()) std::this_thread::yield();
+    wait_on_device(runtime.submit(ones.sum("after")));
     EXPECT_EQ(ones.values()[0], 9.0f);
   });
   const std::vector<std::string> calls = nccl_.take_calls(0);
@@ -167,9 +143,7 @@ TEST_P(NcclFailureTest, EndsTheJobEverywhereAndNamesTheRank) {
     run(3, [&](Runtime& runtime, FakeDevice& device) {
       DeviceOnes ones(device, 10);
       if (call != "ncclCommInitRankConfig") {  // all are connected
-        const Handle first = runtime.submit(ones.sum("first"));
-        first.wait();
-        while (!first.fence()->passed()) std::this_thread::yield();
+        wait_on_device(runtime.submit(ones.sum("first")));
       }
       barrier_async(runtime).wait();
       if (runtime.topology().rank == 1) nccl_.fail(call, 1);

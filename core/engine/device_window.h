@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory on a device in which tensors have places that all ranks know.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rueda {
+
+// Purpose: a block of one device and the places of tensors in it, by name. A plain value; on the ranks that
+// share it places are the same. Nothing but the tensor of that name may lie in a place while the job runs.
+struct DeviceWindow {
+  struct Place {
+    std::string name;        // of the allreduces that reduce the tensor
+    std::size_t offset = 0;  // bytes, a multiple of 64
+    std::size_t bytes = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  std::shared_ptr<std::byte> memory;  // of allocate_on_device()
+  std::size_t bytes = 0;              // as asked for there
+  std::vector<Place> places;          // apart from each other, and ascending
+};
+
+}  // namespace rueda

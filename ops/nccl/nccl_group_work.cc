@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_group_work.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+
+namespace rueda {
+
+NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPlace place, NcclGroup& group)
+    : plan_(plan), entries_(entries), place_(place), group_(group) {
+  place_.state.enter(plan_.number);
+  if (!entry().ghost) place_.state.set_last_device(entry().submission().device);
+}
+
+NcclGroupWork::~NcclGroupWork() {
+  place_.state.leave(plan_.number);
+  if (leads_) group_.set_meeting(false);
+  staged_.reset();
+}
+
+Work::Step NcclGroupWork::step() {
+  if (staged_) return staged_->step();
+  return met_ ? carry_out() : meet();
+}
+
+void NcclGroupWork::abandon() {
+  abandoned_ = true;
+  if (staged_) return staged_->abandon();
+  if (met_) abandon_own();
+}
+
+std::string_view NcclGroupWork::phase() const {
+  if (staged_) return staged_->phase();
+  return met_ ? own_phase() : "connecting by NCCL";
+}
+
+Work::Step NcclGroupWork::meet() {
+  if (meeting_) {
+    if (const Step step = meeting_->step(); step != Step::done) return step;
+    leads_ = false;
+    group_.introduced(meeting_->received());
+    meeting_.reset();
+    if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
+      log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
+          to_string(*plan_.members), group_.problem());
+    }
+    return Step::again;
+  }
+  switch (group_.stage()) {
+    case NcclGroup::Stage::unknown: {
+      group_.set_meeting(true);
+      leads_ = true;
+      const int number = device_here();
+      meeting_.emplace(place_.link, plan_, group_.introduction(place_.sides.devices().at(number), number));
+      return Step::again;
+    }
+    case NcclGroup::Stage::meeting: return Step::waiting;
+    case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
+    case NcclGroup::Stage::ready: met_ = true; return Step::again;
+    case NcclGroup::Stage::refused: break;
+  }
+  place_.state.leave(plan_.number);
+  staged_ = place_.staged.start(plan_, entries_);
+  if (abandoned_) staged_->abandon();
+  return Step::again;
+}
+
+int NcclGroupWork::device_here() const {
+  return entry().ghost ? place_.state.last_device() : entry().submission().device;
+}
+
+NcclCaller NcclGroupWork::caller() {
+  NcclLane& lane = group_.lane_of(plan_);
+  return {place_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
+          group_.connected(), group_.connected_place()};
+}
+
+void NcclGroupWork::check_device(const Entry& each) const {
+  if (each.submission().device == group_.device()) return;
+  throw BackendError(Status::backend_error(fmt::format(
+      "{}: its tensor is on device {}, but NCCL has connected these ranks by device {} of this process; "
+      "use one device in each process.",
+      title(each.request()), each.submission().device, group_.device())));
+}
+
+std::byte* NcclGroupWork::temporary(const ConstTensorView& values, std::size_t bytes) {
+  Temporary& memory = temporaries_.emplace_back();
+  memory.device = side().memory.take("what stands in for it", bytes);
+  if (values.data == nullptr || bytes == 0) return memory.device.data();
+  memory.pinned = side().pinned.take("what stands in for it", bytes);
+  std::memcpy(memory.pinned.data(), values.data, bytes);
+  group_.lane_of(plan_).queue().copy(memory.device.data(), memory.pinned.data(), bytes);
+  return memory.device.data();
+}
+
+void NcclGroupWork::finish() {
+  const std::shared_ptr<const Fence> fence = group_.lane_of(plan_).record();
+  for (Entry& each : entries_) each.handle->fence = fence;
+  for (Temporary& memory : temporaries_) {
+    if (memory.pinned.memory) side().pinned.give_back(std::move(memory.pinned), fence);
+    if (memory.device.memory) side().memory.give_back(std::move(memory.device), fence);
+  }
+  temporaries_.clear();
+}
+
+}  // namespace rueda

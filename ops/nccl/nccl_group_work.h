@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every Work by NCCL begins with.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/backend.h"
+#include "ops/nccl/member_exchange.h"
+#include "ops/nccl/nccl_state.h"
+
+namespace rueda {
+
+// Where such Works meet; all of it outlives them.
+struct NcclPlace {
+  LinkBackend& link;
+  NcclState& state;
+  DeviceSides& sides;
+  Backend& staged;
+};
+
+// Purpose: a Plan of a group's: the first one has its members meet, the others wait for that; where NCCL
+// cannot connect them all go by the host. Then the derived Work carries it out.
+class NcclGroupWork : public Work {
+ public:
+  NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPlace place, NcclGroup& group);
+  NcclGroupWork(const NcclGroupWork&) = delete;
+  NcclGroupWork& operator=(const NcclGroupWork&) = delete;
+  ~NcclGroupWork() override;
+
+  Step step() final;
+  void abandon() final;
+  std::string_view phase() const final;
+
+ protected:
+  virtual Step carry_out() = 0;
+  virtual void abandon_own() {}
+  virtual std::string_view own_phase() const = 0;
+
+  DeviceSide& side() { return place_.sides.at(group_.device()); }
+  Entry& entry() const { return entries_.front(); }
+  NcclCaller caller();
+  // Throws BackendError where a tensor is on another device than the group's.
+  void check_device(const Entry& each) const;
+  // On the device, with those values of the host, if there are any; until `finish`. Throws WorkFailure.
+  std::byte* temporary(const ConstTensorView& values, std::size_t bytes);
+  // All that the device was given is behind the entries' fence.
+  void finish();
+
+  const Plan& plan_;
+  std::span<Entry> entries_;
+  NcclPlace place_;
+  NcclGroup& group_;
+  bool abandoned_ = false;
+
+ private:
+  Step meet();
+  int device_here() const;
+
+  bool met_ = false;
+  bool leads_ = false;  // it is this Work in which the group meets
+  std::optional<MemberExchange> meeting_;
+  std::unique_ptr<Work> staged_;
+  // What stands in for a rank that has joined, from the host's memory by way of pinned memory, or for what
+  // NCCL must not see.
+  struct Temporary {
+    BlockPool::Block pinned;
+    BlockPool::Block device;
+  };
+  std::vector<Temporary> temporaries_;
+};
+
+}  // namespace rueda

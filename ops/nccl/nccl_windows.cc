@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/nccl/nccl_windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/control/plan.h"
+
+namespace rueda {
+namespace {
+
+struct Told {
+  bool brought = false;
+  bool known = false;
+  DeviceWindow window;
+};
+
+Told read(Reader& reader) {
+  Told told;
+  told.brought = reader.get<std::uint8_t>() != 0;
+  told.known = reader.get<std::uint8_t>() != 0;
+  told.window.bytes = static_cast<std::size_t>(reader.get_size());
+  told.window.places = reader.get_list<DeviceWindow::Place>(1, [](Reader& r) {
+    DeviceWindow::Place place;
+    place.name = r.get_string();
+    place.offset = static_cast<std::size_t>(r.get_size());
+    place.bytes = static_cast<std::size_t>(r.get_size());
+    return place;
+  });
+  return told;
+}
+
+// What is wrong with a window whatever others have.
+std::string problem_of(const DeviceWindow& window) {
+  std::size_t end = 0;
+  for (const DeviceWindow::Place& place : window.places) {
+    if (place.offset % kFusionAlignment != 0 || place.offset < end || place.offset > window.bytes ||
+        place.bytes > window.bytes - place.offset) {
+      return fmt::format(
+          "its window of {} bytes has '{}' at {}, {} bytes; places begin at multiples of {}, one behind the "
+          "other, inside",
+          window.bytes, place.name, place.offset, place.bytes, kFusionAlignment);
+    }
+    end = place.offset + place.bytes;
+  }
+  return {};
+}
+
+std::string difference_between(const DeviceWindow& mine, const DeviceWindow& other, Rank rank) {
+  if (mine.bytes != other.bytes || mine.places.size() != other.places.size()) {
+    return fmt::format("its window has {} bytes and {} places, that of rank {} has {} and {}; share the same",
+                       mine.bytes, mine.places.size(), rank, other.bytes, other.places.size());
+  }
+  const auto [a, b] = std::ranges::mismatch(mine.places, other.places);
+  if (a == mine.places.end()) return {};
+  return fmt::format(
+      "its window has '{}' at {} ({} bytes), that of rank {} '{}' at {} ({} bytes); share the same", a->name,
+      a->offset, a->bytes, rank, b->name, b->offset, b->bytes);
+}
+
+}  // namespace
+
+Bytes NcclWindows::words(const DeviceWindow* window, bool known) {
+  Writer writer;
+  writer.put(static_cast<std::uint8_t>(window != nullptr));
+  writer.put(static_cast<std::uint8_t>(known));
+  writer.put_size(window != nullptr ? window->bytes : 0);
+  writer.put_count(window != nullptr ? window->places.size() : 0);
+  if (window == nullptr) return writer.take();
+  for (const DeviceWindow::Place& place : window->places) {
+    writer.put_string(place.name);
+    writer.put_size(place.offset);
+    writer.put_size(place.bytes);
+  }
+  return writer.take();
+}
+
+NcclWindows::Verdict NcclWindows::compare(Reader all, const RankSet& members) {
+  std::vector<Told> told;
+  for (Rank i = 0; i < members.count(); ++i) told.push_back(read(all));
+  if (!all.complete()) return {true, false, "what ranks say of their windows is of another build"};
+  Verdict verdict;
+  verdict.shared = std::ranges::all_of(told, &Told::brought);
+  if (!verdict.shared) return verdict;
+  verdict.difference = problem_of(told.front().window);
+  for (std::size_t i = 1; i < told.size() && verdict.difference.empty(); ++i)
+    verdict.difference =
+        difference_between(told.front().window, told[i].window, members.at(static_cast<Rank>(i)));
+  verdict.registered = std::ranges::all_of(told, &Told::known);
+  return verdict;
+}
+
+void NcclWindows::add(std::shared_ptr<const DeviceWindow> window, bool registered) {
+  for (const DeviceWindow::Place& place : window->places)
+    spots_[place.name] = {windows_.size(), place.offset, place.bytes};
+  windows_.push_back({std::move(window), registered});
+}
+
+const NcclWindows::Spot* NcclWindows::find(const std::string& name, std::size_t bytes) const {
+  const auto found = spots_.find(name);
+  return found != spots_.end() && found->second.bytes == bytes ? &found->second : nullptr;
+}
+
+bool NcclWindows::registered_at(const void* memory) const {
+  return std::ranges::any_of(windows_, [&](const Window& each) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(each.shared->memory.get());
+    const auto place = reinterpret_cast<std::uintptr_t>(memory);
+    return each.registered && place >= begin && place < begin + each.shared->bytes;
+  });
+}
+
+}  // namespace rueda

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places of tensors that all members of a group have in windows.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/rank_set.h"
+#include "core/engine/device_window.h"
+
+namespace rueda {
+
+// Purpose: which tensor has its place where, the same on all members of a group: so each knows without asking
+// that an operation goes there everywhere. NCCL leaves it undefined what happens where some members pass
+// memory that it knows and others do not. Owned by an NcclGroup, used by the coordinator thread.
+class NcclWindows {
+ public:
+  struct Spot {
+    std::size_t window = 0;
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+  };
+  // What the members have told of the windows that they are about to share.
+  struct Verdict {
+    bool shared = false;      // all brought one
+    bool registered = false;  // NCCL can know it on all of them
+    std::string difference;   // why it cannot be, in words that fit after "rank 1: "; empty if it can
+  };
+
+  // What a member tells; `known`: whether NCCL can know its memory. Null where it brings none.
+  static Bytes words(const DeviceWindow* window, bool known);
+  static Verdict compare(Reader all, const RankSet& members);
+
+  void add(std::shared_ptr<const DeviceWindow> window, bool registered);
+  // Null where a tensor of that name and size has none.
+  const Spot* find(const std::string& name, std::size_t bytes) const;
+  std::byte* at(const Spot& spot) const { return windows_[spot.window].shared->memory.get() + spot.offset; }
+  // Whether NCCL knows what lies there.
+  bool registered_at(const void* memory) const;
+
+ private:
+  struct Window {
+    std::shared_ptr<const DeviceWindow> shared;
+    bool registered = false;
+  };
+  std::vector<Window> windows_;
+  std::map<std::string, Spot> spots_;
+};
+
+}  // namespace rueda

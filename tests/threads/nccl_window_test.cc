@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors in windows that ranks share, by NCCL: the ranks are threads, their devices and NCCL fakes.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "core/rueda.h"
+#include "tests/support/device_ones.h"
+#include "tests/support/nccl_world.h"
+
+namespace rueda {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::size_t kBytes = 4096;
+
+// Purpose: tensors "a" of 10, "b" of 16 and "c" of 3 float32 in a window, which begin at 0, 64 and 256: a gap
+// lies before the last.
+struct Gradients {
+  explicit Gradients(Runtime& runtime) : memory(runtime.allocate_on_device(0, kBytes)) {}
+  DeviceWindow window() const { return {memory, kBytes, {{"a", 0, 40}, {"b", 64, 64}, {"c", 256, 12}}}; }
+  float* values(std::size_t offset) const {
+    return reinterpret_cast<float*>(FakeDevice::real(memory.get()) + offset);
+  }
+  void fill() const { std::fill_n(values(0), kBytes / sizeof(float), 1.0f); }
+  Submission sum(const DeviceWindow::Place& place) {
+    Submission submission;
+    submission.request.name = place.name;
+    submission.request.shape = {static_cast<std::int64_t>(place.bytes / sizeof(float))};
+    submission.request.device = DeviceKind::cuda;
+    submission.output = {memory.get() + place.offset, DataType::float32, submission.request.shape, {}};
+    submission.input = submission.output;
+    submission.stream = this;
+    submission.owner = memory;
+    return submission;
+  }
+  // All of them together, which makes one Plan.
+  void reduce(Runtime& runtime) {
+    fill();
+    std::vector<Submission> group;
+    for (const DeviceWindow::Place& place : window().places) group.push_back(sum(place));
+    for (const Handle& handle : runtime.submit_group(std::move(group))) wait_on_device(handle);
+    for (const DeviceWindow::Place& place : window().places)
+      EXPECT_EQ(*values(place.offset), static_cast<float>(runtime.topology().size)) << place.name;
+  }
+
+  std::shared_ptr<std::byte> memory;
+};
+
+class NcclWindowTest : public NcclWorld {};
+
+TEST_F(NcclWindowTest, NeighboursAreOneRunAndNothingIsPacked) {
+  run(2, [](Runtime& runtime, FakeDevice&) {
+    Gradients gradients(runtime);
+    gradients.reduce(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.reduce(runtime);
+    gradients.reduce(runtime);
+  });
+  // Packed: all with their gaps, 64 bytes each at least.
+  const std::vector<std::string> calls = nccl_.take_calls(0);
+  EXPECT_EQ(std::ranges::count(calls, "ncclAllReduce(48 float32 sum)"), 1);
+  EXPECT_EQ(std::ranges::count(calls, "ncclAllReduce(32 float32 sum)"), 2) << "a and b, in place";
+  EXPECT_EQ(std::ranges::count(calls, "ncclAllReduce(3 float32 sum)"), 2) << "c, behind a gap";
+}
+
+TEST_F(NcclWindowTest, NcclIsToldOnEveryStreamAndAllIsFreedInOrder) {
+  Config config;
+  config.nccl_streams = 2;
+  run(
+      2,
+      [](Runtime& runtime, FakeDevice&) {
+        Gradients gradients(runtime);
+        share_window_async(gradients.window(), 0, runtime).wait();
+        gradients.reduce(runtime);
+      },
+      config);
+  const std::vector<std::string> calls = nccl_.take_calls(1);
+  EXPECT_EQ(std::ranges::count(calls, "ncclCommWindowRegister(4096 1)"), 2);
+  EXPECT_EQ(std::ranges::count(calls, "ncclCommWindowDeregister()"), 2);
+  const auto deregistered = std::ranges::find(calls, "ncclCommWindowDeregister()");
+  EXPECT_LT(deregistered, std::ranges::find(calls, "ncclCommFinalize()"));
+  EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
+// One rank's tensor lies elsewhere now: it is copied to its place and back. NCCL's fake throws where the
+// others pass what it knows and this one does not.
+TEST_F(NcclWindowTest, ATensorThatHasMovedStillGoesByItsPlace) {
+  run(2, [](Runtime& runtime, FakeDevice& device) {
+    Gradients gradients(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.fill();
+    DeviceOnes elsewhere(device, 16);
+    const bool moved = runtime.topology().rank == 1;
+    Submission submission = moved ? elsewhere.sum("b") : gradients.sum({"b", 64, 64});
+    submission.request.reduce_op = ReduceOp::average;
+    submission.request.prescale_factor = 6.0;
+    wait_on_device(runtime.submit(std::move(submission)));
+    EXPECT_EQ(moved ? elsewhere.values()[15] : gradients.values(64)[15], 6.0f);
+  });
+}
+
+// What lies in a window but has another name there, on one rank only.
+TEST_F(NcclWindowTest, OthersInItsMemoryAreKeptApart) {
+  run(2, [](Runtime& runtime, FakeDevice& device) {
+    Gradients gradients(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.fill();
+    for (const Operation operation : {Operation::allreduce, Operation::broadcast}) {
+      DeviceOnes elsewhere(device, 16);
+      const bool inside = runtime.topology().rank == 1;
+      Submission submission = inside ? gradients.sum({"other", 64, 64}) : elsewhere.sum("other");
+      submission.request.operation = operation;
+      wait_on_device(runtime.submit(std::move(submission)));
+      const float expected = operation == Operation::allreduce ? 2.0f : 1.0f;
+      EXPECT_EQ(inside ? gradients.values(64)[15] : elsewhere.values()[15], expected);
+    }
+  });
+}
+
+TEST_F(NcclWindowTest, AJoinedRankBringsZerosToItsPlaces) {
+  run(2, [](Runtime& runtime, FakeDevice&) {
+    Gradients gradients(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.fill();
+    if (runtime.topology().rank == 0) {
+      wait_on_device(runtime.submit(gradients.sum({"b", 64, 64})));
+      EXPECT_EQ(gradients.values(64)[15], 1.0f);
+    }
+    join(runtime);
+  });
+  EXPECT_EQ(count(1, "ncclAllReduce(16 float32 sum)"), 1);
+}
+
+TEST_F(NcclWindowTest, WindowsThatDifferAreAnErrorOnEveryRankAndTheNextIsNot) {
+  run(3, [](Runtime& runtime, FakeDevice&) {
+    Gradients gradients(runtime);
+    DeviceWindow window = gradients.window();
+    if (runtime.topology().rank == 2) window.places[1].offset = 128;
+    const Status status = share_window_async(window, 0, runtime).wait_status();
+    EXPECT_EQ(status.code, StatusCode::backend_error);
+    EXPECT_THAT(status.message, HasSubstr("'b' at 64 (64 bytes), that of rank 2 'b' at 128"));
+    const Status outside =
+        share_window_async({gradients.memory, kBytes, {{"a", 4032, 128}}}, 0, runtime).wait_status();
+    EXPECT_THAT(outside.message, HasSubstr("has 'a' at 4032, 128 bytes"));
+    gradients.reduce(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.reduce(runtime);
+  });
+  EXPECT_EQ(count(0, "ncclCommWindowRegister"), 1);
+}
+
+TEST_F(NcclWindowTest, AnOlderNcclWorksInPlaceAllTheSame) {
+  nccl_.forget_windows();
+  run(2, [](Runtime& runtime, FakeDevice&) {
+    Gradients gradients(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.reduce(runtime);
+  });
+  const std::vector<std::string> calls = nccl_.take_calls(0);
+  EXPECT_THAT(calls, Contains("ncclAllReduce(32 float32 sum)"));
+  EXPECT_THAT(calls, Not(Contains(HasSubstr("Window"))));
+}
+
+TEST_F(NcclWindowTest, WhatGoesByTheHostSharesNothingAndWorks) {
+  run(
+      2,
+      [](Runtime& runtime, FakeDevice&) {
+        Gradients gradients(runtime);
+        share_window_async(gradients.window(), 0, runtime).wait();
+        gradients.reduce(runtime);
+      },
+      {}, [](Rank) { return "shared"; });
+  EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
+// The communicator takes its registrations with it; memory is freed all the same.
+TEST_F(NcclWindowTest, AFailureAbortsAndFrees) {
+  try {
+    run(2, [&](Runtime& runtime, FakeDevice&) {
+      Gradients gradients(runtime);
+      share_window_async(gradients.window(), 0, runtime).wait();
+      if (runtime.topology().rank == 1) nccl_.fail("ncclAllReduce", 1);
+      gradients.fill();
+      Status status = runtime.submit(gradients.sum({"b", 64, 64})).wait_status();
+      for (int i = 0; status.ok() && i < 1000; ++i) status = barrier_async(runtime).wait_status();
+      EXPECT_THAT(status.message, HasSubstr("rank 1 failed"));
+    });
+  } catch (const Error&) {}
+  const std::vector<std::string> calls = nccl_.take_calls(1);
+  EXPECT_THAT(calls, Contains("ncclCommAbort()"));
+  EXPECT_THAT(calls, Not(Contains("ncclCommWindowDeregister()")));
+  EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
+}  // namespace
+}  // namespace rueda
