@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+import zlib
 
 import pytest
 
@@ -212,6 +213,49 @@ def test_an_evaluation_that_is_not_finite_is_kept(tmp_path):
     assert any(point["perplexity"] is None for point in first["evaluations"])
     resumed = train(tmp_path / "run", *flags, "--resume", None)
     assert resumed["resumed_from"] == 4 and resumed["evaluations"][:2] == first["evaluations"][:2]
+
+
+def test_a_last_update_that_diverges_is_not_saved(tmp_path):
+    done = run(tmp_path / "run", "--learning-rate", 1e30, "--warmup", 0, "--clip", 0, "--steps", 1, ranks=2)
+    assert done.returncode == 1 and "the loss of what was held out is not finite: training diverged" in done.stderr
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_nothing_to_guess_is_an_error(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nzzzzq\n")
+    done = run(tmp_path / "run", "--task", "mlm", "--vocabulary", tmp_path / "vocab.txt", "--steps", 2)
+    assert done.returncode == 1 and "the vocabulary knows no word of the 32 windows that are measured" in done.stderr
+
+
+def test_an_output_is_of_one_run(tmp_path):
+    flags = ("--steps", 100000, "--checkpoint-every", 5)
+    job = subprocess.Popen(command(tmp_path / "run", *flags), stdout=subprocess.PIPE, text=True)
+    for line in job.stdout:
+        if line.startswith("step "):
+            break
+    done = run(tmp_path / "run", *flags, "--resume", None)
+    assert done.returncode == 1 and f"another run writes to {tmp_path / 'run'}: wait for its end" in done.stderr
+    job.kill()
+    job.communicate(timeout=TIMEOUT)
+    resumed = train(tmp_path / "run", "--steps", 2, "--resume", None, "--checkpoint-every", 5)
+    assert resumed["resumed_from"] is not None and resumed["resumed_from"] % 5 == 0
+
+
+def test_a_history_that_does_not_fit_is_passed_over(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    train(tmp_path / "run", "--checkpoint-every", 8)
+    folder = tmp_path / "run" / "checkpoints" / "step-24"
+    columns = safetensors.load_file(folder / "history.safetensors")
+    safetensors.save_file({**columns, "learning_rate": columns["learning_rate"][:3].clone()}, folder / "history.safetensors")
+    facts = json.loads((folder / "training.json").read_text())["training"]
+    written = (folder / "history.safetensors").read_bytes()
+    facts["files"]["history.safetensors"] = {"bytes": len(written), "crc32": zlib.crc32(written)}
+    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
+    (folder / "training.json").write_text('{"crc32": %d, "training": %s}' % (zlib.crc32(text.encode()), text))
+    done = run(tmp_path / "run", "--checkpoint-every", 8, "--resume", None)
+    assert done.returncode == 0, done.stderr
+    assert "history.safetensors: has no learning_rate of 24 steps" in done.stdout
+    assert summary_of(tmp_path / "run")["resumed_from"] == 16
 
 
 def test_a_disk_that_is_full_under_the_event_file_ends_nothing(tmp_path):

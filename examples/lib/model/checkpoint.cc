@@ -143,7 +143,6 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
                        .shape = tensor.sizes().vec(),
                        .data = {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}});
   }
-  write_safetensors(folder / "model.safetensors", entries, {{"format", "pt"}});
   write_json(folder / "config.json", to_json(model.config(), model.architecture(),
                                              std::string(name_of(kept.at(0).scalar_type()).torch)));
   write_json(folder / "tokenizer_config.json",
@@ -152,8 +151,10 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
               {"model_max_length", model.config().max_position_embeddings}});
   const std::filesystem::path copy = folder / "vocab.txt";
   std::error_code same;
-  if (std::filesystem::equivalent(copy, vocabulary, same)) return;
-  std::filesystem::copy_file(vocabulary, copy, std::filesystem::copy_options::overwrite_existing);
+  if (!std::filesystem::equivalent(copy, vocabulary, same))
+    std::filesystem::copy_file(vocabulary, copy, std::filesystem::copy_options::overwrite_existing);
+  // The last: where it is, all is.
+  write_safetensors(folder / "model.safetensors", entries, {{"format", "pt"}});
 }
 
 std::uint64_t parameters_hash(const torch::nn::Module& module) {

@@ -52,7 +52,7 @@ void BatchDump::add(std::int64_t step, std::int64_t pass, const TaskBatch& batch
 }
 
 void BatchDump::write() {
-  if (written_ || file_.empty()) return;
+  if (written_ || file_.empty() || tensors_.empty()) return;
   write_tensors(file_, tensors_);
   written_ = true;
   tensors_.clear();

@@ -67,9 +67,14 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-FileFacts facts_of(const fs::path& path) {
+// What is not there fails when it is opened.
+void check_is_file(const fs::path& path) {
   std::error_code absent;
   if (fs::exists(path, absent) && !fs::is_regular_file(path, absent)) damaged(path, "is not a file");
+}
+
+FileFacts facts_of(const fs::path& path) {
+  check_is_file(path);
   std::ifstream stream(path, std::ios::binary);
   if (!stream) damaged(path, fmt::format("cannot read: {}", std::generic_category().message(errno)));
   FileFacts facts;
@@ -90,12 +95,8 @@ std::uint32_t crc_of(const std::string& text) {
 }
 
 Json to_json(const CheckpointFacts& facts, const fs::path& folder) {
-  Json json = {{"format", kFormat},
-               {"step", facts.step},
-               {"samples", facts.samples},
-               {"ranks", facts.ranks},
-               {"settings", facts.settings},
-               {"evaluations", Json::array()},
+  Json json = {{"format", kFormat},      {"step", facts.step},         {"samples", facts.samples},
+               {"ranks", facts.ranks},   {"settings", facts.settings}, {"evaluations", Json::array()},
                {"files", Json::object()}};
   for (const EvaluationPoint& point : facts.evaluations)
     json["evaluations"].push_back({{"step", point.step}, {"metrics", point.metrics}});
@@ -117,6 +118,7 @@ void write_facts(const fs::path& path, Json facts) {
 }
 
 Json read_facts(const fs::path& path) {
+  check_is_file(path);
   std::ifstream stream(path);
   if (!stream) damaged(path, fmt::format("cannot read: {}", std::generic_category().message(errno)));
   const Json json = Json::parse(stream, nullptr, false);
@@ -228,11 +230,13 @@ CheckpointFacts check_checkpoint(const fs::path& folder) {
   const Json json = read_facts(folder / kFactsFile);
   try {
     if (json.at("format") != kFormat) {
-      fail(folder / kFactsFile, fmt::format("is of format {}, and this program reads {}",
-                                            json["format"].dump(), kFormat));
+      fail(folder / kFactsFile,
+           fmt::format("is of format {}, and this program reads {}", json["format"].dump(), kFormat));
     }
     check_files(folder, json.at("files"));
-    return facts_of(json);
+    CheckpointFacts facts = facts_of(json);
+    if (facts.step < 0 || facts.ranks < 1) damaged(folder / kFactsFile, "has steps or ranks that cannot be");
+    return facts;
   } catch (const Json::exception&) {  // a sum that is right, of what this program does not write
     damaged(folder / kFactsFile, "has not what a checkpoint has");
   }

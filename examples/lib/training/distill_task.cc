@@ -8,6 +8,7 @@
 
 #include <rueda/rueda_torch.h>
 #include "examples/lib/model/checkpoint.h"
+#include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/lm_start.h"
 #include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/run_training.h"
@@ -69,9 +70,17 @@ bool has_earlier_teacher(MlmTask& task, const DistillOptions& options, const std
   const std::string found = broadcast_made(
       [&] {
         if (!options.resume) check_nothing_is_in(options.checkpoints());
-        if (!options.resume || !std::filesystem::exists(folder / "model.safetensors")) return std::string();
-        check_same_vocabulary(read_bert_start(StartOptions{.model = folder, .max_length = options.max_length}),
-                              small_teacher(options));
+        const bool is_there = std::filesystem::exists(folder / "model.safetensors");
+        if (options.resume && !is_there && !checkpoints_in(options.checkpoints()).empty()) {
+          throw std::runtime_error(
+              fmt::format("{} is of a run whose teacher {} is missing: name it by --teacher, "
+                          "or choose another --output",
+                          options.checkpoints().string(), folder.string()));
+        }
+        if (!options.resume || !is_there) return std::string();
+        check_same_vocabulary(
+            read_bert_start(StartOptions{.model = folder, .max_length = options.max_length}),
+            small_teacher(options));
         task.load(folder);
         return folder.string();
       },

@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "examples/lib/data/batches.h"
@@ -59,6 +60,17 @@ std::vector<NumberedWindow> LmText::windows(std::span<const std::size_t> numbers
   return chosen;
 }
 
+void check_guessable(std::span<const NumberedWindow> windows, const WordPieceTokenizer& tokenizer,
+                     const std::string& source) {
+  const auto guessable = [&](std::int32_t id) { return is_maskable(id, tokenizer); };
+  const auto has_any = [&](const NumberedWindow& window) {
+    return std::ranges::any_of(window.ids, guessable);
+  };
+  if (std::ranges::any_of(windows, has_any)) return;
+  throw std::runtime_error(fmt::format("{}: the vocabulary knows no word of the {} windows that are measured",
+                                       source, windows.size()));
+}
+
 LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer)
     : options_(options), tokenizer_(tokenizer), text_(text_of(options, tokenizer)) {
   const auto held_out = static_cast<std::size_t>(options.held_out);
@@ -69,6 +81,7 @@ LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
   }
   const std::size_t first = text_.size() - held_out;
   for (std::size_t i = first; i < text_.size(); ++i) held_out_.push_back({i, text_[i]});
+  check_guessable(held_out_, tokenizer, options.data.dummy ? "made-up data" : options.file.string());
   samples_ = options.data.dummy ? kDummySamples : first;
 }
 

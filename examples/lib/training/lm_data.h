@@ -46,6 +46,11 @@ struct LmDataOptions {
   std::uint64_t seed = 1;         // of the masks
 };
 
+// Throws std::runtime_error naming `source` when no token of these windows could be masked: the mean over
+// nothing would be taken for a perfect model.
+void check_guessable(std::span<const NumberedWindow> windows, const WordPieceTokenizer& tokenizer,
+                     const std::string& source);
+
 // Purpose: the windows of a text, of which the last are held out, and their masks; or batches that are made
 // up. Immutable once made: any number of threads may make batches. Refers to the tokenizer.
 class LmData {

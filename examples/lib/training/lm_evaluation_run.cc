@@ -101,13 +101,7 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
           ? LmText::made_up(kMadeUpWindows, options.max_length, start.tokenizer.vocab_size(), options.seed)
           : LmText::open(options.data, start.tokenizer, options.max_length, cache_of(options.source));
   const std::vector<NumberedWindow> windows = text.windows(subset(text.size(), options.subset, options.seed));
-  const auto guessable = [&](std::int32_t id) { return is_maskable(id, start.tokenizer); };
-  if (std::ranges::none_of(windows, [&](const NumberedWindow& window) {
-        return std::ranges::any_of(window.ids, guessable);
-      })) {
-    throw std::runtime_error(fmt::format("{}: the vocabulary {} knows no word of the {} windows",
-                                         options.data.string(), start.vocabulary.string(), windows.size()));
-  }
+  check_guessable(windows, start.tokenizer, options.data.string());
   check_writable(options.summary);
   if (!options.dump_batches.empty()) check_writable(options.dump_batches);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -30,6 +31,7 @@ int failed(const char* why, int status) {
 
 int run_program(const std::function<int()>& body) {
   keep_freed_memory();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   try {
     return body();
   } catch (const UsageError& error) {

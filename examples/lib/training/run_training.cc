@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -55,6 +56,7 @@ class Run final : public TrainingListener {
     const std::int64_t steps = result_.position.step;
     check_finite(task_.model());
     if (result_.stop != Stop::interrupt) evaluation_due(steps);
+    if (!evaluations_.empty()) check_held_out(evaluations_.back());
     const std::uint64_t hash = parameters_hash(task_.model());
     if (options_.synchronize()) check_equal_on_all_ranks(hash);
     if (rank() != 0) return;
@@ -104,6 +106,13 @@ class Run final : public TrainingListener {
   }
 
  private:
+  // The last update has no loss after it that would show what it did. The same on all ranks.
+  static void check_held_out(const EvaluationPoint& point) {
+    for (const auto& [name, value] : point.metrics) {
+      if (name == "loss" && !std::isfinite(value)) diverged("the loss of what was held out is not finite");
+    }
+  }
+
   RunSummary summary(std::uint64_t hash) const {
     const TrainingPosition& position = result_.position;
     const StepSplit& split = result_.split;

@@ -45,11 +45,6 @@ std::uint64_t allreduced_bytes() {
   return 0;
 }
 
-// What is not finite poisons the parameters, and with them every later loss: better to stop here.
-[[noreturn]] void diverged(const std::string& what) {
-  throw std::runtime_error(what + ": training diverged; try a lower --learning-rate, or a longer --warmup");
-}
-
 double checked_norm(double norm) {
   if (!std::isfinite(norm)) diverged("the gradient norm is not finite");
   return norm;
@@ -237,6 +232,10 @@ void average_over_ranks(StepHistory& history) {
   take(history.losses);
   for (auto& [name, part] : history.parts) take(part);
   history.averaged = history.losses.size();
+}
+
+void diverged(const std::string& what) {
+  throw std::runtime_error(what + ": training diverged; try a lower --learning-rate, or a longer --warmup");
 }
 
 void check_finite(const torch::nn::Module& model) {

@@ -112,7 +112,10 @@ class Trainer {
 // Makes losses that are this rank's the means over all ranks. Collective.
 void average_over_ranks(StepHistory& history);
 
-// Throws std::runtime_error naming a parameter that has values which are not finite.
+// What is not finite poisons the parameters, and with them every later loss: throws std::runtime_error that
+// says so, and what to do.
+[[noreturn]] void diverged(const std::string& what);
+// Throws it naming a parameter that has values which are not finite.
 void check_finite(const torch::nn::Module& model);
 
 // Throws std::runtime_error naming the ranks whose parameters differ from rank 0's; collective.

@@ -2,8 +2,10 @@
 #include "examples/lib/training/training_state.h"
 
 #include <ATen/ops/tensor.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -46,15 +48,22 @@ void write_history(const fs::path& file, const StepHistory& history) {
   write_tensors(file, tensors);
 }
 
-// Of a checkpoint whose bytes are what was written.
-StepHistory read_history(const fs::path& file) {
+// Throws std::runtime_error naming what is missing, or of another length.
+StepHistory read_history(const fs::path& file, std::int64_t steps) {
   const auto tensors = read_tensors(file);
-  StepHistory history{.losses = doubles(tensors.at("loss")),
-                      .learning_rates = doubles(tensors.at("learning_rate")),
-                      .seconds = doubles(tensors.at("seconds")),
-                      .samples = doubles(tensors.at("samples"))};
+  const auto column = [&](const std::string& name) {
+    const auto found = tensors.find(name);
+    const bool good = found != tensors.end() && found->second.scalar_type() == at::kDouble &&
+                      found->second.numel() == steps;
+    if (!good) throw std::runtime_error(fmt::format("{}: has no {} of {} steps", file.string(), name, steps));
+    return doubles(found->second);
+  };
+  StepHistory history{.losses = column("loss"),
+                      .learning_rates = column("learning_rate"),
+                      .seconds = column("seconds"),
+                      .samples = column("samples")};
   for (const auto& [name, tensor] : tensors) {
-    if (name.starts_with(kPart)) history.parts.emplace_back(name.substr(kPart.size()), doubles(tensor));
+    if (name.starts_with(kPart)) history.parts.emplace_back(name.substr(kPart.size()), column(name));
   }
   history.averaged = history.losses.size();
   return history;
@@ -157,6 +166,31 @@ void check_nothing_is_in(const fs::path& checkpoints) {
                   there.front().string(), checkpoints.string()));
 }
 
+// Its bytes are what was written, but perhaps not by this program.
+FoundCheckpoint TrainingState::read(const fs::path& folder, const CheckpointFacts& facts) {
+  try {
+    FoundCheckpoint found{.folder = folder, .ranks = facts.ranks};
+    found.position = {facts.step, facts.samples, read_history(folder / kHistory, facts.step)};
+    found.evaluations = facts.evaluations;
+    task_.load(folder);
+    return found;
+  } catch (const std::exception& error) {
+    throw DamagedCheckpoint(error.what());
+  }
+}
+
+// Of two runs in one folder each would remove what the other is writing.
+void TrainingState::lock_output() {
+  make_folder(options_.output);
+  const fs::path file = options_.output / ".lock";
+  lock_ = FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock_.get() < 0) fail_on_file("write", file, errno);
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw std::runtime_error(fmt::format(
+        "another run writes to {}: wait for its end, or choose another --output", options_.output.string()));
+  }
+}
+
 // On rank 0.
 std::optional<FoundCheckpoint> TrainingState::find() {
   if (!options_.resume) {
@@ -174,11 +208,7 @@ std::optional<FoundCheckpoint> TrainingState::find() {
     try {
       const CheckpointFacts facts = check_checkpoint(folder);
       check_settings(folder, facts.settings);
-      FoundCheckpoint found{.folder = folder, .ranks = facts.ranks};
-      found.position = {facts.step, facts.samples, read_history(folder / kHistory)};
-      found.evaluations = facts.evaluations;
-      task_.load(folder);
-      return found;
+      return read(folder, facts);
     } catch (const DamagedCheckpoint& damage) {
       words_.push_back(fmt::format("passed over: {}", damage.what()));
     }
@@ -195,6 +225,7 @@ std::optional<FoundCheckpoint> TrainingState::find() {
 std::optional<FoundCheckpoint> TrainingState::resume() {
   const std::string bytes = broadcast_made(
       [&] {
+        lock_output();
         const std::optional<FoundCheckpoint> found = find();
         if (found) set_aside_others(*found);
         std::string bytes;

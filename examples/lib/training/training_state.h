@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "examples/lib/data/file_descriptor.h"
 #include "examples/lib/show/run_report.h"
+#include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/options.h"
 #include "examples/lib/training/step_optimizer.h"
 #include "examples/lib/training/task.h"
@@ -33,8 +35,8 @@ class TrainingState {
 
   // What --resume asks for; nothing where it is not given, and where OUTPUT has no checkpoint yet. Passes
   // over damaged ones, with a line each in words(). Loads the model on rank 0. Throws, on every rank, for a
-  // folder without a checkpoint that is whole, and for one of other settings; and when training is to begin
-  // anew where checkpoints of another run are.
+  // folder without a checkpoint that is whole, and for one of other settings; when training is to begin anew
+  // where checkpoints of another run are; and where another run writes to OUTPUT now.
   std::optional<FoundCheckpoint> resume();
   // The optimizer's state of what resume() has found.
   void load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer);
@@ -47,13 +49,16 @@ class TrainingState {
   const std::vector<std::string>& words() const { return words_; }
 
  private:
+  void lock_output();
   std::optional<FoundCheckpoint> find();
+  FoundCheckpoint read(const std::filesystem::path& folder, const CheckpointFacts& facts);
   void set_aside_others(const FoundCheckpoint& found);
   std::vector<std::string> settings() const;
   void check_settings(const std::filesystem::path& folder, const std::vector<std::string>& saved) const;
 
   Task& task_;
   const TrainOptions& options_;
+  FileDescriptor lock_{-1};  // of rank 0, as long as it may write
   std::vector<std::string> words_;
 };
 

@@ -98,6 +98,12 @@ TEST_F(CheckpointFolder, WhatItNamesIsNotBelieved) {
   rewrite(place, R"("samples":70)", R"("samples":"many")");
   EXPECT_THAT(damage_of(place), HasSubstr("training.json: has not what a checkpoint has"));
   write(1);
+  rewrite(place, R"("ranks":2)", R"("ranks":0)");
+  EXPECT_THAT(damage_of(place), HasSubstr("has steps or ranks that cannot be"));
+  fs::remove_all(place);
+  fs::create_directories(place / "training.json");
+  EXPECT_THAT(damage_of(place), HasSubstr("training.json: is not a file"));
+  write(1);
   rewrite(place, R"("format":2)", R"("format":9)");
   EXPECT_THROW(check_checkpoint(place), std::runtime_error);
   EXPECT_EQ(damage_of(write(1)), "none");
