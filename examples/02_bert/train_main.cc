@@ -10,6 +10,7 @@
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
 #include "examples/lib/training/squad_task.h"
+#include "examples/lib/training/stop_request.h"
 
 namespace rueda::examples {
 namespace {
@@ -31,6 +32,7 @@ int main(int argument_count, char** arguments) {
       fmt::print("{}", bert_help_text());
       return 0;
     }
+    StopRequest::forget(options->stop_file);
     // All that can fail on reading fails before the ranks wait for one another.
     const std::unique_ptr<Task> task = make_task(*options);
     run_training(*task, *options);

@@ -9,6 +9,7 @@
 #include "examples/lib/training/distill_task.h"
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
+#include "examples/lib/training/stop_request.h"
 
 int main(int argument_count, char** arguments) {
   using namespace rueda::examples;
@@ -18,6 +19,7 @@ int main(int argument_count, char** arguments) {
       fmt::print("{}", distill_help_text());
       return 0;
     }
+    StopRequest::forget(options->stop_file);
     // All that can fail on reading fails before the ranks wait for one another.
     std::optional<Teacher> teacher = options->teacher ? read_teacher(*options) : train_teacher(*options);
     if (!teacher) return 0;

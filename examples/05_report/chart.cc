@@ -137,7 +137,8 @@ std::string values_json(const Chart& chart, const Axes& axes) {
     }
     lines.push_back({{"name", line.name}, {"look", line.look.css_class()}, {"points", std::move(points)}});
   }
-  return lines.dump();
+  // Names come from paths too, which may be of any bytes.
+  return lines.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace

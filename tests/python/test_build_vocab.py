@@ -5,6 +5,7 @@ RUEDA_BIN names the folder of the built programs; the real texts are under RUEDA
 """
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -119,3 +120,10 @@ def test_bad_input_is_one_line(tmp_path, arguments, code, words):
     assert result.returncode == code
     assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
     assert words.format(**names) in result.stderr
+
+
+def test_a_pipe_is_refused(tmp_path):
+    """It could be looked at once only, and the first lines would be lost."""
+    os.mkfifo(tmp_path / "pipe")
+    refused = build("--output", tmp_path / "vocab.txt", tmp_path / "pipe", good=False)
+    assert "pipe is not a file that can be read twice" in refused.stderr

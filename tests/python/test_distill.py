@@ -2,8 +2,10 @@
 """distill against a plain loop in Python on transformers, on the sample, and its answers to bad input."""
 
 import json
+import subprocess
 
 import pytest
+from bert_reference import program
 from lm_reference import run_program, write_checkpoint
 
 torch = pytest.importorskip("torch")
@@ -97,6 +99,19 @@ def test_the_student_is_read_by_transformers_and_the_teacher_is_left_alone(tmp_p
         assert torch.equal(tensor, wanted[name]), name
 
 
+@pytest.mark.parametrize("compared", ["all", "masked"])
+def test_two_ranks_learn_what_one_does_of_the_same_windows(tmp_path, teacher, compared):
+    """Their batches have different numbers of tokens: a mean of means would be another loss."""
+    flags = ("--teacher", teacher, "--steps", 8, "--max-length", 64, "--held-out", 8, "--dropout", 0, "--dtype", "float64", "--eval-first", "no",
+             "--compare", compared)
+    one = run(tmp_path / "one", *flags, "--batch", 4)
+    two = run(tmp_path / "two", *flags, "--batch", 2, ranks=2)
+    for name in ("loss", *PARTS):
+        assert [point[name] for point in two["curve"]] == pytest.approx([point[name] for point in one["curve"]], abs=1e-9), name
+    left, right = load_file(tmp_path / "one" / "model.safetensors"), load_file(tmp_path / "two" / "model.safetensors")
+    assert max((left[name] - right[name]).abs().max().item() for name in left) < 1e-9
+
+
 def test_the_sample_with_two_ranks(tmp_path):
     """A teacher that learns, and then a student; the run itself checks that ranks agree. There is nothing to resume yet."""
     summary = run(tmp_path / "run", "--teacher-steps", 60, "--steps", 60, "--resume", ranks=2)
@@ -139,6 +154,31 @@ def test_a_teacher_is_trained_once(tmp_path):
     assert (tmp_path / "run" / "teacher" / "model.safetensors").read_bytes() == written
     again = run(tmp_path / "run", *flags, "--resume", ranks=2)
     assert again["resumed_from"] == 4 and again["parameters_hash"] == first["parameters_hash"]
+
+
+def test_a_teacher_that_learned_otherwise_is_refused(tmp_path):
+    flags = ("--steps", 2, "--batch", 4, "--max-length", 32, "--held-out", 8, "--checkpoint-every", 2)
+    run(tmp_path / "run", *flags, "--teacher-steps", 3)
+    done = run_program("distill", "--output", tmp_path / "run", *flags, "--teacher-steps", 5, "--resume", ranks=2)
+    assert done.returncode == 1 and "the teacher learned for 3 steps, and --teacher-steps is 5" in done.stderr
+
+
+def test_a_stop_file_ends_the_teachers_training_too(tmp_path):
+    """Another one before the program began was for a run before."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "stop").touch()
+    words = [program("distill"), "--cache", "none", "--output", tmp_path / "run", "--teacher-steps", "100000", "--steps", "2", "--batch", "4",
+             "--max-length", "32", "--held-out", "8", "--eval-first", "no"]
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as job:
+        for line in job.stdout:
+            if line.startswith("step "):
+                (tmp_path / "run" / "stop").touch()
+                break
+        out = job.communicate(timeout=120)[0]
+    assert job.returncode == 0, out
+    teacher = json.loads((tmp_path / "run" / "teacher" / "summary.json").read_text())
+    assert teacher["stopped"] == "stop file" and 0 < teacher["steps"] < 100000
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 2
 
 
 @pytest.mark.parametrize("flags, words", [

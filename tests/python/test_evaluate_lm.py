@@ -139,6 +139,11 @@ def test_bad_files(tmp_path, job):
     assert "empty.txt" in error("--data", tmp_path / "empty.txt")
     write_checkpoint(tmp_path / "headless", kind=__import__("transformers").BertForQuestionAnswering)
     assert "no masked-LM head" in error("--model", tmp_path / "headless")
+    poisoned = write_checkpoint(tmp_path / "poisoned")
+    poisoned.get_parameter("bert.embeddings.LayerNorm.weight").data.fill_(float("nan"))
+    poisoned.save_pretrained(tmp_path / "poisoned")
+    assert "poisoned is not finite" in error("--model", tmp_path / "poisoned")
+    assert not (tmp_path / "summary.json").exists()
     unknown = tmp_path / "unknown.tsv"
     unknown.write_text("\u4e00\t1\n", encoding="utf-8")
     assert "unknown.tsv" in error("--data", unknown)

@@ -244,5 +244,8 @@ def test_wrong_arguments_are_named(tmp_path):
     code, said = fails(good, "-o", tmp_path / "page.html", "--labels", "a", "b")
     assert code == 2 and said.startswith("--labels gives 2 names for 1 summaries")
     nowhere = tmp_path / "none" / "page.html"
+    strange = tmp_path / "strange.html"
+    done = subprocess.run([BIN / "report", good, "-o", strange, "--labels", b"na\xefve"], capture_output=True, timeout=60)
+    assert done.returncode == 0 and "na\ufffdve" in strange.read_text(encoding="utf-8", errors="replace")
     assert fails(good, "-o", nowhere) == (1, f"cannot write {nowhere}: No such file or directory")
     assert json.loads(good.read_text())["task"] == "squad"

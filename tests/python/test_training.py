@@ -15,6 +15,7 @@ import zlib
 import pytest
 
 RUEDA_BIN = pathlib.Path(os.environ.get("RUEDA_BIN", "build/bin"))
+SQUAD_SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "data" / "squad_sample.json"
 NQ_SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "data" / "nq_sample.jsonl"
 TIMEOUT = 280  # also on a busy machine
 SMALL = ("--batch", 4, "--steps", 24, "--dropout", 0.1, "--eval-first", "no", "--max-length", 64, "--stride", 16)
@@ -100,8 +101,9 @@ def test_a_killed_run_goes_on(tmp_path):
     assert "step-60" in checkpoints(tmp_path / "killed")
 
 
-@pytest.mark.parametrize("flags, limit", [(("--dtype", "float64"), 1e-9), (("--shard", "yes", "--optimizer", "sgd"), 1e-5)],
-                         ids=["float64", "shards"])
+@pytest.mark.parametrize("flags, limit", [(("--dtype", "float64"), 1e-9), (("--shard", "yes", "--optimizer", "sgd"), 1e-5),
+                                          (("--task", "mlm", "--dtype", "float64", "--backward-passes-per-step", 2), 1e-9)],
+                         ids=["float64", "shards", "mlm"])
 def test_another_number_of_ranks_goes_on_with_the_same_global_batch(tmp_path, flags, limit):
     load_file = pytest.importorskip("safetensors.torch").load_file
     flags = ("--dropout", 0, "--checkpoint-every", 12, *flags)
@@ -307,6 +309,10 @@ def test_what_cannot_be_is_said(tmp_path):
     assert "was written with --seed 1, and this run has --seed 7" in refusal("--seed", 7, "--resume", None)[1]
     assert "step-2 was written with --optimizer adamw" in refusal("--optimizer", "sgd", "--resume", None)[1]
     assert "step-2 is of an earlier run" in refusal("--resume", tmp_path / "absent")[1]
+    other = tmp_path / "other.json"  # as long, but another text
+    other.write_text(SQUAD_SAMPLE.read_text(encoding="utf-8").replace(" a ", " i "), encoding="utf-8")
+    line = refusal("--data", other, "--resume", None)[1]
+    assert "step-2 was written with windows " in line and "and this run has windows " in line
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_path):

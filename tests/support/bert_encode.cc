@@ -84,7 +84,7 @@ void encode(const Arguments& arguments) {
   examples::load_parameters(*model, folder);
   model->eval();
   if (!arguments.saved.empty()) {
-    examples::save_checkpoint(arguments.saved, *model, folder / "vocab.txt", /*lower_case=*/true);
+    examples::save_checkpoint(arguments.saved, *model, tokenizer);
   }
 
   std::vector<examples::Feature> features;

@@ -37,6 +37,11 @@ bool is_maskable(std::int32_t id, const WordPieceTokenizer& tokenizer) {
          id != tokenizer.unknown_id() && id != tokenizer.mask_id();
 }
 
+std::size_t masked_count(std::size_t candidates, double share) {
+  const auto wanted = std::llround(share * static_cast<double>(candidates));
+  return std::min(candidates, static_cast<std::size_t>(std::max(wanted, 1LL)));
+}
+
 MaskedWindow mask(std::span<const std::int32_t> ids, const WordPieceTokenizer& tokenizer, std::uint64_t seed,
                   std::uint64_t sample, double share) {
   MaskedWindow masked{{ids.begin(), ids.end()}, std::vector<std::int32_t>(ids.size(), kNoLabel)};
@@ -46,8 +51,7 @@ MaskedWindow mask(std::span<const std::int32_t> ids, const WordPieceTokenizer& t
   if (candidates.empty()) return masked;
 
   const std::uint64_t draw = mix(mix(seed, 0x6d61736bULL), sample);  // "mask": other uses of the seed differ
-  const auto wanted = std::llround(share * static_cast<double>(candidates.size()));
-  const auto count = std::min(candidates.size(), static_cast<std::size_t>(std::max(wanted, 1LL)));
+  const std::size_t count = masked_count(candidates.size(), share);
   for (std::size_t i = 0; i < count; ++i) {  // the first steps of a shuffle
     std::swap(candidates[i], candidates[i + mix(draw, i) % (candidates.size() - i)]);
     const std::size_t position = candidates[i];

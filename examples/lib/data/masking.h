@@ -2,6 +2,7 @@
 // Masked language modelling: which tokens are hidden, and by what.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -21,6 +22,9 @@ inline constexpr double kMaskedShare = 0.15;
 
 // Whether a token may be hidden: all but the five special ones.
 bool is_maskable(std::int32_t id, const WordPieceTokenizer& tokenizer);
+
+// How many of so many maskable tokens are hidden.
+std::size_t masked_count(std::size_t candidates, double share = kMaskedShare);
 
 // Hides max(1, round(share * n)) of the n maskable tokens, as BERT did, so that short texts have a loss too:
 // 80 % become [MASK], 10 % another token of the vocabulary, 10 % stay. `sample` numbers what is drawn for:

@@ -54,6 +54,7 @@ class NqCorpus {
                        std::int32_t max_question_length, const TokenCache& cache);
 
   std::size_t size() const { return records_.size(); }
+  std::uint32_t checksum() const { return records_.checksum(); }  // of all tokens
   // Example `index`, below size(); valid as long as this object.
   NqTokens operator[](std::size_t index) const { return from_record(records_[index]); }
 

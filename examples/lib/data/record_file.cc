@@ -36,14 +36,14 @@ constexpr std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::uint32_t checksum(std::uint32_t before, std::span<const std::byte> bytes) {
+std::uint32_t crc_of(std::uint32_t before, std::span<const std::byte> bytes) {
   if (bytes.empty()) return before;  // zlib takes no bytes at address 0 for a wish to begin
   return static_cast<std::uint32_t>(
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 std::uint32_t index_checksum(std::span<const std::uint64_t> ends, std::string_view key) {
-  return checksum(checksum(0, std::as_bytes(ends)), std::as_bytes(std::span(key)));
+  return crc_of(crc_of(0, std::as_bytes(ends)), std::as_bytes(std::span(key)));
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ RecordWriter::RecordWriter(std::filesystem::path path, std::string_view key)
 
 void RecordWriter::append(std::span<const std::int32_t> record) {
   const auto bytes = std::as_bytes(record);
-  checksum_ = checksum(checksum_, bytes);
+  checksum_ = crc_of(checksum_, bytes);
   write(bytes);
   ends_.push_back((ends_.empty() ? 0 : ends_.back()) + record.size());
 }
@@ -123,8 +123,9 @@ RecordFile RecordFile::open(const std::filesystem::path& path, std::string_view 
                     (header.records == 0 ? 0 : result.ends_.back()) == header.words,
                 "the index is damaged");
   refuse_unless(found_key == key, "it was made from another file or with other settings");
-  refuse_unless(checksum(0, std::as_bytes(result.words_)) == header.record_checksum,
+  refuse_unless(crc_of(0, std::as_bytes(result.words_)) == header.record_checksum,
                 "the records are damaged");
+  result.checksum_ = header.record_checksum;
   return result;
 }
 

@@ -19,7 +19,8 @@ namespace rueda::examples {
 // a record file: whoever opens a half-written one is told so. Used by one thread.
 class RecordWriter {
  public:
-  // Makes the file, or empties one that is there; a symbolic link is refused. `key` says what is in it, for RecordFile::open.
+  // Makes the file, or empties one that is there; a symbolic link is refused. `key` says what is in it, for
+  // RecordFile::open.
   RecordWriter(std::filesystem::path path, std::string_view key);
 
   // Throws std::runtime_error, as all of this class, naming the file if it cannot be written.
@@ -49,6 +50,7 @@ class RecordFile {
   static RecordFile open(const std::filesystem::path& path, std::string_view key);
 
   std::size_t size() const { return ends_.size(); }
+  std::uint32_t checksum() const { return checksum_; }  // of all records
   // Record `index`, which must be below size(); valid as long as this object.
   std::span<const std::int32_t> operator[](std::size_t index) const {
     const std::uint64_t begin = index == 0 ? 0 : ends_[index - 1];
@@ -59,6 +61,7 @@ class RecordFile {
   MappedFile file_;
   std::span<const std::int32_t> words_;
   std::span<const std::uint64_t> ends_;
+  std::uint32_t checksum_ = 0;
 };
 
 }  // namespace rueda::examples

@@ -112,6 +112,10 @@ const char* name_of(TextFormat format) {
 
 TextFormat text_format(const std::filesystem::path& path) {
   constexpr std::size_t kLooked = 50;
+  // Its beginning is read again and again: for its kind, and for a book's marks.
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    throw std::runtime_error(
+        fmt::format("{} is not a file that can be read twice; save it in one", path.string()));
   if (path.extension() == ".tsv") return TextFormat::reviews;
   std::size_t looked = 0, with_tab = 0;
   LineReader lines(path);

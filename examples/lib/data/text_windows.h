@@ -46,6 +46,7 @@ class TextCorpus {
                          std::int32_t max_length, const TokenCache& cache);
 
   std::size_t size() const { return windows_.size(); }
+  std::uint32_t checksum() const { return windows_.checksum(); }  // of all tokens
   // Window `index`, below size(); valid as long as this object.
   std::span<const std::int32_t> operator[](std::size_t index) const { return windows_[index]; }
 

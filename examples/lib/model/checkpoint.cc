@@ -100,6 +100,15 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   if (!stream) throw std::runtime_error("cannot write " + path.string());
 }
 
+// As it was read, whatever has become of that file.
+void write_vocabulary(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer) {
+  std::ofstream stream(path, std::ios::binary);
+  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id)
+    stream << tokenizer.token(static_cast<std::int32_t>(id)) << '\n';
+  stream << std::flush;
+  if (!stream) throw std::runtime_error("cannot write " + path.string());
+}
+
 }  // namespace
 
 LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin) {
@@ -131,7 +140,7 @@ LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& fol
 }
 
 void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
-                     const std::filesystem::path& vocabulary, bool lower_case) {
+                     const WordPieceTokenizer& tokenizer) {
   std::filesystem::create_directories(folder);
   std::vector<at::Tensor> kept;
   std::vector<SafetensorEntry> entries;
@@ -147,12 +156,9 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
                                              std::string(name_of(kept.at(0).scalar_type()).torch)));
   write_json(folder / "tokenizer_config.json",
              {{"tokenizer_class", "BertTokenizer"},
-              {"do_lower_case", lower_case},
+              {"do_lower_case", tokenizer.lower_case()},
               {"model_max_length", model.config().max_position_embeddings}});
-  const std::filesystem::path copy = folder / "vocab.txt";
-  std::error_code same;
-  if (!std::filesystem::equivalent(copy, vocabulary, same))
-    std::filesystem::copy_file(vocabulary, copy, std::filesystem::copy_options::overwrite_existing);
+  write_vocabulary(folder / "vocab.txt", tokenizer);
   // The last: where it is, all is.
   write_safetensors(folder / "model.safetensors", entries, {{"format", "pt"}});
 }

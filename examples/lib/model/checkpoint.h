@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/lib/data/word_piece.h"
 #include "examples/lib/model/safetensors.h"
 
 namespace torch::nn {
@@ -30,10 +31,10 @@ LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, con
 // The same from the folder of a checkpoint.
 LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder);
 
-// Writes model.safetensors, config.json, vocab.txt (a copy of `vocabulary`) and tokenizer_config.json,
+// Writes model.safetensors, config.json, vocab.txt and tokenizer_config.json (the tokenizer's own),
 // creating `folder`. Throws std::runtime_error naming what cannot be written.
 void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
-                     const std::filesystem::path& vocabulary, bool lower_case);
+                     const WordPieceTokenizer& tokenizer);
 
 // FNV-1a over the bytes of all parameters in order.
 std::uint64_t parameters_hash(const torch::nn::Module& module);

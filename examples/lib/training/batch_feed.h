@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,8 @@ struct FeedPlace {
 
 // Purpose: gives the batches in the order of steps and passes. A step reads the next ranks x passes x batch
 // samples of the sequence, whatever these are, so a training that goes on with other numbers reads on where
-// it was. Owner: the training thread; worker threads call the task's make_batch(). Lives for one training.
+// it was. Batches are weighed by what they hold of the step, where the task counts that. Owner: the training
+// thread; worker threads call the task's make_batch(). Lives for one training.
 class BatchFeed {
  public:
   BatchFeed(const Task& task, const TrainOptions& options, const FeedPlace& place);
@@ -37,10 +39,15 @@ class BatchFeed {
 
  private:
   TaskBatch make(std::uint64_t number) const;
+  // Of the batch that `rank` reads as its `number`-th.
+  std::vector<Sample> samples_of(std::uint64_t number, std::uint64_t rank) const;
+  std::vector<double> weights_of(std::uint64_t number, std::span<const Sample> mine) const;
 
   const Task& task_;
   const FeedPlace place_;
   const std::uint64_t batch_;
+  const std::uint64_t passes_;
+  const bool together_;  // whether the ranks' gradients are added up
   const TrainingOrder order_;
   double wait_seconds_ = 0;
   Prefetcher<TaskBatch> prefetcher_;  // the last: its threads use the others

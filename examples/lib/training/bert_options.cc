@@ -105,6 +105,8 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   flags.share("unknown-share", options.unknown_share);
   flags.choice("augment", options.augment, kYesNo);
   flags.number("question-dropout", options.question_dropout, 1);
+  if (!options.augment && flags.given("question-dropout"))
+    throw UsageError("--question-dropout is a part of what --augment no leaves out");
   read_training_flags(flags, options);
   if (options.data.empty()) options.data = sample_file(sample_of(options.task));
   return options;

@@ -60,7 +60,6 @@ BertStart read_bert_start(const StartOptions& options) {
   BertStart start{.origin = model ? model->string() : "",
                   .config = config,
                   .vocabulary = vocabulary,
-                  .lower_case = lower_case,
                   .tokenizer = WordPieceTokenizer::from_file(vocabulary, lower_case)};
   if (model) {
     start.parameters_file = *model / "model.safetensors";

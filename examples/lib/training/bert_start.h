@@ -35,7 +35,6 @@ struct BertStart {
   std::string origin;  // the folder, or empty
   BertConfig config;
   std::filesystem::path vocabulary;
-  bool lower_case = true;
   WordPieceTokenizer tokenizer;
   std::optional<std::filesystem::path> parameters_file;
   std::optional<SafetensorsFile> parameters;  // absent: a random start

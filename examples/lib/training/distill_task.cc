@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
 #include <rueda/rueda_torch.h>
+#include "examples/lib/data/json_file.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/lm_start.h"
@@ -62,6 +64,18 @@ BertOptions teacher_options(const DistillOptions& options, const std::filesystem
   return mlm;
 }
 
+// A teacher that has learned otherwise than asked for now is not what was asked for. Throws naming the file.
+void check_teacher_steps(const std::filesystem::path& summary, std::int64_t wanted) {
+  if (!std::filesystem::exists(summary)) return;
+  const nlohmann::json json = read_json(summary);
+  const nlohmann::json steps = json.value("steps", nlohmann::json());
+  if (!json.value("stopped", nlohmann::json()).is_null() || steps == wanted) return;
+  throw std::runtime_error(
+      fmt::format("{}: the teacher learned for {} steps, and --teacher-steps is {}; give that, "
+                  "or choose another --output",
+                  summary.string(), steps.dump(), wanted));
+}
+
 // With --resume: whether an earlier run has trained a teacher, which all ranks have then. Rank 0 alone looks
 // for it, so that no folder need be shared. Throws on all ranks where a teacher is to be trained over that of
 // a run that is there. Collective.
@@ -81,6 +95,7 @@ bool has_earlier_teacher(MlmTask& task, const DistillOptions& options, const std
         check_same_vocabulary(
             read_bert_start(StartOptions{.model = folder, .max_length = options.max_length}),
             small_teacher(options));
+        check_teacher_steps(folder / "summary.json", options.teacher_steps);
         task.load(folder);
         return folder.string();
       },
@@ -160,15 +175,29 @@ std::vector<std::string> DistillTask::words() const {
   return {"teacher: " + teacher_.words, "student: " + student_words_, data_.words()};
 }
 
+// Of mlm, ce and cos.
+std::vector<double> DistillTask::counts(std::span<const Sample> chosen) const {
+  const auto counts = data_.counts(chosen);
+  if (!counts) return {};
+  const bool all = options_.losses.compared == ComparedTokens::all;
+  return {counts->masked, all ? counts->tokens : counts->masked, counts->tokens};
+}
+
 TaskLoss DistillTask::losses(const TaskBatch& batch) {
+  DistillationOptions weighed = options_.losses;
+  weighed.alpha_mlm *= batch.weight(0);
+  weighed.alpha_ce *= batch.weight(1);
+  weighed.alpha_cos *= batch.weight(2);
   const DistillationLosses found =
-      distillation_losses(*student_, *teacher_.model, input_of(batch), batch["labels"], options_.losses);
+      distillation_losses(*student_, *teacher_.model, input_of(batch), batch["labels"], weighed);
   return {.total = found.total,
-          .parts = {{"mlm", found.mlm.detach()}, {"ce", found.ce.detach()}, {"cos", found.cosine.detach()}}};
+          .parts = {{"mlm", found.mlm.detach() * batch.weight(0)},
+                    {"ce", found.ce.detach() * batch.weight(1)},
+                    {"cos", found.cosine.detach() * batch.weight(2)}}};
 }
 
 void DistillTask::save(const std::filesystem::path& folder) const {
-  save_checkpoint(folder, *student_, teacher_.start.vocabulary, teacher_.start.lower_case);
+  save_checkpoint(folder, *student_, teacher_.start.tokenizer);
 }
 
 void DistillTask::load(const std::filesystem::path& folder) { load_parameters(*student_, folder); }

@@ -87,7 +87,8 @@ LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
 
 std::vector<std::string> LmData::settings() const {
   return {fmt::format("--held-out {}", options_.held_out),
-          fmt::format("--max-length {}", options_.max_length), vocabulary_words(tokenizer_), words()};
+          fmt::format("--max-length {}", options_.max_length), vocabulary_words(tokenizer_), words(),
+          fmt::format("tokens {:08x}", text_.checksum())};
 }
 
 std::string LmData::words() const {
@@ -105,6 +106,19 @@ TaskBatch LmData::make_batch(std::span<const Sample> chosen) const {
   for (const Sample& sample : chosen)
     rows.push_back(mask(text_[sample.index], tokenizer_, options_.seed, sample.position));
   return tensors_of(pad(rows, tokenizer_.pad_id()));
+}
+
+std::optional<LmData::Counts> LmData::counts(std::span<const Sample> chosen) const {
+  if (options_.data.dummy) return std::nullopt;
+  const auto maskable = [&](std::int32_t id) { return is_maskable(id, tokenizer_); };
+  Counts counts;
+  for (const Sample& sample : chosen) {
+    const std::span<const std::int32_t> ids = text_[sample.index];
+    counts.masked +=
+        static_cast<double>(masked_count(static_cast<std::size_t>(std::ranges::count_if(ids, maskable))));
+    counts.tokens += static_cast<double>(ids.size());
+  }
+  return counts;
 }
 
 std::vector<Metric> LmData::evaluate(BertForMaskedLM& model, Autocast autocast) const {

@@ -27,6 +27,7 @@ class LmText {
   static LmText made_up(std::size_t count, std::int64_t length, std::size_t vocab_size, std::uint64_t seed);
 
   std::size_t size() const { return corpus_ ? corpus_->size() : made_up_.size(); }
+  std::uint32_t checksum() const { return corpus_ ? corpus_->checksum() : 0; }  // of a text's tokens
   // Valid as long as this object, moved or not.
   std::span<const std::int32_t> operator[](std::size_t index) const {
     return corpus_ ? (*corpus_)[index] : std::span<const std::int32_t>(made_up_[index].input_ids);
@@ -64,6 +65,14 @@ class LmData {
   std::size_t samples() const { return samples_; }
   // `input_ids`, `valid`, `labels`; each sample is masked by its position.
   TaskBatch make_batch(std::span<const Sample> chosen) const;
+
+  // How many tokens of these samples are masked, and how many there are, padding aside. Nothing for made-up
+  // data, of which all samples have as many.
+  struct Counts {
+    double masked = 0;
+    double tokens = 0;
+  };
+  std::optional<Counts> counts(std::span<const Sample> chosen) const;
 
   std::span<const NumberedWindow> held_out() const { return held_out_; }
   // Of what was held out: perplexity and loss. Collective.

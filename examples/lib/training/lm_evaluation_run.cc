@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -115,6 +116,10 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const LmEvaluation found = evaluate_with_progress(model, windows, start.tokenizer, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!std::isfinite(found.loss))
+    throw std::runtime_error(
+        fmt::format("the loss of {} is not finite: does it have parameters that are not?",
+                    start.origin.empty() ? "the model" : start.origin));
   if (rank() == 0) report(options, start, found, windows.size(), seconds);
   shutdown();
 }

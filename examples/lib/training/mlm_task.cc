@@ -23,12 +23,18 @@ MlmTask::MlmTask(const BertOptions& options, BertStart start)
   model_words_ = fill_model(*model_, start_, options.dtype);
 }
 
+std::vector<double> MlmTask::counts(std::span<const Sample> chosen) const {
+  const auto counts = data_.counts(chosen);
+  return counts ? std::vector{counts->masked} : std::vector<double>();
+}
+
 TaskLoss MlmTask::losses(const TaskBatch& batch) {
-  return {.total = masked_lm_loss(*model_, model_->encode(input_of(batch)), batch["labels"])};
+  const at::Tensor mean = masked_lm_loss(*model_, model_->encode(input_of(batch)), batch["labels"]);
+  return {.total = mean * batch.weight(0)};
 }
 
 void MlmTask::save(const std::filesystem::path& folder) const {
-  save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
+  save_checkpoint(folder, *model_, start_.tokenizer);
 }
 
 void MlmTask::load(const std::filesystem::path& folder) { load_parameters(*model_, folder); }

@@ -28,6 +28,7 @@ class MlmTask final : public Task {
   std::vector<std::string> words() const override { return {model_words_, data_.words()}; }
   std::size_t samples() const override { return data_.samples(); }
   TaskBatch make_batch(std::span<const Sample> chosen) const override { return data_.make_batch(chosen); }
+  std::vector<double> counts(std::span<const Sample> chosen) const override;
   torch::nn::Module& model() override { return *model_; }
   TaskLoss losses(const TaskBatch& batch) override;
   std::vector<std::string> metric_names() const override { return LmData::metric_names(); }

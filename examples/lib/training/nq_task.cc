@@ -9,6 +9,7 @@
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/natural_questions.h"
 #include "examples/lib/training/answer_batch.h"
+#include "examples/lib/training/autocast.h"
 #include "examples/lib/training/data_options.h"
 #include "examples/lib/training/dummy_samples.h"
 #include "examples/lib/training/nq_evaluation.h"
@@ -73,7 +74,8 @@ std::vector<std::string> NqTask::settings() const {
           fmt::format("--question-dropout {}", options_.question_dropout),
           fmt::format("--augment {}", options_.augment ? "yes" : "no"),
           vocabulary_words(start_.tokenizer),
-          data_words()};
+          data_words(),
+          fmt::format("examples {:08x}", corpus_ ? corpus_->checksum() : 0)};
 }
 
 std::vector<std::string> NqTask::words() const { return {model_words_, data_words()}; }
@@ -111,6 +113,7 @@ std::vector<std::string> NqTask::metric_names() const {
 
 std::vector<Metric> NqTask::evaluate() {
   if (options_.source.dummy) return {};
+  const AutocastScope autocast(options_.autocast);
   const NqEvaluation found = evaluate_nq(*model_, *corpus_, *measured_);
   return {{"f1", found.score.f1},
           {"exact_match", found.score.exact},
@@ -119,7 +122,7 @@ std::vector<Metric> NqTask::evaluate() {
 }
 
 void NqTask::save(const std::filesystem::path& folder) const {
-  save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
+  save_checkpoint(folder, *model_, start_.tokenizer);
 }
 
 void NqTask::load(const std::filesystem::path& folder) { load_parameters(*model_, folder); }

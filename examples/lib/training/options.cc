@@ -10,6 +10,8 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr std::int64_t kMostWorkers = 1024;
+
 constexpr Choices<OptimizerKind, 5> kOptimizers{{{"adamw", OptimizerKind::adamw},
                                                  {"sgd", OptimizerKind::sgd},
                                                  {"radam", OptimizerKind::radam},
@@ -62,6 +64,7 @@ void check_together(const TrainOptions& options) {
 void read_outputs(const Flags& flags, TrainOptions& options) {
   options.output = std::filesystem::path("runs") / options.task;
   flags.path("output", options.output);
+  options.stop_file = options.output / "stop";
   options.summary = options.output / "summary.json";
   flags.path("summary", options.summary);
   options.tensorboard = options.output / "tensorboard";
@@ -137,6 +140,9 @@ void read_training_flags(const Flags& flags, TrainOptions& options) {
   flags.integer("seed", options.seed, 0);
   read_number_types(flags, options.dtype, options.autocast);
   flags.integer("workers", options.workers, 0);
+  if (options.workers > kMostWorkers)
+    throw UsageError(
+        fmt::format("--workers is {}; at most {} threads make batches", options.workers, kMostWorkers));
   read_sync(flags, options);
   flags.choice("compression", options.compression, kCompressions);
   flags.share("compression-share", options.compression_share);

@@ -59,6 +59,8 @@ struct TrainOptions {
   bool evaluate_first = true;
   bool save = true;
 
+  std::filesystem::path stop_file;  // made by the user to end the training
+
   std::filesystem::path checkpoints() const { return output / "checkpoints"; }
   std::int64_t samples_per_step(std::int64_t ranks) const { return batch * backward_passes_per_step * ranks; }
 };

@@ -166,7 +166,7 @@ bool run_training(Task& task, const TrainOptions& options) {
   for (const auto& file : {options.log_losses, options.dump_batches})
     if (!file.empty()) check_writable(file);
   std::optional<StopRequest> stop;  // ranks that do not synchronise cannot agree on an end: there is none
-  if (options.synchronize()) stop.emplace(options.output / "stop");
+  if (options.synchronize()) stop.emplace(options.stop_file);
   init();
   std::vector<std::string> settings = shared_settings(options);
   for (const std::string& line : task.settings()) settings.push_back(line);

@@ -11,10 +11,24 @@
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/training/answer_batch.h"
+#include "examples/lib/training/autocast.h"
 #include "examples/lib/training/dummy_samples.h"
 #include "examples/lib/training/evaluation.h"
 
 namespace rueda::examples {
+namespace {
+
+// Of the tokens: other numbers, other windows.
+std::uint64_t hash_of(std::span<const Feature> windows) {
+  std::uint64_t hash = 0;
+  for (const Feature& window : windows) {
+    hash = mix(hash, window.input_ids.size());
+    for (const std::int32_t id : window.input_ids) hash = mix(hash, static_cast<std::uint64_t>(id));
+  }
+  return hash;
+}
+
+}  // namespace
 
 SquadTask::SquadTask(const BertOptions& options) : options_(options), start_(read_bert_start(options)) {
   if (!options.source.dummy) read();
@@ -43,8 +57,11 @@ std::string SquadTask::data_words() const {
 
 std::vector<std::string> SquadTask::settings() const {
   return {fmt::format("--held-out {}", options_.held_out),
-          fmt::format("--max-length {}", options_.max_length), fmt::format("--stride {}", options_.stride),
-          vocabulary_words(start_.tokenizer), data_words()};
+          fmt::format("--max-length {}", options_.max_length),
+          fmt::format("--stride {}", options_.stride),
+          vocabulary_words(start_.tokenizer),
+          data_words(),
+          fmt::format("windows {:016x}", hash_of(training_windows_))};
 }
 
 std::vector<std::string> SquadTask::words() const { return {model_words_, data_words()}; }
@@ -82,12 +99,13 @@ std::vector<std::string> SquadTask::metric_names() const {
 
 std::vector<Metric> SquadTask::evaluate() {
   if (options_.source.dummy) return {};
+  const AutocastScope autocast(options_.autocast);
   const Evaluation found = examples::evaluate(*model_, held_out_, held_out_windows_);
   return {{"f1", found.score.f1}, {"exact_match", found.score.exact}, {"loss", found.loss}};
 }
 
 void SquadTask::save(const std::filesystem::path& folder) const {
-  save_checkpoint(folder, *model_, start_.vocabulary, start_.lower_case);
+  save_checkpoint(folder, *model_, start_.tokenizer);
 }
 
 void SquadTask::load(const std::filesystem::path& folder) { load_parameters(*model_, folder); }

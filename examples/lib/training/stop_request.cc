@@ -2,6 +2,7 @@
 #include "examples/lib/training/stop_request.h"
 
 #include <atomic>
+#include <csignal>
 #include <system_error>
 #include <utility>
 
@@ -17,16 +18,16 @@ void note_signal(int) { terminated = true; }
 }  // namespace
 
 StopRequest::StopRequest(std::filesystem::path file) : file_(std::move(file)) {
-  std::error_code ignored;
-  std::filesystem::remove(file_, ignored);
-  terminated = false;
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;  // nothing that reads or waits needs to know
-  sigaction(SIGTERM, &action, &before_);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
-StopRequest::~StopRequest() { sigaction(SIGTERM, &before_, nullptr); }
+void StopRequest::forget(const std::filesystem::path& file) {
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+}
 
 Stop StopRequest::seen() {
   if (terminated) return Stop::interrupt;

@@ -2,7 +2,6 @@
 // How a training is asked to end before its last step.
 #pragma once
 
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 
@@ -17,15 +16,17 @@ enum class Stop : std::int32_t {
 };
 
 // Purpose: hears of SIGTERM (interrupt) and of a file that the user makes, OUTPUT/stop (finish). Lives on the
-// main thread from before the ranks meet to the results; only one at a time, as a signal has one handler.
-// What SIGTERM did before is restored at the end.
+// main thread from before the ranks meet to the results; one at a time, as a signal has one handler. From the
+// first on SIGTERM ends the program by its trainings only: what comes between two of them is of the next, and
+// what comes after the results is too late.
 class StopRequest {
  public:
-  // A file that is there already is removed: it was for a run before.
   explicit StopRequest(std::filesystem::path file);
-  ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
+
+  // A file that is there before the first training was for a run before.
+  static void forget(const std::filesystem::path& file);
 
   // What this rank knows of now. The file is removed when it has been seen.
   Stop seen();
@@ -33,7 +34,6 @@ class StopRequest {
  private:
   std::filesystem::path file_;
   bool file_seen_ = false;
-  struct sigaction before_ {};
 };
 
 }  // namespace rueda::examples

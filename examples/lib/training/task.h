@@ -31,7 +31,10 @@ struct Sample {
 // What a worker thread makes of some samples: tensors by name.
 struct TaskBatch {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
+  // By which the means of losses() are multiplied, one for each of Task::counts(); empty: all are 1.
+  std::vector<double> weights;
 
+  double weight(std::size_t mean) const { return weights.empty() ? 1.0 : weights.at(mean); }
   const at::Tensor& operator[](std::string_view name) const {
     for (const auto& [key, tensor] : tensors) {
       if (key == name) return tensor;
@@ -77,10 +80,14 @@ class Task {
   // The batch of these samples, and nothing else but them and the task's settings decides it. Runs on worker
   // threads, several at once.
   virtual TaskBatch make_batch(std::span<const Sample> chosen) const = 0;
+  // Where losses() takes means over something else than samples: how many of it these samples have, a count
+  // for each mean. Ranks then weigh their means by it, so that a step is the same however many share it.
+  // Cheap, as each rank counts for all; any thread.
+  virtual std::vector<double> counts(std::span<const Sample> /*chosen*/) const { return {}; }
 
   // What is trained: its parameters are reduced, stepped, hashed.
   virtual torch::nn::Module& model() = 0;
-  // The mean over the batch. Under autocast where --autocast says so.
+  // The mean over the batch, times its weights. Under autocast where --autocast says so.
   virtual TaskLoss losses(const TaskBatch& batch) = 0;
 
   // The names of what evaluate() returns, the main one first.

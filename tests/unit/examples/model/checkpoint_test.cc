@@ -24,7 +24,7 @@ using testing::UnorderedElementsAre;
 class Checkpoint : public testing::Test {
  protected:
   SafetensorsFile saved(const BertWithHead& model) {
-    save_checkpoint(scratch_.path() / "saved", model, scratch_.write("vocab.txt", "[PAD]\n"), true);
+    save_checkpoint(scratch_.path() / "saved", model, tokenizer_);
     return SafetensorsFile::open(scratch_.path() / "saved" / "model.safetensors");
   }
   // A file of the tensors of `file`, of which `change` may alter the list.
@@ -37,10 +37,20 @@ class Checkpoint : public testing::Test {
   }
 
   ScratchFolder scratch_;
+  const WordPieceTokenizer tokenizer_ = WordPieceTokenizer::from_file(
+      scratch_.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhouse\n"), /*lower_case=*/false);
 };
 
 SafetensorEntry& named(std::vector<SafetensorEntry>& entries, const std::string& name) {
   return *std::ranges::find(entries, name, &SafetensorEntry::name);
+}
+
+TEST_F(Checkpoint, KeepsTheVocabularyThoughItsFileIsGone) {
+  std::filesystem::remove(scratch_.path() / "vocab.txt");
+  saved(BertForMaskedLM(small_bert()));
+  const auto read = WordPieceTokenizer::from_file(scratch_.path() / "saved" / "vocab.txt", false);
+  ASSERT_EQ(read.vocab_size(), tokenizer_.vocab_size());
+  EXPECT_EQ(read.token(5), "house");
 }
 
 TEST_F(Checkpoint, EveryHeadIsReadBackExactly) {

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 
 // A batch is the places of its samples, and the samples.
-class NumbersTask final : public Task {
+class NumbersTask : public Task {
  public:
   std::vector<std::string> settings() const override { return {}; }
   std::vector<std::string> words() const override { return {}; }
@@ -72,6 +72,55 @@ TEST(BatchFeed, OtherNumbersOfRanksReadTheSameSamplesAndGoOnWhereTheyWere) {
   EXPECT_EQ(numbers_of(a["indices"]), numbers_of(one["indices"]));
   EXPECT_EQ(numbers_of(b["indices"]), numbers_of(two["indices"]));
   EXPECT_THROW(a["nothing"], std::logic_error);
+}
+
+// Its losses are means over things of which sample i has i, and over as many of each.
+class CountingTask final : public NumbersTask {
+ public:
+  std::vector<double> counts(std::span<const Sample> chosen) const override {
+    double sum = 0;
+    for (const Sample& sample : chosen) sum += static_cast<double>(sample.index);
+    return {sum, static_cast<double>(chosen.size()), 0};
+  }
+};
+
+TEST(BatchFeed, WeightsMakeMeansOfBatchesTheMeanOfTheStep) {
+  const CountingTask task;
+  const TrainOptions options = small_batches(1);
+  std::vector<TaskBatch> step;
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    BatchFeed feed(task, options, {.rank = rank, .ranks = 3});
+    step.push_back(feed.next());
+    step.push_back(feed.next());
+  }
+  double count = 0, weighed = 0;
+  for (const TaskBatch& batch : step) {
+    const std::vector<std::int64_t> indices = numbers_of(batch["indices"]);
+    const double own = static_cast<double>(indices[0] + indices[1]);
+    count += own;
+    // The mean of what each thing of sample i is worth, if that is i.
+    const double mean =
+        own > 0 ? static_cast<double>(indices[0] * indices[0] + indices[1] * indices[1]) / own : 0;
+    weighed += mean * batch.weight(0) / static_cast<double>(step.size());
+    EXPECT_DOUBLE_EQ(batch.weight(1), 1);
+    EXPECT_EQ(batch.weight(2), 1) << "nothing is in the whole step";
+  }
+  double wanted = 0;
+  for (const TaskBatch& batch : step)
+    for (const std::int64_t index : numbers_of(batch["indices"]))
+      wanted += static_cast<double>(index * index);
+  EXPECT_NEAR(weighed, wanted / count, 1e-12);
+}
+
+TEST(BatchFeed, ARankThatTrainsByItselfWeighsItsOwnPasses) {
+  const CountingTask task;
+  TrainOptions options = small_batches(0);
+  options.sync = TrainOptions::Sync::never;
+  BatchFeed feed(task, options, {.rank = 1, .ranks = 2});
+  const TaskBatch first = feed.next(), second = feed.next();
+  EXPECT_DOUBLE_EQ(first.weight(0) + second.weight(0), 2);
+  options.backward_passes_per_step = 1;
+  EXPECT_EQ(BatchFeed(task, options, {.rank = 1, .ranks = 2}).next().weight(0), 1);
 }
 
 TEST(BatchDump, KeepsTheFirstTwentySteps) {

@@ -94,6 +94,9 @@ TEST(Options, UsageErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(usage_error({"--steps"}), HasSubstr("--steps"));
   EXPECT_THAT(usage_error({"--task", "sums"}), AllOf(HasSubstr("nq"), HasSubstr("squad")));
   EXPECT_EQ(usage_error({"--augment", "no"}), "--augment is for nq, and --task is squad");
+  EXPECT_THAT(usage_error({"--task", "nq", "--augment", "no", "--question-dropout", "0.1"}),
+              HasSubstr("--augment no"));
+  EXPECT_THAT(usage_error({"--workers", "2000000000"}), HasSubstr("at most 1024"));
   EXPECT_THAT(usage_error({"--cache", "c"}), HasSubstr("--cache is for"));
   EXPECT_THAT(usage_error({"--sync", "never", "--resume"}), HasSubstr("for ranks that synchronise"));
   EXPECT_THAT(usage_error({"--autocast", "bf16", "--dtype", "float64"}), HasSubstr("parameters of float32"));
