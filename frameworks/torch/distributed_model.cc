@@ -30,7 +30,7 @@ const DistributedModelOptions& checked(const DistributedModelOptions& options, c
 
 // Of the values in row-major order, whatever the strides.
 std::uint64_t fingerprint_of(const at::Tensor& tensor) {
-  const at::Tensor values = tensor.detach().contiguous();
+  const at::Tensor values = tensor.detach().cpu().contiguous();
   return fingerprint({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
 }
 

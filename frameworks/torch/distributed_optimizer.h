@@ -62,8 +62,8 @@ class DistributedOptimizer : public Opt {
   [[nodiscard]] auto no_sync() { return reducer_.no_sync(); }
   // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
   // it is not finite, and returns what it was. 0 where synchronize() is false.
-  double grad_norm() { return reducer_.grad_norm(); }
-  double clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
+  GradientNorm grad_norm() { return reducer_.grad_norm(); }
+  GradientNorm clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
 
   // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step, where the
   // schedule has one now.

@@ -3,8 +3,10 @@
 
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
 
 #include <array>
@@ -26,24 +28,41 @@ bool is_sparse(const at::Tensor& gradient) { return gradient.layout() == at::kSp
 
 }  // namespace
 
-double norm_of_gradients(const std::vector<at::Tensor>& parameters) {
+GradientNorm norm_of_gradients(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> values = gradients_of(parameters);
   if (values.empty()) return 0.0;
   for (at::Tensor& each : values) {
     if (is_sparse(each)) each = each.coalesce().values();
   }
-  const at::Tensor norms = at::stack(at::_foreach_norm(values, 2, at::kDouble));
-  return static_cast<float>(at::linalg_vector_norm(norms).item<double>());
+  std::vector<at::Tensor> norms = at::_foreach_norm(values, 2, at::kDouble);
+  for (at::Tensor& each : norms)
+    each = each.to(norms[0].device(), /*non_blocking=*/true);  // of a model in parts
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(norms)).to(at::kFloat);
+  return norm.is_cpu() ? GradientNorm(norm.item<double>()) : GradientNorm(norm);
 }
 
-void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
+namespace {
+
+void multiply(const std::vector<at::Tensor>& values, const at::Tensor& factor) {
+  for (const at::Tensor& each : values) each.mul_(factor.to(each.device(), /*non_blocking=*/true));
+}
+
+}  // namespace
+
+void clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNorm& norm, double most) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> values = gradients_of(parameters);
+  if (values.empty()) return;
   for (at::Tensor& each : values) {
     if (is_sparse(each)) each = each._values();
   }
-  if (!values.empty()) at::_foreach_mul_(values, factor);
+  if (const at::Tensor& there = norm.on_device(); there.defined()) {
+    const at::Tensor clips = at::isfinite(there).logical_and_(there.gt(most));
+    return multiply(values, at::where(clips, there.to(at::kDouble).reciprocal().mul(most), 1.0));
+  }
+  const double now = norm;
+  if (now > most && std::isfinite(now)) at::_foreach_mul_(values, most / now);
 }
 
 double SharedNorm::of(double share_of_square_sum) const {

@@ -43,13 +43,13 @@ bool GradientReducer::synchronize() {
   return true;
 }
 
-double GradientReducer::norm_of_step() const {
+GradientNorm GradientReducer::norm_of_step() const {
   const std::optional<double> norm = average_ || skips_ > 0 ? std::nullopt : sync_->norm();
   if (!norm) return norm_of_gradients(parameters_);
   return clipped_step_ == sync_->steps() ? clipped_to_ : *norm;
 }
 
-double GradientReducer::grad_norm() {
+GradientNorm GradientReducer::grad_norm() {
   if (skips_ > 0) {
     sync_->check_not_reducing("the norm of gradients under skip_synchronize()");
     sync_->show_local_gradients();
@@ -59,17 +59,17 @@ double GradientReducer::grad_norm() {
   return norm_of_step();
 }
 
-void GradientReducer::clip(double norm, double max_norm) {
-  if (norm <= max_norm || !std::isfinite(norm)) return;
-  scale_gradients(parameters_, max_norm / norm);
+void GradientReducer::clip(const GradientNorm& norm, double max_norm) {
+  clip_gradients(parameters_, norm, max_norm);
+  if (norm.on_device().defined() || !(norm > max_norm) || !std::isfinite(norm)) return;
   clipped_to_ = max_norm;
   clipped_step_ = sync_->steps();
 }
 
-double GradientReducer::clip_grad_norm_(double max_norm) {
+GradientNorm GradientReducer::clip_grad_norm_(double max_norm) {
   if (!(max_norm > 0))
     refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", rank_, max_norm));
-  const double norm = grad_norm();
+  GradientNorm norm = grad_norm();
   clip(norm, max_norm);
   return norm;
 }

@@ -10,6 +10,7 @@
 
 #include "core/rueda.h"
 #include "frameworks/torch/distributed_options.h"
+#include "frameworks/torch/gradient_norm.h"
 
 namespace torch::serialize {
 class OutputArchive;
@@ -50,11 +51,12 @@ class GradientReducer {
   // synchronize(), then the 2-norm of all gradients as one vector, in float32, and not finite if one of them
   // is not (a mixed-precision scaler's question). 0 where synchronize() is false. With `measure_norm` it
   // needs no pass over them, and is of the gradients as they were reduced: what the program has done to them
-  // since (but for clipping) does not count. Where a schedule averages parameters it is this rank's.
-  double grad_norm();
+  // since (but for clipping) does not count. Where a schedule averages parameters it is this rank's. Of
+  // gradients on a device it is measured there, and the host waits only where it is read as a number.
+  GradientNorm grad_norm();
   // The same; then scales the gradients so that their norm is at most `max_norm`, unless it is not finite.
   // Returns the norm before.
-  double clip_grad_norm_(double max_norm);
+  GradientNorm clip_grad_norm_(double max_norm);
 
   // Purpose: while it lives, before_step() does not synchronize. Lives no longer than its GradientReducer.
   class [[nodiscard]] Skip {
@@ -133,8 +135,8 @@ class GradientReducer {
   // Whether this step's gradients only add to those of the next.
   bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
   bool stands_apart() const;
-  double norm_of_step() const;
-  void clip(double norm, double max_norm);
+  GradientNorm norm_of_step() const;
+  void clip(const GradientNorm& norm, double max_norm);
   void forget_kept();
 
   const std::vector<at::Tensor> parameters_;  // each once

@@ -27,6 +27,15 @@ double factor_to_reduce_again(const DistributedOptions& options, int passes, con
   return (options.sum_passes ? 1.0 : passes) / (sums ? scope.size() : 1.0);
 }
 
+// What is on a device is measured there, when somebody asks.
+Reduction reduction_for(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
+                        const Runtime& runtime) {
+  Reduction reduction = reduction_of(options, runtime);
+  const auto on_device = [](const at::Tensor& each) { return each.defined() && each.is_cuda(); };
+  reduction.measure &= std::ranges::none_of(parameters, on_device);
+  return reduction;
+}
+
 }  // namespace
 
 GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
@@ -35,7 +44,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       in_backward_(synchronizes_in_backward(options)),
       sum_passes_(options.sum_passes),
       again_(factor_to_reduce_again(options, passes_per_step_, scope)),
-      reduction_(reduction_of(options, scope.runtime())),
+      reduction_(reduction_for(parameters, options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
       scope_(scope),
       sparse_by_density_(options.sparse == SparseGradients::by_density && reduction_.op != ReduceOp::adasum &&
@@ -47,14 +56,22 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   const GradientFlight::LowRanks low_ranks = low_ranks_of(unique, options, rank());
   std::vector<std::string> lines{describe(options, scope.runtime())};
   for (std::size_t i = 0; i < unique.size(); ++i) {
-    const ConstTensorView view = read_view(unique[i], names[i]);
+    check_movable(unique[i], names[i]);
+    const DataType dtype = data_type_for(unique[i].scalar_type(), names[i]);
+    const char* const place = unique[i].is_cuda() ? " on a device" : "";
+    if (*place != 0 && low_ranks[i] > 0) {
+      refuse(fmt::format(
+          "rank {}: parameter '{}' is on the device {}, and only gradients in the host's memory travel as "
+          "factors; leave low_rank out",
+          rank(), names[i], unique[i].device().str()));
+    }
     if (!unique[i].is_leaf()) {
       refuse(fmt::format(
           "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",
           rank(), names[i]));
     }
-    lines.push_back(fmt::format("'{}' {} {}{}{}", names[i], to_string(view.dtype), to_string(view.shape),
-                                groups[i] ? fmt::format(" in group {}", *groups[i]) : "",
+    lines.push_back(fmt::format("'{}' {} {}{}{}{}", names[i], to_string(dtype), to_string(unique[i].sizes()),
+                                place, groups[i] ? fmt::format(" in group {}", *groups[i]) : "",
                                 low_ranks[i] > 0 ? fmt::format(" as factors of rank {}", low_ranks[i]) : ""));
     parameters_.push_back({unique[i], names[i]});
   }

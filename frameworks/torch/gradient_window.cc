@@ -31,7 +31,8 @@ bool has_neighbours(const Runtime& runtime) {
 at::Tensor reducible(const at::Tensor& gradient) {
   if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
   if (gradient.layout() != at::kStrided) return gradient.to_dense();
-  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes) return gradient.contiguous();
+  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes || gradient.is_cuda())
+    return gradient.contiguous();
   return gradient;
 }
 
@@ -53,11 +54,13 @@ at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
   return sums_ ? sum_type(parameter.scalar_type()) : parameter.scalar_type();
 }
 
-// Bytes of each gradient.
+// Bytes of each gradient, for those in the host's memory.
 std::vector<std::size_t> GradientWindow::sizes() const {
   std::vector<std::size_t> sizes;
-  for (const at::Tensor& parameter : parameters_)
-    sizes.push_back(static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type_of(parameter)));
+  for (const at::Tensor& parameter : parameters_) {
+    if (!parameter.is_cuda())
+      sizes.push_back(static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type_of(parameter)));
+  }
   return sizes;
 }
 
@@ -92,7 +95,7 @@ bool GradientWindow::add(const std::vector<std::size_t>& sizes, Rank rank) {
 at::Tensor GradientWindow::in_a_block(std::size_t index, at::ScalarType type) {
   const at::Tensor& parameter = parameters_[index];
   const std::size_t bytes = static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type);
-  if (!blocks_ || bytes == 0) return {};
+  if (!blocks_ || bytes == 0 || parameter.is_cuda()) return {};
   void* const block = blocks_->take(bytes);
   if (block == nullptr) {
     lacking_.push_back(bytes);

@@ -48,7 +48,8 @@ Status SparseGather::wait() {
   if (!status.ok()) return status;
   const at::NoGradGuard no_grad;
   const at::Tensor indices = indices_.wait(), values = values_.wait();
-  const auto* first = indices.const_data_ptr<std::int64_t>();
+  const at::Tensor places = indices.cpu();
+  const auto* first = places.const_data_ptr<std::int64_t>();
   // What comes from other ranks is looked at before it is used as a place in memory.
   const bool fits = indices.size(0) == values.size(0) &&
                     std::all_of(first, first + indices.numel(),

@@ -5,6 +5,7 @@
 #include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -49,9 +50,10 @@ at::ScalarType computed_in(const at::Tensor& input) {
 
 std::string objection_to(const at::Tensor& input, std::int64_t features) {
   if (!input.defined()) return "the input is undefined";
-  if (!input.is_floating_point() || !input.device().is_cpu() || input.layout() != at::kStrided) {
-    return fmt::format("the input is of {} on {}; it must be dense, of floating point, in host memory",
-                       c10::toString(input.scalar_type()), input.device().str());
+  if (!input.is_floating_point() || !(input.is_cpu() || input.is_cuda()) || input.layout() != at::kStrided) {
+    return fmt::format(
+        "the input is of {} on {}; it must be dense, of floating point, in host memory or on a CUDA device",
+        c10::toString(input.scalar_type()), input.device().str());
   }
   if (input.dim() < 2 || input.size(1) != features) {
     return fmt::format("the input has the shape {}; it must be (N, {}, ...)", to_string(input.sizes()),
@@ -60,49 +62,56 @@ std::string objection_to(const at::Tensor& input, std::int64_t features) {
   return {};
 }
 
-// One row: count, means, sums of squared distances.
-at::Tensor own_statistics(const at::Tensor& input, std::int64_t features) {
-  at::Tensor row = at::zeros({1, 1 + 2 * features}, at::kDouble);
-  if (input.numel() == 0) return row;
-  const double count = static_cast<double>(input.numel()) / static_cast<double>(features);
+// One row: means, sums of squared distances.
+at::Tensor own_statistics(const at::Tensor& input, std::int64_t features, double count) {
+  at::Tensor row = at::zeros({1, 2 * features}, input.options().dtype(at::kDouble));
+  if (count == 0) return row;
   const auto [mean, variance] = at::batch_norm_update_stats(input.to(computed_in(input)), {}, {}, 0.0);
-  row[0][0] = count;
-  row[0].narrow(0, 1, features).copy_(mean);
-  row[0].narrow(0, 1 + features, features).copy_(variance).mul_(count);
+  row[0].narrow(0, 0, features).copy_(mean);
+  row[0].narrow(0, features, features).copy_(variance).mul_(count);
   return row;
 }
 
 // Chan's combination of parts, in the ranks' order: no difference of large squares, and the same bits on all.
-Statistics combined(const at::Tensor& rows, std::int64_t features) {
-  Statistics all{at::zeros({features}, at::kDouble), at::zeros({features}, at::kDouble)};
+Statistics combined(const at::Tensor& counts, const at::Tensor& rows, std::int64_t features) {
+  const at::TensorOptions options = rows.options();
+  Statistics all{at::zeros({features}, options), at::zeros({features}, options)};
   for (std::int64_t rank = 0; rank < rows.size(0); ++rank) {
     const at::Tensor row = rows[rank];
-    const double count = row[0].item<double>();
+    const double count = counts.const_data_ptr<double>()[rank];
     if (count <= 0) continue;
     const double share = count / (all.count + count);
-    const at::Tensor step = row.narrow(0, 1, features) - all.mean;
-    all.squares += row.narrow(0, 1 + features, features) + step * step * (all.count * share);
+    const at::Tensor step = row.narrow(0, 0, features) - all.mean;
+    all.squares += row.narrow(0, features, features) + step * step * (all.count * share);
     all.mean += step * share;
     all.count += count;
   }
   return all;
 }
 
+// How many values come together is for the host to know, which waits for no device.
 Statistics gather(const at::Tensor& input, std::int64_t features, const std::string& name,
                   const Scope& scope) {
   constexpr double kRefused = -1;  // as the count
   const at::NoGradGuard no_grad;
   const std::string objection = objection_to(input, features);
-  at::Tensor mine = at::zeros({1, 1 + 2 * features}, at::kDouble);
+  const double count =
+      objection.empty() ? static_cast<double>(input.numel()) / static_cast<double>(features) : kRefused;
+  const TensorHandle counting =
+      allgather_async(at::full({1}, count, at::TensorOptions(at::kDouble)), name + ".counts", scope);
+  at::Tensor mine;
   if (objection.empty()) {
-    mine = own_statistics(input.detach(), features);
-  } else {
-    mine[0][0] = kRefused;
+    mine = own_statistics(input.detach(), features, count);
+  } else {  // where the others' probably are
+    const bool there = input.defined() && input.is_cuda();
+    mine = at::zeros({1, 2 * features},
+                     at::TensorOptions(at::kDouble).device(there ? input.device() : at::kCPU));
   }
-  const at::Tensor rows = allgather(mine, name + ".forward", scope);
-  if (rows.select(1, 0).min().item<double>() < 0)
+  const TensorHandle gathering = allgather_async(mine, name + ".forward", scope);
+  const at::Tensor counts = counting.wait();
+  if (counts.min().item<double>() < 0)
     refuse(fmt::format("{}: {}", name, failures_of_all(name + ".failures", objection, scope)));
-  Statistics all = combined(rows, features);
+  Statistics all = combined(counts, gathering.wait(), features);
   if (all.count < 2) {
     refuse(fmt::format("{}: all ranks together have {} values a channel; training needs at least 2", name,
                        all.count));
@@ -206,7 +215,8 @@ void SyncBatchNormImpl::update_running_statistics(const at::Tensor& mean, const 
   if (!running_mean.defined()) return;
   const at::NoGradGuard no_grad;
   num_batches_tracked += 1;
-  const double momentum = options.momentum().value_or(1.0 / num_batches_tracked.item<double>());
+  const std::optional<double> given = options.momentum();
+  const double momentum = given ? *given : 1.0 / num_batches_tracked.item<double>();
   const at::Tensor unbiased = variance * (count / (count - 1));
   running_mean.mul_(1 - momentum).add_(mean.to(running_mean.scalar_type()), momentum);
   running_var.mul_(1 - momentum).add_(unbiased.to(running_var.scalar_type()), momentum);

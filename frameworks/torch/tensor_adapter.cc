@@ -32,10 +32,9 @@ void check_strided(const at::Tensor& tensor, const std::string& name) {
 void check_in_host_memory(const at::Tensor& tensor, const std::string& name) {
   check_strided(tensor, name);
   if (tensor.device().is_cpu() && tensor.has_storage()) return;
-  refuse(name, fmt::format(
-                   "is on the device {}, and only operations on tensors take those of CUDA devices; copy it "
-                   "by cpu() first",
-                   tensor.device().str()));
+  refuse(name,
+         fmt::format("is on the device {}, and this takes the host's memory only; copy it by cpu() first",
+                     tensor.device().str()));
 }
 
 void check_writable(const at::Tensor& tensor, const std::string& name) {

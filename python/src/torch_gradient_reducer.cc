@@ -129,7 +129,8 @@ void bind_gradient_reducer(py::module_& module) {
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
       .def("after_step", of_reducer(&GradientReducer::after_step), NoPythonLock())
       .def("before_zero_grad", of_reducer(&GradientReducer::before_zero_grad), NoPythonLock())
-      .def("grad_norm", of_reducer(&GradientReducer::grad_norm), NoPythonLock())
+      .def(
+          "grad_norm", [](Reducer& reducer) { return double(reducer.get().grad_norm()); }, NoPythonLock())
       .def("sync_interval", of_reducer(&GradientReducer::sync_interval), NoPythonLock())
       .def("drift", of_reducer(&GradientReducer::drift), NoPythonLock())
       .def("wait_seconds", of_reducer(&GradientReducer::wait_seconds), NoPythonLock())
@@ -139,7 +140,7 @@ void bind_gradient_reducer(py::module_& module) {
       .def("leave_no_sync", &Reducer::leave_no_sync, NoPythonLock())
       .def(
           "clip_grad_norm_",
-          [](Reducer& reducer, double max_norm) { return reducer.get().clip_grad_norm_(max_norm); },
+          [](Reducer& reducer, double max_norm) { return double(reducer.get().clip_grad_norm_(max_norm)); },
           NoPythonLock())
       .def(
           "flush",

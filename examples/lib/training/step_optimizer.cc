@@ -75,8 +75,8 @@ class OptimizerOf : public StepOptimizer {
   bool synchronize() override { return true; }
   double clip(double limit) override {
     const std::vector<at::Tensor> parameters = parameters_of(optimizer_.param_groups());
-    const double norm = norm_of_gradients(parameters);
-    if (norm > limit) scale_gradients(parameters, limit / norm);
+    const GradientNorm norm = norm_of_gradients(parameters);
+    clip_gradients(parameters, norm, limit);
     return norm;
   }
   void step() override { optimizer_.step(); }

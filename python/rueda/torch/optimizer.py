@@ -257,7 +257,9 @@ class _Distributed(_Base):
         return self._reducer.grad_norm()
 
     def clip_grad_norm_(self, max_norm: float) -> float:
-        """grad_norm(), and gradients scaled so that it is at most `max_norm`, unless it is not finite. Returns what it was."""
+        """grad_norm(), and gradients scaled so that it is at most `max_norm`, unless it is not finite. Returns what it was.
+
+        A number: with gradients on a device the host waits for it. torch.nn.utils.clip_grad_norm_ after synchronize() does not."""
         return self._reducer.clip_grad_norm_(max_norm)
 
     def flush(self, max_norm: float | None = None) -> None:

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/fake_torch_devices.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rueda {
+namespace {
+
+constexpr int kStreams = 4;  // of each device; 0 is the default one
+
+struct Place {
+  std::mutex mutex;
+  FakeDevice* device = nullptr;  // guarded by mutex
+  std::atomic<long> host_waits{0};
+  std::array<char, kStreams> handles{};  // their addresses name the streams
+};
+
+std::array<Place, FakeTorchDevice::kMost>& places() {
+  static std::array<Place, FakeTorchDevice::kMost> all;
+  return all;
+}
+
+thread_local at::DeviceIndex device_of_this_thread = 0;
+thread_local std::array<c10::StreamId, FakeTorchDevice::kMost> current_streams{};
+
+void* handle_of(const c10::Stream& stream) {
+  return &places()[static_cast<std::size_t>(stream.device_index())]
+              .handles[static_cast<std::size_t>(stream.id())];
+}
+
+// Purpose: what torch knows of devices and their streams. One a process.
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  static at::Device device_of(at::DeviceIndex index) { return {at::kCUDA, index}; }
+  c10::DeviceType type() const override { return at::kCUDA; }
+  at::Device exchangeDevice(at::Device device) const override {
+    return device_of(std::exchange(device_of_this_thread, device.index()));
+  }
+  at::Device getDevice() const override { return device_of(device_of_this_thread); }
+  void setDevice(at::Device device) const override { device_of_this_thread = device.index(); }
+  void uncheckedSetDevice(at::Device device) const noexcept override {
+    device_of_this_thread = device.index();
+  }
+  c10::Stream getStream(at::Device device) const override {
+    const at::DeviceIndex index = device.has_index() ? device.index() : device_of_this_thread;
+    return c10::Stream(c10::Stream::UNSAFE, device_of(index),
+                       current_streams[static_cast<std::size_t>(index)]);
+  }
+  c10::Stream getDefaultStream(at::Device device) const override {
+    return c10::Stream(c10::Stream::UNSAFE, device, 0);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const auto index = static_cast<std::size_t>(stream.device_index());
+    return c10::Stream(c10::Stream::UNSAFE, stream.device(),
+                       std::exchange(current_streams[index], stream.id()));
+  }
+  void* getStreamNativeHandle(const c10::Stream stream) const override { return handle_of(stream); }
+  at::DeviceIndex deviceCount() const noexcept override { return FakeTorchDevice::kMost; }
+  // What one stream was given has run before another is given more: events have nothing to say.
+  void record(void** event, const c10::Stream&, at::DeviceIndex, c10::EventFlag) const override {
+    *event = const_cast<Guard*>(this);
+  }
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+};
+
+// Purpose: that there are devices at all, as autograd's engine asks. Made by torch's registry.
+struct Hooks final : at::CUDAHooksInterface {
+  explicit Hooks(at::CUDAHooksArgs) {}
+  void init() const override {}
+  bool hasCUDA() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
+  int getNumGPUs() const override { return FakeTorchDevice::kMost; }
+  at::DeviceIndex deviceCount() const override { return FakeTorchDevice::kMost; }
+  at::DeviceIndex current_device() const override { return device_of_this_thread; }
+  at::DeviceIndex getCurrentDevice() const override { return device_of_this_thread; }
+};
+
+}  // namespace
+}  // namespace rueda
+
+namespace at {
+using CUDAHooks = rueda::Hooks;  // the name by which torch looks for them
+REGISTER_CUDA_HOOKS(CUDAHooks)
+}  // namespace at
+
+namespace rueda {
+namespace {
+
+auto& registry() { return c10::impl::device_guard_impl_registry[static_cast<std::size_t>(at::kCUDA)]; }
+
+// Until all that the thread's current stream waits for has happened.
+void drain(at::DeviceIndex index) {
+  Place& place = places()[static_cast<std::size_t>(index)];
+  const c10::Stream stream = c10::impl::getDeviceGuardImpl(at::kCUDA)->getStream({at::kCUDA, index});
+  std::shared_ptr<const Fence> fence;
+  {
+    const std::lock_guard lock(place.mutex);
+    TORCH_CHECK(place.device != nullptr, "cuda:", static_cast<int>(index), " is no fake device now");
+    fence = place.device->record(handle_of(stream));
+  }
+  while (!fence->passed()) std::this_thread::yield();
+}
+
+// The same elements on the host. Keeps nothing alive.
+at::Tensor alias_of(const at::Tensor& tensor) {
+  c10::Storage storage(c10::Storage::use_byte_size_t(), tensor.storage().nbytes(),
+                       at::DataPtr(const_cast<void*>(tensor.storage().data()), at::kCPU),
+                       c10::GetCPUAllocator(), /*resizable=*/true);
+  at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(),
+                                                     tensor.storage_offset());
+  return alias;
+}
+
+// Purpose: one call of an operator, of which the tensors on a device are replaced by those on the host and
+// the results by tensors there. Lives on the caller's stack.
+class Call {
+ public:
+  void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const std::size_t count = op.schema().arguments().size();
+    const auto arguments = torch::jit::last(*stack, count);
+    for (const c10::IValue& each : arguments) look_at(each);
+    if (index_ < 0) index_ = device_of_this_thread;
+    drain(index_);
+    count_wait(op, arguments);
+    std::vector<c10::IValue> on_host;
+    for (const c10::IValue& each : arguments) on_host.push_back(to_host(each));
+    torch::jit::drop(*stack, count);
+    stack->insert(stack->end(), on_host.begin(), on_host.end());
+    on_host.clear();
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      op.callBoxed(stack);
+    }
+    const std::size_t results = op.schema().returns().size();
+    for (std::size_t i = stack->size() - results; i < stack->size(); ++i)
+      (*stack)[i] = from_host((*stack)[i]);
+    for (const auto& [tensor, alias] : aliases_) take_over(tensor, alias);
+  }
+
+ private:
+  void look_at(const c10::IValue& value) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined() && value.toTensor().is_cuda())
+        index_ = value.toTensor().device().index();
+    } else if (value.isDevice() && value.toDevice().is_cuda()) {
+      if (index_ < 0)
+        index_ = value.toDevice().has_index() ? value.toDevice().index() : device_of_this_thread;
+    } else if (value.isList()) {
+      for (const c10::IValue& each : value.toListRef()) look_at(each);
+    }
+  }
+
+  void count_wait(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
+    const std::string& name = op.schema().name();
+    const bool reads = name == "aten::_local_scalar_dense" || name == "aten::nonzero";
+    const bool copies = name == "aten::copy_" || name == "aten::_copy_from";
+    const bool crosses = copies && arguments[0].toTensor().is_cuda() != arguments[1].toTensor().is_cuda();
+    if (reads || crosses) ++places()[static_cast<std::size_t>(index_)].host_waits;
+  }
+
+  c10::IValue to_host(const c10::IValue& value) {
+    if (value.isTensor()) return to_host(value.toTensor());
+    if (value.isDevice() && value.toDevice().is_cuda()) return at::Device(at::kCPU);
+    if (!value.isList()) return value;
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const c10::IValue& each : value.toListRef()) list.push_back(to_host(each.toTensor()));
+      return list;
+    }
+    if (!value.isOptionalTensorList()) return value;
+    c10::List<std::optional<at::Tensor>> list;
+    for (const c10::IValue& each : value.toListRef())
+      list.push_back(each.isNone() ? std::nullopt : std::optional(to_host(each.toTensor())));
+    return list;
+  }
+  at::Tensor to_host(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.is_cuda()) return tensor;
+    for (const auto& [known, alias] : aliases_) {
+      if (known.is_same(tensor)) return alias;
+    }
+    return aliases_.emplace_back(tensor, alias_of(tensor)).second;
+  }
+
+  c10::IValue from_host(const c10::IValue& value) {
+    if (value.isTensor()) return from_host(value.toTensor());
+    if (!value.isTensorList()) return value;
+    c10::List<at::Tensor> list;
+    for (const c10::IValue& each : value.toListRef()) list.push_back(from_host(each.toTensor()));
+    return list;
+  }
+  at::Tensor from_host(const at::Tensor& result) {
+    if (!result.defined()) return result;
+    for (const auto& [tensor, alias] : aliases_) {
+      if (alias.is_same(result)) return tensor;
+    }
+    for (const auto& [tensor, alias] : aliases_) {
+      if (alias.storage().is_alias_of(result.storage())) return made_of(result, tensor.storage());
+    }
+    auto* owner = new at::Tensor(result);
+    c10::Storage storage(
+        c10::Storage::use_byte_size_t(), result.storage().nbytes(),
+        at::DataPtr(result.storage().mutable_data(), owner,
+                    [](void* kept) { delete static_cast<at::Tensor*>(kept); }, {at::kCUDA, index_}));
+    return made_of(result, std::move(storage));
+  }
+  static at::Tensor made_of(const at::Tensor& result, c10::Storage storage) {
+    at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CUDA), result.dtype());
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides(),
+                                                      result.storage_offset());
+    return made;
+  }
+  // What the operator has resized.
+  void take_over(const at::Tensor& tensor, const at::Tensor& alias) {
+    if (tensor.sizes() == alias.sizes() && tensor.storage().data() == alias.storage().data()) return;
+    const at::Tensor made = made_of(alias, tensor.storage());
+    if (tensor.storage().data() != alias.storage().data()) {
+      auto* owner = new at::Tensor(alias);
+      tensor.storage().unsafeGetStorageImpl()->set_data_ptr(
+          at::DataPtr(alias.storage().mutable_data(), owner,
+                      [](void* kept) { delete static_cast<at::Tensor*>(kept); }, {at::kCUDA, index_}));
+      tensor.storage().unsafeGetStorageImpl()->set_nbytes(alias.storage().nbytes());
+    }
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(),
+                                                        alias.storage_offset());
+  }
+
+  at::DeviceIndex index_ = -1;
+  std::vector<std::pair<at::Tensor, at::Tensor>> aliases_;  // on the device, on the host
+};
+
+void on_a_fake(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call().run(op, stack); }
+
+// Before anything runs: autograd's engine counts devices once.
+bool install() {
+  if (c10::impl::hasDeviceGuardImpl(at::kCUDA)) return false;
+  static const Guard guard;
+  registry() = &guard;
+  static torch::Library library(torch::Library::IMPL, "_", c10::DispatchKey::CUDA, __FILE__, __LINE__);
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_a_fake>());
+  // One kernel for all devices looks up a function for CUDA.
+  static torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__);
+  aten.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_a_fake>());
+  return true;
+}
+
+const bool installed = install();
+
+}  // namespace
+
+bool FakeTorchDevice::possible() { return installed; }
+
+FakeTorchDevice::FakeTorchDevice(int number, FakeDevice& device) : number_(number) {
+  Place& place = places()[static_cast<std::size_t>(number)];
+  const std::lock_guard lock(place.mutex);
+  place.device = &device;
+  place.host_waits = 0;
+  device_of_this_thread = static_cast<at::DeviceIndex>(number);
+}
+
+FakeTorchDevice::~FakeTorchDevice() {
+  Place& place = places()[static_cast<std::size_t>(number_)];
+  const std::lock_guard lock(place.mutex);
+  place.device = nullptr;
+}
+
+long FakeTorchDevice::host_waits() const { return places()[static_cast<std::size_t>(number_)].host_waits; }
+
+}  // namespace rueda
