@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -83,7 +84,8 @@ class GradientAllocator final : public c10::Allocator {
     if (!GradientMemory::give_back(memory)) next().raw_deallocate(memory);
   }
 
-  static inline c10::Allocator* next_ = nullptr;
+  // Other threads come here by torch's pointer to this allocator, which orders nothing.
+  static inline std::atomic<c10::Allocator*> next_ = nullptr;
 };
 
 }  // namespace
