@@ -42,27 +42,22 @@ GradientNorm norm_of_gradients(const std::vector<at::Tensor>& parameters) {
   return norm.is_cpu() ? GradientNorm(norm.item<double>()) : GradientNorm(norm);
 }
 
-namespace {
-
-void multiply(const std::vector<at::Tensor>& values, const at::Tensor& factor) {
-  for (const at::Tensor& each : values) each.mul_(factor.to(each.device(), /*non_blocking=*/true));
-}
-
-}  // namespace
-
-void clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNorm& norm, double most) {
+bool clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNorm& norm, double most) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> values = gradients_of(parameters);
-  if (values.empty()) return;
   for (at::Tensor& each : values) {
     if (is_sparse(each)) each = each._values();
   }
   if (const at::Tensor& there = norm.on_device(); there.defined()) {
     const at::Tensor clips = at::isfinite(there).logical_and_(there.gt(most));
-    return multiply(values, at::where(clips, there.to(at::kDouble).reciprocal().mul(most), 1.0));
+    const at::Tensor factor = at::where(clips, there.to(at::kDouble).reciprocal().mul(most), 1.0);
+    for (const at::Tensor& each : values) each.mul_(factor.to(each.device(), /*non_blocking=*/true));
+    return false;
   }
   const double now = norm;
-  if (now > most && std::isfinite(now)) at::_foreach_mul_(values, most / now);
+  if (values.empty() || now <= most || !std::isfinite(now)) return false;
+  at::_foreach_mul_(values, most / now);
+  return true;
 }
 
 double SharedNorm::of(double share_of_square_sum) const {

@@ -35,8 +35,8 @@ class GradientNorm {
 // finite if a value is not, or if it is beyond float32. 0 without gradients.
 GradientNorm norm_of_gradients(const std::vector<at::Tensor>& parameters);
 // Scales all gradients, of which that is the norm, to `most`, unless it is not greater, or not finite. On a
-// device that is decided there.
-void clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNorm& norm, double most);
+// device that is decided there. Whether the host has done it.
+bool clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNorm& norm, double most);
 
 // Purpose: the norm out of the sums of squares that each rank has of its part. Used by the thread that steps;
 // belongs to a GradientSync.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
@@ -60,8 +59,7 @@ GradientNorm GradientReducer::grad_norm() {
 }
 
 void GradientReducer::clip(const GradientNorm& norm, double max_norm) {
-  clip_gradients(parameters_, norm, max_norm);
-  if (norm.on_device().defined() || !(norm > max_norm) || !std::isfinite(norm)) return;
+  if (!clip_gradients(parameters_, norm, max_norm)) return;
   clipped_to_ = max_norm;
   clipped_step_ = sync_->steps();
 }
@@ -69,7 +67,7 @@ void GradientReducer::clip(const GradientNorm& norm, double max_norm) {
 GradientNorm GradientReducer::clip_grad_norm_(double max_norm) {
   if (!(max_norm > 0))
     refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", rank_, max_norm));
-  GradientNorm norm = grad_norm();
+  const GradientNorm norm = grad_norm();
   clip(norm, max_norm);
   return norm;
 }

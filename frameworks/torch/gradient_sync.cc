@@ -58,8 +58,8 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   for (std::size_t i = 0; i < unique.size(); ++i) {
     check_movable(unique[i], names[i]);
     const DataType dtype = data_type_for(unique[i].scalar_type(), names[i]);
-    const char* const place = unique[i].is_cuda() ? " on a device" : "";
-    if (*place != 0 && low_ranks[i] > 0) {
+    const bool on_device = unique[i].is_cuda();
+    if (on_device && low_ranks[i] > 0) {
       refuse(fmt::format(
           "rank {}: parameter '{}' is on the device {}, and only gradients in the host's memory travel as "
           "factors; leave low_rank out",
@@ -71,7 +71,8 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
           rank(), names[i]));
     }
     lines.push_back(fmt::format("'{}' {} {}{}{}{}", names[i], to_string(dtype), to_string(unique[i].sizes()),
-                                place, groups[i] ? fmt::format(" in group {}", *groups[i]) : "",
+                                on_device ? " on a device" : "",
+                                groups[i] ? fmt::format(" in group {}", *groups[i]) : "",
                                 low_ranks[i] > 0 ? fmt::format(" as factors of rank {}", low_ranks[i]) : ""));
     parameters_.push_back({unique[i], names[i]});
   }

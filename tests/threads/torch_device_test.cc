@@ -263,21 +263,24 @@ TEST_F(TorchDevice, ADistributedModelTrainsFromTheRootsStart) {
 
 TEST_F(TorchDevice, SyncBatchNormSeesAllRanksWithoutAWaitOfTheHost) {
   const at::Tensor inputs = make_batch(0, 8).inputs;  // [8, 4]
-  const auto outputs = [&](Runtime& runtime, at::Device device, at::Tensor& gradient) {
+  const auto outputs = [&](Runtime& runtime, const FakeTorchDevice& fake, at::Device device,
+                           at::Tensor& gradient) {
     SyncBatchNorm norm(torch::nn::BatchNormOptions(4), runtime);
     norm->to(at::kDouble);
     norm->to(device);
     const at::Tensor mine =
         inputs.narrow(0, runtime.topology().rank * 4, 4).detach().to(device).requires_grad_();
+    const long waits = fake.host_waits();
     const at::Tensor result = norm->forward(mine);
     (result * result * result).sum().backward();
+    EXPECT_EQ(fake.host_waits(), waits);
     gradient = mine.grad();
     return result;
   };
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
     at::Tensor there, here;
-    const at::Tensor on_device = outputs(runtime, device.name(), there);
-    expect_near({on_device, there}, {outputs(runtime, at::kCPU, here), here});
+    const at::Tensor on_device = outputs(runtime, device, device.name(), there);
+    expect_near({on_device, there}, {outputs(runtime, device, at::kCPU, here), here});
   });
 }
 

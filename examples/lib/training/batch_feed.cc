@@ -58,8 +58,11 @@ std::vector<double> BatchFeed::weights_of(std::uint64_t number, std::span<const 
   const std::uint64_t first = number / passes_ * passes_;
   std::vector<double> whole(weights.size(), 0);
   for (std::uint64_t pass = first; pass < first + passes_; ++pass) {
-    for (std::uint64_t each = first_rank; each <= last_rank; ++each)
-      std::ranges::transform(whole, task_.counts(samples_of(pass, each)), whole.begin(), std::plus());
+    for (std::uint64_t each = first_rank; each <= last_rank; ++each) {
+      const bool is_mine = pass == number && each == rank;
+      std::ranges::transform(whole, is_mine ? weights : task_.counts(samples_of(pass, each)), whole.begin(),
+                             std::plus());
+    }
   }
   const auto batches = static_cast<double>(passes_ * (last_rank - first_rank + 1));
   for (std::size_t i = 0; i < weights.size(); ++i)

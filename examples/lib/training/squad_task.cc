@@ -47,6 +47,7 @@ void SquadTask::read() {
   };
   training_windows_ = windows(training);
   held_out_windows_ = windows(held_out_);
+  windows_hash_ = hash_of(training_windows_);
 }
 
 std::string SquadTask::data_words() const {
@@ -61,7 +62,7 @@ std::vector<std::string> SquadTask::settings() const {
           fmt::format("--stride {}", options_.stride),
           vocabulary_words(start_.tokenizer),
           data_words(),
-          fmt::format("windows {:016x}", hash_of(training_windows_))};
+          fmt::format("windows {:016x}", windows_hash_)};
 }
 
 std::vector<std::string> SquadTask::words() const { return {model_words_, data_words()}; }

@@ -2,6 +2,7 @@
 // Question answering on SQuAD: marking the answer in the text.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ class SquadTask final : public Task {
   SquadData held_out_;
   std::vector<Feature> training_windows_;
   std::vector<Feature> held_out_windows_;
+  std::uint64_t windows_hash_ = 0;  // of the training windows' tokens
   std::shared_ptr<BertForQuestionAnswering> model_;
   std::string model_words_;
 };
