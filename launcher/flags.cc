@@ -38,7 +38,7 @@ std::string lower_case(std::string_view, const std::string& value) {
 
 constexpr std::string_view kElastic =
     "ruedarun cannot start ranks again yet; give the number of ranks by -np";
-constexpr std::string_view kPlanned = "the route is chosen from measured times, not by hand";
+constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
 constexpr std::string_view kTuner = "Rueda's tuner starts from a cost model and has no such number";
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
 
@@ -96,6 +96,8 @@ constexpr std::array kFlags{
     Flag{Kind::setting, "stall-check-shutdown-time-seconds", "SECONDS", "", "STALL_SHUTDOWN_TIME", as_it_is},
     Flag{Kind::setting, "thread-affinity", "CORES", "", "THREAD_AFFINITY", as_it_is},
     Flag{Kind::setting, "num-nccl-streams", "N", "", "NUM_NCCL_STREAMS", as_it_is},
+    Flag{Kind::setting, "hierarchical-allreduce", "", "", "NCCL_HIERARCHY", yes},
+    Flag{Kind::setting, "no-hierarchical-allreduce", "", "", "NCCL_HIERARCHY", no},
     Flag{Kind::setting, "log-level", "LEVEL", "", "LOG_LEVEL", lower_case},
     Flag{Kind::setting, "log-with-timestamp", "", "", "LOG_HIDE_TIME", no},
     Flag{Kind::setting, "log-without-timestamp", "", "", "LOG_HIDE_TIME", yes},
@@ -106,12 +108,10 @@ constexpr std::array kFlags{
     Flag{Kind::ignored, "gloo-timeout-seconds", "N", kGloo},
     Flag{Kind::ignored, "jsrun", "", "ruedarun starts ranks by Hydra, which knows ssh, Slurm, LSF and PBS"},
     Flag{Kind::ignored, "disable-cache", "", "ruedarun keeps nothing about hosts between jobs"},
-    Flag{Kind::ignored, "hierarchical-allreduce", "", kPlanned},
-    Flag{Kind::ignored, "no-hierarchical-allreduce", "", kPlanned},
-    Flag{Kind::ignored, "hierarchical-allgather", "", kPlanned},
-    Flag{Kind::ignored, "no-hierarchical-allgather", "", kPlanned},
-    Flag{Kind::ignored, "torus-allreduce", "", kPlanned},
-    Flag{Kind::ignored, "no-torus-allreduce", "", kPlanned},
+    Flag{Kind::ignored, "hierarchical-allgather", "", kRoute},
+    Flag{Kind::ignored, "no-hierarchical-allgather", "", kRoute},
+    Flag{Kind::ignored, "torus-allreduce", "", kRoute},
+    Flag{Kind::ignored, "no-torus-allreduce", "", kRoute},
     Flag{Kind::ignored, "autotune-gaussian-process-noise", "X", kTuner},
     Flag{Kind::ignored, "mpi-threads-disable", "", "Rueda's coordinator thread needs MPI_THREAD_MULTIPLE"},
     Flag{Kind::ignored, "no-mpi-threads-disable", "", "MPI is always begun with threads"},

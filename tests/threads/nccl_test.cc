@@ -2,6 +2,8 @@
 // Tensors on devices by NCCL: the ranks are threads, their devices and NCCL fakes.
 #include <gmock/gmock.h>
 
+#include <barrier>
+
 #include "core/rueda.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/device_ones.h"
@@ -176,6 +178,7 @@ TEST_F(NcclTest, ALostRankAbortsWhatRunsOnDevices) {
   std::vector<std::shared_ptr<FakeDevices>> devices;
   for (Rank rank = 0; rank < 2; ++rank)
     devices.push_back(std::make_shared<FakeDevices>(static_cast<unsigned>(rank), std::to_string(rank)));
+  std::barrier both_wait_there(2);  // not a collective: a rank could hear of the loss before its end
   run_ranks_of(
       2,
       [&](Runtime& runtime) {
@@ -183,8 +186,8 @@ TEST_F(NcclTest, ALostRankAbortsWhatRunsOnDevices) {
         DeviceOnes ones(devices[rank]->device(), 10);
         const Handle handle = runtime.submit(ones.sum("t"));
         handle.wait();  // the device has been given it
-        barrier_async(runtime).wait();
         EXPECT_FALSE(handle.fence()->passed());
+        both_wait_there.arrive_and_wait();
         if (rank == 0) network.lose(1);
         const Status status = barrier_async(runtime).wait_status();
         EXPECT_EQ(status.code, StatusCode::peer_lost);

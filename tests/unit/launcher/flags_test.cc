@@ -131,6 +131,14 @@ TEST(Flags, TheTunersNumbersAreSettingsAndItsNoiseIsIgnored) {
   EXPECT_THAT(options.notes, ElementsAre(HasSubstr("--autotune-gaussian-process-noise is ignored")));
 }
 
+TEST(Flags, TheHierarchyOfNcclIsASettingAndTheOthersAreMeasured) {
+  EXPECT_EQ(parse({"--hierarchical-allreduce"}).settings.at("NCCL_HIERARCHY").text, "1");
+  EXPECT_EQ(parse({"--no-hierarchical-allreduce"}).settings.at("NCCL_HIERARCHY").text, "0");
+  EXPECT_THAT(parse({"--hierarchical-allgather", "--torus-allreduce"}).notes,
+              ElementsAre(HasSubstr("--hierarchical-allgather is ignored: the route"),
+                          HasSubstr("--torus-allreduce is ignored: the route")));
+}
+
 // A flag works as soon as core has its setting, and is told until then.
 TEST(Flags, AFlagWhoseSettingIsMissingIsTold) {
   for (const Flag& flag : flags()) {
