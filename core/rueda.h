@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -135,6 +136,16 @@ std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<c
 // have called it; where some device cannot, tensors travel as ever. Ranks that differ get BackendError, in
 // the same words. The memory stays until the job ends.
 Handle share_window_async(DeviceWindow window, int device, Scope scope = {});
+
+// Has `body` capture a graph of a CUDA device: operations on tensors of streams that are being captured there
+// are agreed on as ever, but NCCL's calls become a part of the graph, which then runs, any number of times,
+// without the host. Called by every rank of the scope, on its `device`; `body` begins and ends the capture
+// and waits for all its operations; ranks then run their graphs equally often. What belongs to the host is
+// done once, in `body`. Ranks make a communicator and a buffer for each graph, which stay until the job ends.
+// Before shutdown() the device must be through with it. Throws what `body` throws, and on all other ranks
+// BackendError with its words; it, too, where an operation was not waited for, or NCCL does not connect the
+// ranks; InvalidArgument where there is no device. Then no graph may run.
+void capture(const std::function<void()>& body, int device, Scope scope = {});
 
 // Done when every rank has called it.
 Handle barrier_async(Scope scope = {});

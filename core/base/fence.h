@@ -16,6 +16,9 @@ class Fence {
   virtual bool passed() const = 0;
   // What `stream`, of the same kind of device, is given from now on waits for it. The host does not.
   virtual void hold_back(DeviceStream stream) const = 0;
+  // Whether it is a point in a graph that its stream was being captured into. The device comes there whenever
+  // the graph runs: so it has been passed as far as anybody can ask, and the graph keeps what it works on.
+  virtual bool captured() const { return false; }
 };
 
 }  // namespace rueda

@@ -47,8 +47,8 @@ bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
                     p.postscale_factor, p.reduction_order, p.compression, p.compression_share, p.measure,
-                    p.device, p.joined, p.pairing, p.root, p.backend, p.chunk_bytes, p.result, p.evicted,
-                    p.tensors);
+                    p.device, p.capture, p.joined, p.pairing, p.root, p.backend, p.chunk_bytes, p.result,
+                    p.evicted, p.tensors);
   };
   return words(a) == words(b);
 }
@@ -68,6 +68,7 @@ void write(Writer& writer, const Plan& plan) {
   writer.put(static_cast<std::uint8_t>(plan.measure));
   if (plan.measure) write(writer, plan.joined);
   writer.put(plan.device);
+  if (plan.device != DeviceKind::host) writer.put(plan.capture);
   writer.put(plan.pairing);
   writer.put(plan.root);
   writer.put(plan.backend);
@@ -100,6 +101,7 @@ Plan read_plan(Reader& reader) {
   plan.measure = reader.get<std::uint8_t>() != 0;
   if (plan.measure) plan.joined = read_rank_set(reader);
   plan.device = reader.get_enum(device_kind_from);
+  if (plan.device != DeviceKind::host) plan.capture = reader.get<std::uint32_t>();
   plan.pairing = reader.get_enum(pairing_from);
   plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -33,9 +34,9 @@ struct PlanTensor {
 // distances, whole vectors or ever smaller halves (ops/doubling.h).
 enum class Pairing : std::uint8_t { none, doubling, halving };
 
-// Purpose: one operation on one or several tensors of equal dtype, reduction, scale and device, measured or
-// not. A Plan whose status is not ok carries out nothing: it completes its tensors with that Status, on every
-// rank, in order. A plain value.
+// Purpose: one operation on one or several tensors of equal dtype, reduction, scale, device and graph,
+// measured or not. A Plan whose status is not ok carries out nothing: it completes its tensors with that
+// Status, on every rank, in order. A plain value.
 struct Plan {
   std::uint64_t number = 0;
   Status status;
@@ -50,6 +51,7 @@ struct Plan {
   double compression_share = 1.0;  // topk; such a tensor is alone
   bool measure = false;
   DeviceKind device = DeviceKind::host;  // where the tensors of all ranks are
+  std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
   RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
   Pairing pairing = Pairing::none;  // of an allreduce
   Rank root = 0;
@@ -65,6 +67,10 @@ struct Plan {
 
   friend bool operator==(const Plan&, const Plan&);  // whether they order the same
 };
+
+// Names the graph that holds a Plan, for whoever keeps something for each.
+using GraphKey = std::pair<ProcessSetId, std::uint32_t>;
+inline GraphKey graph_of(const Plan& plan) { return {plan.process_set, plan.capture}; }
 
 // Places in a fused buffer start at multiples of this, so that kernels work on whole cache lines.
 inline constexpr std::int64_t kFusionAlignment = 64;

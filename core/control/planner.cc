@@ -25,6 +25,7 @@ Plan plan_for(ReadyRequest ready) {
   plan.compression_share = request->compression_share;
   plan.measure = request->measure;
   plan.device = request->device;
+  plan.capture = request->capture;
   plan.joined = std::move(ready.joined);
   plan.root = request->root;
   append(plan, std::move(request));
@@ -40,7 +41,8 @@ bool Planner::fits(const Plan& plan, const ReadyRequest& ready) const {
          plan.prescale_factor == request.prescale_factor &&
          plan.postscale_factor == request.postscale_factor &&
          plan.reduction_order == request.reduction_order && plan.compression == request.compression &&
-         plan.measure == request.measure && plan.device == request.device && plan.joined == ready.joined &&
+         plan.measure == request.measure && plan.device == request.device &&
+         plan.capture == request.capture && plan.joined == ready.joined &&
          plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
 

@@ -32,7 +32,8 @@ enum Part : std::uint16_t {
   fixed_order = 32,
   compression = 64,
   measure = 128,
-  on_device = 256
+  on_device = 256,
+  capture = 512
 };
 
 std::uint16_t parts_of(const Request& request) {
@@ -46,7 +47,12 @@ std::uint16_t parts_of(const Request& request) {
   if (request.compression != Compression::none) parts |= Part::compression;
   if (request.measure) parts |= Part::measure;
   if (request.device != DeviceKind::host) parts |= Part::on_device;
+  if (request.capture != 0) parts |= Part::capture;
   return parts;
+}
+
+std::string graph_words(std::uint32_t capture) {
+  return capture == 0 ? "none (it was not captured)" : fmt::format("{}", capture);
 }
 
 Difference difference_alone(const Request& a, const Request& b) {
@@ -83,6 +89,8 @@ Difference difference_alone(const Request& a, const Request& b) {
   }
   if (a.device != b.device)
     return {"device", std::string(to_string(a.device)), std::string(to_string(b.device))};
+  if (a.capture != b.capture)
+    return {"number of the graph that it is captured into", graph_words(a.capture), graph_words(b.capture)};
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
   if (a.follows != b.follows) {
@@ -125,6 +133,8 @@ Request read_alone(Reader& reader, bool& grouped) {
   if ((parts & Part::process_set) != 0) request.process_set = reader.get<ProcessSetId>();
   if ((parts & Part::members) != 0) request.members = read_rank_set(reader);
   if ((parts & Part::on_device) != 0) request.device = reader.get_enum(device_kind_from);
+  if ((parts & Part::capture) != 0) request.capture = reader.get<std::uint32_t>();
+  if (request.capture != 0 && request.device == DeviceKind::host) reader.fail();
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (request.compression == Compression::topk) {
     request.compression_share = reader.get<double>();
@@ -191,6 +201,7 @@ void write_alone(Writer& writer, const Request& request) {
   if ((parts & Part::process_set) != 0) writer.put(request.process_set);
   if ((parts & Part::members) != 0) write(writer, request.members);
   if ((parts & Part::on_device) != 0) writer.put(request.device);
+  if ((parts & Part::capture) != 0) writer.put(request.capture);
   if ((parts & Part::compression) != 0) writer.put(request.compression);
   if (request.compression == Compression::topk) writer.put(request.compression_share);
 }

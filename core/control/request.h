@@ -38,6 +38,7 @@ struct Request {
   Rank root = 0;                   // join: the rank that joins; remove_process_set: the set's id
   ProcessSetId process_set = kWorld;
   DeviceKind device = DeviceKind::host;  // where its tensors are
+  std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
   RankSet members;                       // add_process_set: of the new set
   std::vector<Request> others;  // of the first of a group: the rest of it, in the order of their names
   std::string follows;          // of one of these: the name of the first

@@ -9,6 +9,21 @@ namespace rueda {
 
 bool Backend::meet(const std::vector<std::string>&, const std::function<void()>&) { return false; }
 
+namespace {
+
+std::string why_nobody(const Plan& plan) {
+  if (plan.capture != 0) {
+    return ": a graph cannot hold it; that takes NCCL, a device for each rank, and an operation and a "
+           "reduction that NCCL knows (README of ops, \"In a graph\").";
+  }
+  return fmt::format(
+      ": rank 0, which is not one of its ranks, has nothing that could carry it out on {} devices; run a "
+      "Rueda built with RUEDA_CUDA on all ranks.",
+      to_string(plan.device));
+}
+
+}  // namespace
+
 std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int place) {
   std::size_t found = backends.size();
   for (std::size_t i = 0; i < backends.size() && place >= 0; ++i) {
@@ -18,10 +33,7 @@ std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends,
   }
   if (found == backends.size()) {
     RUEDA_ASSERT(plan.device != DeviceKind::host);
-    plan.status = Status::backend_error(
-        fmt::format("{}: rank 0, which is not one of its ranks, has nothing that could carry it out on {} "
-                    "devices; run a Rueda built with RUEDA_CUDA on all ranks.",
-                    title(*plan.tensors.front().request), to_string(plan.device)));
+    plan.status = Status::backend_error(title(*plan.tensors.front().request) + why_nobody(plan));
     return 0;
   }
   backends[found]->decide(plan);

@@ -42,6 +42,7 @@ const Status& HandleState::wait() {
     for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
     if (waiters_) waiters_->remove(this);
   }
+  if (fence && fence->captured()) joined_.store(true);
   let_go();
   return status_;
 }

@@ -30,6 +30,8 @@ class HandleState {
   void complete(Status status, std::shared_ptr<void> owner);
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
+  // Of one that was captured into a graph: whether somebody has waited for it, and so made a stream wait.
+  bool joined() const { return joined_.load(); }
   const Status& wait();  // blocks until done, and lets go of the tensors
   // Of those that complete() has left here, unless a device still has to do with them; whether it has.
   bool let_go();
@@ -51,6 +53,7 @@ class HandleState {
   std::atomic<int> state_{kOpen};
   std::atomic<bool> awaited_{false};  // somebody sleeps on state_; set before one more look at it
   std::atomic<bool> let_go_{false};
+  std::atomic<bool> joined_{false};
   Status status_;
   std::shared_ptr<void> owner_;
   std::shared_ptr<void> late_owner_;  // of the coordinator, after the watchdog

@@ -176,6 +176,7 @@ std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
     complete(submission.request);
     states.push_back(std::make_shared<HandleState>(shared_.waiters, std::move(submission)));
     handles.emplace_back(states.back());
+    captures_.add(states.back());
   }
   std::vector<Entry> entries = entries_of_group(std::move(states));
   hand_over(entries);
@@ -185,12 +186,12 @@ std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
 Handle Runtime::enqueue(Submission&& submission) {
   complete(submission.request);
   const auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
+  captures_.add(state);
   Entry entry(state);
   hand_over({&entry, 1});
   return Handle(state);
 }
 
-// Why there is no device; empty where there is one.
 std::string Runtime::device_problem() const {
   return accelerator_ ? accelerator_->problem() : no_accelerator_;
 }
@@ -206,6 +207,7 @@ void Runtime::make_ready(Submission& submission) {
                     title(request), topology_.rank, to_string(request.device), problem));
   }
   submission.ready = accelerator_->record(submission.device, submission.stream);
+  if (submission.ready->captured()) submission.request.capture = captures_.number_for(request);
 }
 
 // What the settings of the job say, and what means nothing for this operation.

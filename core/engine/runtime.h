@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/topology.h"
+#include "core/engine/captures.h"
 #include "core/engine/handle.h"
 #include "core/engine/parts.h"
 #include "core/engine/runtime_state.h"
@@ -48,6 +49,10 @@ class Runtime {
   // The same on a device, not initialised. Throws InvalidArgument where there is none, BackendError where
   // there is too little.
   std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
+  // Why nothing can be done on devices here; empty where it can.
+  std::string device_problem() const;
+  // Into which graphs its operations go.
+  Captures& captures() { return captures_; }
   // Where allocate() takes it from; null: this rank shares no memory.
   const std::shared_ptr<TensorMemory>& tensor_memory() const { return tensor_memory_; }
 
@@ -87,13 +92,13 @@ class Runtime {
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission&& submission);
   void make_ready(Submission& submission);
-  std::string device_problem() const;
   void complete(Request& request) const;
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
   void begin_tuning_log(const Config& config);
 
   RuntimeState shared_;
+  Captures captures_;
   std::shared_ptr<TensorMemory> tensor_memory_;
   std::shared_ptr<Accelerator> accelerator_;
   std::string no_accelerator_;

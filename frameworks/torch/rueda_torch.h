@@ -4,6 +4,7 @@
 
 #include "core/rueda.h"                               // IWYU pragma: export
 #include "frameworks/torch/average_metric.h"          // IWYU pragma: export
+#include "frameworks/torch/capture.h"                 // IWYU pragma: export
 #include "frameworks/torch/checkpoint.h"              // IWYU pragma: export
 #include "frameworks/torch/distributed_model.h"       // IWYU pragma: export
 #include "frameworks/torch/distributed_optimizer.h"   // IWYU pragma: export

@@ -17,23 +17,28 @@ namespace {
 
 cudaStream_t stream_of(DeviceStream stream) { return static_cast<cudaStream_t>(stream); }
 
-// Purpose: makes a device the current one of this thread for a while.
+// Purpose: makes a device the current one of this thread for a while. What is called meanwhile (memory,
+// whether an event has been passed) has nothing to do with a graph that some thread is capturing: CUDA would
+// refuse it otherwise, and spoil the graph.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
     check(cudaGetDevice(&before_), "cudaGetDevice");
     if (before_ != device) check(cudaSetDevice(device), "cudaSetDevice");
     moved_ = before_ != device;
+    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
   ~OnDevice() {
+    cudaThreadExchangeStreamCaptureMode(&mode_);
     if (moved_) cudaSetDevice(before_);
   }
 
  private:
   int before_ = 0;
   bool moved_ = false;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // the thread's own, once exchanged
 };
 
 // Purpose: events of one device that nobody uses at present: making one takes longer than recording it. Any
@@ -47,6 +52,7 @@ class EventPool {
     for (cudaEvent_t event : free_) cudaEventDestroy(event);
   }
 
+  int device() const { return device_; }
   cudaEvent_t take() {
     {
       std::lock_guard lock(mutex_);
@@ -77,7 +83,10 @@ class CudaFence final : public Fence {
  public:
   CudaFence(std::shared_ptr<EventPool> pool, DeviceStream stream)
       : pool_(std::move(pool)), event_(pool_->take()) {
-    const cudaError_t rc = cudaEventRecord(event_, stream_of(stream));
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaError_t rc = cudaStreamIsCapturing(stream_of(stream), &status);
+    captured_ = status != cudaStreamCaptureStatusNone;
+    if (rc == cudaSuccess) rc = cudaEventRecord(event_, stream_of(stream));
     if (rc != cudaSuccess) pool_->give_back(event_);
     check(rc, "cudaEventRecord");
   }
@@ -85,7 +94,12 @@ class CudaFence final : public Fence {
   CudaFence& operator=(const CudaFence&) = delete;
   ~CudaFence() override { pool_->give_back(event_); }
 
-  bool passed() const override { return cudaEventQuery(event_) != cudaErrorNotReady; }
+  bool passed() const override {
+    if (captured_) return true;
+    const OnDevice here(pool_->device());
+    return cudaEventQuery(event_) != cudaErrorNotReady;
+  }
+  bool captured() const override { return captured_; }
   void hold_back(DeviceStream stream) const override {
     check(cudaStreamWaitEvent(stream_of(stream), event_, 0), "cudaStreamWaitEvent");
   }
@@ -93,6 +107,7 @@ class CudaFence final : public Fence {
  private:
   std::shared_ptr<EventPool> pool_;
   cudaEvent_t event_;
+  bool captured_ = false;
 };
 
 // Purpose: see DeviceQueue.

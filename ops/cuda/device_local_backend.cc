@@ -28,19 +28,20 @@ class DeviceLocalWork final : public Work {
   void copy(Entry& entry) {
     const Submission& submission = entry.submission();
     DeviceSide& side = sides_.at(submission.device);
+    DeviceQueue& queue = plan_.capture == 0 ? *side.queue : side.queue_of(graph_of(plan_));
     const ConstTensorView& input = submission.input;
     TensorView output = submission.output;
-    submission.ready->hold_back(side.queue->stream());
+    submission.ready->hold_back(queue.stream());
     if (traits(plan_.operation).makes_output) {
       output = allocate_output(entry, input.shape);
-      side.device.record(submission.stream)->hold_back(side.queue->stream());
+      side.device.record(submission.stream)->hold_back(queue.stream());
     }
     if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
     const bool moves = output.data != input.data || factor_of(plan_) != 1.0;
     if (moves && input.elements() > 0)
-      side.queue->copy(BatchCopy{
+      queue.copy(BatchCopy{
           plan_.dtype, plan_.dtype, factor_of(plan_), {{input.data, output.data, input.elements()}}});
-    entry.handle->fence = side.queue->record();
+    entry.handle->fence = queue.record();
   }
 
   const Plan& plan_;
@@ -52,7 +53,9 @@ class DeviceLocalWork final : public Work {
 }  // namespace
 
 bool DeviceLocalBackend::can_run(const Plan& plan) const {
-  return plan.members->count() == 1 && !plan.measure && plan.operation != Operation::barrier &&
+  const bool begins_a_graph = plan.operation == Operation::barrier && plan.capture != 0;
+  return plan.members->count() == 1 && !plan.measure &&
+         (plan.operation != Operation::barrier || begins_a_graph) &&
          BatchCopy::possible(plan.dtype, plan.dtype, factor_of(plan));
 }
 

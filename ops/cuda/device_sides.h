@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "core/control/plan.h"
 #include "ops/cuda/block_pool.h"
 #include "ops/cuda/device.h"
 
@@ -22,6 +23,14 @@ struct DeviceSide {
   std::unique_ptr<DeviceQueue> queue;
   BlockPool memory;
   BlockPool pinned;
+
+  // A stream that is captured takes nothing else meanwhile.
+  DeviceQueue& queue_of(const GraphKey& graph) {
+    std::unique_ptr<DeviceQueue>& made = of_graphs[graph];
+    if (!made) made = device.make_queue();
+    return *made;
+  }
+  std::map<GraphKey, std::unique_ptr<DeviceQueue>> of_graphs;
 };
 
 // Purpose: those of the devices that have been used, made at their first use. The coordinator's.

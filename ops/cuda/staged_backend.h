@@ -19,7 +19,8 @@ class StagedBackend final : public Backend {
 
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return DeviceKind::cuda; }
-  bool can_run(const Plan& plan) const override { return below_.can_run(plan); }
+  // A graph cannot hold what the host does.
+  bool can_run(const Plan& plan) const override { return plan.capture == 0 && below_.can_run(plan); }
   void decide(Plan& plan) const override { below_.decide(plan); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_bell() const override { return false; }  // devices do not

@@ -60,16 +60,21 @@ std::string NcclGroup::own_problem(Device& device) {
   return {};
 }
 
+// By which NCCL connects; none where there is a problem, or it says one.
+std::string NcclGroup::make_id(std::string& problem) const {
+  if (!problem.empty()) return {};
+  ncclUniqueId made{};
+  const ncclResult_t rc = own_.nccl().functions.get_unique_id(&made);
+  if (rc != ncclSuccess) problem = own_.nccl().functions.get_error_string(rc);
+  return {made.internal, sizeof made.internal};
+}
+
 Bytes NcclGroup::introduction(Device& device, int number) {
   device_ = number;
   std::string problem = own_problem(device);
   std::vector<std::string> ids(own_.lanes);
   for (std::string& id : ids) {
-    if ((reach_ == NcclReach::all && place_ != 0) || !problem.empty()) continue;
-    ncclUniqueId made{};
-    const ncclResult_t rc = own_.nccl().functions.get_unique_id(&made);
-    if (rc != ncclSuccess) problem = own_.nccl().functions.get_error_string(rc);
-    id.assign(made.internal, sizeof made.internal);
+    if (reach_ == NcclReach::host || place_ == 0) id = make_id(problem);
   }
   Writer writer;
   writer.put_string(problem);
@@ -123,6 +128,16 @@ void NcclGroup::introduced(Reader reader) {
   stage_ = Stage::connecting;
 }
 
+namespace {
+
+ncclUniqueId id_of(const std::string& told) {
+  ncclUniqueId id{};
+  std::memcpy(id.internal, told.data(), std::min(told.size(), sizeof id.internal));
+  return id;
+}
+
+}  // namespace
+
 // By the ids of the first of those whom it connects.
 void NcclGroup::connect(const std::vector<Introduction>& all) {
   const Introduction* first = nullptr;
@@ -134,10 +149,7 @@ void NcclGroup::connect(const std::vector<Introduction>& all) {
     ++connected_;
   }
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    ncclUniqueId id{};
-    const std::string& told = first->ids.at(i);
-    std::memcpy(id.internal, told.data(), std::min(told.size(), sizeof id.internal));
-    lanes_[i]->connect(id, connected_, connected_place_);
+    lanes_[i]->connect(id_of(first->ids.at(i)), connected_, connected_place_);
   }
 }
 
@@ -160,7 +172,59 @@ bool NcclGroup::registered(const DeviceWindow& window) {
   return false;
 }
 
+std::unique_ptr<NcclLane> NcclGroup::make_graph_lane(Device& device) const {
+  auto lane = std::make_unique<NcclLane>(own_.nccl().functions, device, buffer_bytes_);
+  if (lane->buffer_bytes() == buffer_bytes_) return lane;
+  throw std::runtime_error(
+      fmt::format("there is no memory for a graph's buffer of {} bytes; set a smaller "
+                  "RUEDA_FUSION_THRESHOLD",
+                  buffer_bytes_));
+}
+
+Bytes NcclGroup::graph_words(const Plan& plan, Device& device, std::string problem) {
+  try {
+    if (problem.empty()) graphs_[graph_of(plan)] = make_graph_lane(device);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  const std::string id = place_ == 0 ? make_id(problem) : "";
+  Writer writer;
+  writer.put_string(problem);
+  writer.put_string(id);
+  return writer.take();
+}
+
+std::string NcclGroup::graph_problem(const Plan& plan, Reader all) {
+  std::string problem;
+  for (Rank i = 0; i < size(); ++i) {
+    const std::string theirs = all.get_string(), id = all.get_string();
+    if (i == 0) graph_id_ = id;
+    if (problem.empty() && !theirs.empty())
+      problem =
+          fmt::format("the ranks cannot share a graph, since rank {} cannot: {}", members_.at(i), theirs);
+  }
+  if (!all.complete()) problem = "what ranks say of their graphs is of another build";
+  if (!problem.empty()) graphs_.erase(graph_of(plan));
+  return problem;
+}
+
+void NcclGroup::connect_graph(const Plan& plan) {
+  lane_of(plan).connect(id_of(graph_id_), connected_, connected_place_);
+}
+
+// Graphs run when they like: what NCCL says of theirs is asked always.
+void NcclGroup::tend_graphs(bool failed) {
+  for (const auto& [key, lane] : graphs_) {
+    if (failed) {
+      lane->abort();
+    } else if (lane->comm() != nullptr) {
+      lane->ready();
+    }
+  }
+}
+
 void NcclGroup::tend(bool failed) {
+  tend_graphs(failed);
   for (const std::unique_ptr<NcclLane>& lane : lanes_) {
     if (failed) {
       lane->abort();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,8 +63,15 @@ class NcclGroup {
   Rank connected_place() const { return connected_place_; }
   bool on_several_hosts() const { return several_hosts_; }
   std::size_t buffer_bytes() const { return buffer_bytes_; }  // that all lanes of all members have
-  // Plans take turns.
-  NcclLane& lane_of(const Plan& plan) { return *lanes_[plan.number % lanes_.size()]; }
+  // Plans take turns; a graph has one of its own.
+  NcclLane& lane_of(const Plan& plan) {
+    return plan.capture == 0 ? *lanes_[plan.number % lanes_.size()] : *graphs_.at(graph_of(plan));
+  }
+  // A lane for a graph that is to be captured: what this rank tells the others (`problem`: why it cannot),
+  // and, of what all have told, why some rank cannot; empty: connect_graph() is next.
+  Bytes graph_words(const Plan& plan, Device& device, std::string problem);
+  std::string graph_problem(const Plan& plan, Reader all);
+  void connect_graph(const Plan& plan);
   // Where NCCL reaches a host: as much of the host's memory for what goes on from there.
   std::byte* pinned_of(const Plan& plan) const { return pinned_[plan.number % lanes_.size()].get(); }
   NcclWindows& windows() { return windows_; }
@@ -79,7 +87,10 @@ class NcclGroup {
   static Introduction read(Reader& reader);
   std::string objection(const std::vector<Introduction>& all) const;
   std::string own_problem(Device& device);
+  std::string make_id(std::string& problem) const;
+  std::unique_ptr<NcclLane> make_graph_lane(Device& device) const;
   void connect(const std::vector<Introduction>& all);
+  void tend_graphs(bool failed);
 
   const NcclOwn& own_;
   RankSet members_;
@@ -95,6 +106,8 @@ class NcclGroup {
   std::vector<std::shared_ptr<std::byte>> pinned_;  // by lane
   NcclWindows windows_;                             // outlive the lanes, which have told NCCL of them
   std::vector<std::unique_ptr<NcclLane>> lanes_;
+  std::map<GraphKey, std::unique_ptr<NcclLane>> graphs_;
+  std::string graph_id_;         // of the one that is to be connected
   std::size_t registering_ = 0;  // lanes that have been told of the window that is being shared
 };
 

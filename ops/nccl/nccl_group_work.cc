@@ -64,6 +64,10 @@ Work::Step NcclGroupWork::meet() {
     case NcclGroup::Stage::ready: met_ = true; return Step::again;
     case NcclGroup::Stage::refused: break;
   }
+  if (plan_.capture != 0) {
+    if (abandoned_) return Step::given_up;
+    throw WorkFailure{"a graph cannot hold what goes by way of the host: " + group_.problem()};
+  }
   place_.state.leave(plan_.number);
   staged_ = place_.staged.start(plan_, entries_);
   if (abandoned_) staged_->abandon();

@@ -246,7 +246,9 @@ class NcclHierarchyWork final : public NcclGroupWork {
 }  // namespace
 
 bool NcclHierarchyBackend::can_run(const Plan& plan) const {
-  if (!wanted_ || plan.operation != Operation::allreduce || !is_floating_point(plan.dtype)) return false;
+  if (!wanted_ || plan.capture != 0 || plan.operation != Operation::allreduce ||
+      !is_floating_point(plan.dtype))
+    return false;
   if (!nccl_can_run(plan) || !link_.can_run(plan) || !state_->usable()) return false;
   const std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
   const bool even =

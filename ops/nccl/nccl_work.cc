@@ -13,7 +13,7 @@ namespace rueda {
 
 NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place)
     : NcclGroupWork(plan, entries, place, place.state.group(*plan.members, NcclReach::all)),
-      stage_(first_stage(plan.operation)) {}
+      stage_(first_stage(plan)) {}
 
 void NcclWork::abandon_own() {
   if (exchange_ && stage_ == Stage::vote) exchange_->abandon();
@@ -22,6 +22,7 @@ void NcclWork::abandon_own() {
 std::string_view NcclWork::own_phase() const {
   switch (stage_) {
     case Stage::window: return "comparing windows";
+    case Stage::graph: return "agreeing on a graph";
     case Stage::sizes: return "exchanging sizes";
     case Stage::output:
     case Stage::vote: return "agreeing that memory is there";
@@ -29,13 +30,14 @@ std::string_view NcclWork::own_phase() const {
     case Stage::registering: return "telling NCCL of a window";
     case Stage::launched: break;
   }
-  return "launching NCCL";
+  return begins_a_graph() ? "connecting a graph by NCCL" : "launching NCCL";
 }
 
 Work::Step NcclWork::carry_out() {
   if (exchange_) return exchange();
   switch (stage_) {
     case Stage::window: begin_exchange(own_window()); return Step::again;
+    case Stage::graph: begin_exchange(own_graph()); return Step::again;
     case Stage::sizes: begin_exchange(own_sizes()); return Step::again;
     case Stage::output:
       if (!abandoned_) make_output();
@@ -48,6 +50,7 @@ Work::Step NcclWork::carry_out() {
       if (!place_.state.is_next(plan_.number)) return Step::waiting;
       if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
       if (plan_.operation != Operation::barrier) launch();
+      if (begins_a_graph()) group_.connect_graph(plan_);
       stage_ = verdict_.registered ? Stage::registering : Stage::launched;
       return Step::again;
     case Stage::registering:
@@ -62,10 +65,10 @@ Work::Step NcclWork::carry_out() {
   return Step::done;
 }
 
-NcclWork::Stage NcclWork::first_stage(Operation operation) {
-  if (operation == Operation::barrier) return Stage::window;
-  if (traits(operation).ragged_first_axis) return Stage::sizes;
-  return operation == Operation::reducescatter ? Stage::output : Stage::turn;
+NcclWork::Stage NcclWork::first_stage(const Plan& plan) {
+  if (plan.operation == Operation::barrier) return plan.capture == 0 ? Stage::window : Stage::graph;
+  if (traits(plan.operation).ragged_first_axis) return Stage::sizes;
+  return plan.operation == Operation::reducescatter ? Stage::output : Stage::turn;
 }
 
 void NcclWork::begin_exchange(const Bytes& own) {
@@ -87,6 +90,9 @@ void NcclWork::exchanged() {
   Reader all = exchange_->received();
   if (stage_ == Stage::window) {
     verdict_ = NcclWindows::compare(all, *plan_.members);
+    stage_ = Stage::turn;
+  } else if (stage_ == Stage::graph) {
+    verdict_.difference = group_.graph_problem(plan_, all);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
     const auto size = static_cast<std::size_t>(group_.size()),
@@ -115,6 +121,17 @@ void NcclWork::cannot_be_taken_back() const {
 Bytes NcclWork::own_window() const {
   const DeviceWindow* window = entry().submission().window.get();
   return NcclWindows::words(window, window != nullptr && group_.can_register(*window));
+}
+
+Bytes NcclWork::own_graph() {
+  std::string problem;
+  if (entry().ghost) {
+    problem = "it has joined";
+  } else if (entry().submission().device != group_.device()) {
+    problem = fmt::format("it captures on device {}, and NCCL has connected it by device {}",
+                          entry().submission().device, group_.device());
+  }
+  return group_.graph_words(plan_, side().device, std::move(problem));
 }
 
 Bytes NcclWork::own_sizes() {
@@ -171,9 +188,9 @@ DataType NcclWork::travels_as() const {
   return plan_.compression == Compression::fp16 ? DataType::float16 : DataType::bfloat16;
 }
 
-// Whether all its tensors have places in windows: the same on all ranks.
+// Whether all its tensors have places in windows: the same on all ranks. A graph's communicator knows none.
 bool NcclWork::in_window() const {
-  if (plan_.operation != Operation::allreduce || narrows()) return false;
+  if (plan_.operation != Operation::allreduce || narrows() || plan_.capture != 0) return false;
   return std::ranges::all_of(plan_.tensors, [&](const PlanTensor& tensor) {
     const auto bytes = static_cast<std::size_t>(bytes_of(*tensor.request));
     return bytes == 0 || group_.windows().find(tensor.name(), bytes) != nullptr;

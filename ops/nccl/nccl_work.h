@@ -20,7 +20,7 @@ class NcclWork final : public NcclGroupWork {
   NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place);
 
  private:
-  enum class Stage { window, sizes, output, vote, turn, registering, launched };
+  enum class Stage { window, graph, sizes, output, vote, turn, registering, launched };
 
   Step carry_out() override;
   void abandon_own() override;
@@ -42,7 +42,9 @@ class NcclWork final : public NcclGroupWork {
   void settle_reduction(NcclLane& lane);
   std::vector<std::int64_t> in_bytes(std::vector<std::int64_t> rows) const;
   std::vector<std::int64_t> rows_scattered() const;
-  static Stage first_stage(Operation operation);
+  Bytes own_graph();
+  bool begins_a_graph() const { return plan_.operation == Operation::barrier && plan_.capture != 0; }
+  static Stage first_stage(const Plan& plan);
   bool packs() const;
   bool narrows() const;
   bool in_window() const;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an NcclWork gives the device.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "core/base/host_buffer.h"
@@ -11,6 +14,11 @@ namespace rueda {
 void NcclWork::launch() {
   NcclLane& lane = group_.lane_of(plan_);
   for (Entry& each : entries_) {
+    if (each.ghost && plan_.capture != 0) {
+      throw std::runtime_error(
+          fmt::format("{} is captured into a graph, and this rank has joined: it would not run that",
+                      title(each.request())));
+    }
     if (each.ghost) {
       Submission& submission = each.submission();
       submission.output.data = temporary(submission.input, submission.input.bytes());
@@ -19,7 +27,7 @@ void NcclWork::launch() {
     }
     check_device(each);
     each.submission().ready->hold_back(lane.queue().stream());
-    if (!packs() && !in_window()) keep_apart(each, lane);
+    if (!packs() && !in_window() && plan_.capture == 0) keep_apart(each, lane);
   }
   if (output_.data != nullptr && !entry().ghost) {  // which the program may have used until now
     side().device.record(entry().submission().stream)->hold_back(lane.queue().stream());

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The collective operations. Each returns a Handle at once, without waiting for anything; the arguments are
 // those of rueda.torch, all given.
+#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "frameworks/torch/capture.h"
 #include "frameworks/torch/empty.h"
 #include "frameworks/torch/grouped_operations.h"
 #include "frameworks/torch/operations.h"
@@ -98,6 +101,10 @@ void bind_operations(py::module_& module) {
   bind_handle(module);
   bind_reductions(module);
   bind_moves(module);
+  module.def(
+      "capture", [](const std::function<void()>& body, Members set) { capture(body, scope_of(set)); },
+      NoPythonLock());
+  module.def("check_job", [] { throw_if_error(default_runtime().failure()); });
   module.def(
       "empty",
       [](const std::vector<std::int64_t>& sizes, at::ScalarType dtype) { return empty(sizes, dtype); },

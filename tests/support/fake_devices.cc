@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/fake_devices.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
+#include <stdexcept>
+#include <utility>
 
 #include "ops/cuda/batch_copy_body.h"
 
@@ -14,11 +17,13 @@ class FakeFence final : public Fence {
   FakeFence(FakeDevice& device, std::shared_ptr<FakeDevice::Point> point)
       : device_(device), point_(std::move(point)) {}
   bool passed() const override {
+    if (captured()) return true;
     std::lock_guard lock(device_.mutex_);
     if (!point_->passed) device_.move_locked();
     return point_->passed;
   }
   void hold_back(DeviceStream stream) const override { device_.wait(stream, point_); }
+  bool captured() const override { return point_->captured_on != nullptr; }
 
  private:
   FakeDevice& device_;
@@ -59,6 +64,14 @@ std::unique_ptr<DeviceQueue> FakeDevice::make_queue() { return std::make_unique<
 
 std::shared_ptr<const Fence> FakeDevice::record(DeviceStream stream) {
   auto point = std::make_shared<Point>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (captures(stream)) {
+      point->captured_on = stream;
+      point->behind = captured_[stream].given;
+      return std::make_shared<FakeFence>(*this, std::move(point));
+    }
+  }
   give(stream, [point] { point->passed = true; });
   return std::make_shared<FakeFence>(*this, std::move(point));
 }
@@ -77,13 +90,57 @@ std::shared_ptr<std::byte> FakeDevice::pinned(std::size_t bytes) {
 }
 
 void FakeDevice::give(DeviceStream stream, std::function<void()> run) {
-  std::lock_guard lock(mutex_);
-  streams_[stream].push_back({std::move(run), nullptr});
+  give_made(stream, [run = std::move(run)] { return std::vector<Task>{{run, nullptr}}; });
+}
+
+void FakeDevice::give_made(DeviceStream stream, std::function<std::vector<Task>()> make) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (captures(stream)) {
+      graph_.steps.push_back(std::move(make));
+      ++captured_[stream].given;
+      return;
+    }
+  }
+  std::vector<Task> tasks = make();  // which may call us
+  const std::lock_guard lock(mutex_);
+  for (Task& task : tasks) streams_[stream].push_back(std::move(task));
 }
 
 void FakeDevice::wait(DeviceStream stream, std::shared_ptr<Point> point) {
-  std::lock_guard lock(mutex_);
-  streams_[stream].push_back({{}, std::move(point)});
+  const std::lock_guard lock(mutex_);
+  if (point->captured_on == nullptr) {
+    if (captures(stream)) throw std::runtime_error("FakeDevice: a graph cannot wait for what is none of it");
+    streams_[stream].push_back({{}, std::move(point)});
+    return;
+  }
+  if (!captures(point->captured_on))
+    throw std::runtime_error("FakeDevice: a point in a graph means nothing outside of it");
+  captured_[stream];  // is a part of it from now on
+  Share& share = captured_[point->captured_on];
+  if (stream == first_) share.joined = std::max(share.joined, point->behind);
+}
+
+void FakeDevice::begin_capture(DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  graph_ = {};
+  first_ = stream;
+  captured_ = {{stream, {}}};
+}
+
+FakeDevice::Graph FakeDevice::end_capture(DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  const auto captured = std::exchange(captured_, {});
+  for (const auto& [each, share] : captured) {
+    if (each != stream && share.joined < share.given)
+      throw std::runtime_error("FakeDevice: a stream in a graph was not joined to the first");
+  }
+  return std::exchange(graph_, {});
+}
+
+// One thing after another, as they were given.
+void FakeDevice::run(const Graph& graph, DeviceStream stream) {
+  for (const auto& make : graph.steps) give_made(stream, make);
 }
 
 bool FakeDevice::move() {

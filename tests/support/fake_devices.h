@@ -19,7 +19,8 @@ namespace rueda {
 
 // Purpose: one rank's device. Each stream does what it was given in order; among streams, one step of any
 // that need not wait each time a fence is asked. An address of its memory has a bit that no address of the
-// host has: who looks there crashes. Any thread may call it; guarded by its mutex.
+// host has: who looks there crashes. What streams are given may be captured into a graph, as CUDA does it.
+// Any thread may call it; guarded by its mutex.
 class FakeDevice final : public Device {
  public:
   explicit FakeDevice(unsigned seed, std::string name = "fake") : random_(seed), name_(std::move(name)) {}
@@ -39,8 +40,27 @@ class FakeDevice final : public Device {
   // Until that point has been passed, what comes behind on the stream waits.
   struct Point {
     std::atomic<bool> passed{false};
+    DeviceStream captured_on = nullptr;  // a point in a graph; null: none
+    std::size_t behind = 0;              // so many things there
   };
+  struct Task {
+    std::function<void()> run;
+    std::shared_ptr<Point> waits_for;
+  };
+  // Throws std::runtime_error where the stream is captured and the point is not, and after the capture where
+  // it was.
   void wait(DeviceStream stream, std::shared_ptr<Point> point);
+  // Tasks that are others each time: in a graph `make` is called whenever it runs.
+  void give_made(DeviceStream stream, std::function<std::vector<Task>()> make);
+
+  // What `stream` is given from now on, and streams that wait for it, is not done but kept. One at a time.
+  void begin_capture(DeviceStream stream);
+  // Throws std::runtime_error where `stream` does not wait for all that other streams were given.
+  struct Graph {
+    std::vector<std::function<std::vector<Task>()>> steps;
+  };
+  Graph end_capture(DeviceStream stream);
+  void run(const Graph& graph, DeviceStream stream);
   // Whose queue that is.
   static FakeDevice& of(DeviceStream queue);
   // One step; false where nothing is left to do.
@@ -60,10 +80,7 @@ class FakeDevice final : public Device {
   friend class FakeFence;
   static constexpr std::uintptr_t kDeviceBit = std::uintptr_t{1} << 62;
 
-  struct Task {
-    std::function<void()> run;
-    std::shared_ptr<Point> waits_for;
-  };
+  bool captures(DeviceStream stream) const { return captured_.contains(stream); }
   bool move_locked();
 
   std::mutex mutex_;
@@ -71,6 +88,15 @@ class FakeDevice final : public Device {
   std::string name_;
   std::size_t least_missing_ = SIZE_MAX;
   std::map<DeviceStream, std::deque<Task>> streams_;
+  // While a graph is captured: what it holds, how much of each stream, and how much of it the first waits
+  // for.
+  struct Share {
+    std::size_t given = 0;
+    std::size_t joined = 0;
+  };
+  Graph graph_;
+  DeviceStream first_ = nullptr;
+  std::map<DeviceStream, Share> captured_;
 };
 
 // Purpose: one fake device, number 0.

@@ -99,18 +99,23 @@ struct FakeNcclCalls {
       return ncclSuccess;
     }
     if (connecting || comm->stream == nullptr) return ncclSuccess;
+    std::vector<FakeCall> calls = std::exchange(comm->pending, {});
+    const cudaStream_t stream = std::exchange(comm->stream, nullptr);
+    lock.unlock();  // the device has a lock of its own, and calls us
+    FakeDevice::of(stream).give_made(stream, [comm, calls] { return begin_round(comm, calls); });
+    return ncclSuccess;
+  }
+  // In a graph whenever that runs.
+  static std::vector<FakeDevice::Task> begin_round(ncclComm_t comm, const std::vector<FakeCall>& calls) {
+    const std::lock_guard lock(present->mutex_);
     const std::size_t number = comm->rounds++;
     std::vector<FakeRound>& rounds = comm->clique->rounds;
     if (rounds.size() <= number) rounds.resize(number + 1);
     auto done = std::make_shared<FakeDevice::Point>();
-    rounds[number].calls[comm->place] = std::exchange(comm->pending, {});
+    if (comm->aborted) done->passed = true;
+    rounds[number].calls[comm->place] = calls;
     rounds[number].done[comm->place] = done;
-    const cudaStream_t stream = std::exchange(comm->stream, nullptr);
-    lock.unlock();  // the device has a lock of its own, and calls us
-    FakeDevice& device = FakeDevice::of(stream);
-    device.give(stream, [comm, number] { arrive(comm, number); });
-    device.wait(stream, std::move(done));
-    return ncclSuccess;
+    return {{[comm, number] { arrive(comm, number); }, nullptr}, {{}, done}};
   }
   static void arrive(ncclComm_t comm, std::size_t number) {
     std::lock_guard lock(present->mutex_);

@@ -50,6 +50,7 @@ std::vector<Message> message_samples() {
   measured.measure = true;
   measured.pairing = Pairing::halving;
   measured.device = DeviceKind::cuda;
+  measured.capture = 70000;
   measured.joined = RankSet(2, 5);
   measured.joined.add(7, 8);
   measured.tensors = {{11, false, nullptr, 0}};
@@ -69,6 +70,7 @@ std::vector<Message> message_samples() {
   grouped.compression = Compression::fp16;
   grouped.measure = true;
   grouped.device = DeviceKind::cuda;
+  grouped.capture = 3;
   return {
       Hello{
           {{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7}}},

@@ -27,6 +27,7 @@ if _minor(_pytorch.__version__) != _minor(_build.TORCH_VERSION):
 from rueda.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from rueda.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.common.util import check_extension, gpu_available, num_rank_is_power_2
+from rueda.torch.capture import CapturedStep, capture
 from rueda.torch.compression import Compression
 from rueda.torch.distributed_data_parallel import DistributedDataParallel
 from rueda.torch.functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
@@ -37,6 +38,6 @@ from rueda.torch import elastic
 from rueda.torch.sync_batch_norm import SyncBatchNorm
 from rueda.torch.tensors import empty
 
-__all__ = [*_operations, "Compression", "DistributedDataParallel", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt", "ProcessSet", "SyncBatchNorm",
+__all__ = [*_operations, "CapturedStep", "Compression", "DistributedDataParallel", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt", "ProcessSet", "SyncBatchNorm",
            "add_process_set", "allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters",
-           "check_extension", "elastic", "empty", "global_process_set", "gpu_available", "num_rank_is_power_2", "remove_process_set"]
+           "capture", "check_extension", "elastic", "empty", "global_process_set", "gpu_available", "num_rank_is_power_2", "remove_process_set"]

@@ -55,6 +55,22 @@ TEST(Planner, FusesWhatIsOnOneKindOfDevice) {
   EXPECT_EQ(plans[1].backend, 2);
 }
 
+TEST(Planner, FusesWhatGoesIntoOneGraph) {
+  Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });
+  auto in_graph = [](const std::string& name, std::uint32_t number) {
+    Request request = request_for(name);
+    request.device = DeviceKind::cuda;
+    request.capture = number;
+    return std::make_shared<const Request>(request);
+  };
+  const std::vector<Plan> plans =
+      planner.fuse({in_graph("a", 0), in_graph("x", 1), in_graph("y", 2), in_graph("z", 1)});
+  ASSERT_EQ(plans.size(), 3u);
+  EXPECT_EQ(names_of({plans[1]}), (std::vector<std::string>{"x", "z"}));
+  EXPECT_EQ(plans[1].capture, 1u);
+  EXPECT_EQ(plans[2].capture, 2u);
+}
+
 // What a host keeps back belongs to one tensor.
 TEST(Planner, LeavesAloneWhatSendsAShare) {
   Planner planner({1 << 20, {}, 1024}, [](const Plan&) { return std::uint8_t{0}; });

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps as CUDA graphs: agreed on once, then run without the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from rueda import _torch
+from rueda.common.process_sets import ProcessSet, global_process_set, native
+
+
+class CapturedStep:
+    """A step that is a graph. Calling it runs the graph on the current stream, and returns `outputs`; all ranks call it equally often.
+
+    outputs: what the step returned when it was captured. Each run writes its tensors anew.
+    """
+
+    def __init__(self) -> None:
+        self.outputs: Any = None
+        self._graph = torch.cuda.CUDAGraph()
+
+    def __call__(self) -> Any:
+        """Raises HorovodInternalError where the job cannot go on: the graph would wait for ever."""
+        _torch.check_job()
+        self._graph.replay()
+        return self.outputs
+
+
+def capture(step: Callable[[], Any], warmup: int = 3, process_set: ProcessSet = global_process_set) -> CapturedStep:
+    """Makes a graph of step(), a function without arguments, on this rank's current CUDA device. Every rank of the set calls it.
+
+    step() runs `warmup` times as it is, then once more to be captured, which computes nothing. It reads its batch from tensors that stay,
+    which the program fills before each run. What it reduces becomes a part of the graph: calls of NCCL, without the host. What belongs to
+    the host happens in the capture alone: optimizers must be capturable (torch.optim.AdamW(..., capturable=True)), and a value must not be
+    read on the host. Synchronize the device before shutdown().
+
+    Raises what step() raises; HorovodInternalError on the other ranks, with its words, and where NCCL does not connect the ranks;
+    ValueError where there is no device.
+    """
+    members = native(process_set)
+    if not torch.cuda.is_available():
+        _torch.capture(lambda: None, members)  # says why
+    captured = CapturedStep()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(warmup):
+            step()
+    torch.cuda.synchronize()
+
+    def body() -> None:
+        with torch.cuda.graph(captured._graph, stream=stream):
+            captured.outputs = step()
+
+    _torch.capture(body, members)
+    return captured

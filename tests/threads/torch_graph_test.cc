@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of LibTorch captured into graphs. The ranks are threads, their devices and NCCL fakes; a graph of
+// these holds what Rueda gives the device, while LibTorch's own operators run once, in the capture.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <torch/optim/sgd.h>
+
+#include "frameworks/torch/capture.h"
+#include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/operations.h"
+#include "tests/support/fake_torch_devices.h"
+#include "tests/support/nccl_world.h"
+
+namespace rueda {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Purpose: one rank's device, whose default stream may be captured.
+struct GraphDevice {
+  explicit GraphDevice(Rank rank, FakeDevice& device) : fake(device), torch(rank, device) {}
+
+  void capture_and_keep(Runtime& runtime, const std::function<void()>& body) {
+    rueda::capture(
+        [&] {
+          fake.begin_capture(stream());
+          body();
+          graph = fake.end_capture(stream());
+        },
+        runtime);
+  }
+  void run() {
+    fake.run(graph, stream());
+    fake.finish();
+  }
+  DeviceStream stream() const { return torch.stream(0).native_handle(); }
+
+  FakeDevice& fake;
+  FakeTorchDevice torch;
+  FakeDevice::Graph graph;
+};
+
+class TorchGraph : public NcclWorld {
+ protected:
+  void SetUp() override {
+    if (!FakeTorchDevice::possible()) GTEST_SKIP() << "torch has CUDA in this process";
+  }
+  void run_torch(const std::function<void(Runtime&, GraphDevice&)>& body) {
+    run(2, [&](Runtime& runtime, FakeDevice& fake) {
+      GraphDevice device(runtime.topology().rank, fake);
+      body(runtime, device);
+      fake.finish();
+    });
+  }
+};
+
+// Until both ranks' graphs are through: a device moves on when somebody asks.
+void run_until(GraphDevice& device, const at::Tensor& tensor, double wanted) {
+  device.run();
+  for (int look = 0; look < 100000 && tensor.cpu()[0].item<double>() != wanted; ++look) device.fake.finish();
+  EXPECT_EQ(tensor.cpu()[0].item<double>(), wanted);
+}
+
+TEST_F(TorchGraph, AnOperationIsAgreedOnOnce) {
+  run_torch([](Runtime& runtime, GraphDevice& device) {
+    const at::Tensor tensor = at::ones({10}, device.torch.name());
+    device.capture_and_keep(runtime, [&] { allreduce_(tensor, "t", {ReduceOp::sum}, runtime); });
+    EXPECT_EQ(tensor.cpu()[9].item<double>(), 1.0);
+    const std::uint64_t plans = runtime.metrics().plans;
+    run_until(device, tensor, 2.0);
+    run_until(device, tensor, 4.0);
+    EXPECT_EQ(runtime.metrics().plans, plans);
+  });
+}
+
+TEST_F(TorchGraph, AStepOfADistributedOptimizerReducesItsGradients) {
+  run_torch([](Runtime& runtime, GraphDevice& device) {
+    const double mine = runtime.topology().rank + 1.0;
+    const at::Tensor weight = at::ones({4}, device.torch.name()).requires_grad_();
+    DistributedOptimizer<torch::optim::SGD> optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime);
+    auto step = [&] {
+      optimizer.zero_grad();
+      (weight * mine).sum().backward();
+      optimizer.step();
+    };
+    step();
+    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), 1.5);
+    const long waits = device.torch.host_waits();
+    device.capture_and_keep(runtime, step);
+    EXPECT_EQ(device.torch.host_waits(), waits);
+    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), mine) << "what the capture computes is not reduced";
+    run_until(device, weight.grad(), 1.5);
+    weight.mutable_grad().fill_(mine * 10);
+    run_until(device, weight.grad(), 15.0);
+  });
+}
+
+TEST(Capture, WithoutADeviceItSaysSo) {
+  MemoryNetwork network(1);
+  run_ranks_of(
+      1,
+      [](Runtime& runtime) {
+        EXPECT_THAT([&] { capture([] {}, Scope(runtime)); },
+                    ThrowsMessage<InvalidArgument>(HasSubstr(
+                        "capture: rank 0 has no device whose work could be captured: there is no driver")));
+      },
+      [&](Rank rank) {
+        Parts parts = memory_parts(network, rank, 1, {});
+        parts.no_accelerator = "no driver";
+        return parts;
+      });
+}
+
+}  // namespace
+}  // namespace rueda
