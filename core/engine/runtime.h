@@ -69,6 +69,8 @@ class Runtime {
   ReductionOrder reduction_order() const { return reduction_order_; }
   // Why the job cannot go on; ok while it can.
   Status failure() const;
+  // Why tensors on devices cannot be given here, "no driver: ..."; empty where they can.
+  std::string device_problem() const;
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
   std::string report() const;
 
@@ -87,7 +89,6 @@ class Runtime {
   void run(Parts parts, std::promise<Welcome> started);
   Handle enqueue(Submission&& submission);
   void make_ready(Submission& submission);
-  std::string device_problem() const;
   void complete(Request& request) const;
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);

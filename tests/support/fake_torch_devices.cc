@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/fake_torch_devices.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -15,6 +16,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/support/fake_pinned_memory.h"
 
 namespace rueda {
 namespace {
@@ -74,6 +77,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
+  void synchronizeEvent(void*) const override {}
 };
 
 // Purpose: that there are devices at all, as autograd's engine asks. Made by torch's registry.
@@ -88,6 +92,11 @@ struct Hooks final : at::CUDAHooksInterface {
   at::DeviceIndex deviceCount() const override { return FakeTorchDevice::kMost; }
   at::DeviceIndex current_device() const override { return device_of_this_thread; }
   at::DeviceIndex getCurrentDevice() const override { return device_of_this_thread; }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &FakePinnedMemory::instance(); }
+  bool isPinnedPtr(const void* data) const override { return FakePinnedMemory::instance().has(data); }
+  const at::Generator& getDefaultGenerator(at::DeviceIndex) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
 };
 
 }  // namespace
@@ -138,6 +147,7 @@ class Call {
     for (const c10::IValue& each : arguments) look_at(each);
     if (index_ < 0) index_ = device_of_this_thread;
     drain(index_);
+    check_places(op, arguments);
     count_wait(op, arguments);
     std::vector<c10::IValue> on_host;
     for (const c10::IValue& each : arguments) on_host.push_back(to_host(each));
@@ -167,12 +177,37 @@ class Call {
     }
   }
 
+  // What a kernel reads and writes lies where it runs. A scalar may be on the host, but for the step that a
+  // fused optimizer reads on the device.
+  void check_places(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
+    const std::string& name = op.schema().name();
+    const bool copies = name == "aten::copy_" || name == "aten::_copy_from" || name == "aten::set_";
+    const bool takes_scalars = !name.starts_with("aten::_fused_");
+    const auto check = [&](const at::Tensor& tensor) {
+      const bool fits = !tensor.defined() || tensor.is_cuda() || (takes_scalars && tensor.dim() == 0);
+      TORCH_CHECK(fits, name, ": a tensor of shape ", tensor.sizes(), " is on the host, others on a device");
+    };
+    for (const c10::IValue& each : arguments) {
+      if (copies) break;
+      if (each.isTensor()) check(each.toTensor());
+      if (!each.isTensorList()) continue;
+      for (const c10::IValue& one : each.toListRef()) check(one.toTensor());
+    }
+  }
+
   void count_wait(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
     const std::string& name = op.schema().name();
     const bool reads = name == "aten::_local_scalar_dense" || name == "aten::nonzero";
     const bool copies = name == "aten::copy_" || name == "aten::_copy_from";
     const bool crosses = copies && arguments[0].toTensor().is_cuda() != arguments[1].toTensor().is_cuda();
-    if (reads || crosses) ++places()[static_cast<std::size_t>(index_)].host_waits;
+    const bool waits = crosses && !(arguments[2].toBool() && is_pinned(arguments[0]) && is_pinned(arguments[1]));
+    if (reads || waits) ++places()[static_cast<std::size_t>(index_)].host_waits;
+  }
+
+  // Or on a device.
+  static bool is_pinned(const c10::IValue& value) {
+    const at::Tensor& tensor = value.toTensor();
+    return tensor.is_cuda() || FakePinnedMemory::instance().has(tensor.storage().data());
   }
 
   c10::IValue to_host(const c10::IValue& value) {
