@@ -125,13 +125,14 @@ void drain(at::DeviceIndex index) {
   while (!fence->passed()) std::this_thread::yield();
 }
 
-// The same elements on the host. Keeps nothing alive.
+// The same elements on the host. Keep nothing alive.
+c10::Storage alias_of(const c10::Storage& storage) {
+  return {c10::Storage::use_byte_size_t(), storage.nbytes(),
+          at::DataPtr(const_cast<void*>(storage.data()), at::kCPU), c10::GetCPUAllocator(), /*resizable=*/true};
+}
 at::Tensor alias_of(const at::Tensor& tensor) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(), tensor.storage().nbytes(),
-                       at::DataPtr(const_cast<void*>(tensor.storage().data()), at::kCPU),
-                       c10::GetCPUAllocator(), /*resizable=*/true);
   at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+      alias_of(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(),
                                                      tensor.storage_offset());
   return alias;
@@ -213,6 +214,7 @@ class Call {
   c10::IValue to_host(const c10::IValue& value) {
     if (value.isTensor()) return to_host(value.toTensor());
     if (value.isDevice() && value.toDevice().is_cuda()) return at::Device(at::kCPU);
+    if (value.isStorage() && value.toStorage().device().is_cuda()) return alias_of(value.toStorage());
     if (!value.isList()) return value;
     if (value.isTensorList()) {
       c10::List<at::Tensor> list;
