@@ -94,12 +94,13 @@ at::Device Stateful::device() const {
   const auto of_first = [](const std::vector<at::Tensor>& tensors) {
     return tensors.empty() || !tensors.front().defined() ? at::Device(at::kCPU) : tensors.front().device();
   };
-  return std::visit(Overloaded{[&](const at::Tensor* tensor) { return of_first({*tensor}); },
-                               [&](const torch::nn::Module* module) { return of_first(module->parameters()); },
-                               [&](const torch::optim::Optimizer* optimizer) {
-                                 return of_first(parameters_of(optimizer->param_groups()));
-                               }},
-                    thing_);
+  return std::visit(
+      Overloaded{[&](const at::Tensor* tensor) { return of_first({*tensor}); },
+                 [&](const torch::nn::Module* module) { return of_first(module->parameters()); },
+                 [&](const torch::optim::Optimizer* optimizer) {
+                   return of_first(parameters_of(optimizer->param_groups()));
+                 }},
+      thing_);
 }
 
 void Stateful::save(torch::serialize::OutputArchive& archive) const {

@@ -128,7 +128,8 @@ void drain(at::DeviceIndex index) {
 // The same elements on the host. Keep nothing alive.
 c10::Storage alias_of(const c10::Storage& storage) {
   return {c10::Storage::use_byte_size_t(), storage.nbytes(),
-          at::DataPtr(const_cast<void*>(storage.data()), at::kCPU), c10::GetCPUAllocator(), /*resizable=*/true};
+          at::DataPtr(const_cast<void*>(storage.data()), at::kCPU), c10::GetCPUAllocator(),
+          /*resizable=*/true};
 }
 at::Tensor alias_of(const at::Tensor& tensor) {
   at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(
@@ -201,7 +202,8 @@ class Call {
     const bool reads = name == "aten::_local_scalar_dense" || name == "aten::nonzero";
     const bool copies = name == "aten::copy_" || name == "aten::_copy_from";
     const bool crosses = copies && arguments[0].toTensor().is_cuda() != arguments[1].toTensor().is_cuda();
-    const bool waits = crosses && !(arguments[2].toBool() && is_pinned(arguments[0]) && is_pinned(arguments[1]));
+    const bool waits =
+        crosses && !(arguments[2].toBool() && is_pinned(arguments[0]) && is_pinned(arguments[1]));
     if (reads || waits) ++places()[static_cast<std::size_t>(index_)].host_waits;
   }
 

@@ -70,8 +70,9 @@ DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM
   const at::Tensor hidden = student.encode(input);
   const at::Tensor logits = student.predict(rows_at(hidden, compared));
   DistillationLosses losses;
-  losses.mlm = mean_cross_entropy(all ? logits.index_select(0, places_among(targets.masked, input.valid)) : logits,
-                                  targets.labels.flatten().index_select(0, targets.masked));
+  losses.mlm =
+      mean_cross_entropy(all ? logits.index_select(0, places_among(targets.masked, input.valid)) : logits,
+                         targets.labels.flatten().index_select(0, targets.masked));
   losses.ce = divergence(logits, teacher_logits, options.temperature);
   const at::Tensor left = rows_at(hidden, targets.tokens).to(losses.ce.scalar_type());
   const at::Tensor right = rows_at(teacher_hidden, targets.tokens).to(losses.ce.scalar_type());

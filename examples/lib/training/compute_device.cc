@@ -63,10 +63,10 @@ std::string trouble_with(const DeviceChoice& choice) {
 }
 
 [[noreturn]] void refuse_cuda(const DeviceChoice& choice, const std::string& trouble) {
-  throw UsageError(
-      fmt::format("--device {}: CUDA cannot be used: {}. Give --device cpu, or auto, which takes the CPU where "
-                  "there is no CUDA",
-                  device_word(choice), trouble));
+  throw UsageError(fmt::format(
+      "--device {}: CUDA cannot be used: {}. Give --device cpu, or auto, which takes the CPU where "
+      "there is no CUDA",
+      device_word(choice), trouble));
 }
 
 }  // namespace

@@ -26,14 +26,16 @@ struct DeviceChoice {
 
 // --device, which any program that runs a model has. Throws UsageError.
 inline constexpr const char* kDeviceHelp =
-    "where to compute: cpu (the default); cuda: each rank on a device of its host, by its place there; cuda:N; "
+    "where to compute: cpu (the default); cuda: each rank on a device of its host, by its place there; "
+    "cuda:N; "
     "auto: cuda where all ranks have it, else cpu";
 void read_device(const Flags& flags, DeviceChoice& choice);
 // As --device says it.
 std::string device_word(const DeviceChoice& choice);
 
 // Loads torch's library for CUDA if the choice may need it; a program links the one for the CPU only. Before
-// torch is used for anything: it asks once what there is. Throws UsageError where --device cuda cannot be had.
+// torch is used for anything: it asks once what there is. Throws UsageError where --device cuda cannot be
+// had.
 void prepare_device(const DeviceChoice& choice);
 
 // The device of this rank, which is then the calling thread's current one. Where a rank has none, all ranks

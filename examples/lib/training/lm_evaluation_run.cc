@@ -115,8 +115,8 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
   const at::Device device = agree_on_device(options.device);
   model.to(device);
   if (rank() == 0) {
-    fmt::print("{}\n{} of {} windows, {} ranks, computing on {}\n", words, windows.size(), text.size(), size(),
-               kind_of(device));
+    fmt::print("{}\n{} of {} windows, {} ranks, computing on {}\n", words, windows.size(), text.size(),
+               size(), kind_of(device));
     if (!options.dump_batches.empty()) dump_masks(options, start.tokenizer, windows);
   }
   const auto begin = std::chrono::steady_clock::now();

@@ -124,9 +124,9 @@ class Trainer {
   std::optional<OpenStep> open_;  // the last one; on a device only
   std::int64_t judged_ = 0;       // how many steps have been when the last was judged
   std::string trouble_;           // what is not finite on this rank
-  bool met_ = false;             // in the last step
-  std::int64_t last_meeting_;    // how many steps had been done
-  std::vector<StepTime> times_;  // of the steps of this process
+  bool met_ = false;              // in the last step
+  std::int64_t last_meeting_;     // how many steps had been done
+  std::vector<StepTime> times_;   // of the steps of this process
 };
 
 // Makes losses that are this rank's the means over all ranks. Collective.

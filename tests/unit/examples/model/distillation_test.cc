@@ -98,7 +98,8 @@ TEST_F(Distillation, TwoOfAKindAgree) {
   const auto parameters = teacher_.named_parameters();
   for (const auto& item : twin.named_parameters()) item.value().copy_(parameters[item.key()]);
   twin.eval();
-  const DistillationLosses found = distillation_losses(twin, teacher_, small_input(), targets_of(small_labels()), {});
+  const DistillationLosses found =
+      distillation_losses(twin, teacher_, small_input(), targets_of(small_labels()), {});
   EXPECT_NEAR(found.ce.item<double>(), 0, 1e-6);
   EXPECT_NEAR(found.cosine.item<double>(), 0, 1e-6);
 }
@@ -107,10 +108,10 @@ TEST_F(Distillation, ModelsThatCannotBeComparedAreNamed) {
   BertConfig wide = small_bert();
   wide.hidden_size = 12;
   BertForMaskedLM student(wide);
-  EXPECT_THAT(
-      error_message(
-          [&] { distillation_losses(student, teacher_, small_input(), targets_of(small_labels()), {}); }),
-      AllOf(HasSubstr("hidden_size is 8"), HasSubstr("student's 12")));
+  EXPECT_THAT(error_message([&] {
+                distillation_losses(student, teacher_, small_input(), targets_of(small_labels()), {});
+              }),
+              AllOf(HasSubstr("hidden_size is 8"), HasSubstr("student's 12")));
 }
 
 TEST(StudentOfATeacher, HasItsEverySecondLayer) {

@@ -167,17 +167,18 @@ TEST_F(TrainerOnDevice, TheHostDoesNotWaitInAStep) {
     EXPECT_THAT(counter.steps, testing::ElementsAre(0, 1, 2, 3));
     return counter.waits.back() - counter.waits.front();
   };
-  for (const Words& flags : {Words{"--stride", "8"}, Words{"--task", "nq", "--stride", "8", "--cache", "none"},
-                             Words{"--task", "mlm", "--cache", "none"}}) {
+  for (const Words& flags :
+       {Words{"--stride", "8"}, Words{"--task", "nq", "--stride", "8", "--cache", "none"},
+        Words{"--task", "mlm", "--cache", "none"}}) {
     const BertOptions options = bert_options(flags);
     EXPECT_EQ(waits_of(*make_task(options), options), 0) << flags[1];
   }
   const BertOptions teacher = bert_options({"--task", "mlm", "--cache", "none"});
   MlmTask(teacher).save(folder("teacher"));
   for (const char* compared : {"all", "masked"}) {
-    const auto options =
-        options_of(parse_distill_options, {"--teacher", folder("teacher").string(), "--steps", "4", "--batch", "2",
-                                           "--max-length", "32", "--cache", "none", "--compare", compared});
+    const auto options = options_of(parse_distill_options,
+                                    {"--teacher", folder("teacher").string(), "--steps", "4", "--batch", "2",
+                                     "--max-length", "32", "--cache", "none", "--compare", compared});
     DistillTask task(options, read_teacher(options));
     EXPECT_EQ(waits_of(task, options), 0) << compared;
   }
@@ -191,8 +192,7 @@ class OneBadSample : public Task {
   std::vector<std::string> words() const override { return {}; }
   std::size_t samples() const override { return 4; }
   TaskBatch make_batch(std::span<const Sample> chosen) const override {
-    const float value =
-        chosen.front().position == bad_ ? std::numeric_limits<float>::infinity() : 0.5F;
+    const float value = chosen.front().position == bad_ ? std::numeric_limits<float>::infinity() : 0.5F;
     return {{{"x", at::tensor({value}).view({1, 1})}}};
   }
   torch::nn::Module& model() override { return *linear_; }
@@ -230,7 +230,8 @@ TEST_P(TrainerDiverges, AndSavesNothingOfIt) {
   WaitCounter listener(device_);
   Trainer trainer(task, options, {}, &stop);
   EXPECT_THAT([&] { trainer.run(listener); }, ThrowsMessage<std::runtime_error>(HasSubstr(given.words)));
-  EXPECT_EQ(listener.checkpoints, given.step > 3 ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>());
+  EXPECT_EQ(listener.checkpoints,
+            given.step > 3 ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>());
 }
 
 constexpr const char* kNorm = "the gradient norm is not finite";
@@ -242,14 +243,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Divergence{"cpu", 3, 1, kNorm}, Divergence{"cuda", 2, 1, kNorm},
                     Divergence{"cuda", 3, 1, kNorm}, Divergence{"cuda", 6, 1, kNorm}),
     [](const auto& info) {
-      return std::string(info.param.device) + std::to_string(info.param.step) + (info.param.clip > 0 ? "norm" : "");
+      return std::string(info.param.device) + std::to_string(info.param.step) +
+             (info.param.clip > 0 ? "norm" : "");
     });
 
 TEST_F(TrainerOnDevice, PerplexityIsThatOfTheCpu) {
   const auto evaluated = [&](const std::string& device) {
-    const auto options = options_of(
-        parse_evaluate_lm_options, {"--device", device, "--subset", "0.05", "--max-length", "32", "--cache", "none",
-                                    "--output", folder(device).string()});
+    const auto options =
+        options_of(parse_evaluate_lm_options, {"--device", device, "--subset", "0.05", "--max-length", "32",
+                                               "--cache", "none", "--output", folder(device).string()});
     start();
     run_lm_evaluation(options);
     return read_json(options.summary);
