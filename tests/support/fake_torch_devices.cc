@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@ struct Place {
   std::mutex mutex;
   FakeDevice* device = nullptr;  // guarded by mutex
   std::atomic<long> host_waits{0};
+  std::atomic<std::uintptr_t> given{0};  // operators
   std::array<char, kStreams> handles{};  // their addresses name the streams
 };
 
@@ -71,13 +73,20 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return handle_of(stream); }
   at::DeviceIndex deviceCount() const noexcept override { return FakeTorchDevice::kMost; }
-  // What one stream was given has run before another is given more: events have nothing to say.
-  void record(void** event, const c10::Stream&, at::DeviceIndex, c10::EventFlag) const override {
-    *event = const_cast<Guard*>(this);
+  // What one stream was given has run before another is given more: events say only how much that was.
+  void record(void** event, const c10::Stream& stream, at::DeviceIndex, c10::EventFlag) const override {
+    const auto index = static_cast<std::uintptr_t>(stream.device_index());
+    const std::uintptr_t given = places()[index].given;
+    *event = reinterpret_cast<void*>((given + 1) * FakeTorchDevice::kMost + index);
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override {}
+  // The host waits for the device where it has given it nothing more to do meanwhile.
+  void synchronizeEvent(void* event) const override {
+    const auto number = reinterpret_cast<std::uintptr_t>(event);
+    Place& place = places()[number % FakeTorchDevice::kMost];
+    if (place.given + 1 == number / FakeTorchDevice::kMost) ++place.host_waits;
+  }
 };
 
 // Purpose: that there are devices at all, as autograd's engine asks. Made by torch's registry.
@@ -149,6 +158,7 @@ class Call {
     for (const c10::IValue& each : arguments) look_at(each);
     if (index_ < 0) index_ = device_of_this_thread;
     drain(index_);
+    ++places()[static_cast<std::size_t>(index_)].given;
     check_places(op, arguments);
     count_wait(op, arguments);
     std::vector<c10::IValue> on_host;
