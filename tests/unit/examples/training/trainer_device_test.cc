@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -214,6 +215,9 @@ struct Divergence {
   int step;  // of 6, with checkpoints after the 3rd and 6th; from 1
   double clip;
   const char* words;
+  friend void PrintTo(const Divergence& given, std::ostream* stream) {
+    *stream << given.device << given.step;
+  }
 };
 
 class TrainerDiverges : public TrainerOnDevice, public testing::WithParamInterface<Divergence> {};
