@@ -49,8 +49,6 @@ class Runtime {
   // The same on a device, not initialised. Throws InvalidArgument where there is none, BackendError where
   // there is too little.
   std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
-  // Why nothing can be done on devices here; empty where it can.
-  std::string device_problem() const;
   // Into which graphs its operations go.
   Captures& captures() { return captures_; }
   // Where allocate() takes it from; null: this rank shares no memory.
@@ -74,6 +72,8 @@ class Runtime {
   ReductionOrder reduction_order() const { return reduction_order_; }
   // Why the job cannot go on; ok while it can.
   Status failure() const;
+  // Why tensors on devices cannot be given here, "no driver: ..."; empty where they can.
+  std::string device_problem() const;
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
   std::string report() const;
 

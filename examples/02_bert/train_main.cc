@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "examples/lib/training/bert_options.h"
+#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/nq_task.h"
 #include "examples/lib/training/program.h"
@@ -32,6 +33,7 @@ int main(int argument_count, char** arguments) {
       fmt::print("{}", bert_help_text());
       return 0;
     }
+    prepare_device(options->device);
     StopRequest::forget(options->stop_file);
     // All that can fail on reading fails before the ranks wait for one another.
     const std::unique_ptr<Task> task = make_task(*options);

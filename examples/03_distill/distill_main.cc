@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/distill_options.h"
 #include "examples/lib/training/distill_task.h"
 #include "examples/lib/training/program.h"
@@ -19,6 +20,7 @@ int main(int argument_count, char** arguments) {
       fmt::print("{}", distill_help_text());
       return 0;
     }
+    prepare_device(options->device);
     StopRequest::forget(options->stop_file);
     // All that can fail on reading fails before the ranks wait for one another.
     std::optional<Teacher> teacher = options->teacher ? read_teacher(*options) : train_teacher(*options);

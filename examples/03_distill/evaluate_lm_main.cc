@@ -3,6 +3,7 @@
 // started.
 #include <fmt/format.h>
 
+#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/evaluate_lm_options.h"
 #include "examples/lib/training/lm_evaluation_run.h"
 #include "examples/lib/training/program.h"
@@ -15,6 +16,7 @@ int main(int argument_count, char** arguments) {
       fmt::print("{}", evaluate_lm_help_text());
       return 0;
     }
+    prepare_device(options->device);
     run_lm_evaluation(*options);
     return 0;
   });

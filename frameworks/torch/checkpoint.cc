@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "frameworks/torch/agreement.h"
@@ -133,8 +134,12 @@ void load(const std::string& path, const NamedStates& things, const Scope& scope
   const std::string name = agreed_name("load", describe(path, things), scope);
   const auto use = [&](const std::string& bytes) {
     torch::serialize::InputArchive archive;
-    archive.load_from(bytes.data(), bytes.size());
+    std::optional<at::Device> read_for;
     for (const auto& [key, thing] : things) {
+      if (read_for != thing.device()) {
+        read_for = thing.device();
+        archive.load_from(bytes.data(), bytes.size(), read_for);
+      }
       torch::serialize::InputArchive part;
       if (!archive.try_read(key, part)) refuse(fmt::format("there is no '{}' in the file", key));
       const std::string failure = failure_of([&] { thing.load(part); });

@@ -90,6 +90,19 @@ std::string Stateful::describe() const {
                     thing_);
 }
 
+at::Device Stateful::device() const {
+  const auto of_first = [](const std::vector<at::Tensor>& tensors) {
+    return tensors.empty() || !tensors.front().defined() ? at::Device(at::kCPU) : tensors.front().device();
+  };
+  return std::visit(
+      Overloaded{[&](const at::Tensor* tensor) { return of_first({*tensor}); },
+                 [&](const torch::nn::Module* module) { return of_first(module->parameters()); },
+                 [&](const torch::optim::Optimizer* optimizer) {
+                   return of_first(parameters_of(optimizer->param_groups()));
+                 }},
+      thing_);
+}
+
 void Stateful::save(torch::serialize::OutputArchive& archive) const {
   std::visit(Overloaded{[&](const at::Tensor* tensor) { archive.write(kTensor, *tensor); },
                         [&](const torch::nn::Module* module) { module->save(archive); },
@@ -125,7 +138,7 @@ std::string to_bytes(const Stateful& thing) {
 
 void from_bytes(const std::string& bytes, const Stateful& thing) {
   torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
+  archive.load_from(bytes.data(), bytes.size(), thing.device());
   thing.load(archive);
 }
 

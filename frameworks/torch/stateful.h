@@ -44,6 +44,9 @@ class Stateful {
 
   // What ranks must agree on: the kind, and how many tensors or groups.
   std::string describe() const;
+  // Where its tensors are, of a module or an optimizer the first; the CPU where there are none. An archive is
+  // to be read there: it may have been written on a machine with other devices.
+  at::Device device() const;
   // As torch::save writes it.
   void save(torch::serialize::OutputArchive& archive) const;
   // A tensor becomes what was saved. Parameters and buffers of a module get their values where they lie, so

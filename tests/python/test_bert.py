@@ -129,7 +129,7 @@ def test_written_checkpoint_is_read_back_exactly(tmp_path, short_run):
 def test_summary_and_losses(short_run):
     output, summary = short_run
     assert list(summary) == ["task", "ranks", "hosts", "steps", "samples_per_step", "backward_passes_per_step", "sync",
-                             "optimizer", "stopped", "resumed_from", "loss_first", "loss_last", "f1_first", "f1", "exact_match", "loss_held_out", "samples_per_s", "step_ms",
+                             "optimizer", "device", "stopped", "resumed_from", "loss_first", "loss_last", "f1_first", "f1", "exact_match", "loss_held_out", "samples_per_s", "step_ms",
                              "data_ms", "compute_ms", "wait_ms", "cpu_ms", "reduced_mb", "seconds", "parameters_hash", "curve",
                              "evaluations"]
     assert (summary["task"], summary["ranks"], summary["hosts"], summary["steps"]) == ("squad", 1, 1, 12)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/fake_torch_devices.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -10,11 +11,14 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/support/fake_pinned_memory.h"
 
 namespace rueda {
 namespace {
@@ -25,6 +29,7 @@ struct Place {
   std::mutex mutex;
   FakeDevice* device = nullptr;  // guarded by mutex
   std::atomic<long> host_waits{0};
+  std::atomic<std::uintptr_t> given{0};  // operators
   std::array<char, kStreams> handles{};  // their addresses name the streams
 };
 
@@ -68,12 +73,20 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return handle_of(stream); }
   at::DeviceIndex deviceCount() const noexcept override { return FakeTorchDevice::kMost; }
-  // What one stream was given has run before another is given more: events have nothing to say.
-  void record(void** event, const c10::Stream&, at::DeviceIndex, c10::EventFlag) const override {
-    *event = const_cast<Guard*>(this);
+  // What one stream was given has run before another is given more: events say only how much that was.
+  void record(void** event, const c10::Stream& stream, at::DeviceIndex, c10::EventFlag) const override {
+    const auto index = static_cast<std::uintptr_t>(stream.device_index());
+    const std::uintptr_t given = places()[index].given;
+    *event = reinterpret_cast<void*>((given + 1) * FakeTorchDevice::kMost + index);
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
+  // The host waits for the device where it has given it nothing more to do meanwhile.
+  void synchronizeEvent(void* event) const override {
+    const auto number = reinterpret_cast<std::uintptr_t>(event);
+    Place& place = places()[number % FakeTorchDevice::kMost];
+    if (place.given + 1 == number / FakeTorchDevice::kMost) ++place.host_waits;
+  }
 };
 
 // Purpose: that there are devices at all, as autograd's engine asks. Made by torch's registry.
@@ -88,6 +101,11 @@ struct Hooks final : at::CUDAHooksInterface {
   at::DeviceIndex deviceCount() const override { return FakeTorchDevice::kMost; }
   at::DeviceIndex current_device() const override { return device_of_this_thread; }
   at::DeviceIndex getCurrentDevice() const override { return device_of_this_thread; }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &FakePinnedMemory::instance(); }
+  bool isPinnedPtr(const void* data) const override { return FakePinnedMemory::instance().has(data); }
+  const at::Generator& getDefaultGenerator(at::DeviceIndex) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
 };
 
 }  // namespace
@@ -116,13 +134,15 @@ void drain(at::DeviceIndex index) {
   while (!fence->passed()) std::this_thread::yield();
 }
 
-// The same elements on the host. Keeps nothing alive.
+// The same elements on the host. Keep nothing alive.
+c10::Storage alias_of(const c10::Storage& storage) {
+  return {c10::Storage::use_byte_size_t(), storage.nbytes(),
+          at::DataPtr(const_cast<void*>(storage.data()), at::kCPU), c10::GetCPUAllocator(),
+          /*resizable=*/true};
+}
 at::Tensor alias_of(const at::Tensor& tensor) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(), tensor.storage().nbytes(),
-                       at::DataPtr(const_cast<void*>(tensor.storage().data()), at::kCPU),
-                       c10::GetCPUAllocator(), /*resizable=*/true);
   at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+      alias_of(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(),
                                                      tensor.storage_offset());
   return alias;
@@ -138,6 +158,8 @@ class Call {
     for (const c10::IValue& each : arguments) look_at(each);
     if (index_ < 0) index_ = device_of_this_thread;
     drain(index_);
+    ++places()[static_cast<std::size_t>(index_)].given;
+    check_places(op, arguments);
     count_wait(op, arguments);
     std::vector<c10::IValue> on_host;
     for (const c10::IValue& each : arguments) on_host.push_back(to_host(each));
@@ -167,17 +189,44 @@ class Call {
     }
   }
 
+  // What a kernel reads and writes lies where it runs. A scalar may be on the host, but for the step that a
+  // fused optimizer reads on the device.
+  void check_places(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
+    const std::string& name = op.schema().name();
+    const bool copies = name == "aten::copy_" || name == "aten::_copy_from" || name == "aten::set_";
+    const bool takes_scalars = !name.starts_with("aten::_fused_");
+    const auto check = [&](const at::Tensor& tensor) {
+      const bool fits = !tensor.defined() || tensor.is_cuda() || (takes_scalars && tensor.dim() == 0);
+      TORCH_CHECK(fits, name, ": a tensor of shape ", tensor.sizes(), " is on the host, others on a device");
+    };
+    for (const c10::IValue& each : arguments) {
+      if (copies) break;
+      if (each.isTensor()) check(each.toTensor());
+      if (!each.isTensorList()) continue;
+      for (const c10::IValue& one : each.toListRef()) check(one.toTensor());
+    }
+  }
+
   void count_wait(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
     const std::string& name = op.schema().name();
     const bool reads = name == "aten::_local_scalar_dense" || name == "aten::nonzero";
     const bool copies = name == "aten::copy_" || name == "aten::_copy_from";
     const bool crosses = copies && arguments[0].toTensor().is_cuda() != arguments[1].toTensor().is_cuda();
-    if (reads || crosses) ++places()[static_cast<std::size_t>(index_)].host_waits;
+    const bool waits =
+        crosses && !(arguments[2].toBool() && is_pinned(arguments[0]) && is_pinned(arguments[1]));
+    if (reads || waits) ++places()[static_cast<std::size_t>(index_)].host_waits;
+  }
+
+  // Or on a device.
+  static bool is_pinned(const c10::IValue& value) {
+    const at::Tensor& tensor = value.toTensor();
+    return tensor.is_cuda() || FakePinnedMemory::instance().has(tensor.storage().data());
   }
 
   c10::IValue to_host(const c10::IValue& value) {
     if (value.isTensor()) return to_host(value.toTensor());
     if (value.isDevice() && value.toDevice().is_cuda()) return at::Device(at::kCPU);
+    if (value.isStorage() && value.toStorage().device().is_cuda()) return alias_of(value.toStorage());
     if (!value.isList()) return value;
     if (value.isTensorList()) {
       c10::List<at::Tensor> list;

@@ -27,7 +27,8 @@ class FakeTorchDevice {
   at::Device name() const { return {at::kCUDA, static_cast<at::DeviceIndex>(number_)}; }
   // Any of four: 0 is the one that is current at first.
   c10::Stream stream(c10::StreamId id) const { return c10::Stream(c10::Stream::UNSAFE, name(), id); }
-  // How often the host had to wait for this device: values were copied to it, or read.
+  // How often the host had to wait for this device: values were copied to it, or read, or it had nothing more
+  // to do than what the host waited for.
   long host_waits() const;
 
  private:

@@ -148,6 +148,10 @@ BertInput to_input(const PaddedBatch& batch) {
           columns.unsqueeze(0) < int64_tensor(batch.lengths).unsqueeze(1)};
 }
 
+BertInput moved(const BertInput& input, at::Device device) {
+  return {input.input_ids.to(device), input.token_types.to(device), input.valid.to(device)};
+}
+
 BertModel::BertModel(const BertConfig& config, bool with_pooler)
     : embeddings_(register_module("embeddings", std::make_shared<BertEmbeddings>(config))) {
   nn::ModuleList list;
@@ -194,6 +198,8 @@ BertForQuestionAnswering::BertForQuestionAnswering(const BertConfig& config) : B
   head_ = register_module("qa_outputs", head);
   draw_linear(*head, config);
 }
+
+AnswerLogits on_host(const AnswerLogits& logits) { return {logits.start.cpu(), logits.end.cpu()}; }
 
 AnswerLogits hide_padding(const at::Tensor& positions, const at::Tensor& valid) {
   const at::Tensor logits =

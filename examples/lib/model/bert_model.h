@@ -27,6 +27,8 @@ struct BertInput {
 at::Tensor int64_tensor(const std::vector<std::int64_t>& values);
 // Copies the numbers; `batch` is free afterwards.
 BertInput to_input(const PaddedBatch& batch);
+// The same there.
+BertInput moved(const BertInput& input, at::Device device);
 
 struct BertEmbeddings;
 struct BertLayer;
@@ -65,6 +67,7 @@ class BertWithHead : public torch::nn::Module {
   BertModel& encoder() { return *encoder_; }
   const BertModel& encoder() const { return *encoder_; }
   at::Tensor encode(const BertInput& input) { return encoder_->forward(input); }
+  at::Device device() const { return encoder_->word_embeddings().device(); }
 
   // What config.json calls the class: Hugging Face's where it has one.
   virtual std::string architecture() const = 0;
@@ -85,6 +88,9 @@ struct AnswerLogits {
   at::Tensor start;
   at::Tensor end;
 };
+
+// The same in the host's memory, where a device has computed them.
+AnswerLogits on_host(const AnswerLogits& logits);
 
 // Splits [rows, columns, 2].
 AnswerLogits hide_padding(const at::Tensor& positions, const at::Tensor& valid);

@@ -145,7 +145,7 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
   std::vector<at::Tensor> kept;
   std::vector<SafetensorEntry> entries;
   for (const auto& item : model.named_parameters()) {
-    kept.push_back(item.value().detach().contiguous());
+    kept.push_back(item.value().detach().cpu().contiguous());
     const at::Tensor& tensor = kept.back();
     entries.push_back({.name = item.key(),
                        .dtype = std::string(name_of(tensor.scalar_type()).safetensors),
@@ -166,7 +166,7 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
 std::uint64_t parameters_hash(const torch::nn::Module& module) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const at::Tensor& parameter : module.parameters()) {
-    const at::Tensor tensor = parameter.detach().contiguous();
+    const at::Tensor tensor = parameter.detach().cpu().contiguous();
     const auto* bytes = static_cast<const unsigned char*>(tensor.const_data_ptr());
     for (std::size_t i = 0; i < tensor.nbytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3u;
   }

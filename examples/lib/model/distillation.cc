@@ -38,10 +38,13 @@ at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, doub
          (temperature * temperature / static_cast<double>(student.size(0)));
 }
 
-at::Tensor labelled_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
-  const at::Tensor rows = labels.ne(kNoLabel).nonzero().squeeze(1);
-  if (rows.size(0) == 0) return logits.sum() * 0;
-  return at::cross_entropy_loss(logits.index_select(0, rows), labels.index_select(0, rows));
+// The how-manieth of the tokens each of these places is.
+at::Tensor places_among(const at::Tensor& places, const at::Tensor& valid) {
+  return (valid.flatten().cumsum(0) - 1).index_select(0, places);
+}
+
+at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+  return logits.size(0) == 0 ? logits.sum() : at::cross_entropy_loss(logits, labels);
 }
 
 }  // namespace
@@ -52,24 +55,27 @@ void check_comparable(const BertForMaskedLM& teacher, const BertForMaskedLM& stu
 }
 
 DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM& teacher,
-                                       const BertInput& input, const at::Tensor& labels,
+                                       const BertInput& input, const DistillationTargets& targets,
                                        const DistillationOptions& options) {
   check_comparable(teacher, student);
-  const at::Tensor compared = options.compared == ComparedTokens::all ? input.valid : labels.ne(kNoLabel);
+  const bool all = options.compared == ComparedTokens::all;
+  const at::Tensor& compared = all ? targets.tokens : targets.masked;
   at::Tensor teacher_hidden;
   at::Tensor teacher_logits;
   {
     const at::NoGradGuard no_grad;
     teacher_hidden = teacher.encode(input);
-    teacher_logits = teacher.predict(chosen_rows(teacher_hidden, compared));
+    teacher_logits = teacher.predict(rows_at(teacher_hidden, compared));
   }
   const at::Tensor hidden = student.encode(input);
-  const at::Tensor logits = student.predict(chosen_rows(hidden, compared));
+  const at::Tensor logits = student.predict(rows_at(hidden, compared));
   DistillationLosses losses;
-  losses.mlm = labelled_cross_entropy(logits, labels.masked_select(compared));
+  losses.mlm =
+      mean_cross_entropy(all ? logits.index_select(0, places_among(targets.masked, input.valid)) : logits,
+                         targets.labels.flatten().index_select(0, targets.masked));
   losses.ce = divergence(logits, teacher_logits, options.temperature);
-  const at::Tensor left = chosen_rows(hidden, input.valid).to(losses.ce.scalar_type());
-  const at::Tensor right = chosen_rows(teacher_hidden, input.valid).to(losses.ce.scalar_type());
+  const at::Tensor left = rows_at(hidden, targets.tokens).to(losses.ce.scalar_type());
+  const at::Tensor right = rows_at(teacher_hidden, targets.tokens).to(losses.ce.scalar_type());
   losses.cosine = at::cosine_embedding_loss(left, right, at::ones({left.size(0)}, left.options()));
   losses.total =
       options.alpha_mlm * losses.mlm + options.alpha_ce * losses.ce + options.alpha_cos * losses.cosine;

@@ -39,10 +39,16 @@ struct DistillationLosses {
 // Throws std::invalid_argument naming both values when vocabulary or hidden size differ.
 void check_comparable(const BertForMaskedLM& teacher, const BertForMaskedLM& student);
 
-// Gradients go to the student only; `teacher` should be in eval mode. `labels` as masked_lm_loss takes them.
-// Padding counts nowhere. Throws what check_comparable() throws.
+// What the student is to guess, int64 [rows, columns], and the places (masked_lm.h) that this is about.
+struct DistillationTargets {
+  at::Tensor labels;
+  at::Tensor masked;  // of the tokens with a label
+  at::Tensor tokens;  // of all, padding aside
+};
+// Gradients go to the student only; `teacher` should be in eval mode. Padding counts nowhere. Throws what
+// check_comparable() throws.
 DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM& teacher,
-                                       const BertInput& input, const at::Tensor& labels,
+                                       const BertInput& input, const DistillationTargets& targets,
                                        const DistillationOptions& options);
 
 // The student of a teacher: every second layer, rounded up.

@@ -71,16 +71,18 @@ std::vector<std::string> BertForMaskedLM::units() const {
   return names;
 }
 
-at::Tensor chosen_rows(const at::Tensor& hidden, const at::Tensor& chosen) {
-  return hidden.flatten(0, 1).index_select(0, chosen.flatten().nonzero().squeeze(1));
+at::Tensor places_of(const at::Tensor& chosen) { return chosen.flatten().nonzero().squeeze(1); }
+
+at::Tensor rows_at(const at::Tensor& hidden, const at::Tensor& places) {
+  return hidden.flatten(0, 1).index_select(0, places);
 }
 
-at::Tensor masked_lm_loss(BertForMaskedLM& model, const at::Tensor& hidden, const at::Tensor& labels) {
-  const at::Tensor chosen = labels.ne(kNoLabel);
-  const at::Tensor logits = model.predict(chosen_rows(hidden, chosen));
+at::Tensor masked_lm_loss(BertForMaskedLM& model, const at::Tensor& hidden, const at::Tensor& labels,
+                          const at::Tensor& places) {
+  const at::Tensor logits = model.predict(rows_at(hidden, places));
   // The mean over nothing would be NaN, and poison the parameters.
   if (logits.size(0) == 0) return logits.sum();
-  return at::cross_entropy_loss(logits, labels.masked_select(chosen));
+  return at::cross_entropy_loss(logits, labels.flatten().index_select(0, places));
 }
 
 }  // namespace rueda::examples

@@ -38,11 +38,15 @@ class BertForMaskedLM : public BertWithHead {
   std::shared_ptr<MaskedLmHead> head_;
 };
 
-// The rows of `hidden`, [rows, columns, size], at which `chosen`, bool [rows, columns], is true: [n, size].
-at::Tensor chosen_rows(const at::Tensor& hidden, const at::Tensor& chosen);
+// Where `chosen`, bool [rows, columns], is true, counted row after row: int64 [n]. How many these are must be
+// known to go on, so that on a device the host waits: made before tensors are moved there.
+at::Tensor places_of(const at::Tensor& chosen);
+// The vectors of `hidden`, [rows, columns, size], at these places: [n, size].
+at::Tensor rows_at(const at::Tensor& hidden, const at::Tensor& places);
 
-// The mean cross entropy over the tokens whose label, int64 [rows, columns], is not kNoLabel; 0, with
+// The mean cross entropy over the tokens at `places`, by their labels, int64 [rows, columns]; 0, with
 // gradients of 0, where there are none.
-at::Tensor masked_lm_loss(BertForMaskedLM& model, const at::Tensor& hidden, const at::Tensor& labels);
+at::Tensor masked_lm_loss(BertForMaskedLM& model, const at::Tensor& hidden, const at::Tensor& labels,
+                          const at::Tensor& places);
 
 }  // namespace rueda::examples

@@ -13,11 +13,11 @@ namespace {
 
 namespace nn = torch::nn;
 
+// How many have a label need not be known, so that nobody waits for a device. 0 where there are none: the
+// mean over nothing would be NaN.
 at::Tensor labelled_mean(const at::Tensor& logits, const at::Tensor& labels) {
-  const at::Tensor rows = labels.ne(kNoLabel).nonzero().squeeze(1);
-  // The mean over nothing would be NaN. Logits at padding are minus infinity: their sum would be, too.
-  if (rows.size(0) == 0) return logits.select(1, 0).sum() * 0;
-  return at::cross_entropy_loss(logits.index_select(0, rows), labels.index_select(0, rows));
+  const at::Tensor sum = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kNoLabel);
+  return sum / labels.ne(kNoLabel).sum().clamp_min(1);
 }
 
 }  // namespace

@@ -98,6 +98,7 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
                {"backward_passes_per_step", summary.backward_passes_per_step},
                {"sync", summary.sync},
                {"optimizer", summary.optimizer},
+               {"device", summary.device},
                {"stopped", summary.stopped ? Json(*summary.stopped) : Json(nullptr)},
                {"resumed_from", summary.resumed_from ? Json(*summary.resumed_from) : Json(nullptr)},
                {"loss_first", or_null(summary.loss_first)},

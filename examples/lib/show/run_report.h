@@ -40,6 +40,7 @@ struct RunSummary {
   std::int64_t backward_passes_per_step = 1;
   std::string sync;                          // as --sync says it
   std::string optimizer;                     // as --optimizer says it
+  std::string device;                        // "cpu" or "cuda"
   std::optional<std::string> stopped;        // why before the last step
   std::optional<std::int64_t> resumed_from;  // a step
   std::optional<double> loss_first;          // means over 5 steps and all ranks

@@ -5,11 +5,12 @@
 
 namespace rueda::examples {
 
-AutocastScope::AutocastScope(Autocast kind) : on_(kind == Autocast::bf16) {
+AutocastScope::AutocastScope(Autocast kind, at::DeviceType device)
+    : on_(kind == Autocast::bf16), device_(device) {
   if (!on_) return;
-  was_enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  was_enabled_ = at::autocast::is_autocast_enabled(device_);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, at::kBFloat16);
   at::autocast::increment_nesting();
 }
 
@@ -17,7 +18,7 @@ AutocastScope::~AutocastScope() {
   if (!on_) return;
   // The outermost scope forgets the weights that it has converted: a step changes them.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCPU, was_enabled_);
+  at::autocast::set_autocast_enabled(device_, was_enabled_);
 }
 
 }  // namespace rueda::examples

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's automatic mixed precision on the CPU.
+// LibTorch's automatic mixed precision.
 #pragma once
+
+#include <c10/core/DeviceType.h>
 
 #include "examples/lib/training/options.h"
 
 namespace rueda::examples {
 
-// Purpose: while it lives, matrix products on this thread run in bfloat16 where the options say so; what
-// needs more stays in float32. Around forward pass and loss only: the backward pass does as they did.
+// Purpose: while it lives, matrix products that this thread gives to devices of that type run in bfloat16
+// where the options say so; what needs more stays in float32. Around forward pass and loss only: the backward
+// pass does as they did.
 class AutocastScope {
  public:
-  explicit AutocastScope(Autocast kind);
+  AutocastScope(Autocast kind, at::DeviceType device);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
-  bool on_;
+  const bool on_;
+  const at::DeviceType device_;
   bool was_enabled_ = false;
 };
 

@@ -74,6 +74,9 @@ TaskBatch BatchFeed::make(std::uint64_t number) const {
   const std::vector<Sample> chosen = samples_of(number, static_cast<std::uint64_t>(place_.rank));
   TaskBatch batch = task_.make_batch(chosen);
   batch.weights = weights_of(number, chosen);
+  if (place_.for_device) {
+    for (auto& [name, tensor] : batch.tensors) tensor = tensor.pin_memory();
+  }
   return batch;
 }
 

@@ -22,6 +22,8 @@ struct FeedPlace {
   std::int64_t first_step = 0;
   std::int64_t rank = 0;
   std::int64_t ranks = 1;
+  // Whether batches are to be copied to a device: they are then in pinned memory.
+  bool for_device = false;
 };
 
 // Purpose: gives the batches in the order of steps and passes. A step reads the next ranks x passes x batch

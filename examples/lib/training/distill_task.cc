@@ -183,13 +183,19 @@ std::vector<double> DistillTask::counts(std::span<const Sample> chosen) const {
   return {counts->masked, all ? counts->tokens : counts->masked, counts->tokens};
 }
 
+void DistillTask::move_to(at::Device device) {
+  Task::move_to(device);
+  teacher_.model->to(device);
+}
+
 TaskLoss DistillTask::losses(const TaskBatch& batch) {
   DistillationOptions weighed = options_.losses;
   weighed.alpha_mlm *= batch.weight(0);
   weighed.alpha_ce *= batch.weight(1);
   weighed.alpha_cos *= batch.weight(2);
-  const DistillationLosses found =
-      distillation_losses(*student_, *teacher_.model, input_of(batch), batch["labels"], weighed);
+  const DistillationLosses found = distillation_losses(
+      *student_, *teacher_.model, input_of(batch),
+      {.labels = batch["labels"], .masked = batch["masked"], .tokens = batch["tokens"]}, weighed);
   return {.total = found.total,
           .parts = {{"mlm", found.mlm.detach() * batch.weight(0)},
                     {"ce", found.ce.detach() * batch.weight(1)},

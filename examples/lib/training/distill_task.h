@@ -45,6 +45,7 @@ class DistillTask final : public Task {
   TaskBatch make_batch(std::span<const Sample> chosen) const override { return data_.make_batch(chosen); }
   std::vector<double> counts(std::span<const Sample> chosen) const override;
   torch::nn::Module& model() override { return *student_; }
+  void move_to(at::Device device) override;
   TaskLoss losses(const TaskBatch& batch) override;
   std::vector<std::string> metric_names() const override { return LmData::metric_names(); }
   std::vector<Metric> evaluate() override { return data_.evaluate(*student_, options_.autocast); }

@@ -32,6 +32,7 @@ po::options_description evaluate_lm_flags() {
       ("pseudo", text()->value_name("yes|no"), "pseudo-perplexity too: masks every token in turn [yes]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
       ("autocast", text()->value_name("TYPE"), "bf16: matrix products in bfloat16, parameters in float32; none (the default)")
+      ("device", text()->value_name("NAME"), kDeviceHelp)
       ("output", text()->value_name("DIR"), "reports [runs/evaluate_lm]")
       ("summary", text()->value_name("FILE"), "results as JSON [OUTPUT/summary.json]")
       ("dump-batches", text()->value_name("FILE"), "the masked windows, as safetensors NUMBER.input_ids and NUMBER.labels");
@@ -61,6 +62,7 @@ std::optional<EvaluateLmOptions> parse_evaluate_lm_options(int argument_count, c
   flags.integer("seed", options.seed, 0);
   flags.choice("pseudo", options.pseudo, kYesNo);
   read_number_types(flags, options.dtype, options.autocast);
+  read_device(flags, options.device);
   std::filesystem::path output = "runs/evaluate_lm";
   flags.path("output", output);
   options.summary = output / "summary.json";

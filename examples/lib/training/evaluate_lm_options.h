@@ -23,6 +23,7 @@ struct EvaluateLmOptions {
   bool pseudo = true;
   ParameterType dtype = ParameterType::float32;
   Autocast autocast = Autocast::none;
+  DeviceChoice device;
   std::filesystem::path summary;
   std::filesystem::path dump_batches;  // empty: not written
 };

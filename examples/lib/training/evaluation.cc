@@ -26,7 +26,7 @@ std::span<const float> row_of(const at::Tensor& logits, std::size_t row) {
 void answer(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows,
             const std::vector<std::size_t>& chosen, std::vector<double>& rows) {
   const PaddedBatch batch = pad(windows, chosen, static_cast<std::int32_t>(model.config().pad_token_id));
-  AnswerLogits logits = model.forward(to_input(batch));
+  AnswerLogits logits = on_host(model.forward(moved(to_input(batch), model.device())));
   const at::Tensor losses = answer_losses(logits, batch).to(at::kDouble).contiguous();
   logits.start = logits.start.to(at::kFloat).contiguous();
   logits.end = logits.end.to(at::kFloat).contiguous();

@@ -31,7 +31,12 @@ LmText text_of(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
 
 TaskBatch tensors_of(const LmBatch& batch) {
   const BertInput input = to_input(batch);
-  return {{{"input_ids", input.input_ids}, {"valid", input.valid}, {"labels", labels_of(batch)}}};
+  const at::Tensor labels = labels_of(batch);
+  return {{{"input_ids", input.input_ids},
+           {"valid", input.valid},
+           {"labels", labels},
+           {"masked", places_of(labels.ne(kNoLabel))},
+           {"tokens", places_of(input.valid)}}};
 }
 
 }  // namespace

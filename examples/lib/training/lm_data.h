@@ -63,7 +63,8 @@ class LmData {
   std::vector<std::string> settings() const;
   std::string words() const;
   std::size_t samples() const { return samples_; }
-  // `input_ids`, `valid`, `labels`; each sample is masked by its position.
+  // `input_ids`, `valid`, `labels`; `masked` and `tokens`: the places of these (masked_lm.h). Each sample is
+  // masked by its position.
   TaskBatch make_batch(std::span<const Sample> chosen) const;
 
   // How many tokens of these samples are masked, and how many there are, padding aside. Nothing for made-up

@@ -68,9 +68,11 @@ class Scorer {
     return parts;
   }
 
+  at::Device device() const { return model_.device(); }
+
   Sum score(const Part& part) const {
     const at::NoGradGuard no_grad;
-    const AutocastScope autocast(options_.autocast);
+    const AutocastScope autocast(options_.autocast, model_.device().type());
     return part.pseudo ? each_in_turn(windows_[part.windows.front()].ids) : masked(part.windows);
   }
 
@@ -107,10 +109,11 @@ class Scorer {
   Sum forward(std::span<const MaskedWindow> rows) const {
     const LmBatch batch = pad(rows, tokenizer_.pad_id());
     const at::Tensor labels = labels_of(batch);
-    const at::Tensor chosen = labels.ne(kNoLabel);
-    const at::Tensor logits = model_.predict(chosen_rows(model_.encode(to_input(batch)), chosen));
-    const at::Tensor losses =
-        at::cross_entropy_loss(logits, labels.masked_select(chosen), {}, at::Reduction::None);
+    const at::Tensor places = places_of(labels.ne(kNoLabel));
+    const at::Tensor wanted = labels.flatten().index_select(0, places).to(model_.device());
+    const at::Tensor hidden = model_.encode(moved(to_input(batch), model_.device()));
+    const at::Tensor logits = model_.predict(rows_at(hidden, places.to(model_.device())));
+    const at::Tensor losses = at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None);
     return {.loss = losses.to(at::kDouble).sum().item<double>(), .tokens = losses.size(0)};
   }
 
@@ -120,9 +123,9 @@ class Scorer {
   const LmEvaluationOptions& options_;
 };
 
-// Calls `work` with 0 .. count - 1, each once, on as many threads as torch has for one operation, on each of
-// which torch has one. Throws what a call threw first; the others still waiting are left out.
-void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+// Calls `work` with 0 .. count - 1, each once, on so many threads, on each of which torch has one. Throws
+// what a call threw first; the others still waiting are left out.
+void on_threads(int count_of_threads, std::size_t count, const std::function<void(std::size_t)>& work) {
   const int threads = at::get_num_threads();
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
@@ -141,7 +144,7 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& work)
   };
   {
     std::vector<std::jthread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back(run);
+    for (int i = 1; i < count_of_threads; ++i) others.emplace_back(run);
     run();
   }
   at::set_num_threads(threads);
@@ -158,7 +161,9 @@ std::vector<double> score_share(const Scorer& scorer, std::span<const Part> part
   std::vector<Sum> sums(mine.size());
   std::mutex mutex;
   std::int64_t done = 0;
-  on_threads(mine.size(), [&](std::size_t i) {
+  // On a device passes follow one another anyway.
+  const int threads = scorer.device().is_cpu() ? at::get_num_threads() : 1;
+  on_threads(threads, mine.size(), [&](std::size_t i) {
     sums[i] = scorer.score(parts[mine[i]]);
     const std::lock_guard lock(mutex);
     if (progress && rank() == 0) progress(++done, static_cast<std::int64_t>(mine.size()), sums[i].mean());

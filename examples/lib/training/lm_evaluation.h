@@ -45,7 +45,8 @@ using LmProgress = std::function<void(std::int64_t done, std::int64_t parts, dou
 
 // The same bits on every rank and for any number of ranks and threads: what a forward pass computes, and on
 // one thread only, depends on the windows and the options, and sums are taken in float64 in one order. The
-// passes are dealt out to the ranks, and inside a rank to as many threads as torch has for one operation.
+// passes are dealt out to the ranks, and inside a rank, where it computes on the CPU, to as many threads as
+// torch has for one operation.
 // Collective, after rueda::init(), with equal arguments.
 LmEvaluation evaluate_lm(BertForMaskedLM& model, std::span<const NumberedWindow> windows,
                          const WordPieceTokenizer& tokenizer, const LmEvaluationOptions& options,

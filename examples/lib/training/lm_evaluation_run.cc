@@ -18,6 +18,7 @@
 #include "examples/lib/show/progress.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/bert_start.h"
+#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/lm_data.h"
 #include "examples/lib/training/lm_evaluation.h"
 #include "examples/lib/training/lm_start.h"
@@ -39,6 +40,7 @@ std::vector<std::string> settings_of(const EvaluateLmOptions& options, const Ber
           fmt::format("--max-length {}", options.max_length),
           fmt::format("--batch {}", options.batch),
           fmt::format("--pseudo {}", name_of(options.pseudo, kYesNo)),
+          fmt::format("--device {}", device_word(options.device)),
           fmt::format("{} windows with {} tokens", windows.size(), tokens),
           fmt::format("a model with parameters {:016x}", parameters_hash(model))};
 }
@@ -66,14 +68,15 @@ LmEvaluation evaluate_with_progress(BertForMaskedLM& model, std::span<const Numb
       });
 }
 
-void report(const EvaluateLmOptions& options, const BertStart& start, const LmEvaluation& found,
-            std::size_t windows, double seconds) {
+void report(const EvaluateLmOptions& options, const BertStart& start, at::Device device,
+            const LmEvaluation& found, std::size_t windows, double seconds) {
   std::string line = fmt::format("{} masked tokens: loss {:.4f}, perplexity {:.4f}", found.masked_tokens,
                                  found.loss, found.perplexity);
   nlohmann::ordered_json json = {{"task", "evaluate_lm"},
                                  {"model", start.origin.empty() ? "random" : as_utf8(start.origin)},
                                  {"data", as_utf8(options.data.string())},
                                  {"ranks", size()},
+                                 {"device", kind_of(device)},
                                  {"windows", windows},
                                  {"loss", found.loss},
                                  {"perplexity", found.perplexity},
@@ -109,8 +112,11 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
   init();
   check_agreement("evaluate_lm.settings", "settings of evaluate_lm", settings_of(options, model, windows),
                   default_runtime());
+  const at::Device device = agree_on_device(options.device);
+  model.to(device);
   if (rank() == 0) {
-    fmt::print("{}\n{} of {} windows, {} ranks\n", words, windows.size(), text.size(), size());
+    fmt::print("{}\n{} of {} windows, {} ranks, computing on {}\n", words, windows.size(), text.size(),
+               size(), kind_of(device));
     if (!options.dump_batches.empty()) dump_masks(options, start.tokenizer, windows);
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -120,7 +126,7 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
     throw std::runtime_error(
         fmt::format("the loss of {} is not finite: does it have parameters that are not?",
                     start.origin.empty() ? "the model" : start.origin));
-  if (rank() == 0) report(options, start, found, windows.size(), seconds);
+  if (rank() == 0) report(options, start, device, found, windows.size(), seconds);
   shutdown();
 }
 

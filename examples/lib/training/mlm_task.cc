@@ -29,7 +29,8 @@ std::vector<double> MlmTask::counts(std::span<const Sample> chosen) const {
 }
 
 TaskLoss MlmTask::losses(const TaskBatch& batch) {
-  const at::Tensor mean = masked_lm_loss(*model_, model_->encode(input_of(batch)), batch["labels"]);
+  const at::Tensor mean =
+      masked_lm_loss(*model_, model_->encode(input_of(batch)), batch["labels"], batch["masked"]);
   return {.total = mean * batch.weight(0)};
 }
 

@@ -46,7 +46,8 @@ std::vector<float> floats_of(const at::Tensor& row) {
 void run_windows(BertForNaturalQuestions& model, std::vector<NqFeature> features,
                  std::vector<NqOutput>& outputs) {
   const PaddedBatch batch = pad(features, static_cast<std::int32_t>(model.config().pad_token_id));
-  const NaturalQuestionsLogits logits = model.forward(to_input(batch));
+  NaturalQuestionsLogits logits = model.forward(moved(to_input(batch), model.device()));
+  logits = {on_host(logits.answer), logits.type.cpu()};
   const at::Tensor starts = int64_tensor(batch.starts), ends = int64_tensor(batch.ends);
   const at::Tensor types = int64_tensor(batch.answer_types);
   for (std::size_t i = 0; i < features.size(); ++i) {

@@ -113,7 +113,7 @@ std::vector<std::string> NqTask::metric_names() const {
 
 std::vector<Metric> NqTask::evaluate() {
   if (options_.source.dummy) return {};
-  const AutocastScope autocast(options_.autocast);
+  const AutocastScope autocast(options_.autocast, model_->device().type());
   const NqEvaluation found = evaluate_nq(*model_, *corpus_, *measured_);
   return {{"f1", found.score.f1},
           {"exact_match", found.score.exact},

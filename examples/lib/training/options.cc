@@ -96,6 +96,7 @@ po::options_description training_flags() {
       ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
       ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
       ("autocast", text()->value_name("TYPE"), "bf16: matrix products in bfloat16, parameters in float32; none (the default)")
+      ("device", text()->value_name("NAME"), kDeviceHelp)
       ("workers", whole()->value_name("N"), "threads that make batches ahead, 0: the training thread does [1]")
       ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
       ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16, bf16 or topk")
@@ -139,6 +140,7 @@ void read_training_flags(const Flags& flags, TrainOptions& options) {
   flags.integer("backward-passes-per-step", options.backward_passes_per_step, 1);
   flags.integer("seed", options.seed, 0);
   read_number_types(flags, options.dtype, options.autocast);
+  read_device(flags, options.device);
   flags.integer("workers", options.workers, 0);
   if (options.workers > kMostWorkers)
     throw UsageError(
@@ -184,6 +186,7 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--seed {}", options.seed),
           fmt::format("--dtype {}", dtype_word(options)),
           fmt::format("--autocast {}", autocast_word(options)),
+          fmt::format("--device {}", device_word(options.device)),
           fmt::format("--sync {}", sync_words(options)),
           fmt::format("--compression {}", name_of(options.compression, kCompressions)),
           fmt::format("--compression-share {}", options.compression_share),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/flags.h"
 #include "frameworks/torch/sync_schedule.h"
 
@@ -35,6 +36,7 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   ParameterType dtype = ParameterType::float32;
   Autocast autocast = Autocast::none;
+  DeviceChoice device;
   std::int64_t workers = 1;  // threads that make batches; 0: the training thread does
   // What ranks do together: synchronise by a schedule; nothing; or only meet in every step, which is what any
   // training that synchronises costs at least.

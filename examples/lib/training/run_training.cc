@@ -14,6 +14,7 @@
 #include <rueda/rueda_torch.h>
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/show/run_report.h"
+#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/reporter.h"
 #include "examples/lib/training/trainer.h"
 #include "examples/lib/training/training_state.h"
@@ -124,6 +125,7 @@ class Run final : public TrainingListener {
                        .backward_passes_per_step = options_.backward_passes_per_step,
                        .sync = sync_words(options_),
                        .optimizer = optimizer_word(options_),
+                       .device = kind_of(device_of(task_.model())),
                        .loss_first = first_mean(position.history.losses),
                        .loss_last = last_mean(position.history.losses),
                        .metrics = task_.metric_names(),
@@ -171,10 +173,12 @@ bool run_training(Task& task, const TrainOptions& options) {
   std::vector<std::string> settings = shared_settings(options);
   for (const std::string& line : task.settings()) settings.push_back(line);
   check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());
+  const at::Device device = agree_on_device(options.device);
+  task.move_to(device);
   if (rank() == 0) {
     for (const std::string& line : task.words()) fmt::print("{}\n", line);
-    fmt::print("{} rank{} on {} host{}\n", size(), size() == 1 ? "" : "s", cross_size(),
-               cross_size() == 1 ? "" : "s");
+    fmt::print("{} rank{} on {} host{}, computing on {}\n", size(), size() == 1 ? "" : "s", cross_size(),
+               cross_size() == 1 ? "" : "s", kind_of(device));
   }
   bool whole = false;
   {

@@ -100,7 +100,7 @@ std::vector<std::string> SquadTask::metric_names() const {
 
 std::vector<Metric> SquadTask::evaluate() {
   if (options_.source.dummy) return {};
-  const AutocastScope autocast(options_.autocast);
+  const AutocastScope autocast(options_.autocast, model_->device().type());
   const Evaluation found = examples::evaluate(*model_, held_out_, held_out_windows_);
   return {{"f1", found.score.f1}, {"exact_match", found.score.exact}, {"loss", found.loss}};
 }

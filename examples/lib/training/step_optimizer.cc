@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/gradient_norm.h"
-
 #include <rueda/rueda_torch.h>
 
 namespace rueda::examples {
@@ -73,7 +71,7 @@ class OptimizerOf : public StepOptimizer {
   }
   bool meets() const override { return true; }
   bool synchronize() override { return true; }
-  double clip(double limit) override {
+  GradientNorm clip(double limit) override {
     const std::vector<at::Tensor> parameters = parameters_of(optimizer_.param_groups());
     const GradientNorm norm = norm_of_gradients(parameters);
     clip_gradients(parameters, norm, limit);
@@ -103,7 +101,7 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
 
   bool meets() const override { return this->optimizer_.meets(); }
   bool synchronize() override { return this->optimizer_.synchronize(); }
-  double clip(double limit) override { return this->optimizer_.clip_grad_norm_(limit); }
+  GradientNorm clip(double limit) override { return this->optimizer_.clip_grad_norm_(limit); }
   void flush(double limit) override {
     this->optimizer_.flush(limit > 0 ? std::optional<double>(limit) : std::nullopt);
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "examples/lib/training/options.h"
+#include "frameworks/torch/gradient_norm.h"
 
 namespace torch::nn {
 class Module;
@@ -28,8 +29,8 @@ class StepOptimizer {
   // schedule has none for this step.
   virtual bool synchronize() = 0;
   // After synchronize(): scales the gradients so that their norm as one vector is at most `limit`. Returns
-  // the norm before.
-  virtual double clip(double limit) = 0;
+  // the norm before, which a device may still be computing.
+  virtual GradientNorm clip(double limit) = 0;
   virtual void step() = 0;
   // All ranks have the same parameters afterwards, where they synchronise at all. Gradients that this steps
   // on are clipped to `limit`, unless it is 0.

@@ -34,6 +34,8 @@ struct TaskBatch {
   // By which the means of losses() are multiplied, one for each of Task::counts(); empty: all are 1.
   std::vector<double> weights;
 
+  // The same there. From pinned memory the host does not wait for the copies.
+  TaskBatch to(at::Device device) const;
   double weight(std::size_t mean) const { return weights.empty() ? 1.0 : weights.at(mean); }
   const at::Tensor& operator[](std::string_view name) const {
     for (const auto& [key, tensor] : tensors) {
@@ -87,7 +89,10 @@ class Task {
 
   // What is trained: its parameters are reduced, stepped, hashed.
   virtual torch::nn::Module& model() = 0;
-  // The mean over the batch, times its weights. Under autocast where --autocast says so.
+  // Moves all models there. Called once, before what follows.
+  virtual void move_to(at::Device device);
+  // The mean over the batch, times its weights; the batch is where the model is. Under autocast where
+  // --autocast says so. On a device the host should not wait for it.
   virtual TaskLoss losses(const TaskBatch& batch) = 0;
 
   // The names of what evaluate() returns, the main one first.

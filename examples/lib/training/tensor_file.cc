@@ -53,7 +53,7 @@ void write_tensors(const std::filesystem::path& file,
   std::vector<at::Tensor> kept;
   std::vector<SafetensorEntry> entries;
   for (const auto& [name, tensor] : tensors) {
-    kept.push_back(tensor.detach().contiguous());
+    kept.push_back(tensor.detach().cpu().contiguous());
     const at::Tensor& whole = kept.back();
     entries.push_back({.name = name,
                        .dtype = std::string(stored_name(file, whole.scalar_type())),

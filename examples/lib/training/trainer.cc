@@ -3,8 +3,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/all.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
@@ -20,6 +22,7 @@
 
 #include <rueda/rueda_torch.h>
 #include "examples/lib/training/autocast.h"
+#include "examples/lib/training/compute_device.h"
 
 namespace rueda::examples {
 namespace {
@@ -45,9 +48,21 @@ std::uint64_t allreduced_bytes() {
   return 0;
 }
 
+constexpr const char* kNormNotFinite = "the gradient norm is not finite";
+
+std::string not_finite(std::int64_t step) { return fmt::format("the loss of step {} is not finite", step); }
+
 double checked_norm(double norm) {
-  if (!std::isfinite(norm)) diverged("the gradient norm is not finite");
+  if (!std::isfinite(norm)) diverged(kNormNotFinite);
   return norm;
+}
+
+// In the order in which a step adds them up: the loss, its parts, and the norm where it is one of a device.
+void take_losses(StepReport& report, const std::vector<double>& numbers) {
+  auto next = numbers.begin();
+  report.loss = *next++;
+  for (auto& [name, value] : report.parts) value = *next++;
+  if (next != numbers.end()) report.gradient_norm = *next;
 }
 
 void average(std::vector<double>& values, const std::string& name) {
@@ -87,6 +102,7 @@ Trainer::Trainer(Task& task, const TrainOptions& options, TrainingPosition posit
     : task_(task),
       options_(options),
       passes_(options.backward_passes_per_step),
+      device_(device_of(task.model())),
       position_(std::move(position)),
       optimizer_(make_optimizer(task.model(), options)),
       stop_(stop),
@@ -98,15 +114,17 @@ TrainingResult Trainer::run(TrainingListener& listener) {
   const std::uint64_t bytes_before = allreduced_bytes();
   Stop stop = Stop::none;
   {
-    BatchFeed feed(
-        task_, options_,
-        {.samples = position_.samples, .first_step = position_.step, .rank = rank(), .ranks = size()});
+    BatchFeed feed(task_, options_,
+                   {.samples = position_.samples,
+                    .first_step = position_.step,
+                    .rank = rank(),
+                    .ranks = size(),
+                    .for_device = !device_.is_cpu()});
     while (position_.step < options_.steps && stop == Stop::none) {
-      const StepReport report = step(feed);
-      note(report);
-      listener.step_done(report);
+      step(feed, listener);
       if (met_) stop = act_on_meeting(listener);
     }
+    settle(listener);
   }
   if (rank() == 0) dump_.write();
   if (stop != Stop::interrupt) optimizer_->flush(options_.clip);
@@ -116,7 +134,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
   return result;
 }
 
-StepReport Trainer::step(BatchFeed& feed) {
+void Trainer::step(BatchFeed& feed, TrainingListener& listener) {
   const Clock::time_point begin = Clock::now();
   const double cpu_before = cpu_seconds();
   const double waited_before = optimizer_->wait_seconds();
@@ -124,63 +142,110 @@ StepReport Trainer::step(BatchFeed& feed) {
   StepReport report{.step = position_.step, .learning_rate = learning_rate_at(position_.step, options_)};
   optimizer_->set_learning_rate(report.learning_rate);
   optimizer_->zero_grad();
-  for (std::int64_t pass = 0; pass < passes_; ++pass) backward(feed.next(), pass, report);
+  at::Tensor losses = pass(feed.next(), 0, report);
+  for (std::int64_t number = 1; number < passes_; ++number) losses += pass(feed.next(), number, report);
   met_ = optimizer_->meets();
-  const Stop mine = wish(report.loss);
-  if (met_ && stop_ != nullptr) vote_.ask(mine);
-  const bool steps = optimizer_->synchronize();
-  if (options_.sync == TrainOptions::Sync::meet) barrier();
-  if (options_.clip > 0 && steps) report.gradient_norm = checked_norm(optimizer_->clip(options_.clip));
-  optimizer_->step();
-  agreed_ = stop_ != nullptr ? vote_.result() : mine;
-  if (agreed_ == Stop::diverged) diverged(fmt::format("the loss of step {} is not finite", report.step + 1));
-  report.sync_interval = optimizer_->sync_interval();
-  report.drift = optimizer_->drift();
+  if (device_.is_cpu()) {
+    take_losses(report, LateNumbers(losses).read());
+    judge(report);
+  } else if (open_) {
+    close(listener);  // the device has all of this step to do meanwhile
+  }
+  const GradientNorm norm = update(report);
   report.time = {.whole = seconds_since(begin),
                  .data = feed.wait_seconds() - fed_before,
                  .wait = optimizer_->wait_seconds() - waited_before,
                  .cpu = cpu_seconds() - cpu_before};
-  return report;
+  ++position_.step;
+  position_.samples += static_cast<std::uint64_t>(options_.samples_per_step(size()));
+  if (device_.is_cpu()) return note(report, listener);
+  if (norm.on_device().defined()) losses = at::cat({losses, norm.on_device().to(at::kDouble).view(1)});
+  open_.emplace(OpenStep{report, LateNumbers(losses)});
 }
 
-Stop Trainer::wish(double loss) {
-  if (!std::isfinite(loss)) return Stop::diverged;
+// From gradients to parameters. Ends all ranks' training where one has seen what is not finite.
+GradientNorm Trainer::update(StepReport& report) {
+  const Stop mine = wish();
+  if (met_ && stop_ != nullptr) vote_.ask(mine);
+  const bool steps = optimizer_->synchronize();
+  if (options_.sync == TrainOptions::Sync::meet) barrier();
+  GradientNorm norm;
+  if (options_.clip > 0 && steps) norm = optimizer_->clip(options_.clip);
+  if (!norm.on_device().defined()) report.gradient_norm = checked_norm(norm);
+  optimizer_->step();
+  agreed_ = stop_ != nullptr ? vote_.result() : mine;
+  if (agreed_ == Stop::diverged) end_diverged();
+  report.sync_interval = optimizer_->sync_interval();
+  report.drift = optimizer_->drift();
+  return norm;
+}
+
+// Reads what the device has said of the last step.
+void Trainer::close(TrainingListener& listener) {
+  OpenStep step = *std::exchange(open_, std::nullopt);
+  take_losses(step.report, step.numbers.read());
+  judge(step.report);
+  note(step.report, listener);
+}
+
+// Before anything is made of the model. Collective, unless ranks do not synchronise.
+void Trainer::settle(TrainingListener& listener) {
+  if (!open_) return;
+  close(listener);
+  Stop worst = trouble_.empty() ? Stop::none : Stop::diverged;
+  if (stop_ != nullptr) {
+    vote_.ask(worst);
+    worst = vote_.result();
+  }
+  if (worst == Stop::diverged) end_diverged();
+}
+
+// A norm is the same on all ranks, and of a loss that is not finite it is not either: it comes first.
+void Trainer::judge(const StepReport& report) {
+  judged_ = report.step + 1;
+  if (!std::isfinite(report.loss)) trouble_ = not_finite(judged_);
+  if (!std::isfinite(report.gradient_norm)) trouble_ = kNormNotFinite;
+}
+
+void Trainer::end_diverged() const { diverged(trouble_.empty() ? not_finite(judged_) : trouble_); }
+
+Stop Trainer::wish() const {
+  if (!trouble_.empty()) return Stop::diverged;
   return stop_ != nullptr ? stop_->seen() : Stop::none;
 }
 
-// Adds the gradients of one batch, and its losses to the report.
-void Trainer::backward(const TaskBatch& batch, std::int64_t pass, StepReport& report) {
+// Adds the gradients of one batch. Returns its share of the step's losses: the whole and the parts, float64.
+at::Tensor Trainer::pass(const TaskBatch& batch, std::int64_t pass, StepReport& report) {
   const auto me = static_cast<std::uint64_t>(rank());
   if (me == 0) dump_.add(report.step, pass, batch);
   // Dropout: other numbers for every rank and pass, the same ones in every run.
   at::manual_seed(mix(mix(options_.seed, me), static_cast<std::uint64_t>(report.step * passes_ + pass)));
   TaskLoss loss;
   {
-    const AutocastScope autocast(options_.autocast);
-    loss = task_.losses(batch);
+    const AutocastScope autocast(options_.autocast, device_.type());
+    loss = task_.losses(batch.to(device_));
   }
-  const auto passes = static_cast<double>(passes_);
-  report.loss += loss.total.item<double>() / passes;
+  std::vector<at::Tensor> losses{loss.total.detach().to(at::kDouble)};
+  for (const LossPart& part : loss.parts) losses.push_back(part.value.detach().to(at::kDouble));
   if (report.parts.empty()) {
     for (const LossPart& part : loss.parts) report.parts.emplace_back(part.name, 0);
   }
-  for (std::size_t i = 0; i < loss.parts.size(); ++i)
-    report.parts[i].second += loss.parts[i].value.item<double>() / passes;
+  const auto passes = static_cast<double>(passes_);
   // The distributed optimizer takes the mean over passes; a plain one adds them up.
   if (!options_.synchronize() && passes_ > 1) loss.total = loss.total / passes;
   loss.total.backward();
+  return at::stack(losses).div_(passes);
 }
 
-void Trainer::note(const StepReport& report) {
-  const std::int64_t samples = options_.samples_per_step(size());
+// A step is over, and its numbers are known.
+void Trainer::note(const StepReport& report, TrainingListener& listener) {
   position_.history.add({.loss = report.loss,
                          .learning_rate = report.learning_rate,
                          .seconds = report.time.whole,
-                         .samples = static_cast<double>(samples),
+                         .samples = static_cast<double>(options_.samples_per_step(size())),
                          .parts = report.parts});
   times_.push_back(report.time);
-  ++position_.step;
-  position_.samples += static_cast<std::uint64_t>(samples);
+  listener.step_done(report);
 }
 
 // After a step in which ranks have met.
@@ -188,10 +253,13 @@ Stop Trainer::act_on_meeting(TrainingListener& listener) {
   const std::int64_t before = std::exchange(last_meeting_, position_.step);
   const bool over = position_.step >= options_.steps || agreed_ == Stop::finish;
   // The end has an evaluation of its own, and the model that it saves is a checkpoint's better part.
-  if (!over && agreed_ == Stop::none && is_due(options_.evaluate_every, before, position_.step))
-    listener.evaluation_due(position_.step);
+  const bool evaluates =
+      !over && agreed_ == Stop::none && is_due(options_.evaluate_every, before, position_.step);
   const bool due = is_due(options_.checkpoint_every, before, position_.step);
-  if (due || (agreed_ == Stop::interrupt && !over)) {
+  const bool saves = due || (agreed_ == Stop::interrupt && !over);
+  if (evaluates || saves) settle(listener);
+  if (evaluates) listener.evaluation_due(position_.step);
+  if (saves) {
     optimizer_->flush(options_.clip);
     check_finite(task_.model());
     average_over_ranks(position_.history);
@@ -239,9 +307,14 @@ void diverged(const std::string& what) {
 }
 
 void check_finite(const torch::nn::Module& model) {
-  for (const auto& parameter : model.named_parameters()) {
-    if (!at::isfinite(parameter.value()).all().item<bool>())
-      diverged(fmt::format("parameter {} has values that are not finite", parameter.key()));
+  std::vector<at::Tensor> flags;
+  for (const at::Tensor& parameter : model.parameters()) flags.push_back(at::isfinite(parameter).all());
+  if (flags.empty()) return;
+  const at::Tensor all = at::stack(flags).cpu();  // read once: of a device each reading is a wait
+  const auto names = model.named_parameters();
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (!all.const_data_ptr<bool>()[i])
+      diverged(fmt::format("parameter {} has values that are not finite", names[i].key()));
   }
 }
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/engine/handle.h"
 #include "examples/lib/training/batch_feed.h"
+#include "examples/lib/training/late_numbers.h"
 #include "examples/lib/training/options.h"
 #include "examples/lib/training/step_history.h"
 #include "examples/lib/training/step_optimizer.h"
@@ -41,6 +43,7 @@ struct TrainingPosition {
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
+  // On a device one step later, or before what comes next here.
   virtual void step_done(const StepReport& report) = 0;
   // The model is the same on all ranks now. Collective.
   virtual void evaluation_due(std::int64_t step) = 0;
@@ -76,8 +79,10 @@ class StopVote {
 
 // Purpose: one training of a task's model. Evaluations, checkpoints and the end on request come after a step
 // in which ranks meet (StepOptimizer::meets()), so that they change nothing about the training; a schedule
-// that synchronises every n-th step puts them off by up to n - 1 steps. Made and used by the main thread,
-// collective after rueda::init(); ranks that synchronise must have equal parameters.
+// that synchronises every n-th step puts them off by up to n - 1 steps. On a device the host gives a step
+// before it reads the numbers of the one before, so that the device never waits for it; a loss that is not
+// finite is then seen a step later, but before anything is made of the model. Made and used by the main
+// thread, collective after rueda::init(); ranks that synchronise must have equal parameters.
 class Trainer {
  public:
   // Continues from `position`; the optimizer's state is the caller's to load. Without `stop` nothing ends it
@@ -88,25 +93,40 @@ class Trainer {
   TrainingResult run(TrainingListener& listener);
 
  private:
-  StepReport step(BatchFeed& feed);
-  void backward(const TaskBatch& batch, std::int64_t pass, StepReport& report);
-  Stop wish(double loss);
-  void note(const StepReport& report);
+  // A step that has been given to a device, and what it will say of it: loss, its parts, norm if clipped.
+  struct OpenStep {
+    StepReport report;
+    LateNumbers numbers;
+  };
+
+  void step(BatchFeed& feed, TrainingListener& listener);
+  at::Tensor pass(const TaskBatch& batch, std::int64_t pass, StepReport& report);
+  GradientNorm update(StepReport& report);
+  void close(TrainingListener& listener);
+  void settle(TrainingListener& listener);
+  void judge(const StepReport& report);
+  [[noreturn]] void end_diverged() const;
+  Stop wish() const;
+  void note(const StepReport& report, TrainingListener& listener);
   Stop act_on_meeting(TrainingListener& listener);
   TrainingResult result(Stop stop) const;
 
   Task& task_;
   const TrainOptions& options_;
   const std::int64_t passes_;
+  const at::Device device_;  // where the model is
   TrainingPosition position_;
   std::unique_ptr<StepOptimizer> optimizer_;
   StopRequest* stop_;
   BatchDump dump_;  // of rank 0
   StopVote vote_;
   Stop agreed_ = Stop::none;
-  bool met_ = false;             // in the last step
-  std::int64_t last_meeting_;    // how many steps had been done
-  std::vector<StepTime> times_;  // of the steps of this process
+  std::optional<OpenStep> open_;  // the last one; on a device only
+  std::int64_t judged_ = 0;       // how many steps have been when the last was judged
+  std::string trouble_;           // what is not finite on this rank
+  bool met_ = false;              // in the last step
+  std::int64_t last_meeting_;     // how many steps had been done
+  std::vector<StepTime> times_;   // of the steps of this process
 };
 
 // Makes losses that are this rank's the means over all ranks. Collective.

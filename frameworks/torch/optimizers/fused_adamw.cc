@@ -5,12 +5,33 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
+namespace {
+
+// Purpose: the numbers of steps as the kernel wants them: where the parameters are, for on a device it reads
+// them there. Parameters that have done as many share one. Lives for one call of the kernel.
+class StepTensors {
+ public:
+  const at::Tensor& of(std::int64_t step, at::Device device) {
+    for (const at::Tensor& made : tensors_[step]) {
+      if (made.device() == device) return made;
+    }
+    return tensors_[step].emplace_back(
+        at::scalar_tensor(static_cast<double>(step), at::TensorOptions(at::kFloat).device(device)));
+  }
+
+ private:
+  std::map<std::int64_t, std::vector<at::Tensor>> tensors_;
+};
+
+}  // namespace
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
   at::Tensor loss;
@@ -40,6 +61,7 @@ torch::optim::AdamWParamState& FusedAdamW::state_of(const at::Tensor& parameter,
 void FusedAdamW::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
   std::vector<at::Tensor> parameters, gradients, averages, square_averages, maxima, steps;
+  StepTensors step_tensors;
   for (const at::Tensor& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     TORCH_CHECK(!parameter.grad().is_sparse(), "AdamW does not support sparse gradients");
@@ -60,7 +82,7 @@ void FusedAdamW::step_group(torch::optim::OptimizerParamGroup& group) {
       state.max_exp_avg_sq(in_memory_order_of(parameter, state.max_exp_avg_sq()));
       maxima.push_back(state.max_exp_avg_sq());
     }
-    steps.push_back(at::scalar_tensor(static_cast<double>(state.step()), at::TensorOptions(at::kFloat)));
+    steps.push_back(step_tensors.of(state.step(), parameter.device()));
   }
   if (parameters.empty()) return;
   const auto [beta1, beta2] = options.betas();

@@ -24,6 +24,10 @@ at::Tensor small_labels() {
   return labels;
 }
 
+DistillationTargets targets_of(const at::Tensor& labels) {
+  return {labels, places_of(labels.ne(kNoLabel)), places_of(small_input().valid)};
+}
+
 class Distillation : public testing::Test {
  protected:
   Distillation() {
@@ -31,7 +35,7 @@ class Distillation : public testing::Test {
     student_.eval();
   }
   DistillationLosses losses(const DistillationOptions& options, const at::Tensor& labels = small_labels()) {
-    return distillation_losses(student_, teacher_, small_input(), labels, options);
+    return distillation_losses(student_, teacher_, small_input(), targets_of(labels), options);
   }
 
   BertForMaskedLM teacher_{small_bert(3)};
@@ -61,8 +65,9 @@ TEST_F(Distillation, LossesAreTheirFormulasTokenByToken) {
   const DistillationLosses found = losses(options);
   EXPECT_NEAR(found.ce.item<double>(), ce / kTokens, 1e-5);
   EXPECT_NEAR(found.cosine.item<double>(), cosine / kTokens, 1e-5);
+  const DistillationTargets targets = targets_of(small_labels());
   EXPECT_NEAR(found.mlm.item<double>(),
-              masked_lm_loss(student_, student_hidden, small_labels()).item<double>(), 1e-6);
+              masked_lm_loss(student_, student_hidden, targets.labels, targets.masked).item<double>(), 1e-6);
   EXPECT_NEAR(found.total.item<double>(),
               (0.5 * found.mlm + 3 * found.ce + 0.25 * found.cosine).item<double>(), 1e-6);
 }
@@ -93,7 +98,8 @@ TEST_F(Distillation, TwoOfAKindAgree) {
   const auto parameters = teacher_.named_parameters();
   for (const auto& item : twin.named_parameters()) item.value().copy_(parameters[item.key()]);
   twin.eval();
-  const DistillationLosses found = distillation_losses(twin, teacher_, small_input(), small_labels(), {});
+  const DistillationLosses found =
+      distillation_losses(twin, teacher_, small_input(), targets_of(small_labels()), {});
   EXPECT_NEAR(found.ce.item<double>(), 0, 1e-6);
   EXPECT_NEAR(found.cosine.item<double>(), 0, 1e-6);
 }
@@ -102,9 +108,10 @@ TEST_F(Distillation, ModelsThatCannotBeComparedAreNamed) {
   BertConfig wide = small_bert();
   wide.hidden_size = 12;
   BertForMaskedLM student(wide);
-  EXPECT_THAT(
-      error_message([&] { distillation_losses(student, teacher_, small_input(), small_labels(), {}); }),
-      AllOf(HasSubstr("hidden_size is 8"), HasSubstr("student's 12")));
+  EXPECT_THAT(error_message([&] {
+                distillation_losses(student, teacher_, small_input(), targets_of(small_labels()), {});
+              }),
+              AllOf(HasSubstr("hidden_size is 8"), HasSubstr("student's 12")));
 }
 
 TEST(StudentOfATeacher, HasItsEverySecondLayer) {

@@ -102,6 +102,25 @@ TEST(Options, UsageErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(usage_error({"--autocast", "bf16", "--dtype", "float64"}), HasSubstr("parameters of float32"));
 }
 
+TEST(Options, OfTheDevice) {
+  using Kind = DeviceChoice::Kind;
+  EXPECT_EQ(parsed({})->device.kind, Kind::cpu);
+  EXPECT_EQ(parsed({"--device", "auto"})->device.kind, Kind::automatic);
+  const DeviceChoice any = parsed({"--device", "cuda"})->device,
+                     second = parsed({"--device", "cuda:1"})->device;
+  EXPECT_EQ(any.kind, Kind::cuda);
+  EXPECT_FALSE(any.number.has_value());
+  EXPECT_EQ(second.kind, Kind::cuda);
+  EXPECT_EQ(second.number, 1);
+  for (const char* word : {"cpu", "cuda", "cuda:1", "auto"})
+    EXPECT_EQ(device_word(parsed({"--device", word})->device), word);
+  EXPECT_EQ(usage_error({"--device", "gpu"}), "--device is 'gpu'; it must be cpu or cuda or cuda:N or auto");
+  for (const char* wrong : {"cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda:99999999999", "cuda:300"})
+    EXPECT_THAT(usage_error({"--device", wrong}), HasSubstr("behind cuda: must be the number of a device"))
+        << wrong;
+  EXPECT_THAT(shared_settings(*parsed({"--device", "cuda:1"})), testing::Contains("--device cuda:1"));
+}
+
 TEST(Options, AVocabularyIsForARandomStart) {
   EXPECT_EQ(parsed({})->source.vocabulary, "");
   EXPECT_EQ(parsed({"--vocabulary", "v.txt"})->source.vocabulary, "v.txt");
