@@ -60,7 +60,8 @@ void FusedAdamW::step_group(torch::optim::OptimizerParamGroup& group) {
       state.max_exp_avg_sq(in_memory_order_of(parameter, state.max_exp_avg_sq()));
       maxima.push_back(state.max_exp_avg_sq());
     }
-    steps.push_back(at::scalar_tensor(static_cast<double>(state.step()), at::TensorOptions(at::kFloat)));
+    steps.push_back(at::scalar_tensor(static_cast<double>(state.step()),
+                                      at::TensorOptions(at::kFloat).device(parameter.device())));
   }
   if (parameters.empty()) return;
   const auto [beta1, beta2] = options.betas();
