@@ -195,7 +195,10 @@ class Call {
     if (!value.isList()) return value;
     if (value.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const c10::IValue& each : value.toListRef()) list.push_back(aliases_.to_host(each.toTensor()));
+      for (const c10::IValue& each : value.toListRef()) {
+        TORCH_CHECK(each.toTensor().is_cuda(), "a kernel for lists is given a tensor of the host");
+        list.push_back(aliases_.to_host(each.toTensor()));
+      }
       return list;
     }
     if (!value.isOptionalTensorList()) return value;
