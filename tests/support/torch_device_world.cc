@@ -2,11 +2,13 @@
 #include "tests/support/torch_device_world.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 namespace rueda {
 
 void TorchDeviceWorld::SetUp() {
   if (!FakeTorchDevice::possible()) GTEST_SKIP() << "torch has CUDA in this process";
+  at::set_num_threads(1);  // there are enough
 }
 
 NcclWorld::Body TorchDeviceWorld::on_torch(const TorchBody& body) {

@@ -72,7 +72,7 @@ std::vector<at::Tensor> trained(const Options& options, double clip, Runtime& ru
   DistributedOptions distributed;
   distributed.op = ReduceOp::sum;
   Optimizer optimizer(model, options, distributed, runtime);
-  const auto factors = factors_for(model, 5, runtime.topology().rank);
+  const auto factors = factors_for(model, 4, runtime.topology().rank);
   const long waits = device.host_waits();
   for (std::size_t step = 0; step < factors.size(); ++step) {
     optimizer.zero_grad(step % 2 == 0);
@@ -98,18 +98,23 @@ void expect_same_bits(const Options& options, double clip, Runtime& runtime, con
 }
 
 TEST_F(TorchDeviceSharded, StepsHaveTheBitsOfTheWholeAndTheHostNeverWaits) {
-  for (const Rank ranks : {1, 2, 3}) {
+  for (const Rank ranks : {1, 3}) {
     in_both_ways(ranks, [](Runtime& runtime, const FakeTorchDevice& device) {
-      expect_same_bits<FusedAdamW>(AdamWOptions(0.02).amsgrad(true), 0, runtime, device);
-      expect_same_bits<torch::optim::AdamW>(AdamWOptions(0.02), 0.1, runtime, device);
-      expect_same_bits<torch::optim::Adam>(torch::optim::AdamOptions(0.02), 0, runtime, device);
-      expect_same_bits<torch::optim::SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true), 0.1, runtime, device);
-      expect_same_bits<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.02).momentum(0.5), 0, runtime,
-                                              device);
-      expect_same_bits<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.02), 0, runtime, device);
-      expect_same_bits<RAdam>(RAdamOptions(0.05).betas({0.9, 0.8}), 0, runtime, device);
+      expect_same_bits<FusedAdamW>(AdamWOptions(0.02).amsgrad(true), 0.1, runtime, device);
     });
   }
+}
+
+TEST_F(TorchDeviceSharded, StepsOfAnyOptimizerHaveTheBitsOfTheWhole) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    expect_same_bits<torch::optim::AdamW>(AdamWOptions(0.02), 0, runtime, device);
+    expect_same_bits<torch::optim::Adam>(torch::optim::AdamOptions(0.02), 0, runtime, device);
+    expect_same_bits<torch::optim::SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true), 0, runtime, device);
+    const auto rms_prop = torch::optim::RMSpropOptions(0.02).momentum(0.5);
+    expect_same_bits<torch::optim::RMSprop>(rms_prop, 0, runtime, device);
+    expect_same_bits<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.02), 0, runtime, device);
+    expect_same_bits<RAdam>(RAdamOptions(0.05).betas({0.9, 0.8}), 0, runtime, device);
+  });
 }
 
 using Adam = ShardedOptimizer<FusedAdamW>;
@@ -247,7 +252,7 @@ std::vector<double> sharded_losses(double clip, Runtime& runtime, const FakeTorc
 }
 
 TEST_F(TorchDeviceSharded, AModelTrainsAsTheWholeDoesAndTheHostNeverWaits) {
-  for (const Rank ranks : {1, 2, 3}) {
+  for (const Rank ranks : {1, 3}) {
     for (const double clip : {0.05, 1e3}) {
       in_both_ways(ranks, [&](Runtime& runtime, const FakeTorchDevice& device) {
         const std::vector<double> whole = whole_losses(clip, runtime, device);
