@@ -18,10 +18,12 @@ namespace {
 // and for others that say so. Freed it is overwritten, unless it is somebody else's as well, behind what
 // these streams have been given until then.
 struct Block {
-  c10::Storage kept;
-  c10::Stream stream;
+  Block(c10::Storage memory, c10::Stream of) : kept(std::move(memory)), stream(of) {}
+
+  const c10::Storage kept;
+  const c10::Stream stream;
   std::mutex mutex;
-  std::vector<c10::Stream> others{};  // guarded by mutex
+  std::vector<c10::Stream> others;  // guarded by mutex
 };
 
 void free_block(void* context) {
