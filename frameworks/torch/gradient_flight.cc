@@ -144,6 +144,9 @@ Status GradientFlight::wait_for(std::size_t index) {
 // others' first ones are on their way.
 Status GradientFlight::wait() {
   for (std::size_t i = gradients_.size(); i-- > 0;) {
+    if (as_factors(i)) low_rank_[i]->submit_basis();
+  }
+  for (std::size_t i = gradients_.size(); i-- > 0;) {
     if (as_factors(i)) low_rank_[i]->submit_second();
   }
   Status failure;  // of the first in order

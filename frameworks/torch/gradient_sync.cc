@@ -59,12 +59,6 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     check_movable(unique[i], names[i]);
     const DataType dtype = data_type_for(unique[i].scalar_type(), names[i]);
     const bool on_device = unique[i].is_cuda();
-    if (on_device && low_ranks[i] > 0) {
-      refuse(fmt::format(
-          "rank {}: parameter '{}' is on the device {}, and only gradients in the host's memory travel as "
-          "factors; leave low_rank out",
-          rank(), names[i], unique[i].device().str()));
-    }
     if (!unique[i].is_leaf()) {
       refuse(fmt::format(
           "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",

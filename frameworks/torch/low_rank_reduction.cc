@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "frameworks/torch/low_rank_device.h"
 #include "frameworks/torch/low_rank_math.h"
 #include "frameworks/torch/tensor_adapter.h"
 
@@ -70,19 +71,33 @@ void LowRankReduction::submit(const at::Tensor& gradient) {
   } else {
     start = at::zeros({rank_, matrix_.size(1)}, matrix_.options());
   }
-  for_type_of(matrix_, [&]<class T>(T) {
-    make_directions(start.mutable_data_ptr<T>(), rank_, matrix_.size(1), seed_ + steps_);
-  });
+  if (matrix_.is_cuda()) {
+    start = directions_on_device(start, seed_ + steps_);
+  } else {
+    for_type_of(matrix_, [&]<class T>(T) {
+      make_directions(start.mutable_data_ptr<T>(), rank_, matrix_.size(1), seed_ + steps_);
+    });
+  }
   ++steps_;
   factor_ = product_of(start, matrix_.t());
   first_ = allreduce_async_(factor_, name_, unmeasured(reduction_), scope_.get());
 }
 
+void LowRankReduction::submit_basis() {
+  if (!factor_.is_cuda() || !first_->wait_status().ok()) return;
+  const Scope scope = scope_.get();
+  const Rank owner = scope.rank_at(static_cast<Rank>(seed_ % static_cast<std::uint64_t>(scope.size())));
+  if (scope.runtime().topology().rank == owner) make_orthonormal_on_device(factor_);
+  first_ = broadcast_async_(factor_, owner, name_ + "/basis", scope);
+}
+
 void LowRankReduction::submit_second() {
   failure_ = first_->wait_status();
   if (!failure_.ok()) return;
-  for_type_of(factor_,
-              [&]<class T>(T) { make_orthonormal(factor_.mutable_data_ptr<T>(), rank_, factor_.size(1)); });
+  if (!factor_.is_cuda()) {
+    for_type_of(factor_,
+                [&]<class T>(T) { make_orthonormal(factor_.mutable_data_ptr<T>(), rank_, factor_.size(1)); });
+  }
   second_of_own_ = product_of(factor_, matrix_);
   second_ = allreduce_async(second_of_own_, name_ + "/second", reduction_, scope_.get());
 }
@@ -93,15 +108,21 @@ Status LowRankReduction::finish() {
   if (!status.ok()) return status;
   second_of_all_ = second_->output();
   if (!has_residual()) residual_ = at::zeros_like(matrix_);
-  const bool finite = at::isfinite(second_of_all_).all().item<bool>();
-  for_type_of(matrix_, [&]<class T>(T) { put_result<T>(finite); });
+  put_result();
   if (!matrix_.is_alias_of(gradient_)) gradient_.copy_(matrix_.view(gradient_.sizes()));
   mark_changed(gradient_);
   return status;
 }
 
+void LowRankReduction::put_result() {
+  if (matrix_.is_cuda())
+    return reconstruct_on_device(matrix_, residual_, factor_, second_of_own_, second_of_all_);
+  const bool finite = at::isfinite(second_of_all_).all().item<bool>();
+  for_type_of(matrix_, [&]<class T>(T) { put_result_on_host<T>(finite); });
+}
+
 template <class T>
-void LowRankReduction::put_result(bool finite) {
+void LowRankReduction::put_result_on_host(bool finite) {
   const Factors<T> factors{factor_.const_data_ptr<T>(),
                            second_of_own_.const_data_ptr<T>(),
                            second_of_all_.const_data_ptr<T>(),

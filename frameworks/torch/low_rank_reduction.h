@@ -21,24 +21,28 @@ bool pays_at_rank(const at::Tensor& parameter, std::int64_t rank);
 // Purpose: reduces the gradient of one parameter, step by step, as a matrix M of rank r: one step of a power
 // iteration for the sum of all ranks' M.
 //   M = gradient + what earlier steps have left out here, as matrix m x c: first dimension, all others
-//   P = M Q          reduced, then made orthonormal; m x r. Q: of the step before
+//   P = M Q          reduced, then made orthonormal; m x r. Q: of the step before. On a device by one rank,
+//                    which sends it
 //   Q = M^T P        reduced; c x r
 //   gradient = P Q^T; left out here: M - P (M^T P)^T, of this rank's M
 // Both products are linear in M, so that reduced factors are those of the reduced M: what travels is r (m +
 // c) values by ordinary allreduces. As every rank keeps what P does not reach of its own M, the sum of that
 // is what the result lacks of the sum, whatever the reduction multiplies it by. P and Q are bits that all
 // have alike, and so is the result; where ranks differ in the Q that they begin with it is a worse one, no
-// other. Keeps a second gradient's memory. Belongs to a GradientFlight, which guards it; collective as this.
+// other. Keeps a second gradient's memory. On a device nothing makes the host wait for it. Belongs to a
+// GradientFlight, which guards it; collective as this.
 class LowRankReduction {
  public:
   // `name`: the first factor's, under which a rank that does not compress reduces the whole: a Mismatch.
-  // `seed`: of the first Q, best the same on all ranks.
+  // `seed`: of the first Q, the same on all ranks; and of which rank makes P on a device.
   LowRankReduction(std::string name, std::uint64_t seed, std::int64_t rank, const Reduction& reduction,
                    const ScopeReference& scope);
 
   // The gradient's memory is this object's until finish() or clear(). Submits the first factor.
   void submit(const at::Tensor& gradient);
   bool submitted() const { return first_.has_value(); }
+  // On a device: waits for the first factor, and submits what it becomes.
+  void submit_basis();
   // Waits for the first factor, and submits the second.
   void submit_second();
   // Waits for that. Then the gradient is the reduced one. After a failure, or where the result is not finite
@@ -50,8 +54,9 @@ class LowRankReduction {
   void clear();
 
  private:
+  void put_result();
   template <class T>
-  void put_result(bool finite);
+  void put_result_on_host(bool finite);
   bool has_residual() const;
 
   const std::string name_;
@@ -65,7 +70,8 @@ class LowRankReduction {
   at::Tensor gradient_, matrix_;  // of this step; the same memory if the gradient is contiguous
   at::Tensor factor_;             // r x m: P, transposed
   at::Tensor second_of_own_;
-  std::optional<TensorHandle> first_, second_;
+  std::optional<TensorHandle> first_;  // on a device, the reduction and then the broadcast
+  std::optional<TensorHandle> second_;
   Status failure_;
 };
 

@@ -55,7 +55,9 @@ at::Tensor TensorHandle::wait() const {
 
 Status TensorHandle::wait_status() const {
   Status status = handle_.wait_status();
-  if (status.ok()) hold_back_current_stream(handle_, tensors_->output);
+  if (!status.ok()) return status;
+  hold_back_current_stream(handle_, tensors_->output);
+  if (tensors_->made_output) keep_for_current_stream(tensors_->output.storage());
   return status;
 }
 

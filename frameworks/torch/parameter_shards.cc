@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/parameter_shards.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
@@ -8,7 +9,6 @@
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/host_block.h"
+#include "frameworks/torch/operations.h"
 #include "frameworks/torch/step_meeting.h"
 #include "frameworks/torch/tensor_adapter.h"
 
@@ -24,7 +25,12 @@ namespace {
 
 constexpr const char* kArchived = "rueda_part";
 
-TensorView bytes_at(std::byte* memory, std::int64_t bytes) { return {memory, DataType::uint8, {bytes}, {}}; }
+// As torch's allocator for that device gives it.
+std::shared_ptr<std::byte> memory_on(at::Device device, std::int64_t bytes) {
+  const auto memory =
+      std::make_shared<at::Tensor>(at::empty({bytes}, at::TensorOptions(at::kByte).device(device)));
+  return {memory, static_cast<std::byte*>(memory->mutable_data_ptr())};
+}
 
 // The elements in the order in which they lie in memory.
 at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
@@ -46,22 +52,32 @@ ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runti
             "tie weights by using one tensor",
             rank, owner->second, name));
       }
-      const TensorView view = write_view(parameter, name);
-      if (!parameter.is_non_overlapping_and_dense() || parameter.storage().nbytes() != view.bytes())
+      check_movable(parameter, name);
+      if (!parameter.is_non_overlapping_and_dense() || parameter.storage().nbytes() != parameter.nbytes())
         refuse(fmt::format("rank {}: {} is part of another tensor; a ShardedOptimizer takes whole ones", rank,
                            name));
-      lines.push_back(fmt::format("{} {} with strides {}", to_string(view.dtype), to_string(view.shape),
-                                  c10::str(parameter.strides())));
+      if (parameters_.empty()) device_ = parameter.device();
+      if (parameter.device() != device_) {
+        refuse(
+            fmt::format("rank {}: parameter.0 is on the device {}, and {} on {}; a ShardedOptimizer takes "
+                        "parameters of one",
+                        rank, device_.str(), name, parameter.device().str()));
+      }
+      lines.push_back(fmt::format("{} {} with strides {}{}",
+                                  to_string(data_type_for(parameter.scalar_type(), name)),
+                                  to_string(parameter.sizes()), c10::str(parameter.strides()),
+                                  device_.is_cpu() ? "" : " on a device"));
       parameters_.push_back(parameter);
       offsets_.push_back(bytes_);
-      bytes_ += static_cast<std::int64_t>(HostBuffer::whole_lines(static_cast<std::size_t>(view.bytes())));
-      elements_ += view.elements();
+      bytes_ += static_cast<std::int64_t>(HostBuffer::whole_lines(parameter.nbytes()));
+      elements_ += parameter.numel();
     }
   }
   scope_ = runtime.next_name("sharded", kWorld);
   check_agreement(scope_ + ".agreement", "parameters of a sharded optimizer", lines, runtime);
   const at::NoGradGuard no_grad;
-  block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
+  if (device_.is_cpu())
+    block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
   shared_ = block_ != nullptr;
   make_block();
   make_parts(groups);
@@ -71,22 +87,31 @@ ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runti
 void ParameterShards::make_block() {
   Runtime& runtime = this->runtime();
   const Rank rank = runtime.topology().rank;
-  if (!block_) block_ = runtime.allocate(static_cast<std::size_t>(bytes_));
+  if (!shared_) {
+    block_ =
+        device_.is_cpu() ? runtime.allocate(static_cast<std::size_t>(bytes_)) : memory_on(device_, bytes_);
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
-    const at::Tensor place = at::from_blob(
-        memory_of(i), parameter.sizes(), parameter.strides(), [block = block_](void*) {},
-        at::TensorOptions(parameter.scalar_type()));
+    const at::Tensor place =
+        tensor_at(memory_of(i), parameter.sizes(), parameter.strides(), parameter.scalar_type());
     if (rank == 0 || !shared_) place.copy_(parameter.detach());
     parameter.set_data(place);
   }
-  const TensorView all = bytes_at(block_.get(), bytes_);
   if (shared_) {
     barrier_async(runtime).wait();
   } else if (bytes_ > 0) {
-    broadcast_async(scope_ + ".values", all, all, 0, runtime).wait();
+    broadcast_(bytes_of_all(), 0, scope_ + ".values", runtime);
   }
 }
+
+at::Tensor ParameterShards::tensor_at(std::byte* memory, at::IntArrayRef sizes, at::IntArrayRef strides,
+                                      at::ScalarType type) const {
+  return at::from_blob(
+      memory, sizes, strides, [block = block_](void*) {}, at::TensorOptions(type).device(device_), device_);
+}
+
+at::Tensor ParameterShards::bytes_of_all() const { return tensor_at(block_.get(), {bytes_}, {1}, at::kByte); }
 
 ParameterShards::~ParameterShards() {
   const at::NoGradGuard no_grad;
@@ -129,8 +154,7 @@ void ParameterShards::make_parts(const Groups& groups) {
       const std::int64_t end = i == last.parameter ? last.element : parameter.numel();
       if (begin >= end) continue;
       std::byte* memory = memory_of(i) + begin * static_cast<std::int64_t>(parameter.element_size());
-      leaves.push_back(at::from_blob(
-          memory, {end - begin}, [block = block_](void*) {}, at::TensorOptions(parameter.scalar_type())));
+      leaves.push_back(tensor_at(memory, {end - begin}, {1}, parameter.scalar_type()));
       parts_.push_back({i, begin, end, leaves.back()});
     }
     auto options = group.has_options() ? group.options().clone() : nullptr;
@@ -189,12 +213,11 @@ void ParameterShards::end_step(bool well) {
 }
 
 void ParameterShards::gather() {
+  const at::NoGradGuard no_grad;
   const Topology& topology = runtime().topology();
   const std::int64_t begin = place_of(cut_of(topology.rank)), end = place_of(cut_of(topology.rank + 1));
-  Handle gathered =
-      allgather_async(scope_ + ".parts", bytes_at(block_.get() + begin, end - begin), runtime());
-  gathered.wait();
-  std::memcpy(block_.get(), gathered.output().data, static_cast<std::size_t>(bytes_));
+  const at::Tensor all = bytes_of_all();
+  all.copy_(allgather(all.narrow(0, begin, end - begin), scope_ + ".parts", runtime()));
 }
 
 SteppedPart ParameterShards::stepped(const Part& part) const {
@@ -253,6 +276,7 @@ void ParameterShards::check(torch::serialize::InputArchive& archive) const {
         "rank {}: this archive is not of a ShardedOptimizer; each rank saves its part and loads it",
         topology.rank));
   }
+  part = part.cpu();
   const auto* found = part.const_data_ptr<std::int64_t>();
   if (found[0] == topology.rank && found[1] == topology.size && found[2] == elements_) return;
   refuse(fmt::format(

@@ -15,8 +15,9 @@ namespace rueda {
 
 // Purpose: keeps all parameters in one block of memory and gives each rank a part of it, of equal size.
 // Inside one host the block is one for all ranks: what its owner writes is there for everybody, and nobody
-// gathers; where that cannot be (several hosts, too little memory) each rank has a block, and parts are
-// gathered. Used by the thread that steps; belongs to a ShardedOptimizer.
+// gathers; where that cannot be (several hosts, too little memory, a device) each rank has a block, and parts
+// are gathered. On a device the host waits for none of that. Used by the thread that steps; belongs to a
+// ShardedOptimizer.
 //
 // Parts are cut between parameters, or inside one at a multiple of kGrain elements, so that kernels do on a
 // part what they do on the whole: the same bits.
@@ -30,7 +31,7 @@ class ParameterShards {
   static constexpr std::int64_t kGrain = 1024;
 
   // Collective. All parameters get the values of rank 0. Throws Mismatch when ranks differ in them and
-  // InvalidArgument for a parameter that is part of another tensor, or given twice.
+  // InvalidArgument for a parameter that is part of another tensor, or given twice, or on another device.
   ParameterShards(const Groups& groups, Runtime& runtime);
   // Each rank gets a copy of its own.
   ~ParameterShards();
@@ -76,6 +77,10 @@ class ParameterShards {
 
   Runtime& runtime() const { return runtime_.get().runtime(); }
   void make_block();
+  // Of the block, which it keeps.
+  at::Tensor tensor_at(std::byte* memory, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType type) const;
+  at::Tensor bytes_of_all() const;
   Cut cut_of(Rank rank) const;
   std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
@@ -86,6 +91,7 @@ class ParameterShards {
 
   const ScopeReference runtime_;
   std::vector<at::Tensor> parameters_;  // in order, each once
+  at::Device device_{at::kCPU};         // of all
   std::vector<std::int64_t> offsets_;   // bytes of the block
   std::int64_t bytes_ = 0;
   std::int64_t elements_ = 0;

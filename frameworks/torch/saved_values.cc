@@ -25,26 +25,27 @@ std::string archived(OutputArchive& archive) {
   return std::move(stream).str();
 }
 
-// What an optimizer's state, or a group's options, write into an archive.
+// What an optimizer's state, or a group's options, write into an archive. In the host's memory: a device has
+// another number on another rank.
 template <class Saves>
 SavedValues values_of(const Saves& saves) {
   OutputArchive archive;
   saves.serialize(archive);
   const std::string bytes = archived(archive);
   InputArchive written;
-  written.load_from(bytes.data(), bytes.size());
+  written.load_from(bytes.data(), bytes.size(), at::kCPU);
   SavedValues values;
   for (const std::string& key : written.keys()) written.read(key, values[key]);
   return values;
 }
 
 template <class Loads>
-void give_values(Loads& loads, const SavedValues& values) {
+void give_values(Loads& loads, const SavedValues& values, at::Device device) {
   OutputArchive archive;
   for (const auto& [key, value] : values) archive.write(key, value);
   const std::string bytes = archived(archive);
   InputArchive written;
-  written.load_from(bytes.data(), bytes.size());
+  written.load_from(bytes.data(), bytes.size(), device);
   loads.serialize(written);
 }
 
@@ -133,7 +134,7 @@ void give_states(Optimizer& optimizer, const MakeState& make_state, const std::v
     const torch::optim::OptimizerOptions* options = options_of(leaves[i]);
     if (parts[i].state.empty() || options == nullptr) continue;
     if (auto state = make_state(leaves[i], *options)) {
-      give_values(*state, parts[i].state);
+      give_values(*state, parts[i].state, leaves[i].device());
       optimizer.state()[leaves[i].unsafeGetTensorImpl()] = std::move(state);
     }
   }
@@ -145,7 +146,7 @@ void give_groups(Optimizer& optimizer, const std::vector<SavedValues>& groups, R
                        optimizer.param_groups().size()));
   }
   for (std::size_t i = 0; i < groups.size(); ++i)
-    give_values(optimizer.param_groups()[i].options(), groups[i]);
+    give_values(optimizer.param_groups()[i].options(), groups[i], at::kCPU);
 }
 
 void put_together(std::vector<SavedParameter>& whole, const SavedModel& own, const std::string& name,
@@ -209,7 +210,7 @@ std::string bytes_of(const SavedModel& saved) {
 
 SavedModel saved_of(const std::string& bytes) {
   InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
+  archive.load_from(bytes.data(), bytes.size(), at::kCPU);
   return read_saved_model(archive);
 }
 

@@ -21,7 +21,7 @@
 
 namespace rueda {
 
-// Values by the names under which an optimizer saves them.
+// Values by the names under which an optimizer saves them; tensors in the host's memory.
 using SavedValues = std::map<std::string, c10::IValue>;
 
 // A parameter, or the elements of one from `begin` to `end` in the order of memory.
@@ -30,7 +30,8 @@ struct SavedParameter {
   std::int64_t begin = 0;     // the first element
   std::int64_t end = 0;       // behind the last
   std::int64_t elements = 0;  // of the whole
-  at::Tensor value;           // of the parameter's shape, or [end - begin]; undefined: its state only
+  at::Tensor value;           // of the parameter's shape, or [end - begin]; undefined: its state only. What
+                              // is saved is in the host's memory
   // As the optimizer's state names them; tensors [end - begin] belong to the elements. Empty before a step.
   SavedValues state;
 };

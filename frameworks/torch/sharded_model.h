@@ -32,8 +32,8 @@ class ShardedModelPart {
     return units_->run_model(std::forward<Forward>(forward));
   }
   // After the backward passes: the 2-norm of all gradients, which are scaled to make it `most` if it is more.
-  // Collective.
-  double clip_grad_norm(double most) { return units_->clip(most); }
+  // Collective. On a device the host waits where it reads the norm.
+  GradientNorm clip_grad_norm(double most) { return units_->clip(most); }
 
  protected:
   // Collective, as ShardedUnits.
@@ -45,11 +45,12 @@ class ShardedModelPart {
 
 // Purpose: a module and its optimizer `Opt` (FusedAdamW, torch::optim::SGD, ...), of which each of n ranks
 // keeps an n-th: parameters, gradients and state; trains as with DistributedOptimizer<Opt>. Parameters are
-// gathered unit by unit for as long as they are used (sharded_units.h); elsewhere reading them throws, unless
-// they are shared. backward() ends when gradients are reduced; they are in this rank's part then, not in
-// .grad of the module's parameters. Its param_groups() hold this rank's pieces, so schedulers work. The
-// module outlives no step: it goes on only with its ShardedModel, or where parameters are shared. Used by one
-// thread; made by all ranks in one order. Not for use with join().
+// gathered unit by unit for as long as they are used (sharded_units.h), where they are, all on one device or
+// in the host's memory; elsewhere reading them throws, unless they are shared. backward() ends when gradients
+// are reduced; they are in this rank's part then, not in .grad of the module's parameters. Its param_groups()
+// hold this rank's pieces, so schedulers work. The module outlives no step: it goes on only with its
+// ShardedModel, or where parameters are shared. Used by one thread; made by all ranks in one order. Not for
+// use with join().
 template <class Opt>
 class ShardedModel : public ShardedModelPart, public Opt {
   static_assert(is_elementwise<Opt>,
@@ -116,7 +117,7 @@ class ShardedModel : public ShardedModelPart, public Opt {
     load_saved(*units_, *this, make_state_, [&](SavedModel& saved) {
       if (next == files.end()) return false;
       torch::serialize::InputArchive archive;
-      archive.load_from(*next++);
+      archive.load_from(*next++, at::kCPU);
       saved = read_saved_model(archive);
       return true;
     });

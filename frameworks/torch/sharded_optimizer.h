@@ -65,7 +65,8 @@ class Sharded {
 // Purpose: `Opt` (FusedAdamW, torch::optim::SGD, ...) of which each of n ranks steps an n-th, with the bits
 // of DistributedOptimizer<Opt>: state and time of a step are divided by n. Inside a host the parameters
 // become one copy for all ranks (ParameterShards says who may write them when); a rank that is killed inside
-// step() leaves it torn: go on from what was saved. Its param_groups() hold this rank's parts, so schedulers
+// step() leaves it torn: go on from what was saved. On a device each rank has its own, and the parts are
+// gathered. Its param_groups() hold this rank's parts, so schedulers
 // work; torch::save and torch::load are for the part too, by every rank. Gradients are reduced as by a
 // DistributedOptimizer, whole: clip between synchronize() and step(). Used by one thread; made by all ranks
 // in one order. Not for use with join().
@@ -97,9 +98,10 @@ class ShardedOptimizer : public Sharded, public Opt {
   bool synchronize() { return reducer_.synchronize(); }
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
   // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
-  // it is not finite, and returns what it was. 0 where synchronize() is false.
-  double grad_norm() { return reducer_.grad_norm(); }
-  double clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
+  // it is not finite, and returns what it was. 0 where synchronize() is false. On a device the host waits
+  // where it reads the norm.
+  GradientNorm grad_norm() { return reducer_.grad_norm(); }
+  GradientNorm clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
   bool meets() const { return reducer_.meets(); }
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }

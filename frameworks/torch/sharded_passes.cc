@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ShardedUnits do in a pass and in a step; sharded_units.cc makes them.
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "frameworks/torch/sharded_units.h"
 #include "frameworks/torch/step_meeting.h"
@@ -12,6 +13,8 @@
 
 namespace rueda {
 namespace {
+
+constexpr double kTiny = 1e-6;  // as clip_grad_norm_ of LibTorch
 
 // Does what all ranks do at the same place of a pass.
 template <class Action>
@@ -70,6 +73,7 @@ std::optional<std::size_t> ShardedUnits::expected() const {
 
 void ShardedUnits::need(std::size_t unit) {
   if (units_[unit]->resident() || units_[unit]->empty()) return;
+  if (units_[unit]->present()) units_[unit]->note_use();
   if (unit == kRoot && units_[kRoot]->present()) return;
   as_expected_ = expected() == unit;
   needs_.push_back(unit);
@@ -230,18 +234,25 @@ void ShardedUnits::correct_passes() {
   }
 }
 
-double ShardedUnits::clip(double most) {
+GradientNorm ShardedUnits::clip(double most) {
   const at::NoGradGuard no_grad;
   correct_passes();
-  std::vector<double> sum{0.0};
-  for (const auto& unit : units_) sum.front() += unit->gradient_square();
-  together([&] { allreduce_async(next_name(), view(sum), view(sum), {ReduceOp::sum}, runtime()).wait(); });
-  const double norm = std::sqrt(sum.front());
-  constexpr double kTiny = 1e-6;  // as clip_grad_norm_ of LibTorch
-  if (const double factor = most / (norm + kTiny); factor < 1.0) {
+  at::Tensor sum = at::zeros({1}, at::TensorOptions(at::kDouble).device(*device_));
+  for (const auto& unit : units_) {
+    if (const at::Tensor own = unit->gradient_square(); own.defined()) sum.add_(own);
+  }
+  together([&] { allreduce_(sum, next_name(), {ReduceOp::sum}, runtime()); });
+  const at::Tensor norm = sum.sqrt_().squeeze();
+  if (!norm.is_cpu()) {
+    const at::Tensor factor = norm.add(kTiny).reciprocal_().mul_(most);
+    for (const auto& unit : units_) unit->scale_gradient(at::where(factor.lt(1.0), factor, 1.0));
+    return GradientNorm(norm.to(at::kFloat));
+  }
+  const auto value = norm.item<double>();
+  if (const double factor = most / (value + kTiny); factor < 1.0) {
     for (const auto& unit : units_) unit->scale_gradient(factor);
   }
-  return norm;
+  return value;
 }
 
 Status ShardedUnits::objection_to(const Groups& stepped) const {

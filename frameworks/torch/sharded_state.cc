@@ -29,8 +29,10 @@ std::vector<SavedParameter> pieces_of(const ShardedUnit& unit) {
 
 SavedModel saved_part_of(const ShardedUnit& unit, const Optimizer& optimizer) {
   SavedModel saved{.parameters = pieces_of(unit)};
-  for (std::size_t i = 0; i < saved.parameters.size(); ++i)
+  for (std::size_t i = 0; i < saved.parameters.size(); ++i) {
+    saved.parameters[i].value = saved.parameters[i].value.cpu();
     saved.parameters[i].state = saved_state_of({.leaf = unit.pieces()[i].leaf}, optimizer).state;
+  }
   return saved;
 }
 

@@ -11,7 +11,7 @@
 
 namespace rueda {
 
-// What this rank has. The values are not copied.
+// What this rank has. The values are not copied, but for those on a device.
 SavedModel saved_part(ShardedUnits& units, const torch::optim::Optimizer& optimizer);
 // All of it, on `root`; nothing elsewhere. Collective; one unit at a time.
 SavedModel gather_saved(ShardedUnits& units, const torch::optim::Optimizer& optimizer, Rank root);

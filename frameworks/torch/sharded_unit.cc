@@ -10,14 +10,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "frameworks/torch/tensor_adapter.h"
+
 namespace rueda {
 namespace {
 
 constexpr std::int64_t up_to_grain(std::int64_t elements) {
   return (elements + ShardedUnit::kGrain - 1) / ShardedUnit::kGrain * ShardedUnit::kGrain;
 }
-
-at::DataPtr no_memory() { return {nullptr, at::Device(at::kCPU)}; }
 
 }  // namespace
 
@@ -26,7 +26,7 @@ ShardedUnit::ShardedUnit(std::string name, std::vector<Parameter> parameters, st
     : name_(std::move(name)), parameters_(std::move(parameters)), rank_(topology.rank) {
   std::int64_t elements = 0;
   for (Parameter& parameter : parameters_) {
-    type_ = parameter.tensor.scalar_type();
+    options_ = at::TensorOptions(parameter.tensor.scalar_type()).device(parameter.tensor.device());
     parameter.offset = elements;
     elements += up_to_grain(parameter.tensor.numel());
   }
@@ -36,7 +36,7 @@ ShardedUnit::ShardedUnit(std::string name, std::vector<Parameter> parameters, st
 }
 
 std::size_t ShardedUnit::flat_bytes() const {
-  return static_cast<std::size_t>(flat_elements_) * c10::elementSize(type_);
+  return static_cast<std::size_t>(flat_elements_) * options_.dtype().itemsize();
 }
 
 at::Tensor ShardedUnit::place_in(const at::Tensor& flat, const Parameter& parameter) {
@@ -51,13 +51,13 @@ void ShardedUnit::fill(const at::Tensor& flat) const {
 
 // A storage of no memory, which says why.
 void ShardedUnit::prepare_absence() {
-  const at::Tensor flat = at::empty({flat_elements_}, at::TensorOptions(type_));
+  const at::Tensor flat = at::empty({flat_elements_}, options_);
+  for (Parameter& parameter : parameters_) parameter.absent = place_in(flat, parameter);
   flat.storage().set_data_ptr_noswap(no_memory());
   flat.storage().unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(fmt::format(
       "rank {}: the parameters of the unit '{}' of a ShardedModel are gathered only while it runs, by "
       "ShardedModel::run() and its UnitRunner; state_dict() has them all",
       rank_, name_));
-  for (Parameter& parameter : parameters_) parameter.absent = place_in(flat, parameter);
 }
 
 // The module's parameters, and this rank's pieces, become views.
@@ -78,12 +78,11 @@ void ShardedUnit::adopt(const at::Tensor& flat) {
 
 void ShardedUnit::make_resident(std::shared_ptr<std::byte> memory, bool write) {
   const at::NoGradGuard no_grad;
-  const at::TensorOptions options(type_);
   std::byte* const place = memory.get();
-  const at::Tensor flat = place == nullptr
-                              ? at::empty({flat_elements_}, options)
-                              : at::from_blob(
-                                    place, {flat_elements_}, [memory = std::move(memory)](void*) {}, options);
+  const at::Tensor flat =
+      place == nullptr ? at::empty({flat_elements_}, options_)
+                       : at::from_blob(
+                             place, {flat_elements_}, [memory = std::move(memory)](void*) {}, options_);
   if (write) fill(flat);
   resident_ = true;
   part_ = flat.narrow(0, part_elements_ * rank_, part_elements_);
@@ -92,7 +91,7 @@ void ShardedUnit::make_resident(std::shared_ptr<std::byte> memory, bool write) {
 
 void ShardedUnit::make_parts(const std::string& name, Runtime& runtime) {
   const at::NoGradGuard no_grad;
-  at::Tensor flat = at::empty({flat_elements_}, at::TensorOptions(type_));
+  at::Tensor flat = at::empty({flat_elements_}, options_);
   if (rank_ == 0) fill(flat);
   broadcast_(flat, 0, name, runtime);
   part_ = flat.narrow(0, part_elements_ * rank_, part_elements_).clone();
@@ -118,6 +117,8 @@ void ShardedUnit::end_gather() {
   for (Parameter& parameter : parameters_) parameter.tensor.set_data(parameter.here);
 }
 
+void ShardedUnit::note_use() const { keep_for_current_stream(storage_); }
+
 void ShardedUnit::release() {
   if (resident_ || !present()) return;
   storage_.set_data_ptr_noswap(no_memory());
@@ -136,7 +137,7 @@ std::optional<std::size_t> ShardedUnit::moved_parameter() const {
 
 at::Tensor ShardedUnit::take_gradients() {
   const at::NoGradGuard no_grad;
-  at::Tensor flat = at::empty({flat_elements_}, at::TensorOptions(type_));
+  at::Tensor flat = at::empty({flat_elements_}, options_);
   std::int64_t filled = 0;
   for (Parameter& parameter : parameters_) {
     flat.narrow(0, filled, parameter.offset - filled).zero_();
@@ -172,12 +173,16 @@ void ShardedUnit::show_gradient(std::size_t index) {
   }
 }
 
-void ShardedUnit::scale_gradient(double factor) {
+void ShardedUnit::scale_gradient(const at::Scalar& factor) {
   if (gradient_.defined()) gradient_.mul_(factor);
 }
 
-double ShardedUnit::gradient_square() const {
-  return gradient_.defined() ? gradient_.to(at::kDouble).square().sum().item<double>() : 0.0;
+void ShardedUnit::scale_gradient(const at::Tensor& factor) {
+  if (gradient_.defined()) gradient_.mul_(factor);
+}
+
+at::Tensor ShardedUnit::gradient_square() const {
+  return gradient_.defined() ? gradient_.to(at::kDouble).square().sum().unsqueeze(0) : at::Tensor();
 }
 
 void ShardedUnit::forget_gradients() {

@@ -21,8 +21,8 @@ namespace rueda {
 // ranks has an n-th for good: its values, its gradients, and what an optimizer keeps for them. The module's
 // parameters are views of one storage, while it has memory. It either holds the whole at all times (resident:
 // one copy for the ranks of a host, or a single rank), or has memory only between gather() and release():
-// views that autograd keeps find their values again when it is gathered again. Belongs to ShardedUnits, whose
-// thread uses it.
+// views that autograd keeps find their values again when it is gathered again. On a device all of that is in
+// the order of streams, and the host waits for none of it. Belongs to ShardedUnits, whose thread uses it.
 class ShardedUnit {
  public:
   struct Parameter {
@@ -42,8 +42,8 @@ class ShardedUnit {
   // Every parameter and every part begins at a multiple of so many elements.
   static constexpr std::int64_t kGrain = 16;
 
-  // The parameters are dense and of one type, each in a storage of its own. A part has `least_part` elements
-  // or more.
+  // The parameters are dense, of one type and on one device, each in a storage of its own. A part has
+  // `least_part` elements or more.
   ShardedUnit(std::string name, std::vector<Parameter> parameters, std::int64_t least_part,
               const Topology& topology);
   ShardedUnit(const ShardedUnit&) = delete;
@@ -56,8 +56,8 @@ class ShardedUnit {
   std::int64_t part_elements() const { return part_elements_; }  // another number for each unit
   std::size_t flat_bytes() const;
 
-  // One of the two, once: the parameters move to `memory` (null: their own), which holds flat_bytes() and
-  // keeps the values that it has (`write`: gets those of the parameters).
+  // One of the two, once: the parameters move to `memory` of the host (null: their own, where they are),
+  // which holds flat_bytes() and keeps the values that it has (`write`: gets those of the parameters).
   void make_resident(std::shared_ptr<std::byte> memory, bool write);
   // Each rank keeps its part of the values of rank 0. Collective, under `name`.
   void make_parts(const std::string& name, Runtime& runtime);
@@ -71,9 +71,12 @@ class ShardedUnit {
   // Collective, under `name`: begins to gather; of one that is not present and not gathering.
   void begin_gather(const std::string& name, Runtime& runtime);
   void end_gather();
+  // It is present, and what this thread gives its current stream from now on uses it.
+  void note_use() const;
   // Whatever comes of it.
   void forget_gather() { gathering_.reset(); }
-  // The memory is free again, unless it is resident.
+  // The memory is free again, unless it is resident; on a device, for what streams that use it are given
+  // after.
   void release();
   // Whether the module still has its parameters here; else the index of one that has moved.
   std::optional<std::size_t> moved_parameter() const;
@@ -84,8 +87,9 @@ class ShardedUnit {
   void add_gradient(at::Tensor part);
   // Gives the pieces of parameter `index` their gradient.
   void show_gradient(std::size_t index);
-  void scale_gradient(double factor);
-  double gradient_square() const;  // the sum of its squares
+  void scale_gradient(const at::Scalar& factor);
+  void scale_gradient(const at::Tensor& factor);
+  at::Tensor gradient_square() const;  // the sum of its squares, [1] of float64; undefined: no gradient
   void forget_gradients();
 
  private:
@@ -94,11 +98,12 @@ class ShardedUnit {
   void fill(const at::Tensor& flat) const;
   void adopt(const at::Tensor& flat);
   void prepare_absence();
+  at::DataPtr no_memory() const { return {nullptr, options_.device()}; }
 
   const std::string name_;
   std::vector<Parameter> parameters_;
   const Rank rank_;
-  at::ScalarType type_ = at::kFloat;
+  at::TensorOptions options_{at::kFloat};  // type and device
   std::int64_t part_elements_ = 0;
   std::int64_t flat_elements_ = 0;
   bool resident_ = false;

@@ -46,7 +46,7 @@ ShardedUnits::ShardedUnits(torch::nn::Module& module, const ShardedModelOptions&
   scope_ = runtime.next_name("sharded_model", kWorld);
   check_ranks(options);
   const at::NoGradGuard no_grad;
-  place_parameters(options.share);
+  place_parameters(options.share && device_->is_cpu());
   came_.assign(all_.size(), 0);
   hooks_.emplace(static_cast<GradientListener&>(*this), all_);
 }
@@ -112,19 +112,25 @@ void ShardedUnits::make_units(torch::nn::Module& module, const ShardedModelOptio
   }
 }
 
-void ShardedUnits::check(const std::string& name, const at::Tensor& tensor) const {
-  const TensorView view = write_view(tensor, name);
+void ShardedUnits::check(const std::string& name, const at::Tensor& tensor) {
+  check_movable(tensor, name);
   if (!tensor.is_leaf()) {
     refuse(fmt::format(
         "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",
         rank(), name));
   }
-  if (!tensor.is_non_overlapping_and_dense() || tensor.storage().nbytes() != view.bytes()) {
+  if (!tensor.is_non_overlapping_and_dense() || tensor.storage().nbytes() != tensor.nbytes()) {
     refuse(fmt::format(
         "rank {}: parameter '{}' is part of another tensor; a ShardedModel takes whole ones, and tied "
         "weights that are one tensor",
         rank(), name));
   }
+  if (!device_) device_ = tensor.device();
+  if (tensor.device() == *device_) return;
+  refuse(
+      fmt::format("rank {}: parameter '{}' is on the device {}, and others on {}; a ShardedModel takes those "
+                  "of one",
+                  rank(), name, tensor.device().str(), device_->str()));
 }
 
 void ShardedUnits::add_unit(const std::string& name, std::vector<ShardedUnit::Parameter> parameters) {
@@ -165,9 +171,11 @@ void ShardedUnits::check_ranks(const ShardedModelOptions& options) const {
   }
   for (const auto& unit : units_) {
     for (const ShardedUnit::Parameter& parameter : unit->parameters()) {
-      const ConstTensorView view = read_view(parameter.tensor, parameter.name);
-      lines.push_back(fmt::format("'{}' {} {} with strides {}", parameter.name, to_string(view.dtype),
-                                  to_string(view.shape), c10::str(parameter.tensor.strides())));
+      const at::Tensor& tensor = parameter.tensor;
+      lines.push_back(fmt::format("'{}' {} {} with strides {}{}", parameter.name,
+                                  to_string(data_type_for(tensor.scalar_type(), parameter.name)),
+                                  to_string(tensor.sizes()), c10::str(tensor.strides()),
+                                  device_->is_cpu() ? "" : " on a device"));
     }
   }
   check_agreement(scope_ + ".agreement", "units of a ShardedModel", lines, runtime());

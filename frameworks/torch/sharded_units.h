@@ -18,6 +18,7 @@
 
 #include "core/rueda.h"
 #include "frameworks/torch/gradient_hooks.h"
+#include "frameworks/torch/gradient_norm.h"
 #include "frameworks/torch/operations.h"
 #include "frameworks/torch/scope_reference.h"
 #include "frameworks/torch/sharded_unit.h"
@@ -37,14 +38,16 @@ struct ShardedModelOptions {
   ReduceOp op = ReduceOp::average;   // or sum
   int backward_passes_per_step = 1;  // gradients add up over n backward passes, and are averaged over them
   Compression compression = Compression::none;  // but for topk, which would change nothing here
-  // Inside one host all ranks have one copy of the parameters, and nothing is gathered.
+  // Inside one host all ranks have one copy of the parameters, and nothing is gathered. Of the host's memory
+  // only: on a device it means nothing.
   bool share = true;
 };
 
 // Purpose: the units of a model. It gathers each before its forward and its backward computation, the next
 // one meanwhile, as the pass before has shown the order; releases it after; and reduces a unit's gradients as
 // soon as they are complete, so that each rank is left with its part of them. Used by the thread that trains,
-// which runs the backward passes too. Belongs to a ShardedModel; graphs and UnitRunners hold it weakly.
+// and, while that waits in backward(), by the one that runs the backward pass: itself, or that of the device.
+// Belongs to a ShardedModel; graphs and UnitRunners hold it weakly.
 //
 // Where units are gathered all ranks run the same units in the same order, and as many passes. These
 // operations are numbered, so that ranks that differ get a Mismatch and do not wait for ever.
@@ -99,7 +102,7 @@ class ShardedUnits final : public std::enable_shared_from_this<ShardedUnits>, pr
   // Graphs that have saved them refuse to run.
   void mark_parameters_changed();
   // The 2-norm of all gradients; they are scaled down to `most` if it is more. Collective.
-  double clip(double most);
+  GradientNorm clip(double most);
 
  private:
   static constexpr std::size_t kRoot = 0;
@@ -125,7 +128,7 @@ class ShardedUnits final : public std::enable_shared_from_this<ShardedUnits>, pr
   };
 
   void make_units(torch::nn::Module& module, const ShardedModelOptions& options);
-  void check(const std::string& name, const at::Tensor& tensor) const;
+  void check(const std::string& name, const at::Tensor& tensor);
   void add_unit(const std::string& name, std::vector<ShardedUnit::Parameter> parameters);
   void check_ranks(const ShardedModelOptions& options) const;
   void place_parameters(bool share);
@@ -172,6 +175,7 @@ class ShardedUnits final : public std::enable_shared_from_this<ShardedUnits>, pr
   const Reduction reduction_;
   const int passes_per_step_;
   std::string scope_;
+  std::optional<at::Device> device_;  // of all parameters
   std::uint64_t operations_ = 0;
   bool shared_ = false;
   std::vector<std::unique_ptr<ShardedUnit>> units_;  // the root first

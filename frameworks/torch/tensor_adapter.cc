@@ -132,6 +132,13 @@ void hold_back_current_stream(const Handle& handle, const at::Tensor& tensor) {
   if (fence && tensor.defined()) fence->hold_back(current_stream(tensor.device()).native_handle());
 }
 
+void keep_for_current_stream(const c10::Storage& storage) {
+  const at::Device device = storage.device();
+  if (!device.is_cuda()) return;
+  c10::impl::VirtualGuardImpl(device.type())
+      .recordDataPtrOnStream(storage.data_ptr(), current_stream(device));
+}
+
 namespace {
 
 // Both on one device, without gaps.
@@ -160,6 +167,7 @@ Submission submission_on_device(OperationTensors& tensors, const std::string& na
   submission.device = stream.device_index();
   submission.stream = stream.native_handle();
   if (!tensors.output.defined()) {
+    tensors.made_output = true;
     submission.allocate = [made = &tensors, stream](DataType dtype, const Shape& shape) {
       const c10::StreamGuard there(stream);  // torch's allocator gives what that stream is through with
       made->output = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)).device(stream.device()));

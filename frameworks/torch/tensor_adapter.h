@@ -33,6 +33,9 @@ void check_can_be_written(const at::Tensor& tensor, const std::string& name);
 at::Tensor new_output_like(const at::Tensor& tensor);
 // What this thread gives the device of `tensor` from now on waits for that result, if it is on one.
 void hold_back_current_stream(const Handle& handle, const at::Tensor& tensor);
+// When memory on a device is free again it is used for nothing else before this thread's current stream is
+// through with what it has been given until then: for memory that was made for another stream.
+void keep_for_current_stream(const c10::Storage& storage);
 
 // Purpose: the tensors of one operation. Shared by its Submission, which keeps it alive while the coordinator
 // works on the memory, and by whoever waits. `output` of an operation that finds its own size is written by
@@ -40,6 +43,7 @@ void hold_back_current_stream(const Handle& handle, const at::Tensor& tensor);
 struct OperationTensors {
   at::Tensor input;
   at::Tensor output;
+  bool made_output = false;  // on a device, for the stream that was current at submission
 };
 
 // A submission that reads `tensors->input` and owns `tensors`. With an output it writes there (the same

@@ -11,8 +11,9 @@ namespace rueda {
 
 // Purpose: cuda:N of this process is a fake device, while it lives. What torch is given for cuda:N runs on
 // the host, on the calling thread, after what its current stream must wait for: who forgets to make a stream
-// wait for Rueda computes with what was there before. Used by one rank's thread; the backward passes of
-// cuda:N run on a thread of torch's own, so each rank needs an N of its own.
+// wait for Rueda computes with what was there before. Memory comes free in the order of streams. Used by one
+// rank's thread; the backward passes of cuda:N run on a thread of torch's own, so each rank needs an N of its
+// own.
 class FakeTorchDevice {
  public:
   static constexpr int kMost = 8;
@@ -27,6 +28,10 @@ class FakeTorchDevice {
   at::Device name() const { return {at::kCUDA, static_cast<at::DeviceIndex>(number_)}; }
   // Any of four: 0 is the one that is current at first.
   c10::Stream stream(c10::StreamId id) const { return c10::Stream(c10::Stream::UNSAFE, name(), id); }
+  // From now on sums of products have other last bits there, as those of another kind of device may have.
+  void compute_otherwise() const;
+  // Whether what the tensor's memory becomes when it is free waits for that stream.
+  bool is_kept_for(const at::Tensor& tensor, c10::StreamId id) const;
   // How often the host had to wait for this device: values were copied to it, or read, or it had nothing more
   // to do than what the host waited for.
   long host_waits() const;

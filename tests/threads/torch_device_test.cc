@@ -3,64 +3,20 @@
 // operators for CUDA run on the host. Compared with the same training in host memory.
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
-#include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "core/base/error.h"
 #include "frameworks/torch/distributed_model.h"
 #include "frameworks/torch/distributed_optimizer.h"
 #include "frameworks/torch/operations.h"
-#include "frameworks/torch/sharded_optimizer.h"
 #include "frameworks/torch/sync_batch_norm.h"
-#include "tests/support/fake_torch_devices.h"
-#include "tests/support/nccl_world.h"
-#include "tests/support/regression.h"
+#include "tests/support/torch_device_world.h"
 
 namespace rueda {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
-
-class TorchDevice : public NcclWorld {
- protected:
-  using TorchBody = std::function<void(Runtime&, const FakeTorchDevice&)>;
-
-  void SetUp() override {
-    if (!FakeTorchDevice::possible()) GTEST_SKIP() << "torch has CUDA in this process";
-  }
-  void run_torch(Rank ranks, const TorchBody& body) {
-    run(ranks, [&](Runtime& runtime, FakeDevice& fake) {
-      const FakeTorchDevice device(runtime.topology().rank, fake);
-      body(runtime, device);
-      fake.finish();
-    });
-  }
-};
-
-// Leaves of the same values there.
-std::vector<at::Tensor> leaves_on(const Regression& model, at::Device device) {
-  std::vector<at::Tensor> leaves;
-  for (const at::Tensor& each : model.tensors()) leaves.push_back(each.detach().to(device).requires_grad_());
-  return leaves;
-}
-
-// As mse_loss, of which LibTorch's kernel for devices is no composite.
-at::Tensor loss_of(const std::vector<at::Tensor>& leaves, const Batch& batch) {
-  const at::Tensor hidden = at::linear(batch.inputs, leaves[0], leaves[1]).tanh();
-  return (at::linear(hidden, leaves[2], leaves[3]) - batch.targets).square().mean();
-}
-
-Batch to_device(const Batch& batch, at::Device device) {
-  return {batch.inputs.to(device), batch.targets.to(device)};
-}
-
-void expect_near(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& wanted) {
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_LT(difference(found[i].detach().cpu(), wanted[i].detach()), 1e-12) << i;
-}
+class TorchDevice : public TorchDeviceWorld {};
 
 TEST_F(TorchDevice, TheFakeComputesAsTheHostDoes) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
@@ -205,6 +161,18 @@ TEST_F(TorchDevice, AnyStreamWillDo) {
   });
 }
 
+// Memory that an operation has made is of the stream on which it was asked for.
+TEST_F(TorchDevice, AResultIsKeptForTheStreamThatWaitsForIt) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    const TensorHandle handle = allgather_async(at::ones({3}, device.name()), "t", runtime);
+    const c10::StreamGuard there(device.stream(2));
+    const at::Tensor all = handle.wait();
+    EXPECT_TRUE(device.is_kept_for(all, 0));
+    EXPECT_TRUE(device.is_kept_for(all, 2));
+    EXPECT_FALSE(device.is_kept_for(all, 1));
+  });
+}
+
 TEST_F(TorchDevice, AMissingGradientIsZeros) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     const at::Tensor all = at::ones({3}, device.name()).requires_grad_();
@@ -281,19 +249,6 @@ TEST_F(TorchDevice, SyncBatchNormSeesAllRanksWithoutAWaitOfTheHost) {
     at::Tensor there, here;
     const at::Tensor on_device = outputs(runtime, device, device.name(), there);
     expect_near({on_device, there}, {outputs(runtime, device, at::kCPU, here), here});
-  });
-}
-
-TEST_F(TorchDevice, WhatTakesTheHostsMemoryOnlySaysSo) {
-  run_torch(1, [](Runtime& runtime, const FakeTorchDevice& device) {
-    const std::vector<at::Tensor> leaves{at::ones({8, 8}, device.name()).requires_grad_()};
-    const torch::optim::AdamWOptions options;
-    EXPECT_THAT([&] { ShardedOptimizer<torch::optim::AdamW>(leaves, options, {}, runtime); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("is on the device cuda:0")));
-    DistributedOptions low_rank;
-    low_rank.low_rank.rank = 1;
-    EXPECT_THAT([&] { GradientReducer(leaves, low_rank, runtime); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("leave low_rank out")));
   });
 }
 
