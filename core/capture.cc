@@ -5,13 +5,14 @@
 #include <exception>
 #include <string>
 
+#include "core/base/log.h"
 #include "core/rueda.h"
 
 namespace rueda {
 namespace {
 
-// NCCL connects the ranks anew, for the graph alone.
-void open_graph(const Scope& scope, int device, std::uint32_t number) {
+// NCCL connects the ranks anew, for the graph alone. Throws what is refused here, before any rank is asked.
+Handle open_graph(const Scope& scope, int device, std::uint32_t number) {
   Submission submission;
   submission.request.operation = Operation::barrier;
   submission.request.dtype = DataType::uint8;
@@ -21,7 +22,7 @@ void open_graph(const Scope& scope, int device, std::uint32_t number) {
   submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
   submission.device = device;
   scope.place(submission);
-  scope.runtime().submit_next("capture.begin", std::move(submission)).wait();
+  return scope.runtime().submit_next("capture.begin", std::move(submission));
 }
 
 // What went wrong on all ranks, in their order; each gives its own words, none where all is well.
@@ -67,15 +68,23 @@ void capture(const std::function<void()>& body, int device, Scope scope) {
     refuse(fmt::format("capture: rank {} has no device whose work could be captured: there is {}.", rank,
                        problem));
   }
-  const std::uint32_t number = runtime.captures().begin(scope.process_set());
-  const std::exception_ptr failure = failure_of([&] {
-    open_graph(scope, device, number);
-    body();
-  });
-  const std::string loose = runtime.captures().end(scope.process_set());
+  Captures& captures = runtime.captures();
+  const std::uint32_t number = captures.begin(scope.process_set());
+  try {
+    const Handle opened = open_graph(scope, device, number);
+    captures.count(scope.process_set());
+    opened.wait();
+  } catch (...) {
+    captures.end(scope.process_set());
+    throw;
+  }
+  const std::exception_ptr failure = failure_of(body);
+  const std::string loose = captures.end(scope.process_set());
   std::string own;
   if (failure) {
     own = fmt::format("rank {}: {}\n", rank, words_of(failure));
+    log(LogLevel::error, "capture: {}Ranks that wait for it in what they capture will be named as stalled.",
+        own);
   } else if (!loose.empty()) {
     own = fmt::format("rank {} has not waited for {} in what it captured\n", rank, loose);
   }

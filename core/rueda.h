@@ -140,11 +140,13 @@ Handle share_window_async(DeviceWindow window, int device, Scope scope = {});
 // Has `body` capture a graph of a CUDA device: operations on tensors of streams that are being captured there
 // are agreed on as ever, but NCCL's calls become a part of the graph, which then runs, any number of times,
 // without the host. Called by every rank of the scope, on its `device`; `body` begins and ends the capture
-// and waits for all its operations; ranks then run their graphs equally often. What belongs to the host is
-// done once, in `body`. Ranks make a communicator and a buffer for each graph, which stay until the job ends.
-// Before shutdown() the device must be through with it. Throws what `body` throws, and on all other ranks
-// BackendError with its words; it, too, where an operation was not waited for, or NCCL does not connect the
-// ranks; InvalidArgument where there is no device. Then no graph may run.
+// and waits for all its operations. Ranks then run their graphs equally often, and in the same order beside
+// other graphs and operations on devices; what of these was begun before has been waited for. What belongs to
+// the host is done once, in `body`. Ranks make a communicator and a buffer for each graph, which stay until
+// the job ends; destroy graphs before shutdown(), since NCCL ends no communicator that one holds. Throws what
+// `body` throws, and on ranks whose `body` went well BackendError with its words; it, too, where an operation
+// was not waited for, or NCCL does not connect the ranks; InvalidArgument where there is no device. Then no
+// graph may run. A rank that waits in its `body` for one whose `body` has failed is named as stalled.
 void capture(const std::function<void()>& body, int device, Scope scope = {});
 
 // Done when every rank has called it.

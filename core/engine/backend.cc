@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace rueda {
@@ -11,8 +13,10 @@ bool Backend::meet(const std::vector<std::string>&, const std::function<void()>&
 
 namespace {
 
-std::string why_nobody(const Plan& plan) {
-  if (plan.capture != 0) {
+std::string why_nobody(const std::vector<std::unique_ptr<Backend>>& backends, const Plan& plan) {
+  const bool has_devices =
+      std::ranges::any_of(backends, [&](const auto& each) { return each->device() == plan.device; });
+  if (plan.capture != 0 && has_devices) {
     return ": a graph cannot hold it; that takes NCCL, a device for each rank, and an operation and a "
            "reduction that NCCL knows (README of ops, \"In a graph\").";
   }
@@ -33,7 +37,7 @@ std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends,
   }
   if (found == backends.size()) {
     RUEDA_ASSERT(plan.device != DeviceKind::host);
-    plan.status = Status::backend_error(title(*plan.tensors.front().request) + why_nobody(plan));
+    plan.status = Status::backend_error(title(*plan.tensors.front().request) + why_nobody(backends, plan));
     return 0;
   }
   backends[found]->decide(plan);

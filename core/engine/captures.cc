@@ -15,7 +15,12 @@ std::uint32_t Captures::begin(ProcessSetId process_set) {
     refuse(fmt::format("capture: process set {} is capturing graph {}; let that end first.", process_set,
                        open_[process_set].number));
   }
-  return open_[process_set].number = ++numbers_[process_set];
+  return open_[process_set].number = numbers_[process_set] + 1;
+}
+
+void Captures::count(ProcessSetId process_set) {
+  const std::lock_guard lock(mutex_);
+  ++numbers_[process_set];
 }
 
 std::uint32_t Captures::number_for(const Request& request) const {
@@ -32,7 +37,7 @@ std::uint32_t Captures::number_for(const Request& request) const {
 
 void Captures::add(const std::shared_ptr<const HandleState>& operation) {
   const Submission& submission = operation->submission;
-  if (!submission.ready || !submission.ready->captured()) return;
+  if (!operation->captured()) return;
   const std::lock_guard lock(mutex_);
   const auto found = open_.find(submission.request.process_set);
   if (found != open_.end()) found->second.operations.emplace_back(title(submission.request), operation);

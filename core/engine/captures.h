@@ -23,6 +23,8 @@ class Captures {
   // number this is: the same on all ranks, which capture together. Throws InvalidArgument where one is being
   // captured.
   std::uint32_t begin(ProcessSetId process_set);
+  // The ranks have been asked: the next one has another number.
+  void count(ProcessSetId process_set);
   // The number of the graph that `request`, on such a stream, belongs to. Throws InvalidArgument where its
   // set is capturing none.
   std::uint32_t number_for(const Request& request) const;

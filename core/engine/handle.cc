@@ -42,12 +42,13 @@ const Status& HandleState::wait() {
     for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
     if (waiters_) waiters_->remove(this);
   }
-  if (fence && fence->captured()) joined_.store(true);
+  if (captured()) joined_.store(true);
   let_go();
   return status_;
 }
 
 bool HandleState::let_go() {
+  if (captured() && !joined_.load()) return false;  // what is freed may be taken before the graph is through
   if (fence && !fence->passed()) return false;
   if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
   return true;

@@ -30,7 +30,8 @@ class HandleState {
   void complete(Status status, std::shared_ptr<void> owner);
 
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
-  // Of one that was captured into a graph: whether somebody has waited for it, and so made a stream wait.
+  // Whether it was captured into a graph; then whether somebody has waited for it, and so made a stream wait.
+  bool captured() const { return submission.ready && submission.ready->captured(); }
   bool joined() const { return joined_.load(); }
   const Status& wait();  // blocks until done, and lets go of the tensors
   // Of those that complete() has left here, unless a device still has to do with them; whether it has.

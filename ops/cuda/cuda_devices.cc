@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,28 +18,39 @@ namespace {
 
 cudaStream_t stream_of(DeviceStream stream) { return static_cast<cudaStream_t>(stream); }
 
-// Purpose: makes a device the current one of this thread for a while. What is called meanwhile (memory,
-// whether an event has been passed) has nothing to do with a graph that some thread is capturing: CUDA would
-// refuse it otherwise, and spoil the graph.
+// Purpose: what this thread calls meanwhile (memory, whether an event has been passed) has nothing to do with
+// a graph that some thread is capturing: CUDA would refuse it otherwise, and spoil the graph.
+class BesideCaptures {
+ public:
+  BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // the thread's own, once exchanged
+};
+
+// Purpose: makes a device the current one of this thread for a while, beside captures.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
     check(cudaGetDevice(&before_), "cudaGetDevice");
     if (before_ != device) check(cudaSetDevice(device), "cudaSetDevice");
     moved_ = before_ != device;
-    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
+    beside_.emplace();
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
   ~OnDevice() {
-    cudaThreadExchangeStreamCaptureMode(&mode_);
+    beside_.reset();
     if (moved_) cudaSetDevice(before_);
   }
 
  private:
   int before_ = 0;
   bool moved_ = false;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // the thread's own, once exchanged
+  std::optional<BesideCaptures> beside_;  // made and ended on that device
 };
 
 // Purpose: events of one device that nobody uses at present: making one takes longer than recording it. Any
@@ -96,8 +108,12 @@ class CudaFence final : public Fence {
 
   bool passed() const override {
     if (captured_) return true;
-    const OnDevice here(pool_->device());
-    return cudaEventQuery(event_) != cudaErrorNotReady;
+    try {
+      const OnDevice here(pool_->device());
+      return cudaEventQuery(event_) != cudaErrorNotReady;
+    } catch (const BackendError&) {  // as what has failed there: the process ends, say
+      return true;
+    }
   }
   bool captured() const override { return captured_; }
   void hold_back(DeviceStream stream) const override {
@@ -149,9 +165,14 @@ class CudaDevices::OneDevice final : public Device {
   explicit OneDevice(int number) : number_(number), events_(std::make_shared<EventPool>(number)) {}
 
   std::shared_ptr<const Fence> record(DeviceStream stream) override {
+    const OnDevice here(number_);  // the default stream is that of the current device
     return std::make_shared<CudaFence>(events_, stream);
   }
-  void make_current() override { check(cudaSetDevice(number_), "cudaSetDevice"); }
+  void make_current() override {
+    check(cudaSetDevice(number_), "cudaSetDevice");
+    cudaStreamCaptureMode relaxed = cudaStreamCaptureModeRelaxed;  // of a thread that captures nothing itself
+    check(cudaThreadExchangeStreamCaptureMode(&relaxed), "cudaThreadExchangeStreamCaptureMode");
+  }
   void as_current(const std::function<void()>& call) override {
     const OnDevice here(number_);
     call();
@@ -161,13 +182,19 @@ class CudaDevices::OneDevice final : public Device {
     const OnDevice here(number_);
     void* memory = nullptr;
     const cudaError_t rc = cudaMalloc(&memory, bytes);
-    return made(rc, "cudaMalloc", memory, [](std::byte* data) { cudaFree(data); });
+    return made(rc, "cudaMalloc", memory, [](std::byte* data) {
+      const BesideCaptures beside;
+      cudaFree(data);
+    });
   }
   std::shared_ptr<std::byte> pinned(std::size_t bytes) override {
     const OnDevice here(number_);
     void* memory = nullptr;
     const cudaError_t rc = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-    return made(rc, "cudaHostAlloc", memory, [](std::byte* data) { cudaFreeHost(data); });
+    return made(rc, "cudaHostAlloc", memory, [](std::byte* data) {
+      const BesideCaptures beside;
+      cudaFreeHost(data);
+    });
   }
   std::string identity() const override {
     cudaDeviceProp properties{};

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/device_local_backend.h"
 
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
 namespace rueda {
 namespace {
 
@@ -16,8 +20,13 @@ class DeviceLocalWork final : public Work {
 
   Step step() override {
     if (abandoned_) return Step::given_up;
-    for (Entry& entry : entries_) {
-      if (!entry.ghost) copy(entry);
+    try {
+      for (Entry& entry : entries_) {
+        if (!entry.ghost) copy(entry);
+      }
+    } catch (const BackendError& error) {
+      if (plan_.capture == 0) throw;
+      throw WorkFailure{fmt::format("it cannot be captured: {}", error.what())};
     }
     return Step::done;
   }
@@ -31,11 +40,10 @@ class DeviceLocalWork final : public Work {
     DeviceQueue& queue = plan_.capture == 0 ? *side.queue : side.queue_of(graph_of(plan_));
     const ConstTensorView& input = submission.input;
     TensorView output = submission.output;
+    const bool makes_output = traits(plan_.operation).makes_output;
+    if (makes_output) output = allocate_output(entry, input.shape);  // may fail: nothing has been begun
     submission.ready->hold_back(queue.stream());
-    if (traits(plan_.operation).makes_output) {
-      output = allocate_output(entry, input.shape);
-      side.device.record(submission.stream)->hold_back(queue.stream());
-    }
+    if (makes_output) side.device.record(submission.stream)->hold_back(queue.stream());
     if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
     const bool moves = output.data != input.data || factor_of(plan_) != 1.0;
     if (moves && input.elements() > 0)

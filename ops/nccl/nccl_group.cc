@@ -173,7 +173,7 @@ bool NcclGroup::registered(const DeviceWindow& window) {
 }
 
 std::unique_ptr<NcclLane> NcclGroup::make_graph_lane(Device& device) const {
-  auto lane = std::make_unique<NcclLane>(own_.nccl().functions, device, buffer_bytes_);
+  auto lane = std::make_unique<NcclLane>(own_.nccl().functions, device, buffer_bytes_, NcclLane::Use::graph);
   if (lane->buffer_bytes() == buffer_bytes_) return lane;
   throw std::runtime_error(
       fmt::format("there is no memory for a graph's buffer of {} bytes; set a smaller "
@@ -216,11 +216,15 @@ void NcclGroup::connect_graph(const Plan& plan) {
 void NcclGroup::tend_graphs(bool failed) {
   for (const auto& [key, lane] : graphs_) {
     if (failed) {
-      lane->abort();
-    } else if (lane->comm() != nullptr) {
+      lane->abort_aside();
+    } else if (lane->comm() != nullptr && !lane->given_up()) {
       lane->ready();
     }
   }
+}
+
+void NcclGroup::give_up_graph(const Plan& plan) {
+  if (const auto found = graphs_.find(graph_of(plan)); found != graphs_.end()) found->second->give_up();
 }
 
 void NcclGroup::tend(bool failed) {

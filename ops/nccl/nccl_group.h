@@ -72,6 +72,8 @@ class NcclGroup {
   Bytes graph_words(const Plan& plan, Device& device, std::string problem);
   std::string graph_problem(const Plan& plan, Reader all);
   void connect_graph(const Plan& plan);
+  // A capture has failed here: NCCL has had calls of its operations that other ranks have not.
+  void give_up_graph(const Plan& plan);
   // Where NCCL reaches a host: as much of the host's memory for what goes on from there.
   std::byte* pinned_of(const Plan& plan) const { return pinned_[plan.number % lanes_.size()].get(); }
   NcclWindows& windows() { return windows_; }

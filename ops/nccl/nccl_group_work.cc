@@ -25,7 +25,18 @@ NcclGroupWork::~NcclGroupWork() {
 
 Work::Step NcclGroupWork::step() {
   if (staged_) return staged_->step();
-  return met_ ? carry_out() : meet();
+  if (!met_) return meet();
+  return is_captured() ? carry_out_captured() : carry_out();
+}
+
+// A capture that has been spoilt, by whatever the program did in it, fails the operation, not the job.
+Work::Step NcclGroupWork::carry_out_captured() {
+  try {
+    return carry_out();
+  } catch (const std::exception& error) {
+    group_.give_up_graph(plan_);
+    throw WorkFailure{fmt::format("it cannot be captured: {}", error.what())};
+  }
 }
 
 void NcclGroupWork::abandon() {

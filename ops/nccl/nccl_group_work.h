@@ -56,7 +56,11 @@ class NcclGroupWork : public Work {
   NcclGroup& group_;
   bool abandoned_ = false;
 
+  // Of an operation in a graph: nothing has been carried out, so it can be taken back.
+  bool is_captured() const { return plan_.capture != 0 && plan_.operation != Operation::barrier; }
+
  private:
+  Step carry_out_captured();
   Step meet();
   int device_here() const;
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "ops/nccl/nccl_check.h"
 
@@ -23,8 +24,8 @@ bool soon(const std::function<bool()>& so) {
 
 }  // namespace
 
-NcclLane::NcclLane(const NcclFunctions& nccl, Device& device, std::size_t buffer_bytes)
-    : nccl_(nccl), device_(device), queue_(device.make_queue()) {
+NcclLane::NcclLane(const NcclFunctions& nccl, Device& device, std::size_t buffer_bytes, Use use)
+    : nccl_(nccl), device_(device), queue_(device.make_queue()), use_(use) {
   if (buffer_bytes == 0) return;
   try {
     buffer_ = device.memory(buffer_bytes);
@@ -34,15 +35,16 @@ NcclLane::NcclLane(const NcclFunctions& nccl, Device& device, std::size_t buffer
 }
 
 NcclLane::~NcclLane() {
+  if (aborted_.valid()) aborted_.wait_for(std::chrono::seconds(2));
   try {
     if (connected_) end();
   } catch (const std::exception&) {  // nobody is left to be told
   }
-  abort();
+  if (use_ == Use::plans) abort();
 }
 
 void NcclLane::end() {
-  if (!soon([&] { return idle() && ready(); })) return;
+  if (!soon([&] { return idle() && (given_up_ || ready()); }) || given_up_) return;
   for (const auto& window : windows_) {
     if (*window == nullptr) continue;  // NCCL had no use for it
     if (nccl_.window_deregister(comm_, *window); !soon([&] { return ready(); })) return;
@@ -51,6 +53,12 @@ void NcclLane::end() {
   if (nccl_.comm_finalize(comm_); !soon([&] { return ready(); })) return;
   nccl_.comm_destroy(comm_);
   comm_ = nullptr;
+}
+
+std::shared_ptr<const Fence> NcclLane::record() {
+  std::shared_ptr<const Fence> fence = queue_->record();
+  if (!fence->captured()) last_ = fence;
+  return fence;
 }
 
 void NcclLane::connect(const ncclUniqueId& id, int size, int place) {
@@ -74,6 +82,18 @@ bool NcclLane::ready() {
   check(nccl_, state, "NCCL", comm_);
   connected_ |= state == ncclSuccess;
   return state != ncclInProgress;
+}
+
+void NcclLane::abort_aside() {
+  connected_ = false;
+  if (comm_ == nullptr) return;
+  std::promise<void> aborted;
+  aborted_ = aborted.get_future();
+  std::thread([call = nccl_.comm_abort, comm = std::exchange(comm_, nullptr),
+               aborted = std::move(aborted)]() mutable {
+    call(comm);
+    aborted.set_value();
+  }).detach();
 }
 
 void NcclLane::abort() {

@@ -2,6 +2,8 @@
 // A communicator of NCCL with a stream of its own.
 #pragma once
 
+#include <cstddef>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,10 +17,13 @@ namespace rueda {
 // Purpose: operations of a process set that follow one another on the device, and the buffer in which they
 // fuse tensors. No call of it waits: what NCCL has to do takes place on threads of its own, and `ready` tells
 // when it is through. Owned by an NcclGroup, used by the coordinator thread. Its end waits for the device for
-// 2 s at most; what is not through then is aborted.
+// 2 s at most; what is not through then is aborted. NCCL ends and aborts a communicator only when the last
+// graph that holds a call of its is destroyed, and the program may keep those: a graph's lane is aborted on a
+// thread of its own, and left to the process where graphs outlive the job.
 class NcclLane {
  public:
-  NcclLane(const NcclFunctions& nccl, Device& device, std::size_t buffer_bytes);
+  enum class Use { plans, graph };
+  NcclLane(const NcclFunctions& nccl, Device& device, std::size_t buffer_bytes, Use use = Use::plans);
   NcclLane(const NcclLane&) = delete;
   NcclLane& operator=(const NcclLane&) = delete;
   ~NcclLane();
@@ -31,13 +36,18 @@ class NcclLane {
   void begin_window(const DeviceWindow& window);
   // What runs on the device ends, here and soon with the others. Never throws.
   void abort();
+  // Of a graph's: the same, in its own time.
+  void abort_aside();
+  // Of a graph's: a capture has spoilt it. Nothing more is asked of it.
+  void give_up() { given_up_ = true; }
+  bool given_up() const { return given_up_; }
 
   ncclComm_t comm() const { return comm_; }
   DeviceQueue& queue() { return *queue_; }
   std::byte* buffer() const { return buffer_.get(); }
   std::size_t buffer_bytes() const { return buffer_bytes_; }
-  // All that the stream has been given; kept as the last.
-  std::shared_ptr<const Fence> record() { return last_ = queue_->record(); }
+  // All that the stream has been given; kept as the last, unless it went into a graph.
+  std::shared_ptr<const Fence> record();
   bool idle() const { return !last_ || last_->passed(); }
 
  private:
@@ -50,6 +60,9 @@ class NcclLane {
   std::size_t buffer_bytes_ = 0;
   ncclComm_t comm_ = nullptr;
   bool connected_ = false;
+  const Use use_;
+  bool given_up_ = false;
+  std::future<void> aborted_;  // of a graph's, when it is
   std::shared_ptr<const Fence> last_;
   std::vector<std::unique_ptr<NcclFunctions::Window>> windows_;  // NCCL fills them in when it is through
 };

@@ -28,9 +28,10 @@ std::string_view NcclWork::own_phase() const {
     case Stage::vote: return "agreeing that memory is there";
     case Stage::turn: return "waiting for an earlier operation of NCCL's to begin";
     case Stage::registering: return "telling NCCL of a window";
+    case Stage::warming: return "connecting a graph by NCCL";
     case Stage::launched: break;
   }
-  return begins_a_graph() ? "connecting a graph by NCCL" : "launching NCCL";
+  return "launching NCCL";
 }
 
 Work::Step NcclWork::carry_out() {
@@ -45,20 +46,26 @@ Work::Step NcclWork::carry_out() {
       return Step::again;
     case Stage::vote: begin_exchange({std::byte{1}}); return Step::again;
     case Stage::turn:
-      if (abandoned_ && verdict_.difference.empty()) cannot_be_taken_back();
+      if (abandoned_ && verdict_.difference.empty() && !is_captured()) cannot_be_taken_back();
       if (abandoned_) return Step::given_up;
       if (!place_.state.is_next(plan_.number)) return Step::waiting;
       if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
       if (plan_.operation != Operation::barrier) launch();
       if (begins_a_graph()) group_.connect_graph(plan_);
       stage_ = verdict_.registered ? Stage::registering : Stage::launched;
+      if (begins_a_graph()) stage_ = Stage::warming;
       return Step::again;
     case Stage::registering:
       if (!group_.registered(*entry().submission().window)) return Step::waiting;
       stage_ = Stage::launched;
       return Step::again;
+    case Stage::warming:
+      if (!group_.lane_of(plan_).ready()) return Step::waiting;
+      if (!warm_up()) stage_ = Stage::launched;
+      return Step::again;
     case Stage::launched: break;
   }
+  if (abandoned_ && is_captured()) return Step::given_up;
   if (!group_.lane_of(plan_).ready()) return Step::waiting;
   settle_results(group_.lane_of(plan_));
   finish();

@@ -20,7 +20,7 @@ class NcclWork final : public NcclGroupWork {
   NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place);
 
  private:
-  enum class Stage { window, graph, sizes, output, vote, turn, registering, launched };
+  enum class Stage { window, graph, sizes, output, vote, turn, registering, warming, launched };
 
   Step carry_out() override;
   void abandon_own() override;
@@ -43,6 +43,7 @@ class NcclWork final : public NcclGroupWork {
   std::vector<std::int64_t> in_bytes(std::vector<std::int64_t> rows) const;
   std::vector<std::int64_t> rows_scattered() const;
   Bytes own_graph();
+  bool warm_up();
   bool begins_a_graph() const { return plan_.operation == Operation::barrier && plan_.capture != 0; }
   static Stage first_stage(const Plan& plan);
   bool packs() const;
@@ -58,6 +59,7 @@ class NcclWork final : public NcclGroupWork {
   NcclWindows::Verdict verdict_;
   std::vector<CopyPiece> apart_;  // bytes to go back to where they belong
   NcclReduction reduction_;
+  int warm_ = 0;  // what a graph's lane has been given before it
 };
 
 }  // namespace rueda

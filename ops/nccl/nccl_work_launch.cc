@@ -39,6 +39,21 @@ void NcclWork::launch() {
   }
 }
 
+// NCCL connects what it needs at the first use, and not all of that may happen while a graph is captured. One
+// thing at a time: false when there is no more.
+bool NcclWork::warm_up() {
+  const auto size = static_cast<std::size_t>(group_.size());
+  std::byte* const memory = temporary({}, sizeof(float) + 2 * size);
+  if (warm_++ == 0) {
+    const NcclRun one{memory, memory, 1};
+    launch_allreduce(caller(), plain_reduction(ReduceOp::sum, DataType::float32), {&one, 1});
+    return true;
+  }
+  const std::vector<std::int64_t> bytes(size, 1);
+  launch_alltoall(caller(), memory + sizeof(float), memory + sizeof(float) + size, bytes, bytes);
+  return false;
+}
+
 namespace {
 
 // The tensors of a Plan between their places and a buffer in which they travel as elements of some type.

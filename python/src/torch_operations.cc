@@ -104,7 +104,12 @@ void bind_operations(py::module_& module) {
   module.def(
       "capture", [](const std::function<void()>& body, Members set) { capture(body, scope_of(set)); },
       NoPythonLock());
-  module.def("check_job", [] { throw_if_error(default_runtime().failure()); });
+  module.def("jobs_begun", &jobs_begun);
+  module.def("check_job", [](std::uint64_t job) {
+    if (job != jobs_begun())
+      refuse("what was captured belongs to a job that has ended by shutdown(); capture it again");
+    throw_if_error(default_runtime().failure());
+  });
   module.def(
       "empty",
       [](const std::vector<std::int64_t>& sizes, at::ScalarType dtype) { return empty(sizes, dtype); },

@@ -138,6 +138,12 @@ FakeDevice::Graph FakeDevice::end_capture(DeviceStream stream) {
   return std::exchange(graph_, {});
 }
 
+void FakeDevice::drop_capture() {
+  const std::lock_guard lock(mutex_);
+  captured_.clear();
+  graph_ = {};
+}
+
 // One thing after another, as they were given.
 void FakeDevice::run(const Graph& graph, DeviceStream stream) {
   for (const auto& make : graph.steps) give_made(stream, make);

@@ -60,6 +60,8 @@ class FakeDevice final : public Device {
     std::vector<std::function<std::vector<Task>()>> steps;
   };
   Graph end_capture(DeviceStream stream);
+  // Ends it and keeps nothing, as what is not allowed in a capture does.
+  void drop_capture();
   void run(const Graph& graph, DeviceStream stream);
   // Whose queue that is.
   static FakeDevice& of(DeviceStream queue);

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "tests/support/fake_nccl_round.h"
@@ -20,6 +22,12 @@ struct ncclComm {
   std::vector<double> factors;  // of operators that were made
   bool aborted = false;
   void** registering = nullptr;  // filled in by the next look
+  bool finalizing = false;
+  std::vector<std::weak_ptr<void>> graphs;  // that hold calls of it
+
+  bool held() const {
+    return std::ranges::any_of(graphs, [](const auto& graph) { return !graph.expired(); });
+  }
 };
 
 namespace rueda {
@@ -93,6 +101,7 @@ struct FakeNcclCalls {
     const bool connecting = comm->clique->connected < comm->clique->size;
     *state = connecting || comm->stream != nullptr ? ncclInProgress : ncclSuccess;
     if (fails("async", comm->place)) *state = ncclSystemError;
+    if (comm->finalizing && comm->held()) *state = ncclInProgress;
     if (comm->registering != nullptr) {
       *std::exchange(comm->registering, nullptr) = comm;
       *state = ncclInProgress;
@@ -100,9 +109,11 @@ struct FakeNcclCalls {
     }
     if (connecting || comm->stream == nullptr) return ncclSuccess;
     std::vector<FakeCall> calls = std::exchange(comm->pending, {});
+    const auto held = std::make_shared<char>();  // by the graph, if it becomes a part of one
+    comm->graphs.emplace_back(held);
     const cudaStream_t stream = std::exchange(comm->stream, nullptr);
     lock.unlock();  // the device has a lock of its own, and calls us
-    FakeDevice::of(stream).give_made(stream, [comm, calls] { return begin_round(comm, calls); });
+    FakeDevice::of(stream).give_made(stream, [comm, calls, held] { return begin_round(comm, calls); });
     return ncclSuccess;
   }
   // In a graph whenever that runs.
@@ -121,7 +132,7 @@ struct FakeNcclCalls {
     std::lock_guard lock(present->mutex_);
     FakeClique& clique = *comm->clique;
     FakeRound& round = clique.rounds[number];
-    if (++round.arrived < static_cast<std::size_t>(clique.size) || present->hangs_) return;
+    if (++round.arrived < static_cast<std::size_t>(clique.size) || present->hangs_ || clique.aborted) return;
     run_round(clique, round, comm->factors);
     for (auto& [place, done] : round.done) done->passed = true;
   }
@@ -150,15 +161,23 @@ struct FakeNcclCalls {
     return window == comm ? note(comm, "ncclCommWindowDeregister") : ncclInvalidArgument;
   }
 
-  static ncclResult_t finalize(ncclComm_t comm) { return note(comm, "ncclCommFinalize"); }
+  static ncclResult_t finalize(ncclComm_t comm) {
+    const ncclResult_t rc = note(comm, "ncclCommFinalize");
+    const std::lock_guard lock(present->mutex_);
+    comm->finalizing = true;
+    return rc;
+  }
   static ncclResult_t destroy(ncclComm_t comm) { return note(comm, "ncclCommDestroy"); }
   static ncclResult_t abort(ncclComm_t comm) {
     const ncclResult_t rc = note(comm, "ncclCommAbort");
-    std::lock_guard lock(present->mutex_);
-    comm->aborted = true;
+    std::unique_lock lock(present->mutex_);
+    comm->aborted = comm->clique->aborted = true;
     for (FakeRound& round : comm->clique->rounds) {
       if (round.done.contains(comm->place)) round.done[comm->place]->passed = true;
     }
+    ++present->aborting_;
+    for (lock.unlock(); comm->held();) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --present->aborting_;
     return rc;
   }
 
@@ -258,7 +277,10 @@ FakeNccl::FakeNccl() {
   present = this;
 }
 
-FakeNccl::~FakeNccl() { present = nullptr; }
+FakeNccl::~FakeNccl() {
+  while (aborting_ > 0) std::this_thread::yield();
+  present = nullptr;
+}
 
 ncclComm_t FakeNccl::alone_of(int size, int place) {
   ncclUniqueId id{};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL among ranks that are threads, on FakeDevices: it remembers what it is asked, carries it out when all
 // ranks' streams have come there, and fails when it is told to, and where some members' memory is known to it
-// and others' not, or lies elsewhere in its window.
+// and others' not, or lies elsewhere in its window. As NCCL does, it ends and aborts no communicator of which
+// a graph holds a call: it waits for the graph's end.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +53,7 @@ class FakeNccl {
   NcclLibrary library_;
   int next_id_ = 0;
   bool hangs_ = false;
+  std::atomic<int> aborting_{0};                                // calls that wait for graphs
   std::map<std::string, std::shared_ptr<FakeClique>> cliques_;  // by unique id
   std::map<int, std::vector<std::string>> calls_;
   std::map<int, std::string> failing_;

@@ -40,6 +40,7 @@ struct FakeWindow {
 struct FakeClique {
   int size = 0;
   int connected = 0;
+  bool aborted = false;  // by a member: what has not been carried out will not be
   std::vector<FakeRound> rounds;
   std::map<int, std::vector<FakeWindow>> windows;  // by place
 };

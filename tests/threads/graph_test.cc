@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <barrier>
+#include <optional>
 
 #include "core/rueda.h"
 #include "tests/support/device_ones.h"
@@ -300,6 +301,61 @@ TEST_F(GraphTest, ARankThatHasJoinedIsNamed) {
     if (runtime.topology().rank == 0)
       EXPECT_THAT(words_of([&] { capture([] {}, 0, runtime); }), HasSubstr("joined"));
     rueda::join(runtime);
+  });
+}
+
+// Rank 1's program ends the capture before its operation has come into it.
+TEST_F(GraphTest, ACaptureThatIsSpoiltFailsTheOperationNotTheJob) {
+  std::barrier spoilt(2);
+  run(2, [&](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 10);
+    const bool spoils = runtime.topology().rank == 1;
+    const std::string words = words_of([&] {
+      capture(
+          [&] {
+            device.begin_capture(&ones);
+            std::optional<Handle> handle;
+            if (spoils) handle = runtime.submit(ones.sum("t"));
+            if (spoils) device.drop_capture();
+            spoilt.arrive_and_wait();
+            if (!spoils) handle = runtime.submit(ones.sum("t"));
+            const Status status = handle->wait_status();
+            device.drop_capture();
+            throw_if_error(status);
+          },
+          0, runtime);
+    });
+    EXPECT_THAT(words, HasSubstr(spoils ? "it cannot be captured: FakeDevice" : "rank 1"));
+    const FakeDevice::Graph graph =
+        graph_of(runtime, device, &ones, [&] { join(runtime.submit(ones.sum("t")), &ones); });
+    run_graph(device, graph, &ones);
+    EXPECT_THAT(values_of(ones), Each(2.0f));
+  });
+}
+
+// NCCL ends no communicator that a graph holds.
+TEST_F(GraphTest, TheJobEndsWhileAGraphIsStillThere) {
+  FakeDevice::Graph kept[2];
+  run(2, [&](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 10);
+    kept[runtime.topology().rank] =
+        graph_of(runtime, device, &ones, [&] { join(runtime.submit(ones.sum("t")), &ones); });
+  });
+  const std::vector<std::string> calls = nccl_.take_calls(0);
+  EXPECT_EQ(std::ranges::count(calls, "ncclCommDestroy()"), 1) << "that of the ordinary lane";
+  EXPECT_EQ(std::ranges::count(calls, "ncclCommAbort()"), 0);
+}
+
+TEST_F(GraphTest, ALostRankIsNamedThoughAGraphIsStillThere) {
+  FakeDevice::Graph kept[2];
+  std::barrier both_have_it(2);
+  run(2, [&](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 10);
+    const Rank rank = runtime.topology().rank;
+    kept[rank] = graph_of(runtime, device, &ones, [&] { join(runtime.submit(ones.sum("t")), &ones); });
+    both_have_it.arrive_and_wait();
+    if (rank == 0) network_->lose(1);
+    EXPECT_EQ(barrier_async(runtime).wait_status().code, StatusCode::peer_lost);
   });
 }
 

@@ -13,7 +13,8 @@ from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
 class CapturedStep:
-    """A step that is a graph. Calling it runs the graph on the current stream, and returns `outputs`; all ranks call it equally often.
+    """A step that is a graph. Calling it runs the graph on the current stream, and returns `outputs`. All ranks call it equally often, and
+    in the same order beside other graphs and operations on devices; what of these was begun before has been waited for.
 
     outputs: what the step returned when it was captured. Each run writes its tensors anew.
     """
@@ -21,10 +22,11 @@ class CapturedStep:
     def __init__(self) -> None:
         self.outputs: Any = None
         self._graph = torch.cuda.CUDAGraph()
+        self._job = _torch.jobs_begun()
 
     def __call__(self) -> Any:
-        """Raises HorovodInternalError where the job cannot go on: the graph would wait for ever."""
-        _torch.check_job()
+        """Raises HorovodInternalError where the job cannot go on: the graph would wait for ever. ValueError when that job is over."""
+        _torch.check_job(self._job)
         self._graph.replay()
         return self.outputs
 
@@ -35,10 +37,10 @@ def capture(step: Callable[[], Any], warmup: int = 3, process_set: ProcessSet = 
     step() runs `warmup` times as it is, then once more to be captured, which computes nothing. It reads its batch from tensors that stay,
     which the program fills before each run. What it reduces becomes a part of the graph: calls of NCCL, without the host. What belongs to
     the host happens in the capture alone: optimizers must be capturable (torch.optim.AdamW(..., capturable=True)), and a value must not be
-    read on the host. Synchronize the device before shutdown().
+    read on the host. Let go of the result before shutdown(): NCCL ends no communicator that a graph holds.
 
-    Raises what step() raises; HorovodInternalError on the other ranks, with its words, and where NCCL does not connect the ranks;
-    ValueError where there is no device.
+    Raises what step() raises; HorovodInternalError on ranks whose step went well, with the words of the other, and where NCCL does not
+    connect the ranks; ValueError where there is no device.
     """
     members = native(process_set)
     if not torch.cuda.is_available():
@@ -52,8 +54,18 @@ def capture(step: Callable[[], Any], warmup: int = 3, process_set: ProcessSet = 
     torch.cuda.synchronize()
 
     def body() -> None:
-        with torch.cuda.graph(captured._graph, stream=stream):
-            captured.outputs = step()
+        failure: BaseException | None = None
+        try:
+            with torch.cuda.graph(captured._graph, stream=stream):
+                try:
+                    captured.outputs = step()
+                except BaseException as error:  # what ends the capture of half a step says less
+                    failure = error
+        except Exception:
+            if failure is None:
+                raise
+        if failure is not None:
+            raise failure
 
     _torch.capture(body, members)
     return captured
