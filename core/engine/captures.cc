@@ -23,6 +23,11 @@ void Captures::count(ProcessSetId process_set) {
   ++numbers_[process_set];
 }
 
+bool Captures::capturing(ProcessSetId process_set) const {
+  const std::lock_guard lock(mutex_);
+  return open_.contains(process_set);
+}
+
 std::uint32_t Captures::number_for(const Request& request) const {
   const std::lock_guard lock(mutex_);
   const auto found = open_.find(request.process_set);

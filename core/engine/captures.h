@@ -25,6 +25,7 @@ class Captures {
   std::uint32_t begin(ProcessSetId process_set);
   // The ranks have been asked: the next one has another number.
   void count(ProcessSetId process_set);
+  bool capturing(ProcessSetId process_set) const;
   // The number of the graph that `request`, on such a stream, belongs to. Throws InvalidArgument where its
   // set is capturing none.
   std::uint32_t number_for(const Request& request) const;

@@ -22,6 +22,7 @@ namespace rueda {
 //     graph.replay();  // on every rank; nothing of Rueda runs on the host
 //   }
 //   torch::cuda::synchronize();
+//   graph.reset();  // before shutdown()
 //
 // on a stream that is not the default one, after some steps that were not captured. Whatever is not
 // the device's, such as a learning rate that is a number, stays as it was then. A rank that is lost ends the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_hooks.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -64,6 +65,15 @@ class Once final : public autograd::FunctionPreHook {
   std::shared_ptr<Action> action_;
 };
 
+// Autograd has a node accumulate on the stream that was current when it was made: one that is held for long
+// would take gradients, and our operations, out of the stream on which the program computes now, and out of a
+// graph.
+bool on_another_stream(autograd::Node& node, const at::Tensor& parameter) {
+  if (parameter.device().is_cpu()) return false;
+  const c10::impl::VirtualGuardImpl guard(parameter.device().type());
+  return node.stream() != guard.getStream(parameter.device());
+}
+
 }  // namespace
 
 GradientHooks::GradientHooks(GradientListener& listener, std::vector<at::Tensor> parameters)
@@ -83,9 +93,10 @@ std::size_t GradientHooks::refresh() {
     Attachment& attachment = attachments_[index];
     if (!attachment.parameter.requires_grad()) continue;
     if (attachment.node) {
-      if (autograd::impl::try_get_grad_accumulator(attachment.parameter) == attachment.node) continue;
+      const bool replaced = autograd::impl::try_get_grad_accumulator(attachment.parameter) != attachment.node;
+      if (!replaced && !on_another_stream(*attachment.node, attachment.parameter)) continue;
       detach(attachment);
-      ++unheard;
+      if (replaced) ++unheard;
     } else if (attachment.parameter.grad().defined()) {
       ++unheard;
     }

@@ -35,9 +35,10 @@ class GradientHooks {
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // Hooks parameters that have come to require a gradient, and those whose node autograd has replaced (a
-  // module converted to another dtype). Returns of how many backward passes may have
-  // gone unheard: the replaced, and the new ones that have a gradient already.
+  // Hooks parameters that have come to require a gradient, those whose node autograd has replaced (a module
+  // converted to another dtype), and, unless some graph holds it, those whose node is of another stream of
+  // the device than is current. Returns of how many backward passes may have gone unheard: the replaced, and
+  // the new ones that have a gradient already.
   std::size_t refresh();
 
  private:

@@ -34,7 +34,17 @@ GradientReducer::~GradientReducer() {
       rank_, schedule_.to_string());
 }
 
+// A graph does the same each time.
+void GradientReducer::check_captured() const {
+  if (schedule_ == SyncSchedule::every_step() || !sync_->is_captured()) return;
+  refuse(
+      fmt::format("rank {}: a step with schedule {} is captured, and it is not the same each time; capture "
+                  "steps of every_step.",
+                  rank_, schedule_.to_string()));
+}
+
 bool GradientReducer::synchronize() {
+  check_captured();
   if (keeps()) return false;
   tried_ = true;
   if (!average_) return sync_->synchronize();
@@ -93,6 +103,7 @@ GradientReducer::NoSync::~NoSync() { reducer_.sync_->pause(-1); }
 void GradientReducer::refresh_hooks() { sync_->refresh_hooks(); }
 
 bool GradientReducer::before_step() {
+  check_captured();
   if (keeps()) {
     ++kept_;
     return false;

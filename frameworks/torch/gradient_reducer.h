@@ -74,6 +74,7 @@ class GradientReducer {
   // itself. .grad holds those of this step. With schedule every_step only.
   Skip skip_synchronize();
   // What skip_synchronize() does first, for who makes a Skip itself.
+  void check_captured() const;
   void check_skip();
 
   // Purpose: while it lives, backward passes only add to .grad: they are none of a step's passes, and what

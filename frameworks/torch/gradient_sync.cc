@@ -220,6 +220,11 @@ void GradientSync::refresh_hooks() {
   hooks_->refresh();
 }
 
+bool GradientSync::is_captured() const {
+  const Scope scope = scope_.get();
+  return scope.runtime().captures().capturing(scope.process_set());
+}
+
 void GradientSync::pause(int change) {
   std::lock_guard lock(mutex_);
   pauses_ += change;

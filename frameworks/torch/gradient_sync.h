@@ -68,6 +68,8 @@ class GradientSync final : private GradientListener {
   // Throws InvalidArgument when gradients are being reduced: `action` (say, "zero_grad()") would change them
   // meanwhile.
   void check_not_reducing(const char* action) const;
+  // Whether the ranks are capturing a graph.
+  bool is_captured() const;
   // Throws what has failed at the end of a backward pass and was not thrown there, once.
   void throw_failure();
   // +1: from here on passes only add to .grad, until as many times -1.

@@ -2,6 +2,7 @@
 // Steps of LibTorch captured into graphs. The ranks are threads, their devices and NCCL fakes; a graph of
 // these holds what Rueda gives the device, while LibTorch's own operators run once, in the capture.
 #include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
 
@@ -34,11 +35,12 @@ struct GraphDevice {
     fake.run(graph, stream());
     fake.finish();
   }
-  DeviceStream stream() const { return torch.stream(0).native_handle(); }
+  DeviceStream stream() const { return torch.stream(captured).native_handle(); }
 
   FakeDevice& fake;
   FakeTorchDevice torch;
   FakeDevice::Graph graph;
+  c10::StreamId captured = 0;
 };
 
 class TorchGraph : public NcclWorld {
@@ -93,6 +95,39 @@ TEST_F(TorchGraph, AStepOfADistributedOptimizerReducesItsGradients) {
     run_until(device, weight.grad(), 1.5);
     weight.mutable_grad().fill_(mine * 10);
     run_until(device, weight.grad(), 15.0);
+  });
+}
+
+// As programs do: the optimizer is made on the default stream, which is not captured.
+TEST_F(TorchGraph, AnOptimizerOfAnotherStreamIsCaptured) {
+  run_torch([](Runtime& runtime, GraphDevice& device) {
+    const double mine = runtime.topology().rank + 1.0;
+    const at::Tensor weight = at::ones({4}, device.torch.name()).requires_grad_();
+    DistributedOptimizer<torch::optim::SGD> optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime);
+    auto step = [&] {
+      optimizer.zero_grad();
+      (weight * mine).sum().backward();
+      optimizer.step();
+    };
+    device.captured = 1;
+    const c10::StreamGuard side(device.torch.stream(1));
+    for (int warm = 0; warm < 2; ++warm) step();
+    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), 1.5);
+    device.capture_and_keep(runtime, step);
+    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), mine) << "it was reduced on the default stream";
+    run_until(device, weight.grad(), 1.5);
+  });
+}
+
+TEST_F(TorchGraph, SchedulesThatDifferFromStepToStepAreRefused) {
+  run_torch([](Runtime& runtime, GraphDevice& device) {
+    const at::Tensor weight = at::ones({4}, device.torch.name()).requires_grad_();
+    DistributedOptions options;
+    options.schedule = SyncSchedule::one_step_late();
+    DistributedOptimizer<torch::optim::SGD> optimizer({weight}, torch::optim::SGDOptions(0.0), options,
+                                                      runtime);
+    EXPECT_THAT([&] { capture([&] { optimizer.step(); }, runtime); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("schedule one_step_late is captured")));
   });
 }
 
