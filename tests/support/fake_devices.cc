@@ -121,6 +121,13 @@ void FakeDevice::wait(DeviceStream stream, std::shared_ptr<Point> point) {
   if (stream == first_) share.joined = std::max(share.joined, point->behind);
 }
 
+bool FakeDevice::keep_in_graph(DeviceStream stream, std::shared_ptr<void> memory) {
+  const std::lock_guard lock(mutex_);
+  if (!captures(stream)) return false;
+  graph_.memory.push_back(std::move(memory));
+  return true;
+}
+
 void FakeDevice::begin_capture(DeviceStream stream) {
   const std::lock_guard lock(mutex_);
   graph_ = {};

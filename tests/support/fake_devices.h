@@ -58,7 +58,10 @@ class FakeDevice final : public Device {
   // Throws std::runtime_error where `stream` does not wait for all that other streams were given.
   struct Graph {
     std::vector<std::function<std::vector<Task>()>> steps;
+    std::vector<std::shared_ptr<void>> memory;
   };
+  // Memory that a captured stream is through with stays the graph's; false where the stream is not captured.
+  bool keep_in_graph(DeviceStream stream, std::shared_ptr<void> memory);
   Graph end_capture(DeviceStream stream);
   // Ends it and keeps nothing, as what is not allowed in a capture does.
   void drop_capture();

@@ -29,7 +29,7 @@ struct Block {
 void free_block(void* context) {
   const std::shared_ptr<Block> block(static_cast<Block*>(context));
   FakeDevice* const device = device_of(block->stream.device_index());
-  if (device == nullptr) return;
+  if (device == nullptr || device->keep_in_graph(handle_of(block->stream), block)) return;
   block->others.push_back(block->stream);
   static char frees;  // a stream that nobody else has
   for (const c10::Stream& stream : block->others) device->record(handle_of(stream))->hold_back(&frees);
