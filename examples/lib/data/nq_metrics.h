@@ -36,10 +36,10 @@ struct NqScore {
   double f1 = 0;
 };
 
-// Against all annotations: of each of the three the best counts. As in Natural Questions' own evaluation a question has an answer
-// if at least two annotations give one (one, if there is one annotation only); if it has, the empty ones do
-// not count; if it has none, only "unknown" is right. Spans are compared as ranges of the document's words,
-// and any span is wrong where the truth is unknown.
+// Against all annotations: of each of the three the best counts. As in Natural Questions' own evaluation a
+// question has an answer if at least two annotations give one (one, if there is one annotation only); if it
+// has, the empty ones do not count; if it has none, only "unknown" is right. Spans are compared as ranges of
+// the document's words, and any span is wrong where the truth is unknown.
 NqScore score(const NqPrediction& prediction, const NqTokens& truth);
 
 // The mean in the order given, times 100: bring the scores of all ranks into the order of the examples first,
