@@ -6,9 +6,9 @@
 namespace rueda {
 
 void capture(const std::function<void()>& body, Scope scope) {
-  // Where torch knows of no device, core says why.
-  const bool knows = c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
-  const int device = knows ? c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getDevice().index() : 0;
+  // Where there is none, core says why; torch does not know which is current then.
+  const bool any = scope.runtime().device_problem().empty();
+  const int device = any ? c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getDevice().index() : 0;
   capture(body, device, scope);
 }
 

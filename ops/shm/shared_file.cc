@@ -82,24 +82,27 @@ Status too_little_memory(std::string_view purpose, std::size_t bytes, const std:
       purpose, bytes >> 10, found));
 }
 
-// Asked before memory is taken: where a group of processes is at its limit the system ends one of them.
-Status check_free(std::string_view purpose, std::size_t bytes) {
+// Asked before `rest` of `bytes` is taken: where a group of processes is at its limit the system ends one of
+// them.
+Status check_free(std::string_view purpose, std::size_t bytes, std::size_t rest) {
   const std::optional<std::int64_t> free = free_memory();
-  if (!free || *free - *free / 8 >= static_cast<std::int64_t>(bytes)) return {};
+  if (!free || *free - *free / 8 >= static_cast<std::int64_t>(rest)) return {};
   return too_little_memory(purpose, bytes,
                            fmt::format("{} KiB are free, of which an eighth stays so", *free >> 10));
 }
 
-// Zeroed pages; 0 or an error. In pieces: a signal may interrupt a call, which is then made again.
-int claim_pages(int file, std::size_t offset, std::size_t bytes) {
+// Zeroed pages. In pieces: a signal may interrupt a call, which is then made again, and other ranks may be
+// taking theirs, so each time it is asked for what is still to come.
+Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::size_t bytes) {
   constexpr std::size_t kPiece = std::size_t{32} << 20;
   for (const std::size_t end = offset + bytes; offset < end;) {
+    if (Status status = check_free(purpose, bytes, end - offset); !status.ok()) return status;
     const std::size_t part = std::min(kPiece, end - offset);
     const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(part));
-    if (error != 0 && error != EINTR) return error;
+    if (error != 0 && error != EINTR) return too_little_memory(purpose, bytes, std::strerror(error));
     if (error == 0) offset += part;
   }
-  return 0;
+  return {};
 }
 
 // At a multiple of a huge page, so that such pages can be mapped.
@@ -166,9 +169,6 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
     return failed(too_little_memory(purpose, size,
                                     fmt::format("files may have {} KiB (ulimit -f)", most.rlim_cur >> 10)));
   }
-  if (pages == Pages::all) {
-    if (Status status = check_free(purpose, size); !status.ok()) return failed(std::move(status));
-  }
   Card card;
   card.size = size;
   if (getrandom(&card.nonce, sizeof card.nonce, 0) != sizeof card.nonce)
@@ -176,10 +176,13 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   Descriptor file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.number() < 0) return failed(system_error("memfd_create", errno));
   // Not by ftruncate alone: pages that turn out not to be there would be a SIGBUS later.
-  const int error = pages == Pages::all ? claim_pages(file.number(), 0, size)
-                    : ftruncate(file.number(), static_cast<off_t>(size)) == 0 ? 0
-                                                                              : errno;
-  if (error != 0) return failed(too_little_memory(purpose, size, std::strerror(error)));
+  Status claimed;
+  if (pages == Pages::all) {
+    claimed = claim_pages(purpose, file.number(), 0, size);
+  } else if (ftruncate(file.number(), static_cast<off_t>(size)) != 0) {
+    claimed = too_little_memory(purpose, size, std::strerror(errno));
+  }
+  if (!claimed.ok()) return failed(std::move(claimed));
   if (fcntl(file.number(), F_ADD_SEALS, kSeals) != 0)
     return failed(system_error("sealing shared memory", errno));
   void* memory = map(file.number(), size, MAP_NORESERVE);
@@ -219,14 +222,13 @@ SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages page
 SharedFile::~SharedFile() { munmap(memory_, card_.size); }
 
 Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes) {
-  if (Status status = check_free(purpose, bytes); !status.ok()) return status;
-  const int error = claim_pages(file_.number(), offset, bytes);
-  if (error == 0) {
+  Status status = claim_pages(purpose, file_.number(), offset, bytes);
+  if (status.ok()) {
     map_at_once(data() + offset, bytes);
-    return {};
+  } else {
+    give_back(offset, bytes);
   }
-  give_back(offset, bytes);
-  return too_little_memory(purpose, bytes, std::strerror(error));
+  return status;
 }
 
 void SharedFile::map_now(std::size_t offset, std::size_t bytes) {

@@ -43,6 +43,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
   TensorMemory::Block own;
   if (memory != nullptr) own = memory->share(kBefore + (in_place_ ? elements : 2 * kChunk) * sizeof(float));
   const std::vector<std::string> cards = gather(own.card);
+  if (cards.size() != 2 && cards.size() != 4) throw std::runtime_error("--limit: of 2 or 4 ranks");
   for (const std::string& card : cards) {
     std::shared_ptr<std::byte> shown = memory != nullptr ? memory->open(card) : nullptr;
     if (!shown) throw std::runtime_error("--limit: the ranks share no memory");
@@ -50,7 +51,6 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
     all_.push_back({std::move(shown), reinterpret_cast<float*>(data + kBefore),
                     reinterpret_cast<std::atomic<std::uint64_t>*>(data)});
   }
-  if (all_.size() != 2 && all_.size() != 4) throw std::runtime_error("--limit: of 2 or 4 ranks");
   meet();
 }
 

@@ -86,6 +86,8 @@ DataType dtype_from(const std::string& text) {
   return DataType::float32;
 }
 
+bool known_to_mpi(DataType dtype) { return dtype != DataType::boolean && accumulator_of(dtype) == dtype; }
+
 std::vector<MemoryKind> memories_from(const std::string& text) {
   std::vector<MemoryKind> result;
   std::istringstream list(text);
@@ -290,6 +292,9 @@ std::optional<Experiment> read_options(int argc, char** argv) {
   experiment.level = words.level == "backend" ? Level::backend : Level::stack;
   if (const auto operation = operation_from(experiment.mode)) {
     experiment.collectives = collectives(*operation, words);
+    if (words.against == "mpi" && !experiment.on_device &&
+        !known_to_mpi(experiment.collectives.front().dtype))
+      refuse(fmt::format("--against mpi: MPI has no {} that it could sum up", words.dtype));
   } else {
     if (experiment.memories.size() != 1)
       refuse(fmt::format("--memory {}: one of them with {}", words.memory, experiment.mode));

@@ -170,6 +170,8 @@ def test_plot(sizes, tmp_path):
     (["allreduce", "--device", "cuda", "--against", "mpi"], "--against mpi: with --device cuda it is nccl or nothing"),
     (["allreduce", "--device", "cuda", "--memory", "window"], "--device cuda goes through the whole stack"),
     (["allreduce", "--against", "nothing"], "--against nothing: it is mpi, gloo"),
+    (["allreduce", "--against", "mpi", "--dtype", "bfloat16"], "--against mpi: MPI has no bfloat16"),
+    (["broadcast", "--against", "mpi", "--dtype", "bool"], "--against mpi: MPI has no bool"),
     (["latency", "--what"], "unrecognised option '--what'"),
 ])
 def test_bad_arguments(arguments, words):

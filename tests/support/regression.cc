@@ -25,11 +25,14 @@ at::Tensor make_parameter(at::IntArrayRef sizes, int seed, at::ScalarType type) 
   return numbers(sizes, 1 + 1000 * seed, 0.9, type).requires_grad_(true);
 }
 
-Regression::Regression(int seed, at::ScalarType type)
-    : named{{"hidden.weight", make_parameter({8, 4}, seed, type)},
-            {"hidden.bias", make_parameter({8}, seed + 1, type)},
-            {"output.weight", make_parameter({2, 8}, seed + 2, type)},
-            {"output.bias", make_parameter({2}, seed + 3, type)}} {}
+Regression::Regression(int seed, at::ScalarType type, std::int64_t hidden)
+    : named{{"hidden.weight", make_parameter({hidden, 4}, seed, type)},
+            {"hidden.bias", make_parameter({hidden}, seed + 1, type)},
+            {"output.weight", make_parameter({2, hidden}, seed + 2, type)},
+            {"output.bias", make_parameter({2}, seed + 3, type)}} {
+  const at::NoGradGuard no_grad;
+  if (hidden > 8) named[2].second.mul_(8.0 / static_cast<double>(hidden));  // sums as large as of 8
+}
 
 at::Tensor Regression::loss(const Batch& batch) const {
   const at::Tensor hidden = at::linear(batch.inputs, named[0].second, named[1].second).tanh();

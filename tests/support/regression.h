@@ -21,7 +21,9 @@ Batch make_batch(std::int64_t first, std::int64_t rows, at::ScalarType type = at
 // Purpose: a perceptron of two layers with a mean squared loss. Two of equal `seed` are equal.
 class Regression {
  public:
-  explicit Regression(int seed = 1, at::ScalarType type = at::kDouble);
+  // Of its gradients, with 8 hidden values, all are small enough for one-shots.
+  static constexpr std::int64_t kTooLargeForOneShots = 1100;  // hidden.weight has 4 times as many
+  explicit Regression(int seed = 1, at::ScalarType type = at::kDouble, std::int64_t hidden = 8);
 
   at::Tensor loss(const Batch& batch) const;
   std::vector<at::Tensor> tensors() const;

@@ -53,7 +53,7 @@ std::vector<at::Tensor> trained(const OrderedTraining& how) {
   std::mutex mutex;
   auto body = [&](Runtime& runtime) {
     const int passes = how.shards / how.ranks;
-    const Regression model(1, how.type);
+    const Regression model(1, how.type, how.one_host ? Regression::kTooLargeForOneShots : 8);
     const at::Tensor table = make_parameter({5, 2}, 7, how.type), rare = make_parameter({3}, 8, how.type);
     std::vector<at::Tensor> parameters = model.tensors();
     parameters.insert(parameters.end(), {table, rare});

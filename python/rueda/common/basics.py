@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rueda import _core
@@ -42,8 +42,18 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
 def shutdown() -> None:
     """Ends Rueda on this process, once every rank has called it and all operations are complete. Does nothing before init(). Called when
     the interpreter ends."""
+    for action in _before_shutdown:
+        action()
     _core.shutdown()
     sets.forget_all()
+
+
+_before_shutdown: list[Callable[[], None]] = []
+
+
+def before_shutdown(action: Callable[[], None]) -> None:
+    """What each shutdown() begins with."""
+    _before_shutdown.append(action)
 
 
 def begin_again() -> None:

@@ -3,13 +3,26 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from rueda import _torch
+from rueda.common import basics
 from rueda.common.process_sets import ProcessSet, global_process_set, native
+
+_steps: weakref.WeakSet[CapturedStep] = weakref.WeakSet()
+
+
+def _let_go_of_graphs() -> None:
+    """NCCL ends no communicator that a graph holds."""
+    for step in list(_steps):
+        step._graph.reset()
+
+
+basics.before_shutdown(_let_go_of_graphs)
 
 
 class CapturedStep:
@@ -23,6 +36,7 @@ class CapturedStep:
         self.outputs: Any = None
         self._graph = torch.cuda.CUDAGraph()
         self._job = _torch.jobs_begun()
+        _steps.add(self)
 
     def __call__(self) -> Any:
         """Raises HorovodInternalError where the job cannot go on: the graph would wait for ever. ValueError when that job is over."""
@@ -37,7 +51,7 @@ def capture(step: Callable[[], Any], warmup: int = 3, process_set: ProcessSet = 
     step() runs `warmup` times as it is, then once more to be captured, which computes nothing. It reads its batch from tensors that stay,
     which the program fills before each run. What it reduces becomes a part of the graph: calls of NCCL, without the host. What belongs to
     the host happens in the capture alone: optimizers must be capturable (torch.optim.AdamW(..., capturable=True)), and a value must not be
-    read on the host. Let go of the result before shutdown(): NCCL ends no communicator that a graph holds.
+    read on the host. After shutdown() the result is of no use any more.
 
     Raises what step() raises; HorovodInternalError on ranks whose step went well, with the words of the other, and where NCCL does not
     connect the ranks; ValueError where there is no device.
