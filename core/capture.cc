@@ -82,8 +82,11 @@ void capture(const std::function<void()>& body, int device, Scope scope) {
   const std::string loose = captures.end(scope.process_set());
   std::string own;
   if (failure) {
-    own = fmt::format("rank {}: {}\n", rank, words_of(failure));
-    log(LogLevel::error, "capture: {}Ranks that wait for it in what they capture will be named as stalled.",
+    const std::string who = fmt::format("rank {}: ", rank), words = words_of(failure);
+    own = (words.starts_with(who) ? words : who + words) + "\n";
+    log(LogLevel::error,
+        "capture: {}Ranks that wait for it in what they capture will be named as stalled; "
+        "RUEDA_STALL_SHUTDOWN_TIME ends them.",
         own);
   } else if (!loose.empty()) {
     own = fmt::format("rank {} has not waited for {} in what it captured\n", rank, loose);

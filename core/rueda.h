@@ -146,7 +146,9 @@ Handle share_window_async(DeviceWindow window, int device, Scope scope = {});
 // the job ends; destroy graphs before shutdown(), since NCCL ends no communicator that one holds. Throws what
 // `body` throws, and on ranks whose `body` went well BackendError with its words; it, too, where an operation
 // was not waited for, or NCCL does not connect the ranks; InvalidArgument where there is no device. Then no
-// graph may run. A rank that waits in its `body` for one whose `body` has failed is named as stalled.
+// graph may run. A rank that waits in its `body` for one whose `body` has failed is named as stalled. Of
+// graphs that run nothing is agreed on: one that others do not run waits on the device for ever, and nobody
+// says so.
 void capture(const std::function<void()>& body, int device, Scope scope = {});
 
 // Done when every rank has called it.

@@ -225,12 +225,13 @@ std::vector<Entry> Coordinator::entries_for(const Plan& plan) {
 void Coordinator::give_up(const Plan& plan, const std::string& what) {
   std::string whom = title(*plan.tensors.front().request);
   if (plan.tensors.size() > 1) whom += fmt::format(", fused with {} others,", plan.tensors.size() - 1);
-  negotiator_->abort(
-      plan.number,
-      Status::backend_error(fmt::format(
-          "{} failed on rank {} ({}): {}. Only this operation has failed: free memory there, or ask "
-          "for less, and submit it again.",
-          whom, parts_.rank, place_of(parts_.rank), what)));
+  const std::string remedy =
+      plan.capture == 0
+          ? "Only this operation has failed: free memory there, or ask for less, and submit it again."
+          : "Only this capture has failed: mend that, and capture again on all ranks.";
+  negotiator_->abort(plan.number,
+                     Status::backend_error(fmt::format("{} failed on rank {} ({}): {}. {}", whom, parts_.rank,
+                                                       place_of(parts_.rank), what, remedy)));
 }
 
 // A Plan that moves no data: the outcome of an agreement.

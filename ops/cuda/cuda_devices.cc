@@ -44,7 +44,7 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
   ~OnDevice() {
     beside_.reset();
-    if (moved_) cudaSetDevice(before_);
+    if (moved_ && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();  // of nothing that was asked for
   }
 
  private:
@@ -117,6 +117,7 @@ class CudaFence final : public Fence {
   }
   bool captured() const override { return captured_; }
   void hold_back(DeviceStream stream) const override {
+    const OnDevice here(pool_->device());  // the default stream is that of the current device
     check(cudaStreamWaitEvent(stream_of(stream), event_, 0), "cudaStreamWaitEvent");
   }
 
@@ -164,8 +165,9 @@ class CudaDevices::OneDevice final : public Device {
  public:
   explicit OneDevice(int number) : number_(number), events_(std::make_shared<EventPool>(number)) {}
 
+  int number() const override { return number_; }
   std::shared_ptr<const Fence> record(DeviceStream stream) override {
-    const OnDevice here(number_);  // the default stream is that of the current device
+    const OnDevice here(number_);  // as hold_back
     return std::make_shared<CudaFence>(events_, stream);
   }
   void make_current() override {

@@ -28,6 +28,7 @@ class DeviceQueue {
 class Device {
  public:
   virtual ~Device() = default;
+  virtual int number() const = 0;  // in this process
   virtual std::unique_ptr<DeviceQueue> make_queue() = 0;
   // For libraries that go by the current device of the calling thread: from now on, or during `call`.
   virtual void make_current() = 0;

@@ -41,6 +41,7 @@ class DeviceSides {
   DeviceSide& at(int number) {
     const auto found = sides_.find(number);
     if (found != sides_.end()) return *found->second;
+    devices_->at(number).make_current();  // else the thread would make a context on the first device, too
     return *sides_.emplace(number, std::make_unique<DeviceSide>(devices_->at(number))).first->second;
   }
   Devices& devices() { return *devices_; }

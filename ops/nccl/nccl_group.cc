@@ -41,6 +41,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
 std::string NcclGroup::own_problem(Device& device) {
   if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
   try {
+    device.make_current();
     lanes_.clear();
     pinned_.clear();
     const std::size_t bytes =

@@ -8,6 +8,7 @@
 #include "ops/cuda/cuda_devices.h"
 #include "ops/cuda/cuda_report.h"
 #include "ops/init.h"
+#include "tests/gpu/device_capture.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/process_watchdog.h"
 
@@ -25,6 +26,12 @@ int main() {
     rueda::Device& device = devices.at(rueda::local_rank() % found.devices);
     rueda::check_device_allreduce(rueda::default_runtime(), device);
     rueda::check_device_exchange(rueda::default_runtime(), device);
+    try {
+      rueda::check_device_capture(rueda::default_runtime(), device);
+    } catch (const rueda::BackendError& error) {
+      if (rueda::local_size() <= found.devices) throw;
+      std::printf("no graph is captured: %s\n", error.what());  // two ranks have one device
+    }
     rueda::shutdown();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

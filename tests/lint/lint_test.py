@@ -125,7 +125,8 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken({"core/a.h": SPDX}), ["guard"])
         for line in ("#if X", "#ifdef X", "#  ifndef X"):
             self.assertEqual(self.rules_broken({"core/a.cc": SPDX + line + "\n"}), ["conditional"])
-            self.assertEqual(self.rules_broken({"ops/a.cc": SPDX + line + "\n"}), [])
+            self.assertEqual(self.rules_broken({"frameworks/torch/a.cc": SPDX + line + "\n"}), ["conditional"])
+            self.assertEqual(self.rules_broken({"ops/cuda/a.cc": SPDX + line + "\n"}), [])
         self.assertEqual(self.rules_broken({"core/a.cc": SPDX + "// no #if here\n"}), [])
 
     def test_paths(self):

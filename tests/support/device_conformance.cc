@@ -55,6 +55,7 @@ class Program {
     request.device = DeviceKind::cuda;
     submission.input = {input.get(), dtype, shape};
     submission.output = {output.get(), dtype, shape, {}};
+    submission.device = device_.number();
     submission.stream = queue_->stream();
     submission.owner = std::make_shared<std::vector<Memory>>(std::vector{input, output});
     if (!output) {

@@ -25,6 +25,7 @@ class FakeDevice final : public Device {
  public:
   explicit FakeDevice(unsigned seed, std::string name = "fake") : random_(seed), name_(std::move(name)) {}
 
+  int number() const override { return 0; }
   std::unique_ptr<DeviceQueue> make_queue() override;
   void make_current() override {}
   void as_current(const std::function<void()>& call) override { call(); }

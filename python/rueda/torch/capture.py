@@ -27,7 +27,8 @@ basics.before_shutdown(_let_go_of_graphs)
 
 class CapturedStep:
     """A step that is a graph. Calling it runs the graph on the current stream, and returns `outputs`. All ranks call it equally often, and
-    in the same order beside other graphs and operations on devices; what of these was begun before has been waited for.
+    in the same order beside other graphs and operations on devices; what of these was begun before has been waited for. A run that
+    other ranks do not make waits on the device for ever, and nobody says so.
 
     outputs: what the step returned when it was captured. Each run writes its tensors anew.
     """
