@@ -50,10 +50,13 @@ Work::Step NcclWork::carry_out() {
       if (abandoned_) return Step::given_up;
       if (!place_.state.is_next(plan_.number)) return Step::waiting;
       if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
+      if (begins_a_graph()) {
+        group_.connect_graph(plan_);
+        stage_ = Stage::warming;
+        return Step::again;
+      }
       if (plan_.operation != Operation::barrier) launch();
-      if (begins_a_graph()) group_.connect_graph(plan_);
       stage_ = verdict_.registered ? Stage::registering : Stage::launched;
-      if (begins_a_graph()) stage_ = Stage::warming;
       return Step::again;
     case Stage::registering:
       if (!group_.registered(*entry().submission().window)) return Step::waiting;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse gradients of parameters on devices: gathered where ranks have few rows, else reduced dense.
 #include <ATen/ATen.h>
-#include <torch/nn/functional/embedding.h>
 #include <torch/optim/sgd.h>
 
 #include "frameworks/torch/distributed_optimizer.h"
+#include "tests/support/sparse_rows.h"
 #include "tests/support/torch_device_world.h"
 
 namespace rueda {
@@ -12,40 +12,8 @@ namespace {
 
 using TorchDeviceSparse = TorchDeviceWorld;
 
-constexpr std::int64_t kWords = 100;
-
-DistributedOptions by_density() {
-  DistributedOptions options;
-  options.sparse = SparseGradients::by_density;
-  return options;
-}
-
 at::Tensor table_on(at::Device device) {
   return make_parameter({kWords, 3}, 1).detach().to(device).requires_grad_();
-}
-
-// The sum of these rows, each times its place in the list: a sparse gradient.
-at::Tensor sparse_loss(const at::Tensor& table, const std::vector<std::int64_t>& rows) {
-  namespace functional = torch::nn::functional;
-  const at::Tensor found = functional::embedding(at::tensor(rows, at::kLong).to(table.device()), table,
-                                                 functional::EmbeddingFuncOptions().sparse(true));
-  const at::Tensor places = at::arange(1, static_cast<double>(rows.size()) + 1, at::kDouble);
-  return (found * places.unsqueeze(1).to(table.device())).sum();
-}
-
-at::Tensor dense_gradient(const std::vector<std::int64_t>& rows) {
-  at::Tensor gradient = at::zeros({kWords, 3}, at::kDouble);
-  for (std::size_t i = 0; i < rows.size(); ++i) gradient[rows[i]] += static_cast<double>(i + 1);
-  return gradient;
-}
-
-// Rows that ranks have in common, one twice, and one of its own.
-std::vector<std::int64_t> rows_of(Rank rank) { return {7, 3, 7, 20 + rank}; }
-
-at::Tensor mean_gradient(Rank ranks) {
-  at::Tensor sum = at::zeros({kWords, 3}, at::kDouble);
-  for (Rank rank = 0; rank < ranks; ++rank) sum += dense_gradient(rows_of(rank));
-  return sum / ranks;
 }
 
 TEST_F(TorchDeviceSparse, StaySparseWhereFewElementsAreThere) {

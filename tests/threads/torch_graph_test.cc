@@ -76,46 +76,52 @@ TEST_F(TorchGraph, AnOperationIsAgreedOnOnce) {
   });
 }
 
+// Purpose: one parameter whose gradient is this rank's number from 1 on, on any device.
+struct Training {
+  Training(Runtime& runtime, at::Device device)
+      : mine(runtime.topology().rank + 1.0),
+        weight(at::ones({4}, device).requires_grad_()),
+        optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime) {}
+
+  void step() {
+    optimizer.zero_grad();
+    (weight * mine).sum().backward();
+    optimizer.step();
+  }
+
+  const double mine;
+  at::Tensor weight;
+  DistributedOptimizer<torch::optim::SGD> optimizer;
+};
+
 TEST_F(TorchGraph, AStepOfADistributedOptimizerReducesItsGradients) {
   run_torch([](Runtime& runtime, GraphDevice& device) {
-    const double mine = runtime.topology().rank + 1.0;
-    const at::Tensor weight = at::ones({4}, device.torch.name()).requires_grad_();
-    DistributedOptimizer<torch::optim::SGD> optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime);
-    auto step = [&] {
-      optimizer.zero_grad();
-      (weight * mine).sum().backward();
-      optimizer.step();
-    };
-    step();
-    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), 1.5);
+    Training training(runtime, device.torch.name());
+    training.step();
+    EXPECT_EQ(training.weight.grad().cpu()[0].item<double>(), 1.5);
     const long waits = device.torch.host_waits();
-    device.capture_and_keep(runtime, step);
+    device.capture_and_keep(runtime, [&] { training.step(); });
     EXPECT_EQ(device.torch.host_waits(), waits);
-    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), mine) << "what the capture computes is not reduced";
-    run_until(device, weight.grad(), 1.5);
-    weight.mutable_grad().fill_(mine * 10);
-    run_until(device, weight.grad(), 15.0);
+    EXPECT_EQ(training.weight.grad().cpu()[0].item<double>(), training.mine)
+        << "what the capture computes is not reduced";
+    run_until(device, training.weight.grad(), 1.5);
+    training.weight.mutable_grad().fill_(training.mine * 10);
+    run_until(device, training.weight.grad(), 15.0);
   });
 }
 
 // As programs do: the optimizer is made on the default stream, which is not captured.
 TEST_F(TorchGraph, AnOptimizerOfAnotherStreamIsCaptured) {
   run_torch([](Runtime& runtime, GraphDevice& device) {
-    const double mine = runtime.topology().rank + 1.0;
-    const at::Tensor weight = at::ones({4}, device.torch.name()).requires_grad_();
-    DistributedOptimizer<torch::optim::SGD> optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime);
-    auto step = [&] {
-      optimizer.zero_grad();
-      (weight * mine).sum().backward();
-      optimizer.step();
-    };
+    Training training(runtime, device.torch.name());
     device.captured = 1;
     const c10::StreamGuard side(device.torch.stream(1));
-    for (int warm = 0; warm < 2; ++warm) step();
-    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), 1.5);
-    device.capture_and_keep(runtime, step);
-    EXPECT_EQ(weight.grad().cpu()[0].item<double>(), mine) << "it was reduced on the default stream";
-    run_until(device, weight.grad(), 1.5);
+    for (int warm = 0; warm < 2; ++warm) training.step();
+    EXPECT_EQ(training.weight.grad().cpu()[0].item<double>(), 1.5);
+    device.capture_and_keep(runtime, [&] { training.step(); });
+    EXPECT_EQ(training.weight.grad().cpu()[0].item<double>(), training.mine)
+        << "it was reduced on the default stream";
+    run_until(device, training.weight.grad(), 1.5);
   });
 }
 

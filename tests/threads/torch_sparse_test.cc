@@ -2,7 +2,6 @@
 // Sparse gradients: reduced dense, or gathered where ranks have few elements.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/nn/functional/embedding.h>
 #include <torch/optim/sgd.h>
 
 #include <vector>
@@ -11,40 +10,10 @@
 #include "frameworks/torch/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
+#include "tests/support/sparse_rows.h"
 
 namespace rueda {
 namespace {
-
-constexpr std::int64_t kWords = 100;
-
-DistributedOptions by_density() {
-  DistributedOptions options;
-  options.sparse = SparseGradients::by_density;
-  return options;
-}
-
-// The sum of these rows, each times its place in the list: a sparse gradient.
-at::Tensor sparse_loss(const at::Tensor& table, const std::vector<std::int64_t>& rows) {
-  namespace functional = torch::nn::functional;
-  const at::Tensor found = functional::embedding(at::tensor(rows, at::kLong), table,
-                                                 functional::EmbeddingFuncOptions().sparse(true));
-  return (found * at::arange(1, static_cast<double>(rows.size()) + 1, at::kDouble).unsqueeze(1)).sum();
-}
-
-at::Tensor dense_gradient(const std::vector<std::int64_t>& rows) {
-  at::Tensor gradient = at::zeros({kWords, 3}, at::kDouble);
-  for (std::size_t i = 0; i < rows.size(); ++i) gradient[rows[i]] += static_cast<double>(i + 1);
-  return gradient;
-}
-
-// Rows that ranks have in common, one twice, and one of its own.
-std::vector<std::int64_t> rows_of(Rank rank) { return {7, 3, 7, 20 + rank}; }
-
-at::Tensor mean_gradient(Rank ranks) {
-  at::Tensor sum = at::zeros({kWords, 3}, at::kDouble);
-  for (Rank rank = 0; rank < ranks; ++rank) sum += dense_gradient(rows_of(rank));
-  return sum / ranks;
-}
 
 TEST(SparseGradients, StaySparseWhereFewElementsAreThere) {
   for (const bool overlap : {false, true}) {
