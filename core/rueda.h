@@ -131,10 +131,11 @@ std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<c
 
 // Every rank of the scope shares a window on its device, of one size and with the same places; they lay
 // gradients out in it, say. From then on an allreduce of a tensor of one of these names works there, without
-// packing; where a rank's tensor lies somewhere else, it is copied there and back. NCCL is told about the
-// memory where its version can be (2.27). Places of names that were shared before are replaced. Done when all
-// have called it; where some device cannot, tensors travel as ever. Ranks that differ get BackendError, in
-// the same words. The memory stays until the job ends.
+// packing; where a rank's tensor lies somewhere else, it is copied there and back, unless a Request says that
+// it must not be (`elsewhere`, on any rank), or a rank has joined. NCCL is told about the memory where its
+// version can be (2.27). Places of names that were shared before are replaced. Done when all have called it;
+// where some device cannot, or a rank brings no memory, tensors travel as ever, which the Handle knows
+// (takes_window). Ranks that differ get BackendError, in the same words. The memory stays until the job ends.
 Handle share_window_async(DeviceWindow window, int device, Scope scope = {});
 
 // Has `body` capture a graph of a CUDA device: operations on tensors of streams that are being captured there

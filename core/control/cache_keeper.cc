@@ -8,7 +8,7 @@ void CacheKeeper::give_ids(Plan& plan) {
   const std::uint64_t before = calls_;
   for (PlanTensor& tensor : plan.tensors) give_id(tensor, plan);
   // Not those of this Plan: an id cannot end in the Plan that gives it.
-  while (kept_.back().called <= before &&
+  while (!kept_.empty() && kept_.back().called <= before &&
          calls_ - kept_.back().called >
              static_cast<std::uint64_t>(least_) + 4 * static_cast<std::uint64_t>(again_)) {
     end(std::prev(kept_.end()), plan);
@@ -16,6 +16,7 @@ void CacheKeeper::give_ids(Plan& plan) {
 }
 
 void CacheKeeper::give_id(PlanTensor& tensor, Plan& plan) {
+  if (tensor.request->elsewhere) return;  // which is not what comes again
   ++calls_;
   if (auto same = same_.find(tensor.request.get()); same != same_.end())
     return call_again(same->second, tensor);

@@ -29,6 +29,12 @@ void Caller::ready(const SharedRequest& request, const RankSet& without, Time no
 void Caller::add_ready(SharedRequest request, const RankSet& without) {
   ready_bytes_ += bytes_of(*request);
   const bool measured = request->measure;
+  if (!without.empty() && may_have_a_place(*request) && !request->elsewhere) {
+    // Nothing of those is in its place, where they may hold what they had.
+    Request apart = *request;
+    apart.elsewhere = true;
+    request = std::make_shared<const Request>(std::move(apart));
+  }
   ready_.emplace_back(std::move(request), measured ? without : RankSet());
 }
 

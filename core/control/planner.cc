@@ -43,6 +43,7 @@ bool Planner::fits(const Plan& plan, const ReadyRequest& ready) const {
          plan.reduction_order == request.reduction_order && plan.compression == request.compression &&
          plan.measure == request.measure && plan.device == request.device &&
          plan.capture == request.capture && plan.joined == ready.joined &&
+         plan.tensors.front().request->elsewhere == request.elsewhere &&
          plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
 

@@ -33,7 +33,8 @@ enum Part : std::uint16_t {
   compression = 64,
   measure = 128,
   on_device = 256,
-  capture = 512
+  capture = 512,
+  elsewhere = 1024
 };
 
 std::uint16_t parts_of(const Request& request) {
@@ -48,6 +49,7 @@ std::uint16_t parts_of(const Request& request) {
   if (request.measure) parts |= Part::measure;
   if (request.device != DeviceKind::host) parts |= Part::on_device;
   if (request.capture != 0) parts |= Part::capture;
+  if (request.elsewhere) parts |= Part::elsewhere;
   return parts;
 }
 
@@ -135,6 +137,8 @@ Request read_alone(Reader& reader, bool& grouped) {
   if ((parts & Part::on_device) != 0) request.device = reader.get_enum(device_kind_from);
   if ((parts & Part::capture) != 0) request.capture = reader.get<std::uint32_t>();
   if (request.capture != 0 && request.device == DeviceKind::host) reader.fail();
+  request.elsewhere = (parts & Part::elsewhere) != 0;
+  if (request.elsewhere && !may_have_a_place(request)) reader.fail();
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (request.compression == Compression::topk) {
     request.compression_share = reader.get<double>();
@@ -172,6 +176,14 @@ std::string title_of_all(const Request& request) {
 
 bool precedes_in_group(const Request& a, const Request& b) {
   return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
+}
+
+bool may_have_a_place(const Request& request) {
+  return request.operation == Operation::allreduce && request.device != DeviceKind::host;
+}
+
+bool any_elsewhere(const Request& request) {
+  return request.elsewhere || std::ranges::any_of(request.others, &Request::elsewhere);
 }
 
 std::int64_t bytes_of(const Request& request) {

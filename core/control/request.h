@@ -39,7 +39,11 @@ struct Request {
   ProcessSetId process_set = kWorld;
   DeviceKind device = DeviceKind::host;  // where its tensors are
   std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
-  RankSet members;                       // add_process_set: of the new set
+  // An allreduce on a device that must not work in the tensor's place in a window (DeviceWindow), where it
+  // has one: the tensor lies elsewhere, and somebody may hold what is there. Ranks may differ: one is enough.
+  // Such a request gets no cache id.
+  bool elsewhere = false;
+  RankSet members;              // add_process_set: of the new set
   std::vector<Request> others;  // of the first of a group: the rest of it, in the order of their names
   std::string follows;          // of one of these: the name of the first
 
@@ -96,6 +100,10 @@ std::string title(const Request& request);
 std::string title_of_all(const Request& request);
 // Whose name comes first in a group, whatever the order of submission: "g.9" before "g.10".
 bool precedes_in_group(const Request& a, const Request& b);
+// Whether there are windows for such requests.
+bool may_have_a_place(const Request& request);
+// Whether it is `elsewhere`, or another one of its group.
+bool any_elsewhere(const Request& request);
 // Bytes of the tensor.
 std::int64_t bytes_of(const Request& request);
 

@@ -62,6 +62,7 @@ CacheId RequestCache::current(KeyView key, std::uint64_t at) const {
 }
 
 CacheId RequestCache::find(const SharedRequest& wanted, std::uint64_t at, CacheId likely) const {
+  if (any_elsewhere(*wanted)) return 0;
   if (likely != 0) {
     const Entry* known = entry(likely);
     const bool in_use = known != nullptr && known->given <= at && at < known->ended;

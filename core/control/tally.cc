@@ -14,8 +14,9 @@ void Tally::add(Contributor contributor, Wish wish) {
       std::ranges::find_if(wishes_, [&](const Wish& w) { return compatible(*w.request, *wish.request); });
   if (same != wishes_.end()) {
     same->ranks.add(wish.ranks);
-    // A join carries the last rank that joined.
-    if (wish.request->operation == Operation::join) same->request = std::move(wish.request);
+    // A join carries the last rank that joined; one tensor that lies elsewhere is enough for all.
+    if (wish.request->operation == Operation::join || any_elsewhere(*wish.request))
+      same->request = std::move(wish.request);
   } else {
     wishes_.push_back(std::move(wish));
   }

@@ -34,6 +34,9 @@ std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> st
     return state->submission.request;
   };
   std::ranges::stable_sort(states, precedes_in_group, request);
+  if (std::ranges::any_of(states, [&](const auto& state) { return request(state).elsewhere; })) {
+    for (const auto& state : states) request(state).elsewhere = may_have_a_place(request(state));
+  }
   const std::shared_ptr<HandleState>& first = states.front();
   std::vector<Request>& others = request(first).others;
   for (std::size_t i = 1; i < states.size(); ++i) {

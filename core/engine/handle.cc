@@ -106,6 +106,11 @@ std::shared_ptr<const Fence> Handle::fence() const {
   return state_ ? state_->fence : nullptr;
 }
 
+bool Handle::takes_window() const {
+  RUEDA_ASSERT(!state_ || state_->done());
+  return state_ && state_->takes_window;
+}
+
 double Handle::share_of_square_sum() const {
   RUEDA_ASSERT(state_ && state_->done());
   return state_->square_sum;

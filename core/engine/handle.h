@@ -47,6 +47,9 @@ class Handle {
   // wait() does not wait for it. Null for tensors of the host. Until it has been passed the tensors stay
   // alive.
   std::shared_ptr<const Fence> fence() const;
+  // After wait() of an allreduce of a tensor on a device: whether it works in the tensor's place in a window,
+  // where it has one; of share_window_async(): whether the ranks share it. The same on all ranks.
+  bool takes_window() const;
   // After wait() of a join: the last rank that joined; of add_process_set: the set's id.
   std::int64_t result() const;
 

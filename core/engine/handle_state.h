@@ -46,6 +46,7 @@ class HandleState {
   std::vector<std::int64_t> received_splits;
   std::int64_t result = 0;
   double square_sum = 0.0;             // this rank's share
+  bool takes_window = false;           // see Handle
   std::shared_ptr<const Fence> fence;  // of tensors on a device: behind all that it does with them
 
  private:

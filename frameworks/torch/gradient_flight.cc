@@ -38,16 +38,20 @@ GradientFlight::GradientFlight(std::string name, std::vector<std::string> parame
   waiting_.resize(group_sizes_.size());
 }
 
-void GradientFlight::submit(std::size_t index, at::Tensor gradient) {
+std::string GradientFlight::name_of(std::size_t index) const {
+  return low_rank_[index] ? "" : fmt::format("{}.{}", name_, parameters_[index]);
+}
+
+void GradientFlight::submit(std::size_t index, at::Tensor gradient, Lies lies) {
   if (low_rank_[index]) {
     low_rank_[index]->submit(gradient);
     gradients_[index].memory = std::move(gradient);
     return;
   }
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
-  Submission submission =
-      submission_for(Operation::allreduce, fmt::format("{}.{}", name_, parameters_[index]), tensors);
+  Submission submission = submission_for(Operation::allreduce, name_of(index), tensors);
   reduction_.write_to(submission.request);
+  submission.request.elsewhere = lies == Lies::elsewhere;
   const Scope scope = scope_.get();
   scope.place(submission);
   if (const std::optional<std::size_t> group = groups_[index]) {
@@ -56,14 +60,15 @@ void GradientFlight::submit(std::size_t index, at::Tensor gradient) {
     gradients_[index].handle = scope.runtime().submit(std::move(submission));
   }
   mark_changed(gradient);
+  if (lies == Lies::in_its_place) gradients_[index].placed = std::move(tensors);
   gradients_[index].memory = std::move(gradient);
   if (groups_[index] && waiting_[*groups_[index]].size() == group_sizes_[*groups_[index]])
     submit_group(*groups_[index]);
 }
 
-void GradientFlight::submit_stand_in(std::size_t index, at::Tensor zeros) {
+void GradientFlight::submit_stand_in(std::size_t index, at::Tensor zeros, Lies lies) {
   gradients_[index].stand_in = true;
-  submit(index, std::move(zeros));
+  submit(index, std::move(zeros), lies);
 }
 
 void GradientFlight::submit_group(std::size_t group) {
@@ -132,7 +137,9 @@ Status GradientFlight::wait_for(std::size_t index) {
   if (as_factors(index)) return low_rank_[index]->finish();
   if (!gradient.gather) {
     Status reduced = gradient.handle.wait_status();
-    if (reduced.ok()) hold_back_current_stream(gradient.handle, gradient.memory);
+    if (!reduced.ok()) return reduced;
+    hold_back_current_stream(gradient.handle, gradient.memory);
+    if (gradient.placed) *gradient.placed = {};
     return reduced;
   }
   const Status status = gradient.gather->wait();

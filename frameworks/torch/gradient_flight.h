@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,8 +15,12 @@
 #include "frameworks/torch/operations.h"
 #include "frameworks/torch/scope_reference.h"
 #include "frameworks/torch/sparse_gather.h"
+#include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
+
+// Where a gradient is, as far as windows of devices are concerned: it has no place there, or one.
+enum class Lies : std::uint8_t { anywhere, in_its_place, elsewhere };
 
 // Purpose: the reductions of one step: submitted one by one, told which ranks have which, waited for. Belongs
 // to a GradientSync, which guards it; where steps overlap that has two, which take turns. Collective: ranks
@@ -32,9 +37,13 @@ class GradientFlight {
 
   // Reduces `gradient`, of parameter `index`, in place, when its group is complete; it is kept until clear().
   // One that travels as factors is the result only after wait().
-  void submit(std::size_t index, at::Tensor gradient);
+  // Memory of one that lies in its place is free as soon as it is the result and nobody has the tensor, since
+  // whoever works there next does so behind streams that have waited for that.
+  void submit(std::size_t index, at::Tensor gradient, Lies lies = Lies::anywhere);
   // Zeros in place of a gradient that this rank does not have.
-  void submit_stand_in(std::size_t index, at::Tensor zeros);
+  void submit_stand_in(std::size_t index, at::Tensor zeros, Lies lies = Lies::anywhere);
+  // What the reduction of the parameter's gradient is called; empty where it travels as factors.
+  std::string name_of(std::size_t index) const;
   bool in_group(std::size_t index) const { return groups_[index].has_value(); }
   // Whether another member of the parameter's group was submitted.
   bool group_begun(std::size_t index) const { return groups_[index] && !waiting_[*groups_[index]].empty(); }
@@ -65,6 +74,8 @@ class GradientFlight {
   // Waits for all. Returns the first failure, in words that name the parameter. After it memory() is the
   // result.
   Status wait();
+  // After wait(): whether a place in a window is of use to the gradient; the same on all ranks.
+  bool takes_window(std::size_t index) const { return gradients_[index].handle.takes_window(); }
   // After wait(): this rank's share of the sum of squares of all results. Reduction::measure.
   double share_of_square_sum() const;
   void clear();
@@ -73,6 +84,7 @@ class GradientFlight {
   struct Gradient {
     Handle handle;
     at::Tensor memory;  // that the reduction works on; undefined: nothing submitted
+    std::shared_ptr<OperationTensors> placed;  // of one that lies in its place
     bool stand_in = false;
     at::Tensor sparse;                   // held back
     std::optional<SparseGather> gather;  // of it

@@ -77,7 +77,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     flights_.emplace_back(prefix + turn, names, groups, low_ranks, reduction_, scope_);
   warnings_.emplace(names);
   if (reduction_.measure) shared_norm_.emplace(prefix + "/norm", scope);
-  window_.emplace(unique, in_shards(), static_cast<int>(flights_.size()));
+  window_.emplace(prefix, unique, flights_, in_shards(), scope_);
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
 
@@ -144,7 +144,10 @@ void GradientSync::check_alone(const Parameter& parameter) const {
 // What an earlier job has left, or a pass that failed, where nothing of it is on its way.
 void GradientSync::clear_up() {
   const bool new_job = std::exchange(job_, jobs_begun()) != jobs_begun();
-  if (new_job) failed_in_backward_ = {};
+  if (new_job) {
+    failed_in_backward_ = {};
+    window_->begin_job();
+  }
   if (new_job || (passes_.failed() && !passes_.running() && !flight().first())) reset();
 }
 
@@ -266,14 +269,19 @@ void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t
   if (sparse_by_density_ && !flight().in_group(index) && is_of_rows(own)) {
     return flight().hold(index, (factor == 1.0 ? own : at::mul(own, factor)).coalesce());
   }
-  at::Tensor gradient = window_->place(index, gradient_of(parameter), factor, holders);
+  at::Tensor gradient = window_->place(flying_, index, gradient_of(parameter), factor, holders);
   at::Tensor& grad = parameter.tensor.mutable_grad();
   if (in_shards() && gradient.scalar_type() != parameter.tensor.scalar_type()) {
     grad.reset();
   } else if (!gradient.is_same(grad)) {
     grad = gradient;
   }
-  flight().submit(index, std::move(gradient));
+  submit(index, std::move(gradient));
+}
+
+void GradientSync::submit(std::size_t index, at::Tensor gradient) {
+  const Lies lies = window_->lies(flying_, index, gradient);
+  flight().submit(index, std::move(gradient), lies);
 }
 
 }  // namespace rueda

@@ -110,9 +110,10 @@ class GradientSync final : private GradientListener {
   bool waits(std::size_t index) const;
   void submit_gradient(std::size_t index, double factor, std::size_t holders = 1);
   void submit_rest();
-  void submit_stand_in(GradientFlight& flight, std::size_t index);
-  void submit_held(GradientFlight& flight, const std::vector<float>& holders);
-  Status finish(GradientFlight& flight);
+  void submit_stand_in(std::size_t index);
+  void submit(std::size_t index, at::Tensor gradient);
+  void submit_held(const std::vector<float>& holders);
+  Status finish();
   void take_off();
   template <class T>
   T locked(const T& member) const {

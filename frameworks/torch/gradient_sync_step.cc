@@ -31,20 +31,23 @@ void GradientSync::submit_rest() {
     if (parameters_[index].tensor.requires_grad() && waits(index)) submit_gradient(index, factor);
   }
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (!flight().submitted(index) && flight().group_begun(index)) submit_stand_in(flight(), index);
+    if (!flight().submitted(index) && flight().group_begun(index)) submit_stand_in(index);
   }
 }
 
-void GradientSync::submit_stand_in(GradientFlight& flight, std::size_t index) {
+void GradientSync::submit_stand_in(std::size_t index) {
   const at::NoGradGuard no_grad;
   claim(parameters_[index]);
-  flight.submit_stand_in(index, window_->zeros(index));
+  at::Tensor zeros = window_->zeros(flying_, index);
+  const Lies lies = window_->lies(flying_, index, zeros);
+  flight().submit_stand_in(index, std::move(zeros), lies);
 }
 
 // What had to wait for what all ranks have: sparse gradients, and zeros where another rank has a gradient and
 // this one has none.
-void GradientSync::submit_held(GradientFlight& flight, const std::vector<float>& holders) {
+void GradientSync::submit_held(const std::vector<float>& holders) {
   const at::NoGradGuard no_grad;
+  GradientFlight& flight = this->flight();
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const bool here = flight.has(i) && !flight.stands_in(i);
@@ -52,9 +55,9 @@ void GradientSync::submit_held(GradientFlight& flight, const std::vector<float>&
     if (flight.stays_sparse(i)) {
       flight.gather(i, parameters_[i].tensor);
     } else if (flight.held(i).defined()) {
-      flight.submit(i, window_->place(i, reducible(flight.held(i)), 1.0, 1));
+      submit(i, window_->place(flying_, i, reducible(flight.held(i)), 1.0, 1));
     } else if (!flight.submitted(i) && flight.due(i, holders)) {
-      submit_stand_in(flight, i);
+      submit_stand_in(i);
     }
   }
   warnings_->missing(rank(), missing);
@@ -63,13 +66,15 @@ void GradientSync::submit_held(GradientFlight& flight, const std::vector<float>&
 
 // Waits for all of a step and puts the results into .grad. Returns the first failure, in words that name the
 // parameter.
-Status GradientSync::finish(GradientFlight& flight) {
+Status GradientSync::finish() {
   at::NoGradGuard no_grad;
+  GradientFlight& flight = this->flight();
   std::vector<float> holders;
   Status status = flight.holders(holders);
-  if (status.ok()) submit_held(flight, holders);
+  if (status.ok()) submit_held(holders);
   const Status reduced = flight.wait();
   if (status.ok()) status = reduced;
+  if (status.ok()) window_->note_results(flying_, flight);
   for (std::size_t i = 0; status.ok() && i < parameters_.size(); ++i) {
     if (holders[i] == 0.0F) continue;
     Parameter& parameter = parameters_[i];
@@ -99,14 +104,14 @@ void GradientSync::complete() {
   const auto begin = std::chrono::steady_clock::now();
   Status failure;
   try {
-    if (has_result_) failure = finish(flight());
+    if (has_result_) failure = finish();
   } catch (...) {
     abandon();
     throw;
   }
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
-  failure.ok() ? window_->end_step(runtime()) : window_->abandon_blocks();
+  failure.ok() ? window_->end_step() : window_->abandon_blocks();
   reduced_ = failure.ok();
   throw_if_error(failure);
 }
@@ -185,6 +190,7 @@ void GradientSync::begin_step() {
     log(LogLevel::warning, "rank {}: a step whose reduction has failed is left out: {}", rank(),
         failure.message);
   reset();
+  window_->note_reader();
   hooks_->refresh();
 }
 

@@ -2,10 +2,13 @@
 #include "frameworks/torch/gradient_window.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -16,9 +19,17 @@
 namespace rueda {
 namespace {
 
-// 16-bit values in float32: torch would round the factor to their type.
-at::Tensor times(const at::Tensor& values, double factor) {
-  return values.element_size() == 2 ? values.to(at::kFloat).mul_(factor) : at::mul(values, factor);
+// to = from * factor; the two may be one. 16-bit values in float32: torch would round the factor to their
+// type.
+void write_times(const at::Tensor& to, const at::Tensor& from, double factor) {
+  if (factor == 1.0) {
+    if (!to.is_same(from)) to.copy_(from);
+  } else if (from.element_size() == 2) {
+    to.copy_(from.to(at::kFloat).mul_(factor));
+  } else {
+    at::Tensor result = to;
+    at::mul_out(result, from, at::native::wrapped_scalar_tensor(factor));
+  }
 }
 
 // Where a rank is alone on its host there is nobody to reduce in place with.
@@ -31,12 +42,29 @@ bool has_neighbours(const Runtime& runtime) {
 at::Tensor reducible(const at::Tensor& gradient) {
   if (gradient.layout() == at::kSparse) return gradient.coalesce().to_dense();
   if (gradient.layout() != at::kStrided) return gradient.to_dense();
-  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes || gradient.is_cuda())
-    return gradient.contiguous();
+  if (at::has_internal_overlap(gradient) == at::MemOverlap::Yes) return gradient.contiguous();
   return gradient;
 }
 
-void GradientWindow::end_step(Runtime& runtime) {
+GradientWindow::GradientWindow(const std::string& name, std::vector<at::Tensor> parameters,
+                               const std::vector<GradientFlight>& flights, bool sums,
+                               const ScopeReference& scope)
+    : name_(name + "/places"),
+      parameters_(std::move(parameters)),
+      sums_(sums),
+      scope_(scope),
+      asked_(parameters_.size()) {
+  for (const GradientFlight& flight : flights) {
+    std::vector<std::string>& names = names_.emplace_back();
+    for (std::size_t index = 0; index < parameters_.size(); ++index) names.push_back(flight.name_of(index));
+  }
+}
+
+void GradientWindow::end_step() {
+  const Scope scope = scope_.get();
+  Runtime& runtime = scope.runtime();
+  if (wanted_on_) get_places(scope);
+  order_.clear();
   const std::vector<std::size_t> lacking = std::exchange(lacking_, {});
   if (memory_ != runtime.tensor_memory() || sizes_ != sizes()) return get_blocks(runtime);
   if (!blocks_) return;
@@ -54,12 +82,16 @@ at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
   return sums_ ? sum_type(parameter.scalar_type()) : parameter.scalar_type();
 }
 
+std::size_t GradientWindow::bytes_of(std::size_t index) const {
+  const at::Tensor& parameter = parameters_[index];
+  return static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type_of(parameter));
+}
+
 // Bytes of each gradient, for those in the host's memory.
 std::vector<std::size_t> GradientWindow::sizes() const {
   std::vector<std::size_t> sizes;
-  for (const at::Tensor& parameter : parameters_) {
-    if (!parameter.is_cuda())
-      sizes.push_back(static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type_of(parameter)));
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (!parameters_[index].is_cuda()) sizes.push_back(bytes_of(index));
   }
   return sizes;
 }
@@ -70,7 +102,7 @@ void GradientWindow::get_blocks(Runtime& runtime) {
   blocks_ = nullptr;
   if (!has_neighbours(runtime)) return;
   blocks_ = std::make_shared<GradientMemory>(memory_);
-  for (int bank = 0; blocks_ && bank < banks_; ++bank) {
+  for (std::size_t bank = 0; blocks_ && bank < names_.size(); ++bank) {
     if (!add(sizes_, runtime.topology().rank)) blocks_ = nullptr;
   }
   most_ = blocks_ ? 2 * blocks_->bytes() : 0;
@@ -95,7 +127,7 @@ bool GradientWindow::add(const std::vector<std::size_t>& sizes, Rank rank) {
 at::Tensor GradientWindow::in_a_block(std::size_t index, at::ScalarType type) {
   const at::Tensor& parameter = parameters_[index];
   const std::size_t bytes = static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type);
-  if (!blocks_ || bytes == 0 || parameter.is_cuda()) return {};
+  if (!blocks_ || bytes == 0) return {};
   void* const block = blocks_->take(bytes);
   if (block == nullptr) {
     lacking_.push_back(bytes);
@@ -108,30 +140,114 @@ at::Tensor GradientWindow::in_a_block(std::size_t index, at::ScalarType type) {
              : at::from_blob(block, parameter.sizes(), GradientMemory::give_back, options);
 }
 
-at::Tensor GradientWindow::place(std::size_t index, const at::Tensor& gradient, double factor,
-                                 std::size_t holders) {
-  const bool there = blocks_ && memory_->contains(gradient.const_data_ptr(), gradient.nbytes());
+void GradientWindow::note_results(std::size_t bank, const GradientFlight& flight) {
+  if (places_) places_->note_reader(true);
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const bool fits = !flight.takes_window(index) || names_[bank][index].empty() ||
+                      flight.memory(index).nbytes() == asked_[index];
+    if (!fits) wanted_on_ = flight.memory(index).device();
+  }
+}
+
+void GradientWindow::note_reader() {
+  if (places_) places_->note_reader(false);
+}
+
+// What the first rank lays out: numbers of parameters in the order of their places, and bytes; -1 behind the
+// last. Those of one type lie together, since they are reduced together; those that have not come in this
+// step come last.
+std::vector<std::int64_t> GradientWindow::layout() const {
+  std::vector<std::size_t> all = order_;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    if (parameters_[index].requires_grad()) all.push_back(index);
+  }
+  std::ranges::stable_sort(all, {}, [&](std::size_t index) { return type_of(parameters_[index]); });
+  std::vector<std::int64_t> layout;
+  std::vector<bool> placed(parameters_.size());
+  for (const std::size_t index : all) {
+    const bool has_none = names_.front()[index].empty() || bytes_of(index) == 0;
+    if (placed[index] || has_none || parameters_[index].device() != *wanted_on_) continue;
+    placed[index] = true;
+    layout.insert(layout.end(),
+                  {static_cast<std::int64_t>(index), static_cast<std::int64_t>(bytes_of(index))});
+  }
+  layout.resize(2 * parameters_.size(), -1);
+  return layout;
+}
+
+void GradientWindow::get_places(const Scope& scope) {
+  std::vector<std::int64_t> layout = this->layout();
+  broadcast_async(name_, view(layout), view(layout), scope.rank_at(0), scope).wait();
+  std::vector<DevicePlaces::Wanted> wanted;
+  std::ranges::fill(asked_, 0);
+  for (std::size_t bank = 0; bank < names_.size(); ++bank) {
+    for (std::size_t i = 0; i < layout.size() && layout[i] >= 0; i += 2) {
+      const auto index = static_cast<std::size_t>(layout[i]), bytes = static_cast<std::size_t>(layout[i + 1]);
+      wanted.push_back({bank, index, names_[bank][index], bytes});
+      asked_[index] = bytes;
+    }
+  }
+  places_ = nullptr;  // before there are others
+  places_ = DevicePlaces::share(wanted, *std::exchange(wanted_on_, std::nullopt), scope);
+  note_reader();
+}
+
+// Uninitialised; undefined where it is not free, or there is none.
+at::Tensor GradientWindow::in_its_place(std::size_t bank, std::size_t index, at::ScalarType type) {
+  if (!places_) return {};
+  const Scope scope = scope_.get();
+  if (scope.runtime().captures().capturing(scope.process_set())) return {};
+  return places_->take(bank, index, parameters_[index].sizes(), type);
+}
+
+at::Tensor GradientWindow::place(std::size_t bank, std::size_t index, const at::Tensor& gradient,
+                                 double factor, std::size_t holders) {
+  const bool on_device = gradient.is_cuda();
+  if (on_device) order_.push_back(index);
+  const bool there = on_device ? places_ && places_->contains(bank, index, gradient)
+                               : blocks_ && memory_->contains(gradient.const_data_ptr(), gradient.nbytes());
   const bool alone = gradient.storage().use_count() <= holders;
   if (!(there && alone) && !gradient.requires_grad() && gradient.sizes() == parameters_[index].sizes()) {
-    at::Tensor place = in_a_block(index, gradient.scalar_type());
-    if (place.defined()) return place.copy_(factor == 1.0 ? gradient : times(gradient, factor));
+    at::Tensor place = on_device ? in_its_place(bank, index, gradient.scalar_type())
+                                 : in_a_block(index, gradient.scalar_type());
+    if (place.defined()) {
+      write_times(place, gradient, factor);
+      return place;
+    }
   }
   at::Tensor own = alone || gradient.requires_grad() ? gradient : gradient.clone();
-  if (factor != 1.0) own.copy_(times(own, factor));
+  if (on_device) own = own.contiguous();
+  write_times(own, own, factor);
   return own;
+}
+
+Lies GradientWindow::lies(std::size_t bank, std::size_t index, const at::Tensor& gradient) const {
+  if (!places_ || !places_->has(bank, index, gradient)) return Lies::anywhere;
+  return places_->contains(bank, index, gradient) ? Lies::in_its_place : Lies::elsewhere;
 }
 
 void GradientWindow::abandon_blocks() {
   blocks_ = nullptr;
   memory_ = nullptr;
   lacking_.clear();
+  order_.clear();
+  wanted_on_.reset();
 }
 
-at::Tensor GradientWindow::zeros(std::size_t index) {
+void GradientWindow::begin_job() {
+  abandon_blocks();
+  places_ = nullptr;
+  std::ranges::fill(asked_, 0);
+}
+
+at::Tensor GradientWindow::zeros(std::size_t bank, std::size_t index) {
   const at::Tensor& parameter = parameters_[index];
   const at::ScalarType type = type_of(parameter);
-  at::Tensor place = in_a_block(index, type);
-  return place.defined() ? place.zero_() : at::zeros_like(parameter, parameter.options().dtype(type));
+  if (parameter.is_cuda()) order_.push_back(index);
+  at::Tensor place = parameter.is_cuda() ? in_its_place(bank, index, type) : in_a_block(index, type);
+  if (place.defined()) return place.zero_();
+  const at::TensorOptions options = parameter.options().dtype(type);
+  return parameter.is_cuda() ? at::zeros(parameter.sizes(), options) : at::zeros_like(parameter, options);
 }
 
 }  // namespace rueda

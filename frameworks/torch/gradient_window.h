@@ -1,70 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where gradients are reduced in shared memory.
+// Where gradients are reduced in place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/engine/runtime.h"
+#include "frameworks/torch/device_places.h"
+#include "frameworks/torch/gradient_flight.h"
 #include "frameworks/torch/gradient_memory.h"
+#include "frameworks/torch/scope_reference.h"
 
 namespace rueda {
 
 // A gradient as memory that can be reduced in place: dense, every element for itself.
 at::Tensor reducible(const at::Tensor& gradient);
 
-// Purpose: sees to it that gradients lie where all ranks of the host can reduce them in place. From the
-// second step on there is a block of shared memory for each (GradientMemory), in which autograd makes it:
-// then nothing is copied. A gradient that came to lie elsewhere (a sum that autograd made of several, one of
-// another memory order, one whose block something else of its size has) is copied into a free block when it
-// comes, still hot in the cache or when the pass ends, and .grad is that block from then on. Belongs to a
-// GradientSync, which guards it.
+// Purpose: sees to it that gradients lie where they can be reduced in place. From the second step on there is
+// memory for each. In the host's: a block that all ranks of the host reach (GradientMemory), in which autograd
+// makes it, so that nothing is copied. On a device: a place that all ranks know (DevicePlaces), in the order
+// in which the first rank's gradients came, if the first step has shown that NCCL would work there. A gradient
+// that came to lie elsewhere (on a device each that autograd has made; on the host a sum of several, one of
+// another memory order, one whose block something else of its size has) is copied there when it comes, or
+// when the pass ends, and .grad is that memory from then on. Belongs to a GradientSync, which guards it.
 //
-// A block that somebody still holds (a .grad that was kept) is left alone. What was lacking is added at the
-// end of the step, up to as much again as gradients need; a gradient without a block is reduced where it
-// lies.
+// Memory that somebody still holds (a .grad that was kept) is left alone. What blocks were lacking is added at
+// the end of the step, up to as much again as gradients need; a gradient without one, or whose place is not
+// free, is reduced where it lies. So is one that is captured into a graph, which knows no windows.
 class GradientWindow {
  public:
-  // `sums`: the blocks are for sums of gradients (pairwise_sum.h), not for gradients. `banks`: of how many
-  // steps gradients are there at a time.
-  GradientWindow(std::vector<at::Tensor> parameters, bool sums, int banks)
-      : parameters_(std::move(parameters)), sums_(sums), banks_(banks) {}
+  // `sums`: the memory is for sums of gradients (pairwise_sum.h), not for gradients. `flights`: of the steps
+  // whose gradients are there at a time; each has a bank of memory. `name`: what ranks call it.
+  GradientWindow(const std::string& name, std::vector<at::Tensor> parameters,
+                 const std::vector<GradientFlight>& flights, bool sums, const ScopeReference& scope);
 
   // In a hook of a backward pass: the next ones are expected on this thread.
   void begin_pass() const {
     if (blocks_) blocks_->serve_this_thread();
   }
-  // The step is over, no gradient is on its way: gets blocks where there are none that fit.
-  void end_step(Runtime& runtime);
+  // The step's reductions in `bank` are done, and this thread's current stream waits for them.
+  void note_results(std::size_t bank, const GradientFlight& flight);
+  // The program goes on with results on this thread's current stream, until the next ones.
+  void note_reader();
+  // The step is over, no gradient is on its way: gets memory where there is none that fits. Collective where
+  // the results of that step are on devices.
+  void end_step();
 
-  // `gradient` times `factor`, as memory of its own: in shared memory, the same tensor if it lies there or
-  // cannot. It has an owner besides (a gradient that autograd gave to two parameters by views has) if more
+  // `gradient` times `factor`, as memory of its own: that which is for it, the same tensor if it lies there
+  // or cannot. It has an owner besides (a gradient that autograd gave to two parameters by views has) if more
   // than `holders` hold its memory: then it is copied.
-  at::Tensor place(std::size_t index, const at::Tensor& gradient, double factor, std::size_t holders);
-  // After a failure: others may still write what they reduce, so these blocks serve no more.
+  at::Tensor place(std::size_t bank, std::size_t index, const at::Tensor& gradient, double factor,
+                   std::size_t holders);
+  // What place() or zeros() has made of it, for its reduction.
+  Lies lies(std::size_t bank, std::size_t index, const at::Tensor& gradient) const;
+  // After a failure: others may still write what they reduce, so these blocks serve no more. Places of a
+  // device do: only NCCL writes there, and what fails there ends the job.
   void abandon_blocks();
-  // Zeroes of the parameter's kind, in shared memory or elsewhere.
-  at::Tensor zeros(std::size_t index);
+  // Of a job that is over nothing is left.
+  void begin_job();
+  // Zeroes of the parameter's kind, in memory for it or elsewhere.
+  at::Tensor zeros(std::size_t bank, std::size_t index);
 
  private:
   at::ScalarType type_of(const at::Tensor& parameter) const;
+  std::size_t bytes_of(std::size_t index) const;
   std::vector<std::size_t> sizes() const;
   void get_blocks(Runtime& runtime);
   bool add(const std::vector<std::size_t>& sizes, Rank rank);
+  void get_places(const Scope& scope);
+  std::vector<std::int64_t> layout() const;
   at::Tensor in_a_block(std::size_t index, at::ScalarType type);
+  at::Tensor in_its_place(std::size_t bank, std::size_t index, at::ScalarType type);
 
+  const std::string name_;
   const std::vector<at::Tensor> parameters_;
+  std::vector<std::vector<std::string>> names_;  // of reductions, by bank; empty: it has no place on a device
   const bool sums_;
-  const int banks_;
+  const ScopeReference scope_;
   std::shared_ptr<TensorMemory> memory_;    // of the job for which there are blocks
   std::shared_ptr<GradientMemory> blocks_;  // null: none yet, or none to be had
   std::vector<std::size_t> sizes_;          // for which there are blocks; empty: none yet
   std::size_t most_ = 0;                    // bytes that blocks_ may have
   std::vector<std::size_t> lacking_;        // bytes, in this step
+
+  std::shared_ptr<DevicePlaces> places_;  // null: none yet, or none to be had
+  std::vector<std::size_t> asked_;        // bytes of places, by gradient, as all ranks have asked for them
+  std::vector<std::size_t> order_;        // in which gradients on devices came, in this step
+  std::optional<at::Device> wanted_on_;   // where results showed that more places would be of use
 };
 
 }  // namespace rueda

@@ -130,7 +130,8 @@ void NcclWork::cannot_be_taken_back() const {
 
 Bytes NcclWork::own_window() const {
   const DeviceWindow* window = entry().submission().window.get();
-  return NcclWindows::words(window, window != nullptr && group_.can_register(*window));
+  const bool brings = window != nullptr && window->memory != nullptr;
+  return NcclWindows::words(brings ? window : nullptr, brings && group_.can_register(*window));
 }
 
 Bytes NcclWork::own_graph() {
@@ -198,11 +199,17 @@ DataType NcclWork::travels_as() const {
   return plan_.compression == Compression::fp16 ? DataType::float16 : DataType::bfloat16;
 }
 
-// Whether all its tensors have places in windows: the same on all ranks. A graph's communicator knows none.
+// Whether it would work in places in windows, if its tensors had them. A graph's communicator knows none.
+bool NcclWork::takes_window() const {
+  return plan_.operation == Operation::allreduce && !narrows() && plan_.capture == 0;
+}
+
+// Whether all its tensors have places in windows, and may be there: the same on all ranks.
 bool NcclWork::in_window() const {
-  if (plan_.operation != Operation::allreduce || narrows() || plan_.capture != 0) return false;
+  if (!takes_window()) return false;
   return std::ranges::all_of(plan_.tensors, [&](const PlanTensor& tensor) {
     const auto bytes = static_cast<std::size_t>(bytes_of(*tensor.request));
+    if (tensor.request->elsewhere) return false;
     return bytes == 0 || group_.windows().find(tensor.name(), bytes) != nullptr;
   });
 }

@@ -48,6 +48,7 @@ class NcclWork final : public NcclGroupWork {
   static Stage first_stage(const Plan& plan);
   bool packs() const;
   bool narrows() const;
+  bool takes_window() const;
   bool in_window() const;
   DataType travels_as() const;
 

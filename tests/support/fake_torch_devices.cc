@@ -93,19 +93,28 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     fake_torch::record_data_ptr_on_stream(memory, stream);
   }
   at::DeviceIndex deviceCount() const noexcept override { return FakeTorchDevice::kMost; }
-  // What one stream was given has run before another is given more: events say only how much that was.
+  struct Event {
+    Place* place = nullptr;
+    std::uintptr_t given = 0;  // operators, when it was recorded
+    std::shared_ptr<const Fence> fence;
+  };
   void record(void** event, const c10::Stream& stream, at::DeviceIndex, c10::EventFlag) const override {
-    const auto index = static_cast<std::uintptr_t>(stream.device_index());
-    const std::uintptr_t given = places()[index].given;
-    *event = reinterpret_cast<void*>((given + 1) * FakeTorchDevice::kMost + index);
+    if (*event == nullptr) *event = new Event;
+    Place& place = places()[static_cast<std::size_t>(stream.device_index())];
+    FakeDevice* const device = fake_torch::device_of(stream.device_index());
+    *static_cast<Event*>(*event) = {&place, place.given, device->record(fake_torch::handle_of(stream))};
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void* event, const c10::Stream& stream) const override {
+    static_cast<Event*>(event)->fence->hold_back(fake_torch::handle_of(stream));
+  }
+  void destroyEvent(void* event, at::DeviceIndex) const noexcept override {
+    delete static_cast<Event*>(event);
+  }
   bool queryEvent(void*) const override { return true; }
   // The host waits for the device where it has given it nothing more to do meanwhile.
   void synchronizeEvent(void* event) const override {
-    const auto number = reinterpret_cast<std::uintptr_t>(event);
-    Place& place = places()[number % FakeTorchDevice::kMost];
-    if (place.given + 1 == number / FakeTorchDevice::kMost) ++place.host_waits;
+    const auto& recorded = *static_cast<const Event*>(event);
+    if (recorded.place->given == recorded.given) ++recorded.place->host_waits;
   }
 };
 

@@ -57,10 +57,15 @@ at::Tensor made_of(const at::Tensor& result, c10::Storage storage) {
   return made;
 }
 
+// Where it really is: some of it torch has from Rueda.
+void* data_of(const c10::Storage& storage) {
+  return FakeDevice::real(static_cast<char*>(const_cast<void*>(storage.data())));
+}
+
 // The same memory. Keeps nothing alive.
 c10::Storage host_storage(const c10::Storage& storage) {
   return {c10::Storage::use_byte_size_t(), storage.nbytes(),
-          at::DataPtr(const_cast<void*>(storage.data()), at::kCPU), c10::GetCPUAllocator(),
+          at::DataPtr(data_of(storage), at::kCPU), c10::GetCPUAllocator(),
           /*resizable=*/true};
 }
 
@@ -161,12 +166,13 @@ void Aliases::take_over(at::DeviceIndex index) const {
 
 // What the operator has resized, or given other memory.
 void Aliases::take_over(const at::Tensor& tensor, const at::Tensor& alias, at::DeviceIndex index) const {
-  if (tensor.sizes() == alias.sizes() && tensor.storage().data() == alias.storage().data()) return;
+  const bool same_memory = data_of(tensor.storage()) == alias.storage().data();
+  if (tensor.sizes() == alias.sizes() && same_memory) return;
   const auto set = std::ranges::find_if(
       storages_, [&](const auto& each) { return each.second.is_alias_of(alias.storage()); });
   if (set != storages_.end()) {
     tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(set->first);
-  } else if (tensor.storage().data() != alias.storage().data()) {
+  } else if (!same_memory) {
     tensor.storage().unsafeGetStorageImpl()->set_data_ptr(block_for(alias, index));
     tensor.storage().unsafeGetStorageImpl()->set_nbytes(alias.storage().nbytes());
   }
