@@ -135,7 +135,8 @@ std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<c
 // it must not be (`elsewhere`, on any rank), or a rank has joined. NCCL is told about the memory where its
 // version can be (2.27). Places of names that were shared before are replaced. Done when all have called it;
 // where some device cannot, or a rank brings no memory, tensors travel as ever, which the Handle knows
-// (takes_window). Ranks that differ get BackendError, in the same words. The memory stays until the job ends.
+// (takes_window). Ranks that differ get BackendError, in the same words. The memory stays
+// until the job ends, or another window is shared when nobody else holds this one on any rank.
 Handle share_window_async(DeviceWindow window, int device, Scope scope = {});
 
 // Has `body` capture a graph of a CUDA device: operations on tensors of streams that are being captured there

@@ -10,7 +10,8 @@
 namespace rueda {
 
 // Purpose: a block of one device and the places of tensors in it, by name. A plain value; on the ranks that
-// share it places are the same. Nothing but the tensor of that name may lie in a place while the job runs.
+// share it places are the same. Nothing but the tensor of that name may lie in a place as long as anybody
+// holds the memory.
 struct DeviceWindow {
   struct Place {
     std::string name;        // of the allreduces that reduce the tensor
@@ -18,9 +19,10 @@ struct DeviceWindow {
     std::size_t bytes = 0;
     friend bool operator==(const Place&, const Place&) = default;
   };
-  std::shared_ptr<std::byte> memory;  // of allocate_on_device(); null: this rank has none, so nobody shares it
-  std::size_t bytes = 0;              // as asked for there
-  std::vector<Place> places;          // apart from each other, and ascending
+  std::shared_ptr<std::byte>
+      memory;                 // of allocate_on_device(); null: this rank has none, so nobody shares it
+  std::size_t bytes = 0;      // as asked for there
+  std::vector<Place> places;  // apart from each other, and ascending
 };
 
 }  // namespace rueda

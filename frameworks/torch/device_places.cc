@@ -33,14 +33,15 @@ std::shared_ptr<DevicePlaces> DevicePlaces::share(const std::vector<Wanted>& wan
     window.memory = scope.runtime().allocate_on_device(device.index(), places->bytes_);
     window.bytes = places->bytes_;
   } catch (const Error& error) {  // the others hear of it
-    log(LogLevel::warning, "rank {}: gradients are not reduced in place, on no rank. {}", rank, error.what());
+    log(LogLevel::warning, "rank {}: gradients are packed, not reduced in place, on all ranks. {}", rank,
+        error.what());
   }
   for (const Wanted& each : wanted)
     window.places.push_back({each.name, places->find(each.bank, each.index)->offset, each.bytes});
   places->memory_ = window.memory;
   const Handle shared = share_window_async(std::move(window), device.index(), scope);
   if (const Status status = shared.wait_status(); !status.ok()) {
-    log(LogLevel::warning, "rank {}: gradients are not reduced in place: {}", rank, status.message);
+    log(LogLevel::warning, "rank {}: gradients are packed, not reduced in place: {}", rank, status.message);
     return nullptr;
   }
   return shared.takes_window() ? places : nullptr;

@@ -16,9 +16,9 @@
 namespace rueda {
 
 // Purpose: a window (share_window_async) of the ranks of a scope, with a place for each of some gradients, by
-// the name of its reduction; one for each bank of these, which take turns. A place is taken by one tensor at a
-// time, and free again when that is gone. Made by a GradientWindow; tensors keep it alive. Any thread may use
-// it: guarded by its mutex.
+// the name of its reduction; one for each bank of these, which take turns. A place is taken by one tensor at
+// a time, and free again when that is gone. Made by a GradientWindow; tensors keep it alive. Any thread may
+// use it: guarded by its mutex.
 class DevicePlaces : public std::enable_shared_from_this<DevicePlaces> {
  public:
   struct Wanted {
@@ -37,8 +37,8 @@ class DevicePlaces : public std::enable_shared_from_this<DevicePlaces> {
   bool has(std::size_t bank, std::size_t index, const at::Tensor& tensor) const;
   // Whether the tensor lies in it.
   bool contains(std::size_t bank, std::size_t index, const at::Tensor& tensor) const;
-  // An uninitialised tensor in it, row by row, for this thread's current stream; undefined where there is none
-  // of that size, or somebody has it.
+  // An uninitialised tensor in it, row by row, for this thread's current stream; undefined where there is
+  // none of that size, or somebody has it.
   at::Tensor take(std::size_t bank, std::size_t index, at::IntArrayRef sizes, at::ScalarType type);
   // What this thread's current stream is given until these places are taken again may read what is there.
   // `anew`: it alone, but for those that say so later.

@@ -83,7 +83,7 @@ class GradientFlight {
  private:
   struct Gradient {
     Handle handle;
-    at::Tensor memory;  // that the reduction works on; undefined: nothing submitted
+    at::Tensor memory;                         // that the reduction works on; undefined: nothing submitted
     std::shared_ptr<OperationTensors> placed;  // of one that lies in its place
     bool stand_in = false;
     at::Tensor sparse;                   // held back

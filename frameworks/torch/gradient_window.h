@@ -24,16 +24,17 @@ namespace rueda {
 at::Tensor reducible(const at::Tensor& gradient);
 
 // Purpose: sees to it that gradients lie where they can be reduced in place. From the second step on there is
-// memory for each. In the host's: a block that all ranks of the host reach (GradientMemory), in which autograd
-// makes it, so that nothing is copied. On a device: a place that all ranks know (DevicePlaces), in the order
-// in which the first rank's gradients came, if the first step has shown that NCCL would work there. A gradient
-// that came to lie elsewhere (on a device each that autograd has made; on the host a sum of several, one of
-// another memory order, one whose block something else of its size has) is copied there when it comes, or
-// when the pass ends, and .grad is that memory from then on. Belongs to a GradientSync, which guards it.
+// memory for each. In the host's: a block that all ranks of the host reach (GradientMemory), in which
+// autograd makes it, so that nothing is copied. On a device: a place that all ranks know (DevicePlaces), in
+// the order in which the first rank's gradients came, if the first step has shown that NCCL would work there.
+// A gradient that came to lie elsewhere (on a device each that autograd has made; on the host a sum of
+// several, one of another memory order, one whose block something else of its size has) is copied there when
+// it comes, or when the pass ends, and .grad is that memory from then on. Belongs to a GradientSync, which
+// guards it.
 //
-// Memory that somebody still holds (a .grad that was kept) is left alone. What blocks were lacking is added at
-// the end of the step, up to as much again as gradients need; a gradient without one, or whose place is not
-// free, is reduced where it lies. So is one that is captured into a graph, which knows no windows.
+// Memory that somebody still holds (a .grad that was kept) is left alone. What blocks were lacking is added
+// at the end of the step, up to as much again as gradients need; a gradient without one, or whose place is
+// not free, is reduced where it lies. So is one that is captured into a graph, which knows no windows.
 class GradientWindow {
  public:
   // `sums`: the memory is for sums of gradients (pairwise_sum.h), not for gradients. `flights`: of the steps

@@ -163,14 +163,29 @@ bool NcclGroup::can_register(const DeviceWindow& window) const {
   return own_.nccl().functions.has_windows() && own_.memory->gave(window.memory.get());
 }
 
-bool NcclGroup::registered(const DeviceWindow& window) {
-  if (registering_ > 0 && !lanes_[registering_ - 1]->ready()) return false;
-  if (registering_ == lanes_.size()) {
-    registering_ = 0;
+bool NcclGroup::have_told(const std::function<void(NcclLane&)>& tell) {
+  if (told_ > 0 && !lanes_[told_ - 1]->ready()) return false;
+  if (told_ == lanes_.size()) {
+    told_ = 0;
     return true;
   }
-  lanes_[registering_++]->begin_window(window);
+  tell(*lanes_[told_++]);
   return false;
+}
+
+bool NcclGroup::registered(const DeviceWindow& window) {
+  return have_told([&](NcclLane& lane) { lane.begin_window(window); });
+}
+
+bool NcclGroup::gave_back(std::vector<std::size_t>& windows) {
+  if (windows.empty()) return true;
+  if (told_ == 0 && !std::ranges::all_of(lanes_, &NcclLane::idle)) return false;
+  const std::size_t last = windows.back();
+  const bool known = windows_.registered(last);
+  if (known && !have_told([&](NcclLane& lane) { lane.end_window(windows_.shared(last)); })) return false;
+  windows_.remove(last);
+  windows.pop_back();
+  return windows.empty();
 }
 
 std::unique_ptr<NcclLane> NcclGroup::make_graph_lane(Device& device) const {

@@ -81,6 +81,9 @@ class NcclGroup {
   bool can_register(const DeviceWindow& window) const;
   // One lane after another tells NCCL; all members do, in the same order. Whether all have by now.
   bool registered(const DeviceWindow& window);
+  // The same for having NCCL forget windows, which then are no more, from the last one on: when the device is
+  // through with what it was given.
+  bool gave_back(std::vector<std::size_t>& windows);
   // Looks for what has failed on the device, and aborts it where the job has.
   void tend(bool failed);
 
@@ -93,6 +96,7 @@ class NcclGroup {
   std::unique_ptr<NcclLane> make_graph_lane(Device& device) const;
   void connect(const std::vector<Introduction>& all);
   void tend_graphs(bool failed);
+  bool have_told(const std::function<void(NcclLane&)>& tell);
 
   const NcclOwn& own_;
   RankSet members_;
@@ -109,8 +113,8 @@ class NcclGroup {
   NcclWindows windows_;                             // outlive the lanes, which have told NCCL of them
   std::vector<std::unique_ptr<NcclLane>> lanes_;
   std::map<GraphKey, std::unique_ptr<NcclLane>> graphs_;
-  std::string graph_id_;         // of the one that is to be connected
-  std::size_t registering_ = 0;  // lanes that have been told of the window that is being shared
+  std::string graph_id_;  // of the one that is to be connected
+  std::size_t told_ = 0;  // lanes, of a window that NCCL is to know or to forget
 };
 
 }  // namespace rueda

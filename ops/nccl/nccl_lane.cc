@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/nccl/nccl_lane.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <new>
@@ -45,7 +46,7 @@ NcclLane::~NcclLane() {
 
 void NcclLane::end() {
   if (!soon([&] { return idle() && (given_up_ || ready()); }) || given_up_) return;
-  for (const auto& window : windows_) {
+  for (const auto& [memory, window] : windows_) {
     if (*window == nullptr) continue;  // NCCL had no use for it
     if (nccl_.window_deregister(comm_, *window); !soon([&] { return ready(); })) return;
   }
@@ -70,10 +71,21 @@ void NcclLane::connect(const ncclUniqueId& id, int size, int place) {
 
 void NcclLane::begin_window(const DeviceWindow& window) {
   constexpr int kSameOffsets = 1;  // NCCL_WIN_COLL_SYMMETRIC
-  windows_.push_back(std::make_unique<NcclFunctions::Window>(nullptr));
+  windows_.emplace_back(window.memory.get(), std::make_unique<NcclFunctions::Window>(nullptr));
   check(nccl_,
-        nccl_.window_register(comm_, window.memory.get(), window.bytes, windows_.back().get(), kSameOffsets),
+        nccl_.window_register(comm_, window.memory.get(), window.bytes, windows_.back().second.get(),
+                              kSameOffsets),
         "ncclCommWindowRegister", comm_);
+}
+
+void NcclLane::end_window(const DeviceWindow& window) {
+  const auto found =
+      std::ranges::find_if(windows_, [&](const auto& each) { return each.first == window.memory.get(); });
+  if (found == windows_.end()) return;
+  const NcclFunctions::Window known = *found->second;
+  windows_.erase(found);
+  if (known == nullptr) return;  // NCCL had no use for it
+  check(nccl_, nccl_.window_deregister(comm_, known), "ncclCommWindowDeregister", comm_);
 }
 
 bool NcclLane::ready() {

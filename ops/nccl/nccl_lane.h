@@ -6,6 +6,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/engine/device_window.h"
@@ -34,6 +35,8 @@ class NcclLane {
   bool ready();
   // Begins to tell NCCL of memory in which all members work at the same offsets. It stays until after this.
   void begin_window(const DeviceWindow& window);
+  // Begins to have NCCL forget it; the lane is idle.
+  void end_window(const DeviceWindow& window);
   // What runs on the device ends, here and soon with the others. Never throws.
   void abort();
   // Of a graph's: the same, in its own time.
@@ -64,7 +67,8 @@ class NcclLane {
   bool given_up_ = false;
   std::future<void> aborted_;  // of a graph's, when it is
   std::shared_ptr<const Fence> last_;
-  std::vector<std::unique_ptr<NcclFunctions::Window>> windows_;  // NCCL fills them in when it is through
+  // By their memory; NCCL fills them in when it is through.
+  std::vector<std::pair<const std::byte*, std::unique_ptr<NcclFunctions::Window>>> windows_;
 };
 
 }  // namespace rueda

@@ -14,6 +14,7 @@ struct Told {
   bool brought = false;
   bool known = false;
   DeviceWindow window;
+  std::vector<std::uint8_t> in_use;
 };
 
 Told read(Reader& reader) {
@@ -28,6 +29,7 @@ Told read(Reader& reader) {
     place.bytes = static_cast<std::size_t>(r.get_size());
     return place;
   });
+  told.in_use = reader.get_list<std::uint8_t>(1, [](Reader& r) { return r.get<std::uint8_t>(); });
   return told;
 }
 
@@ -61,26 +63,35 @@ std::string difference_between(const DeviceWindow& mine, const DeviceWindow& oth
 
 }  // namespace
 
-Bytes NcclWindows::words(const DeviceWindow* window, bool known) {
+Bytes NcclWindows::words(const DeviceWindow* window, bool known) const {
+  const DeviceWindow none;
   Writer writer;
   writer.put(static_cast<std::uint8_t>(window != nullptr));
   writer.put(static_cast<std::uint8_t>(known));
-  writer.put_size(window != nullptr ? window->bytes : 0);
-  writer.put_count(window != nullptr ? window->places.size() : 0);
-  if (window == nullptr) return writer.take();
+  if (window == nullptr) window = &none;
+  writer.put_size(window->bytes);
+  writer.put_count(window->places.size());
   for (const DeviceWindow::Place& place : window->places) {
     writer.put_string(place.name);
     writer.put_size(place.offset);
     writer.put_size(place.bytes);
   }
+  writer.put_count(windows_.size());
+  for (const Window& each : windows_) writer.put(static_cast<std::uint8_t>(each.in_use()));
   return writer.take();
 }
 
-NcclWindows::Verdict NcclWindows::compare(Reader all, const RankSet& members) {
+NcclWindows::Verdict NcclWindows::compare(Reader all, const RankSet& members) const {
   std::vector<Told> told;
   for (Rank i = 0; i < members.count(); ++i) told.push_back(read(all));
-  if (!all.complete()) return {true, false, "what ranks say of their windows is of another build"};
+  const auto fits = [&](const Told& each) { return each.in_use.size() == windows_.size(); };
+  if (!all.complete() || !std::ranges::all_of(told, fits))
+    return {true, false, "what ranks say of their windows is of another build", {}};
   Verdict verdict;
+  for (std::size_t window = 0; window < windows_.size(); ++window) {
+    const auto uses = [&](const Told& each) { return each.in_use[window] != 0; };
+    if (std::ranges::none_of(told, uses)) verdict.gone.push_back(window);
+  }
   verdict.shared = std::ranges::all_of(told, &Told::brought);
   if (!verdict.shared) return verdict;
   verdict.difference = problem_of(told.front().window);
@@ -95,6 +106,14 @@ void NcclWindows::add(std::shared_ptr<const DeviceWindow> window, bool registere
   for (const DeviceWindow::Place& place : window->places)
     spots_[place.name] = {windows_.size(), place.offset, place.bytes};
   windows_.push_back({std::move(window), registered});
+}
+
+void NcclWindows::remove(std::size_t window) {
+  std::erase_if(spots_, [&](const auto& each) { return each.second.window == window; });
+  for (auto& [name, spot] : spots_) {
+    if (spot.window > window) --spot.window;
+  }
+  windows_.erase(windows_.begin() + static_cast<std::ptrdiff_t>(window));
 }
 
 const NcclWindows::Spot* NcclWindows::find(const std::string& name, std::size_t bytes) const {

@@ -25,16 +25,22 @@ class NcclWindows {
   };
   // What the members have told of the windows that they are about to share.
   struct Verdict {
-    bool shared = false;      // all brought one
-    bool registered = false;  // NCCL can know it on all of them
-    std::string difference;   // why it cannot be, in words that fit after "rank 1: "; empty if it can
+    bool shared = false;            // all brought one
+    bool registered = false;        // NCCL can know it on all of them
+    std::string difference;         // why it cannot be, in words that fit after "rank 1: "; empty if it can
+    std::vector<std::size_t> gone;  // windows that nobody has any use for, ascending
   };
 
-  // What a member tells; `known`: whether NCCL can know its memory. Null where it brings none.
-  static Bytes words(const DeviceWindow* window, bool known);
-  static Verdict compare(Reader all, const RankSet& members);
+  // What a member tells; `known`: whether NCCL can know its memory. Null where it brings none. And which of
+  // those that there are nobody else here holds.
+  Bytes words(const DeviceWindow* window, bool known) const;
+  Verdict compare(Reader all, const RankSet& members) const;
 
   void add(std::shared_ptr<const DeviceWindow> window, bool registered);
+  // As they were added. One that goes makes way for those behind it.
+  const DeviceWindow& shared(std::size_t window) const { return *windows_[window].shared; }
+  bool registered(std::size_t window) const { return windows_[window].registered; }
+  void remove(std::size_t window);
   // Null where a tensor of that name and size has none.
   const Spot* find(const std::string& name, std::size_t bytes) const;
   std::byte* at(const Spot& spot) const { return windows_[spot.window].shared->memory.get() + spot.offset; }
@@ -45,6 +51,8 @@ class NcclWindows {
   struct Window {
     std::shared_ptr<const DeviceWindow> shared;
     bool registered = false;
+
+    bool in_use() const { return shared.use_count() > 1 || shared->memory.use_count() > 1; }
   };
   std::vector<Window> windows_;
   std::map<std::string, Spot> spots_;

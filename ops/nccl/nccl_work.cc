@@ -28,6 +28,7 @@ std::string_view NcclWork::own_phase() const {
     case Stage::vote: return "agreeing that memory is there";
     case Stage::turn: return "waiting for an earlier operation of NCCL's to begin";
     case Stage::registering: return "telling NCCL of a window";
+    case Stage::giving_back: return "having NCCL forget a window";
     case Stage::warming: return "connecting a graph by NCCL";
     case Stage::launched: break;
   }
@@ -56,10 +57,14 @@ Work::Step NcclWork::carry_out() {
         return Step::again;
       }
       if (plan_.operation != Operation::barrier) launch();
-      stage_ = verdict_.registered ? Stage::registering : Stage::launched;
+      stage_ = verdict_.registered ? Stage::registering : Stage::giving_back;
       return Step::again;
     case Stage::registering:
       if (!group_.registered(*entry().submission().window)) return Step::waiting;
+      stage_ = Stage::giving_back;
+      return Step::again;
+    case Stage::giving_back:
+      if (!group_.gave_back(verdict_.gone)) return Step::waiting;
       stage_ = Stage::launched;
       return Step::again;
     case Stage::warming:
@@ -99,7 +104,7 @@ Work::Step NcclWork::exchange() {
 void NcclWork::exchanged() {
   Reader all = exchange_->received();
   if (stage_ == Stage::window) {
-    verdict_ = NcclWindows::compare(all, *plan_.members);
+    verdict_ = group_.windows().compare(all, *plan_.members);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::graph) {
     verdict_.difference = group_.graph_problem(plan_, all);
@@ -131,7 +136,7 @@ void NcclWork::cannot_be_taken_back() const {
 Bytes NcclWork::own_window() const {
   const DeviceWindow* window = entry().submission().window.get();
   const bool brings = window != nullptr && window->memory != nullptr;
-  return NcclWindows::words(brings ? window : nullptr, brings && group_.can_register(*window));
+  return group_.windows().words(brings ? window : nullptr, brings && group_.can_register(*window));
 }
 
 Bytes NcclWork::own_graph() {

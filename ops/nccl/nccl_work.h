@@ -20,7 +20,7 @@ class NcclWork final : public NcclGroupWork {
   NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place);
 
  private:
-  enum class Stage { window, graph, sizes, output, vote, turn, registering, warming, launched };
+  enum class Stage { window, graph, sizes, output, vote, turn, registering, giving_back, warming, launched };
 
   Step carry_out() override;
   void abandon_own() override;

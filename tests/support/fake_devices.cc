@@ -40,6 +40,7 @@ class FakeQueue final : public DeviceQueue {
     device_.give(stream(), [=] { std::memcpy(FakeDevice::real(to), FakeDevice::real(from), bytes); });
   }
   void copy(const BatchCopy& copies) override {
+    ++device_.batches_;
     device_.give(stream(), [copies] {
       choose_copy(copies, [&]<class Body>(std::int64_t scale) {
         for (CopyPiece piece : copies.pieces) {

@@ -67,6 +67,8 @@ class FakeDevice final : public Device {
   // Ends it and keeps nothing, as what is not allowed in a capture does.
   void drop_capture();
   void run(const Graph& graph, DeviceStream stream);
+  // How often queues of ours were given tensors to copy: packed, unpacked or scaled.
+  std::size_t batches() const { return batches_; }
   // Whose queue that is.
   static FakeDevice& of(DeviceStream queue);
   // One step; false where nothing is left to do.
@@ -93,6 +95,7 @@ class FakeDevice final : public Device {
   std::mt19937 random_;
   std::string name_;
   std::size_t least_missing_ = SIZE_MAX;
+  std::atomic<std::size_t> batches_{0};
   std::map<DeviceStream, std::deque<Task>> streams_;
   // While a graph is captured: what it holds, how much of each stream, and how much of it the first waits
   // for.

@@ -103,7 +103,7 @@ struct FakeNcclCalls {
     if (fails("async", comm->place)) *state = ncclSystemError;
     if (comm->finalizing && comm->held()) *state = ncclInProgress;
     if (comm->registering != nullptr) {
-      *std::exchange(comm->registering, nullptr) = comm;
+      *std::exchange(comm->registering, nullptr) = comm->clique->windows[comm->place].back().memory;
       *state = ncclInProgress;
       return ncclSuccess;
     }
@@ -158,7 +158,10 @@ struct FakeNcclCalls {
     return rc == ncclSuccess ? ncclInProgress : rc;
   }
   static ncclResult_t window_deregister(ncclComm_t comm, void* window) {
-    return window == comm ? note(comm, "ncclCommWindowDeregister") : ncclInvalidArgument;
+    const ncclResult_t rc = note(comm, "ncclCommWindowDeregister");
+    const std::lock_guard lock(present->mutex_);
+    const auto is_it = [&](const FakeWindow& each) { return each.memory == window; };
+    return std::erase_if(comm->clique->windows[comm->place], is_it) == 1 ? rc : ncclInvalidArgument;
   }
 
   static ncclResult_t finalize(ncclComm_t comm) {

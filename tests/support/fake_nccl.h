@@ -44,6 +44,8 @@ class FakeNccl {
   }
   // As of a version that knows no windows.
   void forget_windows() { library_.functions.window_register = nullptr; }
+  // As of one that gives no memory: it is the devices' own.
+  void forget_memory() { library_.functions.mem_alloc = nullptr; }
   // Calls between members never come to their end.
   void hang() { hangs_ = true; }
 

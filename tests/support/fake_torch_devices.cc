@@ -29,6 +29,7 @@ struct Place {
   std::mutex mutex;
   FakeDevice* device = nullptr;  // guarded by mutex
   std::atomic<long> host_waits{0};
+  std::atomic<long> copies{0};
   std::atomic<std::uintptr_t> given{0};  // operators
   std::atomic<bool> otherwise{false};    // it computes
   std::array<char, kStreams> handles{};  // their addresses name the streams
@@ -229,7 +230,9 @@ class Call {
     const bool crosses = copies && arguments[0].toTensor().is_cuda() != arguments[1].toTensor().is_cuda();
     const bool waits =
         crosses && !(arguments[2].toBool() && is_pinned(arguments[0]) && is_pinned(arguments[1]));
-    if (reads || waits) ++places()[static_cast<std::size_t>(index_)].host_waits;
+    Place& place = places()[static_cast<std::size_t>(index_)];
+    if (reads || waits) ++place.host_waits;
+    if (copies && !crosses) ++place.copies;
   }
 
   // Or on a device.
@@ -311,6 +314,7 @@ FakeTorchDevice::FakeTorchDevice(int number, FakeDevice& device) : number_(numbe
   const std::lock_guard lock(place.mutex);
   place.device = &device;
   place.host_waits = 0;
+  place.copies = 0;
   place.otherwise = false;
   device_of_this_thread = static_cast<at::DeviceIndex>(number);
 }
@@ -330,5 +334,6 @@ bool FakeTorchDevice::is_kept_for(const at::Tensor& tensor, c10::StreamId id) co
 }
 
 long FakeTorchDevice::host_waits() const { return places()[static_cast<std::size_t>(number_)].host_waits; }
+long FakeTorchDevice::copies() const { return places()[static_cast<std::size_t>(number_)].copies; }
 
 }  // namespace rueda

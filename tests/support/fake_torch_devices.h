@@ -35,6 +35,8 @@ class FakeTorchDevice {
   // How often the host had to wait for this device: values were copied to it, or read, or it had nothing more
   // to do than what the host waited for.
   long host_waits() const;
+  // How often torch has copied a tensor from the device to itself.
+  long copies() const;
 
  private:
   const int number_;

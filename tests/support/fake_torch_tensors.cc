@@ -64,8 +64,8 @@ void* data_of(const c10::Storage& storage) {
 
 // The same memory. Keeps nothing alive.
 c10::Storage host_storage(const c10::Storage& storage) {
-  return {c10::Storage::use_byte_size_t(), storage.nbytes(),
-          at::DataPtr(data_of(storage), at::kCPU), c10::GetCPUAllocator(),
+  return {c10::Storage::use_byte_size_t(), storage.nbytes(), at::DataPtr(data_of(storage), at::kCPU),
+          c10::GetCPUAllocator(),
           /*resizable=*/true};
 }
 

@@ -104,6 +104,40 @@ TEST_F(NcclWindowTest, ATensorThatHasMovedStillGoesByItsPlace) {
   });
 }
 
+// When the next one is shared, and on every rank; NCCL has forgotten it before.
+TEST_F(NcclWindowTest, AWindowThatNobodyHoldsIsGivenBack) {
+  Config config;
+  config.nccl_streams = 2;
+  run(
+      2,
+      [this](Runtime& runtime, FakeDevice&) {
+        const auto expect_blocks = [&](std::size_t blocks) {
+          barrier_async(runtime).wait();
+          EXPECT_EQ(nccl_.blocks(), blocks);
+          barrier_async(runtime).wait();
+        };
+        std::optional<Gradients> first(std::in_place, runtime);
+        share_window_async(first->window(), 0, runtime).wait();
+        first->reduce(runtime);
+        std::optional<Gradients> second(std::in_place, runtime);
+        std::shared_ptr<std::byte> held = runtime.topology().rank == 1 ? first->memory : nullptr;
+        first.reset();
+        share_window_async({second->memory, kBytes, {{"c", 256, 12}}}, 0, runtime).wait();
+        expect_blocks(4);  // rank 1 still has it
+        first.emplace(runtime);
+        held.reset();
+        barrier_async(runtime).wait();
+        share_window_async(first->window(), 0, runtime).wait();
+        expect_blocks(4);
+        first->reduce(runtime);
+        second.reset();
+        first->reduce(runtime);
+      },
+      config);
+  EXPECT_EQ(count(0, "ncclCommWindowDeregister"), 6);
+  EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
 // What lies in a window but has another name there, on one rank only.
 TEST_F(NcclWindowTest, OthersInItsMemoryAreKeptApart) {
   run(2, [](Runtime& runtime, FakeDevice& device) {
@@ -122,18 +156,69 @@ TEST_F(NcclWindowTest, OthersInItsMemoryAreKeptApart) {
   });
 }
 
-TEST_F(NcclWindowTest, AJoinedRankBringsZerosToItsPlaces) {
-  run(2, [](Runtime& runtime, FakeDevice&) {
+// It brings zeros, and holds what was there.
+TEST_F(NcclWindowTest, AJoinedRanksPlacesAreLeftAlone) {
+  run(2, [](Runtime& runtime, FakeDevice& device) {
     Gradients gradients(runtime);
     share_window_async(gradients.window(), 0, runtime).wait();
     gradients.fill();
     if (runtime.topology().rank == 0) {
       wait_on_device(runtime.submit(gradients.sum({"b", 64, 64})));
       EXPECT_EQ(gradients.values(64)[15], 1.0f);
+    } else {
+      gradients.values(64)[15] = 7.0f;
     }
     join(runtime);
+    device.finish();
+    EXPECT_EQ(gradients.values(64)[15], runtime.topology().rank == 0 ? 1.0f : 7.0f);
   });
   EXPECT_EQ(count(1, "ncclAllReduce(16 float32 sum)"), 1);
+}
+
+// One rank says that its tensor lies elsewhere, and holds what is in the place; all of the group go so.
+TEST_F(NcclWindowTest, WhatMustNotGoByItsPlaceDoesNot) {
+  run(2, [](Runtime& runtime, FakeDevice& device) {
+    Gradients gradients(runtime);
+    const Handle shared = share_window_async(gradients.window(), 0, runtime);
+    shared.wait();
+    EXPECT_TRUE(shared.takes_window());
+    for (const bool elsewhere : {false, true, false}) {
+      gradients.fill();
+      gradients.values(64)[15] = 7.0f;
+      DeviceOnes other(device, 16);
+      const bool mine = runtime.topology().rank == 1;
+      std::vector<Submission> group;
+      group.push_back(mine ? other.sum("b") : gradients.sum({"b", 64, 64}));
+      group.back().request.elsewhere = mine && elsewhere;
+      group.push_back(gradients.sum({"a", 0, 40}));
+      for (const Handle& handle : runtime.submit_group(std::move(group))) {
+        wait_on_device(handle);
+        EXPECT_TRUE(handle.takes_window());
+      }
+      EXPECT_EQ(mine ? other.values()[0] : gradients.values(64)[0], 2.0f);
+      EXPECT_EQ(gradients.values(0)[9], 2.0f);
+      if (mine) {
+        EXPECT_EQ(gradients.values(64)[15] == 7.0f, elsewhere);
+      }
+    }
+  });
+  EXPECT_EQ(count(0, "ncclAllReduce(32 float32 sum)"), 3) << "packed or not, with a's gap";
+}
+
+// One rank has no memory: no rank works in a window, and the next one is shared.
+TEST_F(NcclWindowTest, WhereOneRankBringsNoMemoryNobodyShares) {
+  run(2, [](Runtime& runtime, FakeDevice&) {
+    Gradients gradients(runtime);
+    DeviceWindow window = gradients.window();
+    if (runtime.topology().rank == 1) window.memory = nullptr;
+    const Handle without = share_window_async(std::move(window), 0, runtime);
+    without.wait();
+    EXPECT_FALSE(without.takes_window());
+    gradients.reduce(runtime);
+    share_window_async(gradients.window(), 0, runtime).wait();
+    gradients.reduce(runtime);
+  });
+  EXPECT_EQ(count(0, "ncclCommWindowRegister"), 1);
 }
 
 TEST_F(NcclWindowTest, WindowsThatDifferAreAnErrorOnEveryRankAndTheNextIsNot) {
@@ -171,7 +256,9 @@ TEST_F(NcclWindowTest, WhatGoesByTheHostSharesNothingAndWorks) {
       2,
       [](Runtime& runtime, FakeDevice&) {
         Gradients gradients(runtime);
-        share_window_async(gradients.window(), 0, runtime).wait();
+        const Handle shared = share_window_async(gradients.window(), 0, runtime);
+        shared.wait();
+        EXPECT_FALSE(shared.takes_window());
         gradients.reduce(runtime);
       },
       {}, [](Rank) { return "shared"; });

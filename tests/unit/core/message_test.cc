@@ -85,6 +85,24 @@ TEST(Request, DifferencesAreNamedFieldByField) {
   EXPECT_EQ(differs([](Request& r) { r.measure = true; }), "measure");
 }
 
+TEST(Message, OnlyAnAllreduceOnADeviceIsElsewhere) {
+  auto survives = [](DeviceKind device, Operation operation) {
+    Request request;
+    request.name = "t";
+    request.device = device;
+    request.operation = operation;
+    request.elsewhere = true;
+    const std::optional<Message> read = decode(encode(Stall{std::make_shared<const Request>(request)}));
+    if (read) {
+      EXPECT_TRUE(std::get<Stall>(*read).request->elsewhere);
+    }
+    return read.has_value();
+  };
+  EXPECT_TRUE(survives(DeviceKind::cuda, Operation::allreduce));
+  EXPECT_FALSE(survives(DeviceKind::host, Operation::allreduce));
+  EXPECT_FALSE(survives(DeviceKind::cuda, Operation::broadcast));
+}
+
 TEST(Message, WhatCannotBeMeasuredIsAnError) {
   auto survives = [](DataType dtype, Operation operation) {
     Request request = some_request("t");

@@ -57,6 +57,57 @@ TEST(RequestCacheProtocol, FromTheSecondTimeOnARequestIsOneBit) {
   }
 }
 
+// Whoever says so, whatever the others have sent of it, bits too; and the next time it is a bit everywhere.
+TEST(RequestCacheProtocol, OneRankWhoseTensorIsElsewhereIsEnough) {
+  for (const bool in_group : {false, true}) {
+    ControlWorld world(40, 31);
+    Request request = request_for("x");
+    request.device = DeviceKind::cuda;
+    if (in_group) {
+      request.others = {request};
+      request.others[0].name = "x.1";
+      request.others[0].follows = "x";
+    }
+    for (const Rank odd : {-1, 0, -1, 17, 39, -1}) {
+      for (Rank rank = 0; rank < world.size(); ++rank) {
+        Request mine = request;
+        (in_group ? mine.others[0] : mine).elsewhere = rank == odd;
+        world.submit(rank, mine);
+        if (rank % 3 == 0) world.settle();
+      }
+      world.settle();
+      world.expect_same_plans();
+      const Plan& last = world.plans(7).back();
+      ASSERT_TRUE(last.status.ok()) << last.status.message;
+      EXPECT_EQ(last.tensors.back().request->elsewhere, odd >= 0);
+      EXPECT_TRUE(last.evicted.empty());
+    }
+    EXPECT_EQ(world.node(1).cache_misses(), 1u);
+    EXPECT_EQ(world.node(17).cache_misses(), 2u);
+  }
+}
+
+// They hold what they had, and nobody asks them.
+TEST(RequestCacheProtocol, ARankThatHasJoinedHasNothingInItsPlace) {
+  ControlWorld world(9, 5);
+  Request request = request_for("x");
+  request.device = DeviceKind::cuda;
+  world.submit_everywhere(request);
+  world.settle();
+  Request join;
+  join.operation = Operation::join;
+  join.name = "join";
+  join.root = 4;
+  world.submit(4, join);
+  for (Rank rank = 0; rank < world.size(); ++rank) {
+    if (rank != 4) world.submit(rank, request);
+  }
+  world.settle();
+  world.expect_same_plans();
+  EXPECT_FALSE(world.plans(0)[0].tensors[0].request->elsewhere);
+  EXPECT_TRUE(world.plans(0)[1].tensors[0].request->elsewhere);
+}
+
 TEST(RequestCacheProtocol, AChangedRequestIsCalledAsItIsNow) {
   ControlWorld world(20, 31);
   for (std::int64_t extent : {4, 4, 7, 7, 4}) {
