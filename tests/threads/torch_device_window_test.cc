@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "frameworks/torch/capture.h"
 #include "frameworks/torch/distributed_optimizer.h"
 #include "tests/support/torch_device_world.h"
@@ -164,29 +168,35 @@ TEST_F(TorchDeviceWindow, LeavesAGradientThatSomebodyKeeps) {
   });
 }
 
-// What another stream still reads of a place comes before what is put there next.
+// What the stream of the step still reads of a place comes before what is put there next.
 TEST_F(TorchDeviceWindow, APlaceIsUsedAgainBehindItsReaders) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
     Training training(runtime, device.name(), {{3}, {10}});
     FakeDevice& fake = devices_[runtime.topology().rank]->device();
     for (int step = 0; step < 2; ++step) training.step();
-    for (int step = 0; step < 3; ++step) {
-      float seen = 0;
-      training.optimizer->zero_grad();
-      training.loss().backward();
-      {
-        const c10::StreamGuard there(device.stream(2));
-        training.optimizer->step();
-        const auto* values = FakeDevice::real(training.grad(0).const_data_ptr<float>());
-        for (int look = 0; look < 50; ++look)  // the stream is busy for long
-          fake.give(device.stream(2).native_handle(), [&seen, values] { seen = values[2]; });
-        training.optimizer->zero_grad();
-      }
-      training.loss().backward();
-      EXPECT_EQ(seen, 1.5f);
+    const std::vector<const void*> places = training.places();
+    training.optimizer->zero_grad();
+    training.loss().backward();
+    std::atomic<float> seen = 0;
+    const auto gate = std::make_shared<FakeDevice::Point>();
+    {
+      const c10::StreamGuard there(device.stream(2));
       training.optimizer->step();
-      training.expect_means();
+      fake.wait(device.stream(2).native_handle(), gate);
+      fake.give(
+          device.stream(2).native_handle(),
+          [&, values = FakeDevice::real(training.grad(0).const_data_ptr<float>())] { seen = values[2]; });
     }
+    training.optimizer->zero_grad();
+    const std::jthread opens([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      gate->passed = true;
+    });
+    (training.loss() * 8).backward();
+    EXPECT_EQ(seen, 1.5f);
+    training.optimizer->step();
+    training.expect_means(12.0);
+    EXPECT_EQ(training.places(), places);
   });
 }
 
