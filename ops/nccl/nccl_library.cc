@@ -18,6 +18,11 @@ std::string words_of(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+std::string remedy() {
+  return fmt::format("install NCCL {} or newer, and put its folder into LD_LIBRARY_PATH",
+                     words_of(kLeastVersion));
+}
+
 // The wheels of torch keep NCCL in nvidia/nccl/lib, beside torch/lib.
 std::vector<std::string> beside_torch() {
   std::vector<std::string> found;
@@ -36,12 +41,11 @@ std::vector<std::string> beside_torch() {
   return found;
 }
 
-void* open_library(std::string& problem) {
-  if (void* loaded = ::dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD)) return loaded;
-  if (void* system = ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL)) return system;
-  problem = ::dlerror();
-  for (const std::string& path : beside_torch()) {
-    if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+// With the loader's first words where there is none.
+void* open_library(std::span<const std::string> places, std::string& problem) {
+  for (const std::string& place : places) {
+    if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    if (problem.empty()) problem = ::dlerror();
   }
   return nullptr;
 }
@@ -88,30 +92,38 @@ std::string look_up(void* library, NcclFunctions& f) {
   return look.missing;
 }
 
-NcclLibrary load() {
-  NcclLibrary nccl;
-  void* const library = open_library(nccl.problem);
-  if (library == nullptr) return nccl;
-  nccl.problem.clear();
-  const std::string missing = look_up(library, nccl.functions);
-  Dl_info info{};
-  if (nccl.functions.get_version != nullptr) {
-    ::dladdr(reinterpret_cast<void*>(nccl.functions.get_version), &info);
-    nccl.functions.get_version(&nccl.version);
-  }
-  nccl.path = info.dli_fname != nullptr ? info.dli_fname : kSoname;
-  if (!missing.empty() || nccl.version < kLeastVersion) {
-    nccl.problem =
-        fmt::format("{} is version {}, at least {} is needed{}", nccl.path, words_of(nccl.version),
-                    words_of(kLeastVersion), missing.empty() ? "" : fmt::format(" ({} is missing)", missing));
-  }
-  return nccl;
+// Why it cannot be used; empty if it can.
+std::string problem_of(const NcclLibrary& nccl, const std::string& missing) {
+  if (missing.empty() && nccl.version >= kLeastVersion) return {};
+  const std::string version = nccl.version > 0 ? words_of(nccl.version) : "unknown";
+  return fmt::format("{} is of version {}{}; {}", nccl.path, version,
+                     missing.empty() ? "" : fmt::format(" and lacks {}", missing), remedy());
 }
 
 }  // namespace
 
+NcclLibrary load_nccl(std::span<const std::string> places) {
+  NcclLibrary nccl;
+  std::string trouble;
+  void* const library = open_library(places, trouble);
+  if (library == nullptr) {
+    nccl.problem = fmt::format("{}; {}", trouble, remedy());
+    return nccl;
+  }
+  const std::string missing = look_up(library, nccl.functions);
+  if (nccl.functions.get_version != nullptr) nccl.functions.get_version(&nccl.version);
+  link_map* map = nullptr;
+  if (::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0) nccl.path = map->l_name;
+  nccl.problem = problem_of(nccl, missing);
+  return nccl;
+}
+
 const NcclLibrary& nccl_library() {
-  static const NcclLibrary library = load();
+  static const NcclLibrary library = [] {
+    std::vector<std::string> places = beside_torch();
+    places.insert(places.begin(), kSoname);
+    return load_nccl(places);
+  }();
   return library;
 }
 

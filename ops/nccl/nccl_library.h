@@ -6,6 +6,7 @@
 #include <nccl.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 namespace rueda {
@@ -52,6 +53,9 @@ struct NcclLibrary {
   std::string problem;  // why it cannot be used, or empty
 };
 
+// The first of these that there is: paths, or names, of which the loader knows where they are and whether
+// they are in the process already.
+NcclLibrary load_nccl(std::span<const std::string> places);
 // Loads it at the first call: the one that is in the process already, else the system's, else the one that
 // lies beside torch.
 const NcclLibrary& nccl_library();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <barrier>
+#include <cstdlib>
+#include <string_view>
 
 #include "core/rueda.h"
 #include "tests/support/device_conformance.h"
@@ -47,6 +49,31 @@ TEST_F(NcclTest, ExchangesAsTheHostDoes) {
 TEST_F(NcclTest, RanksOfOneDeviceGoByTheHost) {
   run(2, check_device_exchange, {}, [](Rank) { return "shared"; });
   EXPECT_EQ(count(0, "nccl"), 0);
+}
+
+// NCCL's own setting, which all ranks must have.
+TEST_F(NcclTest, RanksOfOneDeviceGoByNcclWhereItIsTold) {
+  const auto sum = [](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 10);
+    wait_on_device(runtime.submit(ones.sum("t")));
+    EXPECT_EQ(ones.values()[9], 2.0f);
+  };
+  const auto shared = [](Rank) { return "shared"; };
+  for (const char* setting : {"1", "0", ""}) {
+    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", setting, 1);
+    testing::internal::CaptureStderr();
+    run(2, sum, {}, shared);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    devices_.clear();
+    const bool by_nccl = std::string_view(setting) == "1";
+    EXPECT_EQ(count(0, "ncclAllReduce(10 float32 sum)"), by_nccl ? 1 : 0) << setting;
+    EXPECT_EQ(
+        said.find("tensors on devices of ranks 0-1 go by way of the host, not by NCCL: ranks 0 and 1 use "
+                  "one device, which NCCL does not allow; give each its own") == std::string::npos,
+        by_nccl)
+        << said;
+  }
 }
 
 TEST_F(NcclTest, ARankWithoutMemoryOrNcclMakesAllGoByTheHost) {

@@ -166,17 +166,5 @@ TEST(NcclLane, IsAbortedWhileItConnects) {
   EXPECT_THAT(nccl.take_calls(1), ElementsAre("ncclCommInitRankConfig(1 of 2)", "ncclCommAbort()"));
 }
 
-// The library is there, or there are words on why not.
-TEST(NcclLibrary, IsLoadedOrSaysWhatIsMissing) {
-  const NcclLibrary& library = nccl_library();
-  if (library.problem.empty()) {
-    EXPECT_GE(library.version, 21400);
-    EXPECT_NE(library.functions.recv, nullptr);
-  } else {
-    EXPECT_THAT(library.problem, HasSubstr("libnccl.so.2"));
-  }
-  EXPECT_THAT(nccl_report(), HasSubstr("(library"));
-}
-
 }  // namespace
 }  // namespace rueda
