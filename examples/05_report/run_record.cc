@@ -180,6 +180,7 @@ RunRecord record_of(const json& summary, const std::filesystem::path& path) {
   record.steps = reader.whole("steps", 0);
   record.sync = reader.text("sync");
   record.optimizer = reader.text("optimizer");
+  record.device = reader.text("device");
   record.stopped = reader.text("stopped");
   record.seconds = reader.time("seconds");
   record.samples_per_s = reader.time("samples_per_s");

@@ -32,6 +32,7 @@ struct RunRecord {
   std::int64_t hosts = 1;
   std::string sync;
   std::string optimizer;
+  std::string device;   // on which it computed
   std::string stopped;  // by what, before its last step
   std::optional<std::int64_t> steps;
   std::int64_t passes = 1;  // batches accumulated before one reduction

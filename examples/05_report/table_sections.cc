@@ -87,12 +87,14 @@ std::string overview_section(const Runs& runs) {
   // Programs that only evaluate have results, and no steps.
   if (std::ranges::none_of(runs, [](const RunRecord* run) { return run->steps.has_value(); })) return {};
   const bool hosts_matter = std::ranges::any_of(runs, [](const RunRecord* run) { return run->hosts > 1; });
-  Table table{.titles = {"Run", "Ranks", "Hosts", "Synchronisation", "Optimizer", "Steps", "Samples/s",
-                         "Step (ms)", "Time", "Loss, first steps", "Loss, last steps", "Stopped by"}};
+  Table table{.titles = {"Run", "Ranks", "Hosts", "Device", "Synchronisation", "Optimizer", "Steps",
+                         "Samples/s", "Step (ms)", "Time", "Loss, first steps", "Loss, last steps",
+                         "Stopped by"}};
   for (const RunRecord* run : runs) {
     table.rows.push_back({{run->label},
                           {fmt::format("{}", run->ranks)},
                           {hosts_matter ? fmt::format("{}", run->hosts) : ""},
+                          {run->device},
                           {schedule_words(*run)},
                           {run->optimizer},
                           {run->steps ? fixed_words(static_cast<double>(*run->steps), 0) : ""},

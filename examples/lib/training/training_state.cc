@@ -282,7 +282,10 @@ fs::path TrainingState::save(const TrainingPosition& position, StepOptimizer& op
     task_.save(writer->folder());
     write_history(writer->folder() / kHistory, position.history);
   });
-  const std::string mine = optimizer.save_state();
+  std::string mine;
+  // By all, whatever has failed before: it is collective.
+  const std::string unsaved = failure_of([&] { mine = optimizer.save_state(); });
+  if (failure.empty()) failure = unsaved;
   if (!optimizer.has_own_state()) {
     attempt([&] {
       if (writes) write_bytes(writer->folder() / "optimizer.pt", mine);

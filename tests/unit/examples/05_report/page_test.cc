@@ -62,6 +62,15 @@ TEST(Page, SaysHowManyPassesAStepHas) {
   EXPECT_THAT(html, HasSubstr("Synchronising less often"));
 }
 
+TEST(Page, SaysOnWhichDeviceARunComputed) {
+  RunRecord there = run("there", 2, 180);
+  EXPECT_THAT(page_html({there}), Not(HasSubstr(">Device</th>"))) << "older summaries have none";
+  there.device = "cuda";
+  const std::string html = page_html({run("here", 2, 10), there});
+  EXPECT_THAT(html, HasSubstr(">Device</th>"));
+  EXPECT_THAT(html, HasSubstr(">cuda</td>"));
+}
+
 TEST(Page, GroupsByTask) {
   RunRecord other = run("other", 2, 18);
   other.task = "distill";
@@ -82,7 +91,7 @@ TEST(Page, WhatIsNotFiniteIsLeftOut) {
 TEST(Page, NothingOfASummaryBecomesHtml) {
   const std::string hostile = "</script><script>alert(1)</script>\"'&";
   RunRecord record = run(hostile, 1, 10);
-  record.task = record.sync = record.optimizer = record.stopped = hostile;
+  record.task = record.sync = record.optimizer = record.device = record.stopped = hostile;
   record.results = {{hostile, 1.0}};
   record.curve[hostile] = record.curve["loss"];
   record.evaluations[hostile] = record.curve["loss"];

@@ -22,13 +22,14 @@ std::string error_of(const char* json) {
 }
 
 TEST(RunRecord, ReadsASummaryWithoutCurve) {
-  const RunRecord run =
-      record(R"({"task": "squad", "ranks": 2, "steps": 400, "sync": "every_step", "loss_first": null,
+  const RunRecord run = record(
+      R"({"task": "squad", "ranks": 2, "steps": 400, "sync": "every_step", "device": "cuda", "loss_first": null,
       "f1": 80.5, "step_ms": 47.1, "wait_ms": 2.5, "reduced_mb": 800.0, "parameters_hash": "0f"})");
   EXPECT_EQ(run.task, "squad");
   EXPECT_EQ(run.ranks, 2);
   EXPECT_EQ(run.hosts, 1);
   EXPECT_EQ(run.steps, 400);
+  EXPECT_EQ(run.device, "cuda");
   EXPECT_EQ(run.step_ms, 47.1);
   EXPECT_FALSE(run.data_ms.has_value());
   EXPECT_FALSE(run.result("loss_first").has_value());
