@@ -36,7 +36,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         sum_size_(size_of(accumulator_of(plan.dtype))),
         squares_(SquareSums::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.area) {
+        in_place_(plan, entries, place.area, lists()) {
     if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     inside_.postscale = {};

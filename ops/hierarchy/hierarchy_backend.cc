@@ -54,8 +54,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_, members.size())));
   }
   const std::size_t area = plan.number % SegmentContents::kWideAreas;
-  LastUse last = std::exchange(areas_->last_use[area], {plan.number, members});
-  const HostPlace place{{*neighbours_, rank_, members, area, std::move(last), true},
+  const HostPlace place{{*neighbours_, rank_, members, area, areas_->last_use[area], true},
                         std::move(groups),
                         below_.link(),
                         below_.memory(),

@@ -15,7 +15,7 @@
 
 namespace rueda {
 
-// Where a HierarchyWork runs.
+// Where a HierarchyWork runs, while it is made.
 struct HostPlace {
   AreaPlace area;  // with this host's members
   std::shared_ptr<const HostGroups> groups;

@@ -47,6 +47,16 @@ struct CopyOutBody {
   }
 };
 
+using Copy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes);
+
+// The one for this processor.
+template <template <class> class Body>
+Copy widest() {
+  if (Avx512::available()) return Avx512::run<Body<Avx512>, std::byte*, const std::byte*, std::size_t>;
+  if (Avx2::available()) return Avx2::run<Body<Avx2>, std::byte*, const std::byte*, std::size_t>;
+  return Base::run<Body<Base>, std::byte*, const std::byte*, std::size_t>;
+}
+
 template <class Word>
 void copy_row(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
               std::int64_t count) {
@@ -183,17 +193,13 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
     std::memcpy(to, from, bytes);
     return;
   }
-  static const auto copy = Avx2::available()
-                               ? Avx2::run<CopyBody<Avx2>, std::byte*, const std::byte*, std::size_t>
-                               : Base::run<CopyBody<Base>, std::byte*, const std::byte*, std::size_t>;
+  static const Copy copy = widest<CopyBody>();
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
 void copy_out(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  static const auto copy = Avx2::available()
-                               ? Avx2::run<CopyOutBody<Avx2>, std::byte*, const std::byte*, std::size_t>
-                               : Base::run<CopyOutBody<Base>, std::byte*, const std::byte*, std::size_t>;
+  static const Copy copy = widest<CopyOutBody>();
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 

@@ -8,14 +8,11 @@
 
 namespace rueda {
 
-InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place)
-    : plan_(plan) {
+InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+                               std::pmr::memory_resource* lists)
+    : plan_(plan), windows_(lists), offsets_(lists), tensors_(lists) {
   const Window* window = place.neighbours.own_window();
   if (window == nullptr || entries.size() > kMost) return;
-  for (const Rank member : place.members) {
-    windows_.push_back({member, place.neighbours.window(member)});
-    if (windows_.back().file == nullptr) return;
-  }
   for (const Entry& entry : entries) {
     const TensorView& output = entry.submission().output;
     const bool empty = output.bytes() == 0;  // lies anywhere
@@ -24,7 +21,16 @@ InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const
       rule_out();
       return;
     }
+    if (offsets_.empty()) offsets_.reserve(entries.size());
     offsets_.push_back(*offset);
+  }
+  windows_.reserve(place.members.size());
+  for (const Rank member : place.members) {
+    windows_.push_back({member, place.neighbours.window(member)});
+    if (windows_.back().file == nullptr) {
+      rule_out();
+      return;
+    }
   }
 }
 
@@ -36,6 +42,7 @@ bool InPlaceTensors::offer(std::byte* room) const {
 
 void InPlaceTensors::find(std::span<std::byte* const> offers) {
   if (found()) return;
+  tensors_.reserve(offsets_.size() * windows_.size());
   for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
     const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
     for (std::size_t member = 0; member < windows_.size(); ++member) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace rueda {
 // the Work; refers to its Plan.
 class InPlaceTensors {
  public:
-  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place);
+  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+                 std::pmr::memory_resource* lists);
 
   // All of this rank's outputs lie in its window, as they are, and it reaches the windows of all members.
   bool possible() const { return !offsets_.empty(); }
@@ -42,9 +44,9 @@ class InPlaceTensors {
   static constexpr std::size_t kMost = StagedWork::kOfferBytes / sizeof(std::uint64_t);
 
   const Plan& plan_;
-  std::vector<MemberWindow> windows_;   // of all members; the last one null: not all are reached
-  std::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
-  std::vector<std::byte*> tensors_;     // of all members, entry by entry
+  std::pmr::vector<MemberWindow> windows_;   // of all members
+  std::pmr::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
+  std::pmr::vector<std::byte*> tensors_;     // of all members, entry by entry
 };
 
 }  // namespace rueda

@@ -7,6 +7,7 @@
 
 #include "ops/algorithms/reduction.h"
 #include "ops/kernels/pack.h"
+#include "ops/short_lists.h"
 #include "ops/tree_order.h"
 
 namespace rueda::one_shot {
@@ -23,35 +24,44 @@ using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 // Purpose: one Plan's passage through the slots.
 class OneShot final : public Work {
  public:
-  OneShot(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank, LastUse own,
-          LastUse last, std::size_t slot)
+  OneShot(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
+          std::span<const Rank> members, std::size_t slot, LastUse& last)
       : plan_(plan),
         entries_(plan.operation == Operation::barrier ? std::span<Entry>() : entries),
-        neighbours_(neighbours),
-        rank_(rank),
-        own_(std::move(own)),
-        last_(std::move(last)),
-        slot_(slot),
+        last_plan_(last.plan),
         value_size_(size_of(plan.dtype)),
         sum_size_(size_of(accumulator_of(plan.dtype))),
-        reduction_(ScaledReduction::of(plan, static_cast<Rank>(own_.members.size()))) {}
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(members.size()))) {
+    last_.reserve(last.members.size());
+    for (Rank member : last.members) last_.push_back(&neighbours.contents(member).flags[slot]);
+    members_.reserve(members.size());
+    slots_.reserve(members.size());
+    for (Rank member : members) {
+      SegmentContents& contents = neighbours.contents(member);
+      if (member == rank) {
+        place_ = members_.size();
+        own_slot_ = contents.slots[slot];
+      }
+      members_.push_back({&contents.flags[slot], &neighbours.bell(member)});
+      slots_.push_back(contents.slots[slot]);
+    }
+    last.plan = plan.number;
+    last.members.assign(members.begin(), members.end());
+  }
 
   Step step() override {
     if (!written_) {
       if (!slot_is_free()) return Step::waiting;
       if (abandoned_) return leave(kAbandoned);
       for (std::size_t i = 0; i < entries_.size(); ++i) pack(i);
-      flag(rank_).value.store(at(plan_.number, kWritten));
-      for (Rank member : own_.members) {
-        if (member != rank_) neighbours_.bell(member).ring();
+      own().value.store(at(plan_.number, kWritten));
+      for (std::size_t i = 0; i < members_.size(); ++i) {
+        if (i != place_) members_[i].bell->ring();
       }
       written_ = true;
     }
     if (abandoned_) return leave(kLeft);
-    if (!reached(own_, kWritten, arrived_)) return Step::waiting;
-    abandoned_ = std::ranges::any_of(own_.members, [this](Rank member) {
-      return flag(member).value.load() == at(plan_.number, kAbandoned);
-    });
+    if (!all_have_written()) return Step::waiting;
     if (!entries_.empty() && !abandoned_) reduce();
     return leave(kLeft);
   }
@@ -64,33 +74,46 @@ class OneShot final : public Work {
   }
 
  private:
-  SegmentContents::Flag& flag(Rank rank) { return neighbours_.contents(rank).flags[slot_]; }
-  std::byte* slot(Rank rank) { return neighbours_.contents(rank).slots[slot_]; }
+  using Flag = SegmentContents::Flag;
+
+  struct Member {
+    Flag* flag;
+    Bell* bell;
+  };
+
+  Flag& own() { return *members_[place_].flag; }
 
   Step leave(std::uint64_t phase) {
-    flag(rank_).value.store(at(plan_.number, phase));
-    for (Rank member : own_.members) {
-      if (member == rank_) continue;
-      if (phase == kAbandoned || flag(member).wanted.load() != 0) neighbours_.bell(member).ring();
+    own().value.store(at(plan_.number, phase));
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (i == place_) continue;
+      if (phase == kAbandoned || members_[i].flag->wanted.load() != 0) members_[i].bell->ring();
     }
     return abandoned_ ? Step::given_up : Step::done;
   }
 
-  // Whether all members of `use` have come to `phase`; `count` of them are known to have.
-  bool reached(const LastUse& use, std::uint64_t phase, std::size_t& count) {
-    while (count < use.members.size() && flag(use.members[count]).value.load() >= at(use.plan, phase))
-      ++count;
-    return count == use.members.size();
+  // Or will not.
+  bool all_have_written() {
+    for (; arrived_ < members_.size(); ++arrived_) {
+      const std::uint64_t value = members_[arrived_].flag->value.load();
+      if (value < at(plan_.number, kWritten)) return false;
+      if (value == at(plan_.number, kAbandoned)) abandoned_ = true;
+    }
+    return true;
+  }
+
+  // Whether all members of the slot's last Plan have left it.
+  bool all_left() {
+    while (left_ < last_.size() && last_[left_]->value.load() >= at(last_plan_, kLeft)) ++left_;
+    return left_ == last_.size();
   }
 
   bool slot_is_free() {
-    if (reached(last_, kLeft, left_)) return free();
-    flag(rank_).wanted.store(1);
-    return reached(last_, kLeft, left_) && free();
-  }
-
-  bool free() {
-    if (flag(rank_).wanted.load(std::memory_order_relaxed) != 0) flag(rank_).wanted.store(0);
+    if (!all_left()) {
+      own().wanted.store(1);
+      if (!all_left()) return false;
+    }
+    if (own().wanted.load(std::memory_order_relaxed) != 0) own().wanted.store(0);
     return true;
   }
 
@@ -108,18 +131,16 @@ class OneShot final : public Work {
       values = packed.data();
     }
     kernels::kernels_for(plan_.dtype)
-        .load(slot(rank_) + place(i), values, static_cast<std::size_t>(input.elements()),
+        .load(own_slot_ + place(i), values, static_cast<std::size_t>(input.elements()),
               reduction_.prescale);
   }
 
   void reduce() {
     const TreeOrder tree({accumulator_of(plan_.dtype), reduction_.op});
     alignas(64) Block sum;
-    std::vector<const std::byte*> slots(own_.members.size());
-    std::ranges::transform(own_.members, slots.begin(), [this](Rank member) { return slot(member); });
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
-      tree.combine(sum.data(), slots, place(i), elements);
+      tree.combine(sum.data(), slots_, place(i), elements);
       unpack(i, sum.data(), elements);
     }
   }
@@ -136,11 +157,13 @@ class OneShot final : public Work {
 
   const Plan& plan_;
   std::span<Entry> entries_;
-  Neighbours& neighbours_;
-  Rank rank_;
-  LastUse own_;
-  LastUse last_;
-  std::size_t slot_;
+  ShortLists lists_;
+  std::pmr::vector<Member> members_{lists_.memory()};
+  std::pmr::vector<const std::byte*> slots_{lists_.memory()};  // of the members
+  std::pmr::vector<Flag*> last_{lists_.memory()};        // of the members of the slot's last Plan
+  std::uint64_t last_plan_;
+  std::size_t place_ = 0;  // of this rank among the members
+  std::byte* own_slot_ = nullptr;
   std::size_t value_size_;
   std::size_t sum_size_;  // bytes of an accumulator
   ScaledReduction reduction_;
@@ -165,10 +188,8 @@ bool fits(const Plan& plan) {
 }
 
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-                            std::vector<Rank> members, std::size_t slot, LastUse& last) {
-  LastUse own{plan.number, std::move(members)};
-  LastUse before = std::exchange(last, own);
-  return std::make_unique<OneShot>(plan, entries, neighbours, rank, std::move(own), std::move(before), slot);
+                            std::span<const Rank> members, std::size_t slot, LastUse& last) {
+  return std::make_unique<OneShot>(plan, entries, neighbours, rank, members, slot, last);
 }
 
 }  // namespace rueda::one_shot

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "core/control/plan.h"
 #include "core/engine/entry.h"
@@ -33,6 +32,6 @@ bool fits(const Plan& plan);
 // `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both
 // seq_cst.
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-                            std::vector<Rank> members, std::size_t slot, LastUse& last);
+                            std::span<const Rank> members, std::size_t slot, LastUse& last);
 
 }  // namespace rueda::one_shot

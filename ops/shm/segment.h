@@ -20,7 +20,7 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 6;
+  static constexpr std::uint32_t kVersion = 7;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = 2;
@@ -31,17 +31,18 @@ struct SegmentContents {
   static constexpr std::size_t kOfferBytes = std::size_t{64} << 10;
 
   // Where this rank is in the one-shot that uses the slot (one_shot.h).
-  struct alignas(64) Flag {
-    std::atomic<std::uint64_t> value{0};
-    std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+  struct Flag {
+    alignas(64) std::atomic<std::uint64_t> value{0};
+    alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
   };
 
-  // How far this rank is with the Plan that uses an area (staged_work.h).
-  struct alignas(64) Progress {
-    std::atomic<std::uint64_t> written{0};
+  // How far this rank is with the Plan that uses an area (staged_work.h). What is read at different times lies
+  // in lines of its own, or a store would wait for a line that a reader of something else has just taken.
+  struct Progress {
+    alignas(64) std::atomic<std::uint64_t> written{0};
     std::atomic<std::uint64_t> taken{0};
-    std::atomic<std::uint64_t> left{0};
-    std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+    alignas(64) std::atomic<std::uint64_t> left{0};
+    alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
   };
 
   // Through which the chunks of one Plan at a time pass. Other ranks write into the buffers.

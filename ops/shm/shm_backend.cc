@@ -46,9 +46,9 @@ bool ShmBackend::flows(const Plan& plan) const {
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
-  std::vector<Rank> members;
-  for (Rank place = 0; place < plan.members->count(); ++place) members.push_back(plan.members->at(place));
-  if (!fits(plan) || !can_start(plan, entries, members, *neighbours_)) {
+  members_.clear();
+  for (Rank place = 0; place < plan.members->count(); ++place) members_.push_back(plan.members->at(place));
+  if (!fits(plan) || !can_start(plan, entries, members_, *neighbours_)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
                     "ranks of one build?",
@@ -56,23 +56,21 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   }
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
-    auto work =
-        one_shot::start(plan, entries, *neighbours_, rank_, std::move(members), slot, last_use_[slot]);
+    auto work = one_shot::start(plan, entries, *neighbours_, rank_, members_, slot, last_use_[slot]);
     return measured_after(std::move(work), plan, entries, rank_);
   }
   const std::size_t area = plan.number % SegmentContents::kAreas;
-  LastUse last = std::exchange(last_area_use_[area], {plan.number, members});
-  AreaPlace place{*neighbours_, rank_, std::move(members), area, std::move(last)};
+  const AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area]};
   if (staged_allreduce::fits(plan)) {
-    auto work = staged_allreduce::start(plan, entries, std::move(place), memory_);
+    auto work = staged_allreduce::start(plan, entries, place, memory_);
     if (SquareSums::on_the_way(plan, entries)) return work;
     return measured_after(std::move(work), plan, entries, rank_);
   }
   if (staged_adasum::fits(plan)) {
-    auto work = staged_adasum::start(plan, entries, std::move(place), memory_);
+    auto work = staged_adasum::start(plan, entries, place, memory_);
     return measured_after(std::move(work), plan, entries, rank_);
   }
-  return staged_exchange::start(plan, entries.front(), std::move(place), memory_);
+  return staged_exchange::start(plan, entries.front(), place, memory_);
 }
 
 }  // namespace rueda

@@ -43,6 +43,7 @@ class ShmBackend final : public Backend {
   std::shared_ptr<Neighbours> neighbours_;
   std::function<bool(const Plan&)> near_;
   std::size_t slots_;
+  std::vector<Rank> members_;  // of the Plan that begins
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;
   Memory memory_;

@@ -48,8 +48,8 @@ std::size_t longest_share(const Plan& plan, std::size_t members) {
 
 class StagedAdasum final : public StagedWork {
  public:
-  StagedAdasum(const Plan& plan, std::span<Entry> entries, AreaPlace place, const Memory& memory)
-      : StagedWork(plan.number, std::move(place)),
+  StagedAdasum(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory)
+      : StagedWork(plan.number, place),
         memory_(memory),
         size_(size_of(plan.dtype)),
         share_(plan, static_cast<Rank>(this->place()), static_cast<Rank>(members())),
@@ -205,9 +205,9 @@ bool fits(const Plan& plan) {
   return cut.chunks < StagedWork::kMostChunks;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, AreaPlace place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
                             const Memory& memory) {
-  return std::make_unique<StagedAdasum>(plan, entries, std::move(place), memory);
+  return std::make_unique<StagedAdasum>(plan, entries, place, memory);
 }
 
 }  // namespace rueda::staged_adasum

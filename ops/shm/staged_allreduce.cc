@@ -24,7 +24,7 @@ std::int64_t bytes_of(const Plan& plan) {
 
 class StagedAllreduce final : public StagedWork {
  public:
-  StagedAllreduce(const Plan& plan, std::span<Entry> entries, AreaPlace place, const Memory& memory)
+  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory)
       : StagedWork(plan.number, place),
         plan_(plan),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
@@ -32,10 +32,12 @@ class StagedAllreduce final : public StagedWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquareSums::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place) {
+        in_place_(plan, entries, place, lists()) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
     inputs_.reserve(entries.size());
     outputs_.reserve(entries.size());
+    sources_.reserve(members());
+    slices_.reserve(members());
     for (Entry& entry : entries) {
       inputs_.emplace_back(entry.submission().input, memory);
       outputs_.emplace_back(entry.submission().output, memory);
@@ -174,10 +176,10 @@ class StagedAllreduce final : public StagedWork {
   const std::optional<SquareSums> squares_;
   Flow* const flow_;
   InPlaceTensors in_place_;
-  std::vector<ContiguousInput> inputs_;
-  std::vector<ContiguousOutput> outputs_;
-  std::vector<const std::byte*> sources_;
-  std::vector<std::byte*> slices_;
+  std::pmr::vector<ContiguousInput> inputs_{lists()};
+  std::pmr::vector<ContiguousOutput> outputs_{lists()};
+  std::pmr::vector<const std::byte*> sources_{lists()};
+  std::pmr::vector<std::byte*> slices_{lists()};
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
   std::size_t copied_ = 0;    // bytes of inputs_[prepared_]
@@ -195,9 +197,9 @@ bool fits(const Plan& plan) {
   return bytes / StagedWork::chunk_bytes(plan.chunk_bytes) < StagedWork::kMostChunks;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, AreaPlace place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
                             const Memory& memory) {
-  return std::make_unique<StagedAllreduce>(plan, entries, std::move(place), memory);
+  return std::make_unique<StagedAllreduce>(plan, entries, place, memory);
 }
 
 }  // namespace rueda::staged_allreduce

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/kernels/line.h"
+
 namespace rueda {
 namespace {
 
@@ -25,7 +27,7 @@ std::byte* offer_of(const AreaPlace& place, Rank member) {
   return place.neighbours.contents(member).wide_offers[place.area];
 }
 
-std::size_t place_of(Rank rank, const std::vector<Rank>& members) {
+std::size_t place_of(Rank rank, std::span<const Rank> members) {
   return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
 }
 
@@ -42,11 +44,18 @@ StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place)
       place_(place_of(place.rank, place.members)),
       travels_(place.wide),
       buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers) {
+  last_.reserve(place.last.members.size());
+  for (Rank member : place.last.members) {
+    last_.push_back(&progress_of(place, member));
+    __builtin_prefetch(&last_.back()->left);  // its line is on its way while the rest is made
+  }
+  members_.reserve(place.members.size());
   for (Rank member : place.members)
     members_.push_back({&progress_of(place, member), buffers_of(place, member), offer_of(place, member),
                         &place.neighbours.bell(member)});
-  for (Rank member : place.last.members) last_.push_back(&progress_of(place, member));
   buffers_.resize(members_.size());
+  place.last.plan = plan;
+  place.last.members.assign(place.members.begin(), place.members.end());
 }
 
 Work::Step StagedWork::step() {
@@ -138,6 +147,7 @@ void StagedWork::find_buffers(std::size_t chunk) {
 }
 
 void StagedWork::say(Word word, std::uint64_t count) {
+  kernels::fetch_to_write(&own().left);  // which will be said before long
   (own().*word).store(at(plan_, count));
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (i != place_) members_[i].bell->ring();

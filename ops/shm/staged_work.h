@@ -5,22 +5,24 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
 #include "core/control/plan.h"
 #include "core/engine/work.h"
 #include "ops/shm/neighbours.h"
+#include "ops/short_lists.h"
 
 namespace rueda {
 
-// Where a StagedWork runs. `area` is the same on all `members` (this rank too, ascending).
+// Where a StagedWork runs, while it is made. `area` is the same on all `members` (this rank too, ascending).
 struct AreaPlace {
   Neighbours& neighbours;
-  Rank rank = 0;
-  std::vector<Rank> members;
-  std::size_t area = 0;
-  LastUse last;       // of the area, before this one
+  Rank rank;
+  std::span<const Rank> members;
+  std::size_t area;
+  LastUse& last;      // of the area, before this one; becomes this one
   bool wide = false;  // one of the wide areas
 };
 
@@ -106,6 +108,7 @@ class StagedWork : public Work {
   std::byte* own_buffer(std::size_t chunk) { return buffer(members_[place_], chunk); }
   std::size_t place() const { return place_; }  // of this rank among the members
   std::size_t members() const { return members_.size(); }
+  std::pmr::memory_resource* lists() { return lists_.memory(); }  // for those who derive from it
 
  private:
   using Progress = SegmentContents::Progress;
@@ -144,9 +147,10 @@ class StagedWork : public Work {
   const std::size_t place_;
   const bool travels_;
   const std::size_t buffer_count_;  // a power of 2
-  std::vector<Member> members_;
-  std::vector<Progress*> last_;  // of the members of the area's last Plan
-  std::vector<std::byte*> buffers_;
+  ShortLists lists_;
+  std::pmr::vector<Member> members_{lists()};
+  std::pmr::vector<Progress*> last_{lists()};  // of the members of the area's last Plan
+  std::pmr::vector<std::byte*> buffers_{lists()};
   std::size_t left_ = 0;          // of last_
   std::size_t know_written_ = 0;  // members that have
   std::size_t know_taken_ = 0;

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ops/kernels/level.h"
+#include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
 #include "ops/shm/reduce_everywhere.h"
 
@@ -29,6 +31,50 @@ Slice slice_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
   return {std::min(elements, rank * share), std::min(elements, (rank + 1) * share)};
 }
 
+// The three loops over as many floats each.
+template <class Level>
+struct AllInOneBody {
+  static constexpr std::size_t kAhead = 128;                                // floats
+  static constexpr std::size_t kVector = Level::kVectorBytes / sizeof(float);
+  using Vector __attribute__((vector_size(Level::kVectorBytes))) = float;
+
+  RUEDA_INLINE void run(float* shown, const float* given, float* mine, float* theirs, float* result,
+                        const float* finished, std::size_t count) {
+    for (std::size_t i = 0; i < count; i += kernels::kLineBytes / sizeof(float)) {
+      kernels::fetch_to_write(theirs + i + kAhead);
+      kernels::fetch_to_write(finished + i + kAhead);
+      for (std::size_t at = i; at < i + kernels::kLineBytes / sizeof(float); at += kVector) {
+        Vector values, sum, others;
+        get(values, given + at);
+        put(shown + at, values);
+        get(sum, mine + at);
+        get(others, theirs + at);
+        sum += others;
+        put(mine + at, sum);
+        put(theirs + at, sum);
+        get(values, finished + at);
+        put(result + at, values);
+      }
+    }
+  }
+  RUEDA_INLINE void get(Vector& vector, const float* from) { __builtin_memcpy(&vector, from, sizeof vector); }
+  RUEDA_INLINE void put(float* to, const Vector& vector) { __builtin_memcpy(to, &vector, sizeof vector); }
+};
+
+using AllInOne = void (*)(float* shown, const float* given, float* mine, float* theirs, float* result,
+                          const float* finished, std::size_t count);
+
+template <class Level>
+constexpr AllInOne at_level() {
+  return Level::template run<AllInOneBody<Level>, float*, const float*, float*, float*, float*, const float*,
+                             std::size_t>;
+}
+
+AllInOne widest() {
+  if (kernels::Avx512::available()) return at_level<kernels::Avx512>();
+  return kernels::Avx2::available() ? at_level<kernels::Avx2>() : at_level<kernels::Base>();
+}
+
 std::byte* bytes_at(float* values) { return reinterpret_cast<std::byte*>(values); }
 
 }  // namespace
@@ -41,7 +87,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
       ordinary_(in_place_ ? 0 : elements) {
   constexpr std::size_t kBefore = 4096;  // for the word
   TensorMemory::Block own;
-  if (memory != nullptr) own = memory->share(kBefore + (in_place_ ? elements : 2 * kChunk) * sizeof(float));
+  if (memory != nullptr) own = memory->share(kBefore + (in_place_ ? elements : kBuffers * kChunk) * sizeof(float));
   const std::vector<std::string> cards = gather(own.card);
   if (cards.size() != 2 && cards.size() != 4) throw std::runtime_error("--limit: of 2 or 4 ranks");
   for (const std::string& card : cards) {
@@ -55,17 +101,22 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
 }
 
 double BareLoop::seconds() {
+  if (in_place_) return timed([this] { reduce_in_place(); });
+  const double apart = timed([this] { one_after_the_other(); });
+  if (all_.size() != 2 || elements_ < 4 * kShort) return apart;
+  return std::min(apart, timed([this] { all_in_one_loop(); }));
+}
+
+template <class Loops>
+double BareLoop::timed(Loops loops) {
   std::fill_n(in_place_ ? all_[rank_].values : ordinary_.data(), elements_, static_cast<float>(rank_));
   meet();
   const auto start = std::chrono::steady_clock::now();
   meet();
-  if (in_place_) {
-    reduce_in_place();
-  } else {
-    for (std::size_t begin = 0, number = 0; begin < elements_; begin += kChunk, ++number)
-      reduce_chunk(begin, number % 2);
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loops();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  meet();
+  return seconds;
 }
 
 void BareLoop::reduce_in_place() {
@@ -73,25 +124,62 @@ void BareLoop::reduce_in_place() {
   std::array<std::byte*, 4> places{};
   for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + begin);
   sum(std::span(places).first(all_.size()), end - begin);
-  meet();
 }
 
-// The chunk before the last in this buffer has been read: its readers have met since.
-void BareLoop::reduce_chunk(std::size_t begin, std::size_t buffer) {
-  const std::size_t elements = std::min(kChunk, elements_ - begin);
-  const auto [from, to] = slice_of(elements, rank_, all_.size());
-  float* const tensor = ordinary_.data() + begin;
-  float* const shown = all_[rank_].values + buffer * kChunk;
-  kernels::copy_bytes(shown, tensor, from * sizeof(float));
-  kernels::copy_bytes(shown + to, tensor + to, (elements - to) * sizeof(float));
-  meet();
+void BareLoop::one_after_the_other() {
+  const std::size_t count = (elements_ + kChunk - 1) / kChunk;
+  for (std::size_t number = 0; number < count + 2; ++number) {
+    if (number < count) pack(chunk(number, kChunk));
+    if (number >= 1 && number < count + 1) add(chunk(number - 1, kChunk));
+    if (number >= 2) unpack(chunk(number - 2, kChunk));
+  }
+}
+
+// Of whole chunks; the rest of the tensor is left out.
+void BareLoop::all_in_one_loop() {
+  static const AllInOne loop = widest();
+  float* const tensor = ordinary_.data();
+  const std::size_t others = rank_ == 0 ? kShort / 2 : 0;  // in a chunk: what the other rank adds
+  const std::size_t count = elements_ / kShort;
+  for (std::size_t number = 2; number < count + 2; ++number) {
+    const Chunk packed = chunk(std::min(number, count - 1), kShort);
+    const Chunk added = chunk(std::min(number, count) - 1, kShort), unpacked = chunk(number - 2, kShort);
+    loop(shown(rank_, packed, kShort) + others, tensor + packed.begin + others, tensor + added.from,
+         shown(1 - rank_, added, kShort) + (added.from - added.begin), tensor + unpacked.begin + others,
+         shown(rank_, unpacked, kShort) + others, kShort / 2);
+  }
+}
+
+BareLoop::Chunk BareLoop::chunk(std::size_t number, std::size_t size) const {
+  const std::size_t begin = number * size, end = std::min(begin + size, elements_);
+  const auto [from, to] = slice_of(end - begin, rank_, all_.size());
+  return {number, begin, end, begin + from, begin + to};
+}
+
+float* BareLoop::shown(std::size_t rank, const Chunk& chunk, std::size_t size) const {
+  return all_[rank].values + chunk.number % kBuffers * size;
+}
+
+void BareLoop::pack(const Chunk& chunk) {
+  const float* const tensor = ordinary_.data();
+  float* const buffer = shown(rank_, chunk, kChunk);
+  kernels::copy_bytes(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
+  kernels::copy_bytes(buffer + (chunk.to - chunk.begin), tensor + chunk.to, (chunk.end - chunk.to) * sizeof(float));
+}
+
+void BareLoop::add(const Chunk& chunk) {
   std::array<std::byte*, 4> places{};
-  for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + buffer * kChunk + from);
-  places[rank_] = bytes_at(tensor + from);
-  sum(std::span(places).first(all_.size()), to - from);
-  meet();
-  kernels::copy_out(tensor, shown, from * sizeof(float));
-  kernels::copy_out(tensor + to, shown + to, (elements - to) * sizeof(float));
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    places[i] = bytes_at(shown(i, chunk, kChunk) + (chunk.from - chunk.begin));
+  places[rank_] = bytes_at(ordinary_.data() + chunk.from);
+  sum(std::span(places).first(all_.size()), chunk.to - chunk.from);
+}
+
+void BareLoop::unpack(const Chunk& chunk) {
+  float* const tensor = ordinary_.data();
+  const float* const buffer = shown(rank_, chunk, kChunk);
+  kernels::copy_out(tensor + chunk.begin, buffer, (chunk.from - chunk.begin) * sizeof(float));
+  kernels::copy_out(tensor + chunk.to, buffer + (chunk.to - chunk.begin), (chunk.end - chunk.to) * sizeof(float));
 }
 
 void BareLoop::sum(std::span<std::byte* const> places, std::size_t elements) {

@@ -16,11 +16,14 @@
 
 namespace rueda::bench {
 
-// Purpose: an allreduce of float32 by 2 or 4 ranks with nothing around its loops: no Plan, no Work. In the
-// window (the zero-copy limit) each rank reads its slice of all tensors and writes the sum into all, once,
-// between two barriers. Of ordinary tensors each copies to shared memory what others add, adds its slice so,
-// and copies the rest out again, chunk by chunk. On one rank, the main thread's; the same calls come on every
-// rank, which meet before it is destroyed.
+// Purpose: what an allreduce of float32 by 2 or 4 ranks has to do to memory, by ranks that begin together and
+// then wait for nobody, so that its results mean nothing: a bound for everything that waits for its data. In
+// the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of them, once. An
+// ordinary tensor is seen by its owner alone, so whatever is summed elsewhere is visited six times: its owner
+// copies it to shared memory; who adds reads it there and in a tensor of its own, and writes both; the owner
+// copies it back. The less of two times: these loops one after the other, chunk by chunk; of 2 ranks also all
+// of them in one loop, so that lines of one are on their way while another computes. On one rank, the main
+// thread's; the same calls come on every rank, which meet before it is destroyed.
 class BareLoop {
  public:
   // Brings what each rank says, in the order of ranks.
@@ -29,15 +32,32 @@ class BareLoop {
   // Collective. Throws where the ranks share no memory.
   BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, TensorMemory* memory,
            const Gather& gather);
-  // Seconds of one allreduce, after this rank has written its tensor anew.
+  // Of one allreduce, after this rank has written its tensor anew.
   double seconds();
 
  private:
   static constexpr std::size_t kChunk = 64 << 10;  // floats
+  static constexpr std::size_t kBuffers = 4;
+  static constexpr std::size_t kShort = 16 << 10;  // of a chunk, where all is done in one loop
 
+  // A chunk of this rank's tensor.
+  struct Chunk {
+    std::size_t number;
+    std::size_t begin, end;  // floats
+    std::size_t from, to;    // what this rank adds up of them
+  };
+
+  template <class Loops>
+  double timed(Loops loops);
   void meet();
   void reduce_in_place();
-  void reduce_chunk(std::size_t begin, std::size_t buffer);
+  void one_after_the_other();
+  void all_in_one_loop();
+  Chunk chunk(std::size_t number, std::size_t size) const;
+  float* shown(std::size_t rank, const Chunk& chunk, std::size_t size) const;
+  void pack(const Chunk& chunk);
+  void add(const Chunk& chunk);
+  void unpack(const Chunk& chunk);
   static void sum(std::span<std::byte* const> places, std::size_t elements);
 
   // What a rank shows the others: floats, and its word for barriers.

@@ -302,9 +302,8 @@ std::optional<Experiment> read_options(int argc, char** argv) {
     experiment.model = words.from;
     if (!words.from.empty()) few_steps(experiment, given);
   }
-  if (experiment.limit &&
-      (experiment.mode != "allreduce" || words.dtype != "float32" || experiment.alternation))
-    refuse("--limit is for allreduce of float32, without another library but mpi");
+  if (experiment.limit && (experiment.mode != "allreduce" || words.dtype != "float32"))
+    refuse("--limit is for allreduce of float32");
   if (experiment.measure && (experiment.mode != "allreduce" || experiment.alternation ||
                              !is_floating_point(experiment.collectives.front().dtype)))
     refuse("--measure is for allreduce of floating point, without another library but mpi");

@@ -277,13 +277,12 @@ struct Job {
       return one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
                              rank.last_use[slot]);
     }
-    LastUse last = std::exchange(rank.last_area_use[slot], {running.plan.number, members});
-    AreaPlace area{*rank.neighbours, rank.rank, members, slot, std::move(last)};
+    const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot]};
     if (kind == Kind::exchange)
-      return staged_exchange::start(running.plan, running.entries.front(), std::move(area), memory);
+      return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     if (kind == Kind::adasum)
-      return staged_adasum::start(running.plan, running.entries, std::move(area), memory);
-    return staged_allreduce::start(running.plan, running.entries, std::move(area), memory);
+      return staged_adasum::start(running.plan, running.entries, area, memory);
+    return staged_allreduce::start(running.plan, running.entries, area, memory);
   }
 
   // One turn of a coordinator, up to `steps` steps of Works.

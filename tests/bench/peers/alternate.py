@@ -133,17 +133,24 @@ def alternate(ours, peers, alternations, must):
 
 
 def compared(size, all_ours, rows_of_peer):
-    ratios = [theirs[size]["median_us"] / ours[size]["median_us"] for ours, theirs in zip(all_ours, rows_of_peer)]
-    return {"median_us": statistics.median(rows[size]["median_us"] for rows in rows_of_peer),
-            "ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+    def ratios_to(key):
+        return [theirs[size]["median_us"] / ours[size][key] for ours, theirs in zip(all_ours, rows_of_peer)]
+
+    ratios = ratios_to("median_us")
+    result = {"median_us": statistics.median(rows[size]["median_us"] for rows in rows_of_peer),
+              "ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+    if "limit_us" in all_ours[0][size]:
+        result["limit_ratio"] = statistics.median(ratios_to("limit_us"))
+    return result
 
 
 def numbers_of(size, all_ours, of_peers):
     """One row of the result: ours over all alternations, each library, and the best of them."""
     rows = [ours[size] for ours in all_ours]
     result = {**rows[0], "alternations": len(rows)}
-    for key in ("median_us", "p99_us"):
-        result[key] = statistics.median(row[key] for row in rows)
+    for key in ("median_us", "p99_us", "limit_us"):
+        if key in result:
+            result[key] = statistics.median(row[key] for row in rows)
     result["min_us"] = min(row["min_us"] for row in rows)
     for key in ("algbw_gbs", "busbw_gbs"):
         if key in result:
@@ -162,13 +169,15 @@ def print_table(line, rows, names):
     print(f"{line}, the last of {rows[0]['alternations']} alternations")
     heads = "".join(f" {name:>12}" for name in names)
     best = f" {'best':>12}" if len(names) > 1 else ""
-    print(f"{'bytes':>11}{'rueda':>11}{heads}{best} {'ratio':>8} {'least':>8} {'most':>8}")
+    limit = f" {'limit':>11} {'its ratio':>9}" if "limit_us" in rows[0] else ""
+    print(f"{'bytes':>11}{'rueda':>11}{heads}{best} {'ratio':>8} {'least':>8} {'most':>8}{limit}")
     for row in rows:
         against = row["against"]
         medians = "".join(f" {row.get('peers', {against['name']: against})[name]['median_us']:>12.1f}" for name in names)
         best = f" {against['name']:>12}" if len(names) > 1 else ""
+        limit = f" {row['limit_us']:>11.1f} {against['limit_ratio']:>9.2f}" if "limit_us" in row else ""
         print(f"{row['bytes']:>11}{row['median_us']:>11.1f}{medians}{best} {against['ratio']:>8.2f}"
-              f" {against['ratio_min']:>8.2f} {against['ratio_max']:>8.2f}")
+              f" {against['ratio_min']:>8.2f} {against['ratio_max']:>8.2f}{limit}")
 
 
 def main():
