@@ -52,6 +52,19 @@ def test_mpi_in_runs_of_its_own(level, memory, tmp_path):
     assert [line[0] for line in lines[2:]] == ["4", "65536"]
 
 
+@pytest.mark.parametrize("memory", ["ordinary", "window"])
+def test_the_limit_beside_another_library(memory, tmp_path):
+    rows, done = numbers_of(tmp_path, "allreduce", "--against", "mpich", "--limit", "--sizes", "4,1M", "--alternations",
+                            "1", "--level", "backend", "--memory", memory)
+    for row in rows:
+        assert row["wrong"] == 0
+        against = row["against"]
+        assert against["limit_ratio"] == pytest.approx(against["median_us"] / row["limit_us"])
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[1] == ["bytes", "rueda", "mpich", "ratio", "least", "most", "limit", "its", "ratio"]
+    assert [len(line) for line in lines[2:]] == [8, 8]
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_tensors_against_gloo(ranks, tmp_path):
     numbers, _ = numbers_of(tmp_path, "tensors", "--count", "10", "--bytes", "400", "--against", "gloo",
