@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "frameworks/torch/agreement.h"
 #include "frameworks/torch/host_block.h"
+#include "frameworks/torch/objects.h"
 #include "frameworks/torch/operations.h"
 #include "frameworks/torch/step_meeting.h"
 #include "frameworks/torch/tensor_adapter.h"
@@ -38,30 +39,43 @@ at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.num
 }  // namespace
 
 ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runtime_(runtime) {
-  const Rank rank = runtime.topology().rank;
+  scope_ = runtime.next_name("sharded", kWorld);
+  const std::string subject = "parameters of a sharded optimizer";
+  std::vector<std::string> lines;
+  all_use([&] { lines = take_over(groups); }, scope_ + ".parameters", subject, runtime);
+  check_agreement(scope_ + ".agreement", subject, lines, runtime);
+  const at::NoGradGuard no_grad;
+  if (device_.is_cpu())
+    block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
+  shared_ = block_ != nullptr;
+  make_block();
+  make_parts(groups);
+}
+
+// What ranks must agree on. Throws what this one refuses by itself.
+std::vector<std::string> ParameterShards::take_over(const Groups& groups) {
   std::map<const void*, std::string> owner_of;  // by storage
   std::vector<std::string> lines;
   for (const auto& group : groups) {
     lines.push_back(fmt::format("group of {} parameters", group.params().size()));
     for (const at::Tensor& parameter : group.params()) {
       const std::string name = fmt::format("parameter.{}", parameters_.size());
+      check_movable(parameter, name);
       const auto [owner, fresh] = owner_of.try_emplace(parameter.storage().unsafeGetStorageImpl(), name);
       if (!fresh) {
-        refuse(fmt::format(
-            "rank {}: {} and {} have one memory; give a ShardedOptimizer each parameter once, and "
-            "tie weights by using one tensor",
-            rank, owner->second, name));
+        refuse(
+            fmt::format("{} and {} have one memory; give a ShardedOptimizer each parameter once, and tie "
+                        "weights by using one tensor",
+                        owner->second, name));
       }
-      check_movable(parameter, name);
       if (!parameter.is_non_overlapping_and_dense() || parameter.storage().nbytes() != parameter.nbytes())
-        refuse(fmt::format("rank {}: {} is part of another tensor; a ShardedOptimizer takes whole ones", rank,
-                           name));
+        refuse(fmt::format("{} is part of another tensor; a ShardedOptimizer takes whole ones", name));
       if (parameters_.empty()) device_ = parameter.device();
       if (parameter.device() != device_) {
         refuse(
-            fmt::format("rank {}: parameter.0 is on the device {}, and {} on {}; a ShardedOptimizer takes "
-                        "parameters of one",
-                        rank, device_.str(), name, parameter.device().str()));
+            fmt::format("parameter.0 is on the device {}, and {} on {}; a ShardedOptimizer takes parameters "
+                        "of one",
+                        device_.str(), name, parameter.device().str()));
       }
       lines.push_back(fmt::format("{} {} with strides {}{}",
                                   to_string(data_type_for(parameter.scalar_type(), name)),
@@ -73,14 +87,7 @@ ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runti
       elements_ += parameter.numel();
     }
   }
-  scope_ = runtime.next_name("sharded", kWorld);
-  check_agreement(scope_ + ".agreement", "parameters of a sharded optimizer", lines, runtime);
-  const at::NoGradGuard no_grad;
-  if (device_.is_cpu())
-    block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
-  shared_ = block_ != nullptr;
-  make_block();
-  make_parts(groups);
+  return lines;
 }
 
 // Moves the parameters into the block, with the values of rank 0.

@@ -5,6 +5,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/rueda.h"
@@ -31,7 +32,8 @@ class ParameterShards {
   static constexpr std::int64_t kGrain = 1024;
 
   // Collective. All parameters get the values of rank 0. Throws Mismatch when ranks differ in them and
-  // InvalidArgument for a parameter that is part of another tensor, or given twice, or on another device.
+  // InvalidArgument for a parameter that is part of another tensor, or given twice, or on another device: on
+  // all ranks in the same words, which name those that have it.
   ParameterShards(const Groups& groups, Runtime& runtime);
   // Each rank gets a copy of its own.
   ~ParameterShards();
@@ -76,6 +78,7 @@ class ParameterShards {
   };
 
   Runtime& runtime() const { return runtime_.get().runtime(); }
+  std::vector<std::string> take_over(const Groups& groups);
   void make_block();
   // Of the block, which it keeps.
   at::Tensor tensor_at(std::byte* memory, at::IntArrayRef sizes, at::IntArrayRef strides,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShardedOptimizer on ranks that are threads, against DistributedOptimizer: the same bits, a part of the
-// state.
+// ShardedOptimizer on ranks that are threads, against DistributedOptimizer: the same bits.
 #include "frameworks/torch/sharded_optimizer.h"
 
 #include <ATen/ATen.h>
@@ -159,33 +158,6 @@ TEST(FusedAdamW, StridesAreMinded) {
 }
 
 using Adam = ShardedOptimizer<FusedAdamW>;
-
-std::int64_t state_elements(Adam& optimizer) {
-  std::int64_t elements = 0;
-  for (const auto& [key, state] : optimizer.state())
-    elements += static_cast<const torch::optim::AdamWParamState&>(*state).exp_avg().numel();
-  return elements;
-}
-
-TEST(ShardedOptimizer, HasAPartOfTheStateAndOneCopyOfTheParameters) {
-  std::vector<std::int64_t> elements(2);
-  std::vector<const void*> memory(2);
-  run_on_one_host(2, [&](Runtime& runtime) {
-    const Rank rank = runtime.topology().rank;
-    const std::vector<at::Tensor> model = make_model();
-    if (rank == 1) model[2].detach().fill_(7);  // rank 0's values count
-    Adam optimizer(model, AdamWOptions(0.1), {}, runtime);
-    EXPECT_TRUE(optimizer.shares_parameters());
-    EXPECT_LE(model[2].max().item<float>(), 1.0F);
-    make_gradients(model, 1);
-    optimizer.step();
-    elements[rank] = state_elements(optimizer);
-    memory[rank] = model[0].const_data_ptr();
-  });
-  EXPECT_EQ(elements[0] + elements[1], 70 * 61 + 61 + 5000 + 1);
-  EXPECT_LE(std::abs(elements[0] - elements[1]), 2 * ParameterShards::kGrain);
-  EXPECT_EQ(memory[0], memory[1]);
-}
 
 TEST(ShardedOptimizer, LeavesEachRankACopyOfItsOwn) {
   run_on_one_host(2, [](Runtime& runtime) {
