@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
 #include <numeric>
@@ -21,7 +22,8 @@
 
 namespace rueda::shm_job {
 
-enum class Kind { one_shot, staged, exchange, in_place, adasum };
+// With `mixed` each Plan is of one of the others.
+enum class Kind { one_shot, staged, exchange, in_place, adasum, mixed };
 
 constexpr std::int64_t kElements = 40;
 constexpr std::int64_t kFirst = 25;  // of the first tensor; the others are the second's
@@ -31,6 +33,7 @@ constexpr std::size_t kInFlight = 4;  // so that several Works may want one slot
 // One rank: its Works in the order of Plans, and whether it sleeps.
 struct Simulated {
   struct Running {
+    Kind kind = Kind::mixed;
     Plan plan;
     std::vector<std::int32_t> values;    // of all tensors; with in_place the inputs of some
     std::int32_t* result = nullptr;      // where they are after the operation
@@ -39,12 +42,15 @@ struct Simulated {
     std::vector<Entry> entries;
     std::unique_ptr<Work> work;
     std::size_t gives_up_after = 0;  // steps; 0: never
+    std::size_t moves = 0;           // steps that did something
+    bool seen = false;               // by a test, for its own use
   };
 
   Rank rank;
   std::unique_ptr<Neighbours> neighbours;
-  std::shared_ptr<std::byte> in_window;  // room for the tensors of all Plans; in_place only
-  std::vector<std::uint64_t> given_up;   // Plans; in_place only
+  std::function<void(Running&)> before_step;  // of each Work, if any
+  std::shared_ptr<std::byte> in_window;       // room for the tensors of all Plans that go in place
+  std::vector<std::uint64_t> given_up;        // of these Plans
   LastUse last_use[kSlots];
   LastUse last_area_use[kSlots];
   std::size_t next = 0;  // of all Plans
@@ -54,22 +60,23 @@ struct Simulated {
 };
 
 struct Job {
-  Kind kind;
   Memory memory;
   std::vector<Simulated> ranks;
   std::vector<std::vector<Rank>> plans;        // members of Plan i + 1
+  std::vector<Kind> kinds;                     // and of what kind it is
   unsigned gives_up_in_16 = 0;                 // how many of its Works a rank abandons, at some time
   std::atomic<std::size_t> ended_well = 0;     // Works, of Plans of which some are abandoned ...
   std::atomic<std::size_t> given_up = 0;       // ... and those
   std::atomic<std::size_t> went_in_place = 0;  // steps of Works that do
+  std::atomic<std::size_t> side_by_side = 0;   // Works that begin beside one of another kind
 
-  Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) : kind(kind) {
+  Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) {
     Welcome welcome;
     for (Rank rank = 0; rank < size; ++rank) {
       Simulated& simulated = ranks.emplace_back();
       simulated.rank = rank;
       std::shared_ptr<Window> window;
-      if (kind == Kind::in_place) {
+      if (kind == Kind::in_place || kind == Kind::mixed) {
         window = Window::make(rank, 1 << 20);
         simulated.in_window = window->allocate((count + 1) * kElements * sizeof(std::int32_t));
       }
@@ -86,6 +93,8 @@ struct Job {
           if (random() % 3 != 0) members.push_back(rank);
         }
       }
+      const auto of_all = static_cast<unsigned>(Kind::mixed);
+      kinds.push_back(kind == Kind::mixed ? static_cast<Kind>(random() % of_all) : kind);
     }
   }
 
@@ -104,7 +113,11 @@ struct Job {
     const std::uint64_t number = ++rank.next;
     const std::vector<Rank>& members = plans[number - 1];
     if (std::ranges::find(members, rank.rank) == members.end()) return;
+    const Kind kind = kinds[number - 1];
+    auto other = [kind](const Simulated::Running& each) { return each.kind != kind; };
+    if (std::ranges::any_of(rank.running, other)) ++side_by_side;
     Simulated::Running& running = rank.running.emplace_back();
+    running.kind = kind;
     running.plan.number = number;
     running.plan.dtype = DataType::int32;
     running.plan.chunk_bytes = 64;  // several chunks
@@ -126,7 +139,7 @@ struct Job {
     }
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
-    if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 3;
+    if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 9;
   }
 
   // One in eight of these tensors stays where it is: then the others may not go in place either.
@@ -272,15 +285,15 @@ struct Job {
   std::unique_ptr<Work> start(Simulated& rank, Simulated::Running& running,
                               const std::vector<Rank>& members) {
     const std::size_t slot = running.plan.number % kSlots;
-    if (kind == Kind::one_shot) {
+    if (running.kind == Kind::one_shot) {
       if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
       return one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
                              rank.last_use[slot]);
     }
     const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot]};
-    if (kind == Kind::exchange)
+    if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
-    if (kind == Kind::adasum)
+    if (running.kind == Kind::adasum)
       return staged_adasum::start(running.plan, running.entries, area, memory);
     return staged_allreduce::start(running.plan, running.entries, area, memory);
   }
@@ -297,10 +310,13 @@ struct Job {
       rank.asleep = false;
     }
     for (auto running = rank.running.begin(); running != rank.running.end() && steps > 0; --steps) {
+      if (rank.before_step) rank.before_step(*running);
       if (running->gives_up_after == 1) running->work->abandon();
       if (running->gives_up_after > 0) --running->gives_up_after;
+      const std::string_view phase = running->work->phase();
       const Work::Step step = running->work->step();
       if (step == Work::Step::again) rank.asleep = false;
+      if (step == Work::Step::again || running->work->phase() != phase) ++running->moves;
       if (running->work->phase() == "waiting for others to reduce") ++went_in_place;
       if (step == Work::Step::done || step == Work::Step::given_up) {
         ++(step == Work::Step::done ? ended_well : given_up);
@@ -317,10 +333,10 @@ struct Job {
 
   void check(const Simulated::Running& running) const {
     if (running.plan.operation == Operation::barrier) return;
-    if (kind == Kind::adasum) return check_adasum(running);
+    if (running.kind == Kind::adasum) return check_adasum(running);
     const std::int32_t* result = running.result;
     std::size_t count = running.values.size();
-    if (kind == Kind::exchange) {
+    if (running.kind == Kind::exchange) {
       const TensorView& output = running.entries.front().handle->output;
       result = static_cast<const std::int32_t*>(output.data);
       count = static_cast<std::size_t>(output.elements());
