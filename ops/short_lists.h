@@ -8,9 +8,9 @@
 
 namespace rueda {
 
-// Purpose: room inside an object for its lists of some entries for each rank of a host, so that making a Work is
-// one allocation; longer ones go to the heap. Nothing is given back before the end: reserve. Part of an object
-// that does not move, before the lists.
+// Purpose: room inside an object for its lists of some entries for each rank of a host, so that making a Work
+// is one allocation; longer ones go to the heap. Nothing is given back before the end: reserve. Part of an
+// object that does not move, before the lists.
 class ShortLists {
  public:
   std::pmr::memory_resource* memory() { return &lists_; }

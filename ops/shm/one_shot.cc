@@ -131,14 +131,13 @@ class OneShot final : public Work {
       values = packed.data();
     }
     kernels::kernels_for(plan_.dtype)
-        .load(own_slot_ + place(i), values, static_cast<std::size_t>(input.elements()),
-              reduction_.prescale);
+        .load(own_slot_ + place(i), values, static_cast<std::size_t>(input.elements()), reduction_.prescale);
   }
 
   void reduce() {
     const TreeOrder tree({accumulator_of(plan_.dtype), reduction_.op});
     alignas(64) Block sum;
-        for (std::size_t i = 0; i < entries_.size(); ++i) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
       tree.combine(sum.data(), slots_, place(i), elements);
       unpack(i, sum.data(), elements);
@@ -160,7 +159,7 @@ class OneShot final : public Work {
   ShortLists lists_;
   std::pmr::vector<Member> members_{lists_.memory()};
   std::pmr::vector<const std::byte*> slots_{lists_.memory()};  // of the members
-  std::pmr::vector<Flag*> last_{lists_.memory()};        // of the members of the slot's last Plan
+  std::pmr::vector<Flag*> last_{lists_.memory()};              // of the members of the slot's last Plan
   std::uint64_t last_plan_;
   std::size_t place_ = 0;  // of this rank among the members
   std::byte* own_slot_ = nullptr;

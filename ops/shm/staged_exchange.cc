@@ -305,8 +305,7 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const AreaPlace& pla
     case Operation::allgather: return std::make_unique<Allgather>(plan, entry, place, memory);
     case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, place, memory);
     case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, place, memory);
-    case Operation::reducescatter:
-      return std::make_unique<Reducescatter>(plan, entry, place, memory);
+    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place, memory);
     case Operation::allreduce:
     case Operation::barrier:
     case Operation::join:

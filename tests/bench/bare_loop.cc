@@ -34,7 +34,7 @@ Slice slice_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
 // The three loops over as many floats each.
 template <class Level>
 struct AllInOneBody {
-  static constexpr std::size_t kAhead = 128;                                // floats
+  static constexpr std::size_t kAhead = 128;  // floats
   static constexpr std::size_t kVector = Level::kVectorBytes / sizeof(float);
   using Vector __attribute__((vector_size(Level::kVectorBytes))) = float;
 
@@ -87,7 +87,8 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
       ordinary_(in_place_ ? 0 : elements) {
   constexpr std::size_t kBefore = 4096;  // for the word
   TensorMemory::Block own;
-  if (memory != nullptr) own = memory->share(kBefore + (in_place_ ? elements : kBuffers * kChunk) * sizeof(float));
+  if (memory != nullptr)
+    own = memory->share(kBefore + (in_place_ ? elements : kBuffers * kChunk) * sizeof(float));
   const std::vector<std::string> cards = gather(own.card);
   if (cards.size() != 2 && cards.size() != 4) throw std::runtime_error("--limit: of 2 or 4 ranks");
   for (const std::string& card : cards) {
@@ -164,7 +165,8 @@ void BareLoop::pack(const Chunk& chunk) {
   const float* const tensor = ordinary_.data();
   float* const buffer = shown(rank_, chunk, kChunk);
   kernels::copy_bytes(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
-  kernels::copy_bytes(buffer + (chunk.to - chunk.begin), tensor + chunk.to, (chunk.end - chunk.to) * sizeof(float));
+  kernels::copy_bytes(buffer + (chunk.to - chunk.begin), tensor + chunk.to,
+                      (chunk.end - chunk.to) * sizeof(float));
 }
 
 void BareLoop::add(const Chunk& chunk) {
@@ -179,7 +181,8 @@ void BareLoop::unpack(const Chunk& chunk) {
   float* const tensor = ordinary_.data();
   const float* const buffer = shown(rank_, chunk, kChunk);
   kernels::copy_out(tensor + chunk.begin, buffer, (chunk.from - chunk.begin) * sizeof(float));
-  kernels::copy_out(tensor + chunk.to, buffer + (chunk.to - chunk.begin), (chunk.end - chunk.to) * sizeof(float));
+  kernels::copy_out(tensor + chunk.to, buffer + (chunk.to - chunk.begin),
+                    (chunk.end - chunk.to) * sizeof(float));
 }
 
 void BareLoop::sum(std::span<std::byte* const> places, std::size_t elements) {
