@@ -19,10 +19,9 @@ struct DeviceWindow {
     std::size_t bytes = 0;
     friend bool operator==(const Place&, const Place&) = default;
   };
-  std::shared_ptr<std::byte>
-      memory;                 // of allocate_on_device(); null: this rank has none, so nobody shares it
-  std::size_t bytes = 0;      // as asked for there
-  std::vector<Place> places;  // apart from each other, and ascending
+  std::shared_ptr<std::byte> memory;  // of allocate_on_device(); null: none here, so nobody shares it
+  std::size_t bytes = 0;              // as asked for there
+  std::vector<Place> places;          // apart from each other, and ascending
 };
 
 }  // namespace rueda

@@ -71,6 +71,7 @@ std::vector<Message> message_samples() {
   grouped.measure = true;
   grouped.device = DeviceKind::cuda;
   grouped.capture = 3;
+  grouped.elsewhere = true;
   return {
       Hello{
           {{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7}}},

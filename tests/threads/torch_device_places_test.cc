@@ -85,6 +85,46 @@ TEST_F(TorchDevicePlaces, OptimizersComeAndGo) {
   EXPECT_EQ(nccl_.blocks(), 0u);
 }
 
+// What they have is ordinary memory then.
+TEST_F(TorchDevicePlaces, GradientsOutliveTheJob) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    std::vector<at::Tensor> kept;
+    {
+      DeviceTraining training(runtime, device.name(), {{3}, {10}});
+      for (int step = 0; step < 3; ++step) training.step();
+      kept = {training.grad(0), training.grad(1)};
+    }
+    runtime.shutdown();
+    EXPECT_EQ(kept[1].cpu()[9].item<double>(), 3.0);
+    kept[1].zero_();
+  });
+  EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
+// An optimizer that goes on in the next job, of which it asks for a window of the same names.
+TEST_F(TorchDevicePlaces, TheNextJobHasAWindowOfItsOwn) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    DeviceTraining training(runtime, device.name(), {{3}, {10}});
+    for (int step = 0; step < 3; ++step) training.step();
+    const std::vector<const void*> before = training.places();
+    expect_at_all(runtime, [] {
+      MemoryNetwork network(1);
+      init(memory_parts(network, 0, 1, {}));
+      shutdown();
+    });
+    for (int step = 0; step < 2; ++step) {
+      training.step();
+      training.expect_means();
+    }
+    const std::vector<const void*> places = training.places();
+    EXPECT_NE(places, before);
+    training.step();
+    training.expect_means();
+    EXPECT_EQ(training.places(), places);
+  });
+  EXPECT_EQ(count(0, "ncclCommWindowRegister"), 2);
+}
+
 TEST_F(TorchDevicePlaces, TheRanksOfAProcessSetShareTheirs) {
   run_torch(3, [](Runtime& runtime, const FakeTorchDevice& device) {
     const ProcessSet set = add_process_set(RankSet(1, 3), runtime);
