@@ -57,6 +57,11 @@ struct DistributedOptions {
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
   // sums of large gradients then fit into fp16.
   double gradient_predivide_factor = 1.0;
+  // Gradients on devices get places in memory that NCCL knows (share_window_async), from the second step on:
+  // they are not packed, and reduced where they are. One that autograd makes elsewhere is copied there on the
+  // device. As much device memory more as those gradients take, until the job ends or nobody holds it. Ranks
+  // call step() of several optimizers in one order. Not for use with RUEDA_FULL_JOIN.
+  bool device_window = false;
   // The norm of all gradients is found while they are reduced (grad_norm, clip_grad_norm_), not in a pass of
   // its own. Not with reduction_order fixed, where it would depend on how data moves.
   bool measure_norm = false;

@@ -111,12 +111,15 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
 
 std::string describe(const DistributedOptions& options, const Runtime& runtime) {
   return fmt::format(
-      "op {}, schedule {}, sparse {}, measure_norm {}, backward_passes_per_step {}, sum_passes {}, "
+      "op {}, schedule {}, sparse {}, device_window {}, measure_norm {}, backward_passes_per_step {}, "
+      "sum_passes "
+      "{}, "
       "compression {}, compression_share {}, low_rank {}, "
       "gradient_predivide_factor {} and reduction_order {}",
       to_string(options.op), options.schedule.to_string(),
-      options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.measure_norm,
-      options.backward_passes_per_step, options.sum_passes, to_string(options.compression),
+      options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.device_window,
+      options.measure_norm, options.backward_passes_per_step, options.sum_passes,
+      to_string(options.compression),
       options.compression == Compression::topk ? options.compression_share : 1.0, options.low_rank.rank,
       options.gradient_predivide_factor, to_string(order_of(options, runtime)));
 }

@@ -77,7 +77,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
     flights_.emplace_back(prefix + turn, names, groups, low_ranks, reduction_, scope_);
   warnings_.emplace(names);
   if (reduction_.measure) shared_norm_.emplace(prefix + "/norm", scope);
-  window_.emplace(prefix, unique, flights_, in_shards(), scope_);
+  window_.emplace(prefix, unique, flights_, in_shards(), options.device_window, scope_);
   hooks_.emplace(static_cast<GradientListener&>(*this), unique);
 }
 

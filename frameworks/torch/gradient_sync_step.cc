@@ -190,6 +190,7 @@ void GradientSync::begin_step() {
     log(LogLevel::warning, "rank {}: a step whose reduction has failed is left out: {}", rank(),
         failure.message);
   reset();
+  window_->share_places();
   window_->note_reader();
   hooks_->refresh();
 }

@@ -47,23 +47,24 @@ at::Tensor reducible(const at::Tensor& gradient) {
 }
 
 GradientWindow::GradientWindow(const std::string& name, std::vector<at::Tensor> parameters,
-                               const std::vector<GradientFlight>& flights, bool sums,
+                               const std::vector<GradientFlight>& flights, bool sums, bool on_devices,
                                const ScopeReference& scope)
     : name_(name + "/places"),
       parameters_(std::move(parameters)),
       sums_(sums),
       scope_(scope),
       asked_(parameters_.size()) {
+  for (const at::Tensor& parameter : parameters_) types_.push_back(type_of(parameter));
   for (const GradientFlight& flight : flights) {
     std::vector<std::string>& names = names_.emplace_back();
-    for (std::size_t index = 0; index < parameters_.size(); ++index) names.push_back(flight.name_of(index));
+    for (std::size_t index = 0; index < parameters_.size(); ++index)
+      names.push_back(on_devices ? flight.name_of(index) : "");
   }
 }
 
 void GradientWindow::end_step() {
   const Scope scope = scope_.get();
   Runtime& runtime = scope.runtime();
-  if (wanted_on_) get_places(scope);
   order_.clear();
   const std::vector<std::size_t> lacking = std::exchange(lacking_, {});
   if (memory_ != runtime.tensor_memory() || sizes_ != sizes()) return get_blocks(runtime);
@@ -82,16 +83,15 @@ at::ScalarType GradientWindow::type_of(const at::Tensor& parameter) const {
   return sums_ ? sum_type(parameter.scalar_type()) : parameter.scalar_type();
 }
 
-std::size_t GradientWindow::bytes_of(std::size_t index) const {
-  const at::Tensor& parameter = parameters_[index];
-  return static_cast<std::size_t>(parameter.numel()) * c10::elementSize(type_of(parameter));
+std::size_t GradientWindow::bytes_of(std::size_t index, at::ScalarType type) const {
+  return static_cast<std::size_t>(parameters_[index].numel()) * c10::elementSize(type);
 }
 
 // Bytes of each gradient, for those in the host's memory.
 std::vector<std::size_t> GradientWindow::sizes() const {
   std::vector<std::size_t> sizes;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (!parameters_[index].is_cuda()) sizes.push_back(bytes_of(index));
+    if (!parameters_[index].is_cuda()) sizes.push_back(bytes_of(index, type_of(parameters_[index])));
   }
   return sizes;
 }
@@ -147,6 +147,7 @@ void GradientWindow::note_results(std::size_t bank, const GradientFlight& flight
                       flight.memory(index).nbytes() == asked_[index];
     if (!fits) wanted_on_ = flight.memory(index).device();
   }
+  if (wanted_on_) wanted_ = order_;
 }
 
 void GradientWindow::note_reader() {
@@ -154,29 +155,41 @@ void GradientWindow::note_reader() {
 }
 
 // What the first rank lays out: numbers of parameters in the order of their places, and bytes; -1 behind the
-// last. Those of one type lie together, since they are reduced together; those that have not come in this
-// step come last.
-std::vector<std::int64_t> GradientWindow::layout() const {
-  std::vector<std::size_t> all = order_;
+// last. Those of one type lie together, since they are reduced together; those that had places and have not
+// come in this step come last. What comes sparse, or never, has none.
+std::vector<std::int64_t> GradientWindow::layout(const at::Device& device) const {
+  std::vector<std::size_t> all = wanted_;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    if (parameters_[index].requires_grad()) all.push_back(index);
+    if (asked_[index] > 0) all.push_back(index);
   }
-  std::ranges::stable_sort(all, {}, [&](std::size_t index) { return type_of(parameters_[index]); });
+  std::ranges::stable_sort(all, {}, [&](std::size_t index) { return types_[index]; });
   std::vector<std::int64_t> layout;
   std::vector<bool> placed(parameters_.size());
   for (const std::size_t index : all) {
-    const bool has_none = names_.front()[index].empty() || bytes_of(index) == 0;
-    if (placed[index] || has_none || parameters_[index].device() != *wanted_on_) continue;
+    const std::size_t bytes = bytes_of(index, types_[index]);
+    const bool has_none = names_.front()[index].empty() || bytes == 0;
+    if (placed[index] || has_none || parameters_[index].device() != device) continue;
     placed[index] = true;
-    layout.insert(layout.end(),
-                  {static_cast<std::int64_t>(index), static_cast<std::int64_t>(bytes_of(index))});
+    layout.insert(layout.end(), {static_cast<std::int64_t>(index), static_cast<std::int64_t>(bytes)});
   }
   layout.resize(2 * parameters_.size(), -1);
   return layout;
 }
 
-void GradientWindow::get_places(const Scope& scope) {
-  std::vector<std::int64_t> layout = this->layout();
+void GradientWindow::share_places() {
+  if (!wanted_on_) return;
+  const Scope scope = scope_.get();
+  if (scope.runtime().captures().capturing(scope.process_set())) return;
+  try {
+    get_places(*std::exchange(wanted_on_, std::nullopt), scope);
+  } catch (const Error& error) {
+    if (error.code() != StatusCode::invalid_argument) throw;
+    log(LogLevel::info, "gradients get no places on devices yet: {}", error.what());
+  }
+}
+
+void GradientWindow::get_places(const at::Device& device, const Scope& scope) {
+  std::vector<std::int64_t> layout = this->layout(device);
   broadcast_async(name_, view(layout), view(layout), scope.rank_at(0), scope).wait();
   std::vector<DevicePlaces::Wanted> wanted;
   std::ranges::fill(asked_, 0);
@@ -188,7 +201,8 @@ void GradientWindow::get_places(const Scope& scope) {
     }
   }
   places_ = nullptr;  // before there are others
-  places_ = DevicePlaces::share(wanted, *std::exchange(wanted_on_, std::nullopt), scope);
+  places_ = DevicePlaces::share(wanted, device, scope);
+  had_places_ |= places_ != nullptr;
   note_reader();
 }
 
@@ -203,7 +217,7 @@ at::Tensor GradientWindow::in_its_place(std::size_t bank, std::size_t index, at:
 at::Tensor GradientWindow::place(std::size_t bank, std::size_t index, const at::Tensor& gradient,
                                  double factor, std::size_t holders) {
   const bool on_device = gradient.is_cuda();
-  if (on_device) order_.push_back(index);
+  if (on_device) note(index, gradient.scalar_type());
   const bool there = on_device ? places_ && places_->contains(bank, index, gradient)
                                : blocks_ && memory_->contains(gradient.const_data_ptr(), gradient.nbytes());
   const bool alone = gradient.storage().use_count() <= holders;
@@ -221,9 +235,11 @@ at::Tensor GradientWindow::place(std::size_t bank, std::size_t index, const at::
   return own;
 }
 
+// What has no place any more may have one in an older window, where somebody may hold what is there.
 Lies GradientWindow::lies(std::size_t bank, std::size_t index, const at::Tensor& gradient) const {
-  if (!places_ || !places_->has(bank, index, gradient)) return Lies::anywhere;
-  return places_->contains(bank, index, gradient) ? Lies::in_its_place : Lies::elsewhere;
+  if (!had_places_ || !gradient.is_cuda()) return Lies::anywhere;
+  const bool there = places_ && places_->contains(bank, index, gradient);
+  return there ? Lies::in_its_place : Lies::elsewhere;
 }
 
 void GradientWindow::abandon_blocks() {
@@ -237,13 +253,20 @@ void GradientWindow::abandon_blocks() {
 void GradientWindow::begin_job() {
   abandon_blocks();
   places_ = nullptr;
+  had_places_ = false;
   std::ranges::fill(asked_, 0);
+}
+
+// On a device.
+void GradientWindow::note(std::size_t index, at::ScalarType type) {
+  order_.push_back(index);
+  types_[index] = type;
 }
 
 at::Tensor GradientWindow::zeros(std::size_t bank, std::size_t index) {
   const at::Tensor& parameter = parameters_[index];
   const at::ScalarType type = type_of(parameter);
-  if (parameter.is_cuda()) order_.push_back(index);
+  if (parameter.is_cuda()) note(index, type);
   at::Tensor place = parameter.is_cuda() ? in_its_place(bank, index, type) : in_a_block(index, type);
   if (place.defined()) return place.zero_();
   const at::TensorOptions options = parameter.options().dtype(type);

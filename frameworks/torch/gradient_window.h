@@ -39,8 +39,10 @@ class GradientWindow {
  public:
   // `sums`: the memory is for sums of gradients (pairwise_sum.h), not for gradients. `flights`: of the steps
   // whose gradients are there at a time; each has a bank of memory. `name`: what ranks call it.
+  // `on_devices`: whether there are to be places on devices (DistributedOptions::device_window).
   GradientWindow(const std::string& name, std::vector<at::Tensor> parameters,
-                 const std::vector<GradientFlight>& flights, bool sums, const ScopeReference& scope);
+                 const std::vector<GradientFlight>& flights, bool sums, bool on_devices,
+                 const ScopeReference& scope);
 
   // In a hook of a backward pass: the next ones are expected on this thread.
   void begin_pass() const {
@@ -50,9 +52,12 @@ class GradientWindow {
   void note_results(std::size_t bank, const GradientFlight& flight);
   // The program goes on with results on this thread's current stream, until the next ones.
   void note_reader();
-  // The step is over, no gradient is on its way: gets memory where there is none that fits. Collective where
-  // the results of that step are on devices.
+  // The step is over, no gradient is on its way: gets blocks where there are none that fit.
   void end_step();
+  // In the program's step(): gets places where the last results have shown that they would be of use.
+  // Collective where they have; not in a backward pass, in which ranks may wait for steps of several
+  // optimizers in different orders. While a rank has joined nothing is shared.
+  void share_places();
 
   // `gradient` times `factor`, as memory of its own: that which is for it, the same tensor if it lies there
   // or cannot. It has an owner besides (a gradient that autograd gave to two parameters by views has) if more
@@ -71,18 +76,20 @@ class GradientWindow {
 
  private:
   at::ScalarType type_of(const at::Tensor& parameter) const;
-  std::size_t bytes_of(std::size_t index) const;
+  std::size_t bytes_of(std::size_t index, at::ScalarType type) const;
   std::vector<std::size_t> sizes() const;
   void get_blocks(Runtime& runtime);
   bool add(const std::vector<std::size_t>& sizes, Rank rank);
-  void get_places(const Scope& scope);
-  std::vector<std::int64_t> layout() const;
+  void get_places(const at::Device& device, const Scope& scope);
+  std::vector<std::int64_t> layout(const at::Device& device) const;
+  void note(std::size_t index, at::ScalarType type);
   at::Tensor in_a_block(std::size_t index, at::ScalarType type);
   at::Tensor in_its_place(std::size_t bank, std::size_t index, at::ScalarType type);
 
   const std::string name_;
   const std::vector<at::Tensor> parameters_;
-  std::vector<std::vector<std::string>> names_;  // of reductions, by bank; empty: it has no place on a device
+  std::vector<std::vector<std::string>>
+      names_;  // of reductions, by bank; empty: it gets no place on a device
   const bool sums_;
   const ScopeReference scope_;
   std::shared_ptr<TensorMemory> memory_;    // of the job for which there are blocks
@@ -92,8 +99,11 @@ class GradientWindow {
   std::vector<std::size_t> lacking_;        // bytes, in this step
 
   std::shared_ptr<DevicePlaces> places_;  // null: none yet, or none to be had
+  bool had_places_ = false;               // in this job: an older window may still have some
   std::vector<std::size_t> asked_;        // bytes of places, by gradient, as all ranks have asked for them
+  std::vector<at::ScalarType> types_;     // of gradients, as the last ones came
   std::vector<std::size_t> order_;        // in which gradients on devices came, in this step
+  std::vector<std::size_t> wanted_;       // the same of the step whose results showed that
   std::optional<at::Device> wanted_on_;   // where results showed that more places would be of use
 };
 

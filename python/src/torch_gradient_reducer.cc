@@ -64,7 +64,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
                                       const std::string& schedule, bool sparse_as_dense,
                                       Compression compression, double compression_share, int low_rank,
                                       const std::vector<at::Tensor>& without_low_rank,
-                                      double predivide_factor, bool measure_norm,
+                                      double predivide_factor, bool device_window, bool measure_norm,
                                       bool synchronize_in_backward, bool sharded, Members set) {
   const DistributedOptions options{
       .named_parameters = named,
@@ -78,6 +78,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
       .compression_share = compression_share,
       .low_rank = {low_rank, without_low_rank},
       .gradient_predivide_factor = predivide_factor,
+      .device_window = device_window,
       .measure_norm = measure_norm,
       .synchronize_in_backward = synchronize_in_backward};
   const Scope scope = scope_of(set);
@@ -122,8 +123,8 @@ void bind_gradient_reducer(py::module_& module) {
            py::arg("groups"), py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"),
            py::arg("schedule"), py::arg("sparse_as_dense"), py::arg("compression"),
            py::arg("compression_share"), py::arg("low_rank"), py::arg("without_low_rank"),
-           py::arg("gradient_predivide_factor"), py::arg("measure_norm"), py::arg("synchronize_in_backward"),
-           py::arg("sharded"), py::arg("process_set"), NoPythonLock())
+           py::arg("gradient_predivide_factor"), py::arg("device_window"), py::arg("measure_norm"),
+           py::arg("synchronize_in_backward"), py::arg("sharded"), py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())

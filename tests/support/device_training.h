@@ -13,7 +13,7 @@
 
 namespace rueda {
 
-// Purpose: parameters of float32 whose gradients are this rank's number, from 1 on, times another factor for
+// Purpose: parameters of float32, with places for gradients, whose gradients are this rank's number, from 1 on, times another factor for
 // each. They come in the reverse order.
 struct DeviceTraining {
   DeviceTraining(Runtime& runtime, at::Device device, const std::vector<std::vector<std::int64_t>>& shapes,
@@ -22,6 +22,7 @@ struct DeviceTraining {
     for (const auto& shape : shapes)
       leaves.push_back(at::ones(shape, at::TensorOptions(at::kFloat).device(device)).requires_grad_());
     if (options.groups.empty() && options.low_rank.rank == 0) options.groups = {leaves};  // so one Plan
+    options.device_window = true;
     optimizer.emplace(leaves, torch::optim::SGDOptions(0.0), options, runtime);
   }
 

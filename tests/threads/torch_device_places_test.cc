@@ -130,7 +130,7 @@ TEST_F(TorchDevicePlaces, TheRanksOfAProcessSetShareTheirs) {
     const ProcessSet set = add_process_set(RankSet(1, 3), runtime);
     if (runtime.topology().rank > 0) {
       const at::Tensor leaf = at::ones({100}, device.name()).requires_grad_();
-      Sgd optimizer({leaf}, torch::optim::SGDOptions(0.0), {}, set);
+      Sgd optimizer({leaf}, torch::optim::SGDOptions(0.0), {.device_window = true}, set);
       const void* place = nullptr;
       for (int step = 0; step < 4; ++step) {
         optimizer.zero_grad();
@@ -148,7 +148,7 @@ TEST_F(TorchDevicePlaces, TheRanksOfAProcessSetShareTheirs) {
 // Two steps are on their way at a time: each has places of its own.
 TEST_F(TorchDevicePlaces, OneStepLateHasTwoBanks) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
-    DistributedOptions options;
+    DistributedOptions options{.device_window = true};
     options.schedule = SyncSchedule::one_step_late();
     DeviceTraining training(runtime, device.name(), {{3}, {10}}, options);
     FakeDevice& fake = devices_[runtime.topology().rank]->device();

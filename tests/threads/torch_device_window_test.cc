@@ -50,7 +50,7 @@ TEST_F(TorchDeviceWindow, FromTheSecondStepOnNothingIsPacked) {
 TEST_F(TorchDeviceWindow, WhatIsInItsPlaceIsNotCopied) {
   for (const int passes : {1, 3}) {
     run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
-      DistributedOptions options;
+      DistributedOptions options{.device_window = true};
       options.backward_passes_per_step = passes;
       DeviceTraining training(runtime, device.name(), {{3}, {10}}, options);
       FakeDevice& fake = devices_[runtime.topology().rank]->device();
@@ -75,7 +75,7 @@ TEST_F(TorchDeviceWindow, WhatIsInItsPlaceIsNotCopied) {
 // The mean over fewer passes than usual is made by the copy.
 TEST_F(TorchDeviceWindow, AFactorIsAppliedOnTheWay) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
-    DistributedOptions options;
+    DistributedOptions options{.device_window = true};
     options.backward_passes_per_step = 2;
     DeviceTraining training(runtime, device.name(), {{3}, {10}}, options);
     for (int step = 0; step < 4; ++step) {
@@ -175,7 +175,8 @@ TEST_F(TorchDeviceWindow, TiedSparseAndMissingGradientsHavePlaces) {
     };
     const at::Tensor table = leaf({5, 2}), tied = leaf({3}), rare = leaf({4}),
                      turned = leaf({2, 3}).detach().t().requires_grad_();
-    Sgd optimizer({table, tied, rare, turned}, torch::optim::SGDOptions(0.0), {}, runtime);
+    Sgd optimizer({table, tied, rare, turned}, torch::optim::SGDOptions(0.0), {.device_window = true},
+                  runtime);
     const at::Tensor rows = at::tensor({1, 3}).to(device.name());
     std::vector<const void*> places;
     for (int step = 0; step < 5; ++step) {
@@ -201,7 +202,7 @@ TEST_F(TorchDeviceWindow, TiedSparseAndMissingGradientsHavePlaces) {
 
 TEST_F(TorchDeviceWindow, FactorsHaveNone) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
-    DistributedOptions options;
+    DistributedOptions options{.device_window = true};
     options.low_rank.rank = 1;
     DeviceTraining training(runtime, device.name(), {{20, 30}, {10}}, options);
     std::vector<const void*> places;
@@ -221,7 +222,7 @@ TEST_F(TorchDeviceWindow, WhatIsOnTheHostHasItsBlocks) {
     const at::Tensor there =
         at::ones({10}, at::TensorOptions(at::kFloat).device(device.name())).requires_grad_();
     const at::Tensor here = at::ones({20}, at::kFloat).requires_grad_();
-    DistributedOptions options;
+    DistributedOptions options{.device_window = true};
     options.groups = {{here, there}};
     Sgd optimizer({here, there}, torch::optim::SGDOptions(0.0), options, runtime);
     const double mine = static_cast<double>(runtime.topology().rank) + 1.0;

@@ -12,7 +12,8 @@ from rueda.torch.functions import allgather_object
 from rueda.torch.operations.allreduce import grouped_allreduce_async_
 from rueda.torch.operations.handles import Average, Sum
 
-_UNSET = {"schedule": ("sync_schedule", "every_step"), "measure_norm": ("measure_norm", False), "sharded": ("sharded", False)}
+_UNSET = {"schedule": ("sync_schedule", "every_step"), "measure_norm": ("measure_norm", False), "device_window": ("device_window", False),
+          "sharded": ("sharded", False)}
 _numbers = itertools.count()  # ranks make optimizers in one order
 
 

@@ -71,8 +71,8 @@ class DistributedDataParallel(torch.nn.Module):
         self._reducer = _torch.GradientReducer(
             parameters=[parameter for _, parameter in named], named_parameters=named, groups=[], op=op, backward_passes_per_step=1,
             sum_passes=True, schedule="every_step", sparse_as_dense=False, **travels,
-            gradient_predivide_factor=gradient_predivide_factor, measure_norm=False, synchronize_in_backward=True, sharded=False,
-            process_set=native(process_set))
+            gradient_predivide_factor=gradient_predivide_factor, device_window=False, measure_norm=False, synchronize_in_backward=True,
+            sharded=False, process_set=native(process_set))
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.broadcast_buffers and self.training and torch.is_grad_enabled() and not self._pauses and not self._joins:

@@ -42,7 +42,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                          groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
-                         synchronize_in_backward: bool = True, sharded: bool = False) -> _Distributed:
+                         synchronize_in_backward: bool = True, sharded: bool = False, device_window: bool = False) -> _Distributed:
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
@@ -73,6 +73,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     sharded: each of n ranks steps an n-th of the parameters, and keeps an n-th of the state, with the bits of the unsharded optimizer.
         Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
         optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks; not with a GradScaler.
+    device_window: gradients on devices get places in memory that NCCL knows, from the second step on: they are reduced where they are,
+        without packing. It takes as much device memory more as they do. Ranks call step() of several optimizers in one order.
 
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
     """
@@ -91,7 +93,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     distributed._distribute(dict(named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op,
                                  backward_passes_per_step=backward_passes_per_step, groups=groups, sparse_as_dense=sparse_as_dense,
                                  gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule,
-                                 measure_norm=measure_norm, sharded=sharded, synchronize_in_backward=synchronize_in_backward))
+                                 measure_norm=measure_norm, sharded=sharded, synchronize_in_backward=synchronize_in_backward,
+                                 device_window=device_window))
     return distributed
 
 
