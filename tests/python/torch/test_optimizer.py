@@ -23,8 +23,8 @@ def test_passes_add_up(rank):
     same(model, reference(sgd, 5, passes=3))
 
 
-@pytest.mark.parametrize("options", [{"num_groups": 2}, {"groups": 3}, {"gradient_predivide_factor": 2.0}, {"measure_norm": True}, {"device_window": True},
-                                     {"sparse_as_dense": True}, {"compression": hvd.Compression.bf16},
+@pytest.mark.parametrize("options", [{"num_groups": 2}, {"groups": 3}, {"gradient_predivide_factor": 2.0}, {"measure_norm": True},
+                                     {"device_window": True}, {"sparse_as_dense": True}, {"compression": hvd.Compression.bf16},
                                      {"compression": hvd.Compression.topk(0.01)}],
                          ids=lambda options: next(iter(options)))
 def test_options_that_change_nothing_on_one_host(options, rank):
