@@ -198,6 +198,13 @@ class CudaDevices::OneDevice final : public Device {
       cudaFreeHost(data);
     });
   }
+  void synchronize() override {
+    try {
+      const OnDevice here(number_);
+      if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();  // of nothing that was asked for
+    } catch (const BackendError&) {                                    // as a fence's
+    }
+  }
   std::string identity() const override {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, number_), "cudaGetDeviceProperties");

@@ -38,6 +38,9 @@ class Device {
   // Not initialised; freed with the last pointer. Throws std::bad_alloc.
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes) = 0;
   virtual std::shared_ptr<std::byte> pinned(std::size_t bytes) = 0;  // the host's
+  // Waits until the device is through with all that it has been given, on whichever streams, the program's
+  // too. Never throws: what cannot be waited for (the process ends, say) is over.
+  virtual void synchronize() = 0;
   // The same for no other device of any host.
   virtual std::string identity() const = 0;
 };

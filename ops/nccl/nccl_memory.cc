@@ -17,7 +17,10 @@ std::shared_ptr<std::byte> NcclMemory::allocate(int number, std::size_t bytes) {
     std::lock_guard lock(given_->mutex);
     given_->blocks.insert(block);
   }
-  auto free = [given = given_, free = nccl.functions.mem_free](std::byte* memory) {
+  // NCCL frees at once, unlike CUDA, and the program may have given the device what still reads it.
+  auto free = [devices = devices_, number, given = given_,
+               free = nccl.functions.mem_free](std::byte* memory) {
+    devices->at(number).synchronize();
     {
       std::lock_guard lock(given->mutex);
       given->blocks.erase(memory);

@@ -14,7 +14,8 @@ namespace rueda {
 
 // Purpose: blocks that NCCL can work on without copies of its own; of a version that has no such function, or
 // a device that it cannot, ordinary ones. Any thread may call it; guarded by its mutex. Shared by the Runtime
-// and the NcclState; blocks may outlive it.
+// and the NcclState; blocks may outlive it. As the devices' own, a block is freed when the device is through
+// with all that it has been given: whoever drops the last pointer to one waits for that.
 class NcclMemory {
  public:
   NcclMemory(std::shared_ptr<Devices> devices, std::function<const NcclLibrary&()> nccl)

@@ -32,6 +32,7 @@ class FakeDevice final : public Device {
   std::shared_ptr<const Fence> record(DeviceStream stream) override;
   std::shared_ptr<std::byte> memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> pinned(std::size_t bytes) override;
+  void synchronize() override { finish(); }
   std::string identity() const override { return name_; }
 
   // From now on there is no memory for blocks of `least` bytes and more.

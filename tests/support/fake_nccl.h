@@ -42,6 +42,10 @@ class FakeNccl {
     std::lock_guard lock(mutex_);
     return blocks_.size();
   }
+  bool has(const void* block) {
+    std::lock_guard lock(mutex_);
+    return blocks_.contains(const_cast<void*>(block));
+  }
   // As of a version that knows no windows.
   void forget_windows() { library_.functions.window_register = nullptr; }
   // As of one that gives no memory: it is the devices' own.

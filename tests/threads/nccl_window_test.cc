@@ -2,7 +2,9 @@
 // Tensors in windows that ranks share, by NCCL: the ranks are threads, their devices and NCCL fakes.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "core/rueda.h"
 #include "tests/support/device_ones.h"
@@ -136,6 +138,34 @@ TEST_F(NcclWindowTest, AWindowThatNobodyHoldsIsGivenBack) {
       config);
   EXPECT_EQ(count(0, "ncclCommWindowDeregister"), 6);
   EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
+// As kernels of the program's that read a block, on a stream of its own; `freed` if it was meanwhile.
+void read_for_long(FakeDevice& device, FakeNccl& nccl, const void* block, std::atomic<bool>& freed) {
+  for (int i = 0; i < 2000; ++i) {
+    device.give(&freed, [&nccl, &freed, block] {
+      if (!nccl.has(block)) freed = true;
+    });
+  }
+}
+
+TEST_F(NcclWindowTest, NothingIsFreedWhileTheDeviceReadsIt) {
+  for (const bool at_shutdown : {true, false}) {
+    std::atomic<bool> freed = false;
+    run(2, [&](Runtime& runtime, FakeDevice& device) {
+      std::optional<Gradients> gradients(std::in_place, runtime);
+      share_window_async(gradients->window(), 0, runtime).wait();
+      gradients->reduce(runtime);
+      const Gradients other(runtime);
+      read_for_long(device, nccl_, gradients->memory.get(), freed);
+      gradients.reset();
+      if (!at_shutdown) share_window_async(other.window(), 0, runtime).wait();
+    });
+    for (const auto& each : devices_) each->device().finish();
+    EXPECT_FALSE(freed) << at_shutdown;
+    EXPECT_EQ(nccl_.blocks(), 0u);
+    devices_.clear();
+  }
 }
 
 // What lies in a window but has another name there, on one rank only.
