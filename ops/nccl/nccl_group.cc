@@ -20,6 +20,7 @@ constexpr std::size_t kLeastBuffer = std::size_t{1} << 20;  // where it is neede
 struct NcclGroup::Introduction {
   std::string problem;  // why it cannot; empty if it can
   std::string host;
+  bool knows_device = false;
   std::string device;  // its identity
   bool may_share_devices = false;
   std::size_t buffer_bytes = 0;
@@ -30,6 +31,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
   Introduction one;
   one.problem = reader.get_string();
   one.host = reader.get_string();
+  one.knows_device = reader.get<std::uint8_t>() != 0;
   one.device = reader.get_string();
   one.may_share_devices = reader.get<std::uint8_t>() != 0;
   one.buffer_bytes = static_cast<std::size_t>(reader.get_size());
@@ -40,6 +42,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
 // Makes what this rank needs; what that lacks is for all to hear.
 std::string NcclGroup::own_problem(Device& device) {
   if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
+  if (!lanes_.empty()) return {};  // made when the members met before
   try {
     device.make_current();
     lanes_.clear();
@@ -53,9 +56,11 @@ std::string NcclGroup::own_problem(Device& device) {
       if (lanes_.back()->buffer_bytes() == 0) throw std::bad_alloc();
     }
   } catch (const std::bad_alloc&) {
+    lanes_.clear();
     return "there is no memory for the buffers of reductions inside its host; set a smaller "
            "RUEDA_FUSION_THRESHOLD";
   } catch (const std::exception& error) {
+    lanes_.clear();
     return error.what();
   }
   return {};
@@ -70,17 +75,20 @@ std::string NcclGroup::make_id(std::string& problem) const {
   return {made.internal, sizeof made.internal};
 }
 
-Bytes NcclGroup::introduction(Device& device, int number) {
-  device_ = number;
-  std::string problem = own_problem(device);
+Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
+  Device* const device = number ? &devices.at(*number) : nullptr;
+  if (number && *number != device_) lanes_.clear();
+  device_ = number.value_or(device_);
+  std::string problem = device == nullptr ? "" : own_problem(*device);
   std::vector<std::string> ids(own_.lanes);
   for (std::string& id : ids) {
-    if (reach_ == NcclReach::host || place_ == 0) id = make_id(problem);
+    if (device != nullptr && (reach_ == NcclReach::host || place_ == 0)) id = make_id(problem);
   }
   Writer writer;
   writer.put_string(problem);
   writer.put_string(own_.host);
-  writer.put_string(device.identity());
+  writer.put(static_cast<std::uint8_t>(device != nullptr));
+  writer.put_string(device == nullptr ? "" : device->identity());
   writer.put(static_cast<std::uint8_t>(own_.may_share_devices));
   writer.put_size(lanes_.empty() ? 0 : lanes_.back()->buffer_bytes());
   writer.put_count(ids.size());
@@ -106,16 +114,28 @@ std::string NcclGroup::objection(const std::vector<Introduction>& all) const {
   return {};
 }
 
-void NcclGroup::introduced(Reader reader) {
+std::string NcclGroup::undecided(const std::vector<Introduction>& all) const {
+  const auto unknown = std::ranges::find(all, false, &Introduction::knows_device);
+  if (unknown == all.end()) return {};
+  return fmt::format("rank {} has joined before it had a tensor on a device",
+                     members_.at(static_cast<Rank>(unknown - all.begin())));
+}
+
+bool NcclGroup::introduced(Reader reader) {
   std::vector<Introduction> all;
   for (Rank i = 0; i < size(); ++i) all.push_back(read(reader));
   if (!reader.complete())
     throw BackendError(Status::backend_error("what ranks say of their devices is of another build"));
+  problem_ = undecided(all);
+  if (!problem_.empty()) {  // the lanes are kept for the next time
+    stage_ = Stage::unknown;
+    return false;
+  }
   problem_ = objection(all);
   if (!problem_.empty()) {
     lanes_.clear();
     stage_ = Stage::refused;
-    return;
+    return true;
   }
   std::size_t lanes = lanes_.size();
   buffer_bytes_ = all.front().buffer_bytes;
@@ -127,6 +147,7 @@ void NcclGroup::introduced(Reader reader) {
   lanes_.resize(std::max<std::size_t>(lanes, 1));
   connect(all);
   stage_ = Stage::connecting;
+  return true;
 }
 
 namespace {

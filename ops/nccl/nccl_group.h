@@ -2,9 +2,12 @@
 // The members of a process set, as NCCL connects them.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +38,7 @@ enum class NcclReach : std::uint8_t { all, host };
 class NcclGroup {
  public:
   enum class Stage {
-    unknown,     // the next Work is to tell the others `introduction`
+    unknown,     // the first Work that waits is to tell the others `introduction`
     meeting,     // a Work does
     connecting,  // NCCL does
     ready,
@@ -47,14 +50,21 @@ class NcclGroup {
 
   Stage stage() const { return stage_; }
   void set_meeting(bool meeting) { stage_ = meeting ? Stage::meeting : Stage::unknown; }
-  // What this rank tells the others: what it has on `device`.
-  Bytes introduction(Device& device, int number);
-  // What all have told; NCCL begins to connect, or it is refused.
-  void introduced(Reader all);
+  // Plans that wait for the group to be connected, as they are started, the same on all members: the first
+  // is the one in which they meet.
+  void await(std::uint64_t plan) { waiting_.push_back(plan); }
+  bool is_first(std::uint64_t plan) const { return waiting_.front() == plan; }
+  void await_no_more(std::uint64_t plan) { std::erase(waiting_, plan); }
+  // What this rank tells the others: what it has on device `number`; none where it has joined before its
+  // first tensor.
+  Bytes introduction(Devices& devices, std::optional<int> number);
+  // What all have told; NCCL begins to connect, or it is refused, or, where some member knows no device yet,
+  // it stays unknown: whoever has met goes by the host, and a later Plan decides. Whether it is decided.
+  bool introduced(Reader all);
   // Whether it is connected by now. Throws BackendError where NCCL says that it cannot be.
   void poll();
 
-  const std::string& problem() const { return problem_; }
+  const std::string& problem() const { return problem_; }  // why the last to meet go by the host
   int device() const { return device_; }
   Rank place() const { return place_; }
   Rank size() const { return members_.count(); }
@@ -91,6 +101,7 @@ class NcclGroup {
   struct Introduction;
   static Introduction read(Reader& reader);
   std::string objection(const std::vector<Introduction>& all) const;
+  std::string undecided(const std::vector<Introduction>& all) const;
   std::string own_problem(Device& device);
   std::string make_id(std::string& problem) const;
   std::unique_ptr<NcclLane> make_graph_lane(Device& device) const;
@@ -105,6 +116,7 @@ class NcclGroup {
   Rank connected_ = 0;
   Rank connected_place_ = 0;
   Stage stage_ = Stage::unknown;
+  std::deque<std::uint64_t> waiting_;
   std::string problem_;
   int device_ = 0;
   bool several_hosts_ = false;

@@ -14,11 +14,13 @@ namespace rueda {
 NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPlace place, NcclGroup& group)
     : plan_(plan), entries_(entries), place_(place), group_(group) {
   place_.state.enter(plan_.number);
+  group_.await(plan_.number);
   if (!entry().ghost) place_.state.set_last_device(entry().submission().device);
 }
 
 NcclGroupWork::~NcclGroupWork() {
   place_.state.leave(plan_.number);
+  group_.await_no_more(plan_.number);
   if (leads_) group_.set_meeting(false);
   staged_.reset();
 }
@@ -54,8 +56,9 @@ Work::Step NcclGroupWork::meet() {
   if (meeting_) {
     if (const Step step = meeting_->step(); step != Step::done) return step;
     leads_ = false;
-    group_.introduced(meeting_->received());
+    const bool decided = group_.introduced(meeting_->received());
     meeting_.reset();
+    if (!decided) return go_by_the_host();
     if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
       log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
           to_string(*plan_.members), group_.problem());
@@ -63,18 +66,25 @@ Work::Step NcclGroupWork::meet() {
     return Step::again;
   }
   switch (group_.stage()) {
-    case NcclGroup::Stage::unknown: {
+    case NcclGroup::Stage::unknown:
+      if (!group_.is_first(plan_.number)) return Step::waiting;
       group_.set_meeting(true);
       leads_ = true;
-      const int number = device_here();
-      meeting_.emplace(place_.link, plan_, group_.introduction(place_.sides.devices().at(number), number));
+      meeting_.emplace(place_.link, plan_, group_.introduction(place_.sides.devices(), device_here()));
       return Step::again;
-    }
     case NcclGroup::Stage::meeting: return Step::waiting;
     case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
-    case NcclGroup::Stage::ready: met_ = true; return Step::again;
+    case NcclGroup::Stage::ready:
+      met_ = true;
+      group_.await_no_more(plan_.number);
+      return Step::again;
     case NcclGroup::Stage::refused: break;
   }
+  return go_by_the_host();
+}
+
+Work::Step NcclGroupWork::go_by_the_host() {
+  group_.await_no_more(plan_.number);
   if (plan_.capture != 0) {
     if (abandoned_) return Step::given_up;
     throw WorkFailure{"a graph cannot hold what goes by way of the host: " + group_.problem()};
@@ -85,8 +95,10 @@ Work::Step NcclGroupWork::meet() {
   return Step::again;
 }
 
-int NcclGroupWork::device_here() const {
-  return entry().ghost ? place_.state.last_device() : entry().submission().device;
+// None where this rank has joined, and had none before.
+std::optional<int> NcclGroupWork::device_here() const {
+  if (entry().ghost) return place_.state.last_device();
+  return entry().submission().device;
 }
 
 NcclCaller NcclGroupWork::caller() {

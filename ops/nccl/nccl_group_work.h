@@ -62,7 +62,8 @@ class NcclGroupWork : public Work {
  private:
   Step carry_out_captured();
   Step meet();
-  int device_here() const;
+  Step go_by_the_host();
+  std::optional<int> device_here() const;
 
   bool met_ = false;
   bool leads_ = false;  // it is this Work in which the group meets

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "ops/link_backend.h"
@@ -28,8 +29,8 @@ class NcclState {
   bool refused(const RankSet& members, NcclReach reach) const;
   Rank rank() const { return rank_; }
 
-  // That of the last tensor; for what stands in for a rank that has joined.
-  int last_device() const { return last_device_; }
+  // That of the last tensor; for what stands in for a rank that has joined. None before the first.
+  std::optional<int> last_device() const { return last_device_; }
   void set_last_device(int device) { last_device_ = device; }
 
   void enter(std::uint64_t plan) { order_.push_back(plan); }
@@ -46,7 +47,7 @@ class NcclState {
   Rank rank_;
   std::map<Key, std::unique_ptr<NcclGroup>> groups_;
   std::deque<std::uint64_t> order_;
-  int last_device_ = 0;
+  std::optional<int> last_device_;
 };
 
 }  // namespace rueda

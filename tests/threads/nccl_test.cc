@@ -128,8 +128,12 @@ TEST_F(NcclTest, FactorsOfNarrowTypesAreNotRounded) {
 }
 
 TEST_F(NcclTest, AJoinedRankTakesPart) {
-  run(2, sum_beside_a_joined_rank);
-  EXPECT_EQ(count(1, "ncclAllReduce"), 1);
+  run(2, [](Runtime& runtime, FakeDevice& device) {
+    DeviceOnes ones(device, 100);  // by which it knows its device
+    wait_on_device(runtime.submit(ones.sum("first")));
+    sum_beside_a_joined_rank(runtime, device);
+  });
+  EXPECT_EQ(count(1, "ncclAllReduce"), 2);
 }
 
 // An output that cannot be had on one rank: nobody gives its device anything, and the next operation works.

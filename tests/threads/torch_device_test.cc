@@ -252,5 +252,22 @@ TEST_F(TorchDevice, SyncBatchNormSeesAllRanksWithoutAWaitOfTheHost) {
   });
 }
 
+// It cannot say by which device NCCL is to connect it: until it can, all go by the host.
+TEST_F(TorchDevice, ARankJoinsBeforeItsFirstTensor) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    const auto sum = [&](const std::string& name) {
+      return allreduce_async_(at::ones({3}, device.name()), name, {ReduceOp::sum}, runtime);
+    };
+    if (runtime.topology().rank == 0) {
+      std::vector<TensorHandle> alone;
+      for (const char* name : {"one", "two", "three"}) alone.push_back(sum(name));
+      for (TensorHandle& each : alone) EXPECT_EQ(each.wait().cpu()[2].item<float>(), 1.0f);
+    }
+    join(runtime);
+    EXPECT_EQ(sum("four").wait().cpu()[2].item<float>(), 2.0f);
+  });
+  EXPECT_EQ(count(1, "ncclAllReduce"), 1);
+}
+
 }  // namespace
 }  // namespace rueda
