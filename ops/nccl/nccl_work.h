@@ -37,6 +37,7 @@ class NcclWork final : public NcclGroupWork {
   std::vector<NcclRun> runs_in_window(NcclLane& lane);
   BatchCopy window_copy(bool into) const;
   void keep_apart(Entry& entry, NcclLane& lane);
+  std::byte* memory_for(const Request& request, const ConstTensorView& values, std::size_t bytes);
   void launch_exchange(const NcclCaller& caller);
   void settle_results(NcclLane& lane);
   void settle_reduction(NcclLane& lane);
@@ -59,6 +60,7 @@ class NcclWork final : public NcclGroupWork {
   TensorView output_;
   NcclWindows::Verdict verdict_;
   std::vector<CopyPiece> apart_;  // bytes to go back to where they belong
+  std::size_t apart_bytes_ = 0;   // of the lane's buffer, which they fill
   NcclReduction reduction_;
   int warm_ = 0;  // what a graph's lane has been given before it
 };

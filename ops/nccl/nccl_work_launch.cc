@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "ops/nccl/nccl_work.h"
 
@@ -21,7 +22,7 @@ void NcclWork::launch() {
     }
     if (each.ghost) {
       Submission& submission = each.submission();
-      submission.output.data = temporary(submission.input, submission.input.bytes());
+      submission.output.data = memory_for(each.request(), submission.input, submission.input.bytes());
       submission.input.data = submission.output.data;
       continue;
     }
@@ -145,19 +146,36 @@ std::vector<NcclRun> NcclWork::runs_in_window(NcclLane& lane) {
 
 // What lies in a window that NCCL knows, and is no tensor of this Plan there, or is none on another rank,
 // goes by way of other memory: where some members pass what NCCL knows and others do not, anything may
-// happen.
+// happen. What fits the lane's buffer, which such a Plan does not need, lies there: then nothing can fail.
 void NcclWork::keep_apart(Entry& entry, NcclLane& lane) {
   Submission& submission = entry.submission();
   const std::size_t bytes = submission.input.bytes();
   const bool known = group_.windows().registered_at(submission.input.data) ||
                      group_.windows().registered_at(submission.output.data);
   if (!known || bytes == 0) return;
-  std::byte* const apart = temporary({}, bytes);
+  std::byte* apart = lane.buffer() + apart_bytes_;
+  if (bytes <= lane.buffer_bytes() - apart_bytes_) {
+    apart_bytes_ = std::min(apart_bytes_ + HostBuffer::whole_lines(bytes), lane.buffer_bytes());
+  } else {
+    apart = memory_for(entry.request(), {}, bytes);
+  }
   lane.queue().copy(apart, submission.input.data, bytes);
   if (submission.output.data != nullptr)
     apart_.push_back({apart, submission.output.data, static_cast<std::int64_t>(bytes)});
   submission.input.data = apart;
   if (submission.output.data != nullptr) submission.output.data = apart;
+}
+
+// On the device. Where there is none the job ends: other ranks may have begun.
+std::byte* NcclWork::memory_for(const Request& request, const ConstTensorView& values, std::size_t bytes) {
+  try {
+    return temporary(values, bytes);
+  } catch (const WorkFailure& failure) {
+    throw BackendError(Status::backend_error(fmt::format(
+        "{}: {} on device {}, and the devices of other ranks may have begun; leave more memory free there, "
+        "or set a larger RUEDA_FUSION_THRESHOLD, in whose buffer smaller tensors find room",
+        title(request), failure.what, group_.device())));
+  }
 }
 
 void NcclWork::launch_exchange(const NcclCaller& caller) {

@@ -314,5 +314,38 @@ TEST_F(NcclWindowTest, AFailureAbortsAndFrees) {
   EXPECT_EQ(nccl_.blocks(), 0u);
 }
 
+// Of what lies in a window on one rank only; what does not fit the buffer names what is missing.
+TEST_F(NcclWindowTest, KeepingApartTakesNoMemoryWhereThereIsABuffer) {
+  for (const bool fits : {true, false}) {
+    Config config;
+    if (!fits) config.fusion_threshold = 0;
+    try {
+      run(
+          2,
+          [&](Runtime& runtime, FakeDevice& device) {
+            Gradients gradients(runtime);
+            share_window_async(gradients.window(), 0, runtime).wait();
+            gradients.fill();
+            DeviceOnes elsewhere(device, 16);
+            const bool inside = runtime.topology().rank == 1;
+            if (inside) device.take_memory_from(16);
+            const Handle sum =
+                runtime.submit(inside ? gradients.sum({"other", 64, 64}) : elsewhere.sum("other"));
+            if (fits) {
+              wait_on_device(sum);
+              EXPECT_EQ(inside ? gradients.values(64)[15] : elsewhere.values()[15], 2.0f);
+              return;
+            }
+            Status status = sum.wait_status();
+            for (int i = 0; status.ok() && i < 1000; ++i) status = barrier_async(runtime).wait_status();
+            EXPECT_THAT(status.message, HasSubstr("64 bytes on device 0, and the devices of other ranks may "
+                                                  "have begun; leave more memory free there"));
+          },
+          config);
+    } catch (const Error&) {}
+    devices_.clear();
+  }
+}
+
 }  // namespace
 }  // namespace rueda
