@@ -86,6 +86,7 @@ class NcclGroup {
   void give_up_graph(const Plan& plan);
   // Where NCCL reaches a host: as much of the host's memory for what goes on from there.
   std::byte* pinned_of(const Plan& plan) const { return pinned_[plan.number % lanes_.size()].get(); }
+  bool has_several_lanes() const { return lanes_.size() > 1; }
   NcclWindows& windows() { return windows_; }
   // Whether NCCL can know a window here.
   bool can_register(const DeviceWindow& window) const;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "core/control/plan.h"
-
 namespace rueda {
 namespace {
 
@@ -104,7 +102,7 @@ NcclWindows::Verdict NcclWindows::compare(Reader all, const RankSet& members) co
 
 void NcclWindows::add(std::shared_ptr<const DeviceWindow> window, bool registered) {
   for (const DeviceWindow::Place& place : window->places)
-    spots_[place.name] = {windows_.size(), place.offset, place.bytes};
+    spots_[place.name] = {windows_.size(), place.offset, place.bytes, nullptr};
   windows_.push_back({std::move(window), registered});
 }
 
@@ -119,6 +117,23 @@ void NcclWindows::remove(std::size_t window) {
 const NcclWindows::Spot* NcclWindows::find(const std::string& name, std::size_t bytes) const {
   const auto found = spots_.find(name);
   return found != spots_.end() && found->second.bytes == bytes ? &found->second : nullptr;
+}
+
+// Those of one Plan mostly have one fence.
+void NcclWindows::hold_back(DeviceStream stream, std::span<const PlanTensor> tensors) const {
+  const Fence* last = nullptr;
+  for (const PlanTensor& tensor : tensors) {
+    const auto found = spots_.find(tensor.name());
+    if (found == spots_.end() || found->second.used == nullptr || found->second.used.get() == last) continue;
+    last = found->second.used.get();
+    last->hold_back(stream);
+  }
+}
+
+void NcclWindows::used(std::span<const PlanTensor> tensors, const std::shared_ptr<const Fence>& fence) {
+  for (const PlanTensor& tensor : tensors) {
+    if (const auto found = spots_.find(tensor.name()); found != spots_.end()) found->second.used = fence;
+  }
 }
 
 bool NcclWindows::registered_at(const void* memory) const {

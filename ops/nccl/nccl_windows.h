@@ -4,11 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "core/base/fence.h"
 #include "core/base/rank_set.h"
+#include "core/control/plan.h"
 #include "core/engine/device_window.h"
 
 namespace rueda {
@@ -22,6 +25,7 @@ class NcclWindows {
     std::size_t window = 0;
     std::size_t offset = 0;
     std::size_t bytes = 0;
+    std::shared_ptr<const Fence> used;  // behind what has last worked there; null: nothing has
   };
   // What the members have told of the windows that they are about to share.
   struct Verdict {
@@ -43,6 +47,10 @@ class NcclWindows {
   void remove(std::size_t window);
   // Null where a tensor of that name and size has none.
   const Spot* find(const std::string& name, std::size_t bytes) const;
+  // What the device is given next on `stream` comes after all that has worked in these tensors' places,
+  // whichever stream had it, and then: all that has been given is behind `fence`.
+  void hold_back(DeviceStream stream, std::span<const PlanTensor> tensors) const;
+  void used(std::span<const PlanTensor> tensors, const std::shared_ptr<const Fence>& fence);
   std::byte* at(const Spot& spot) const { return windows_[spot.window].shared->memory.get() + spot.offset; }
   // Whether NCCL knows what lies there.
   bool registered_at(const void* memory) const;

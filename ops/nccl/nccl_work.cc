@@ -77,6 +77,7 @@ Work::Step NcclWork::carry_out() {
   if (!group_.lane_of(plan_).ready()) return Step::waiting;
   settle_results(group_.lane_of(plan_));
   finish();
+  if (in_window() && group_.has_several_lanes()) group_.windows().used(plan_.tensors, entry().handle->fence);
   return Step::done;
 }
 

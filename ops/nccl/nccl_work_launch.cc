@@ -30,6 +30,9 @@ void NcclWork::launch() {
     each.submission().ready->hold_back(lane.queue().stream());
     if (!packs() && !in_window() && plan_.capture == 0) keep_apart(each, lane);
   }
+  if (in_window() && group_.has_several_lanes()) {  // another may be at work there
+    group_.windows().hold_back(lane.queue().stream(), plan_.tensors);
+  }
   if (output_.data != nullptr && !entry().ghost) {  // which the program may have used until now
     side().device.record(entry().submission().stream)->hold_back(lane.queue().stream());
   }

@@ -314,6 +314,36 @@ TEST_F(NcclWindowTest, AFailureAbortsAndFrees) {
   EXPECT_EQ(nccl_.blocks(), 0u);
 }
 
+// The second of a name goes on another stream, and its tensor is there long before rank 1's first one is.
+TEST_F(NcclWindowTest, StreamsTakeTurnsInAPlace) {
+  Config config;
+  config.nccl_streams = 2;
+  run(
+      2,
+      [](Runtime& runtime, FakeDevice& device) {
+        const Gradients gradients(runtime);
+        share_window_async(gradients.window(), 0, runtime).wait();
+        DeviceOnes first(device, 16), second(device, 16);
+        std::fill_n(second.values(), 16, 5.0f);
+        const auto late = std::make_shared<FakeDevice::Point>();
+        if (runtime.topology().rank == 1) device.wait(&first, late);
+        const Handle one = runtime.submit(first.sum("b"));
+        one.wait();
+        const Handle other = runtime.submit(second.sum("b"));
+        other.wait();
+        for (int i = 0; i < 3; ++i) {  // what the devices can do
+          device.finish();
+          barrier_async(runtime).wait();
+        }
+        late->passed = true;
+        wait_on_device(one);
+        wait_on_device(other);
+        EXPECT_EQ(first.values()[3], 2.0f);
+        EXPECT_EQ(second.values()[3], 10.0f);
+      },
+      config);
+}
+
 // Of what lies in a window on one rank only; what does not fit the buffer names what is missing.
 TEST_F(NcclWindowTest, KeepingApartTakesNoMemoryWhereThereIsABuffer) {
   for (const bool fits : {true, false}) {
