@@ -72,10 +72,10 @@ void NcclLane::connect(const ncclUniqueId& id, int size, int place) {
 void NcclLane::begin_window(const DeviceWindow& window) {
   constexpr int kSameOffsets = 1;  // NCCL_WIN_COLL_SYMMETRIC
   windows_.emplace_back(window.memory.get(), std::make_unique<NcclFunctions::Window>(nullptr));
-  check(nccl_,
-        nccl_.window_register(comm_, window.memory.get(), window.bytes, windows_.back().second.get(),
-                              kSameOffsets),
-        "ncclCommWindowRegister", comm_);
+  const ncclResult_t rc = nccl_.window_register(comm_, window.memory.get(), window.bytes,
+                                                windows_.back().second.get(), kSameOffsets);
+  check(nccl_, rc, "this ends the job, since NCCL on other ranks waits for this one: ncclCommWindowRegister",
+        comm_);
 }
 
 void NcclLane::end_window(const DeviceWindow& window) {

@@ -314,6 +314,21 @@ TEST_F(NcclWindowTest, AFailureAbortsAndFrees) {
   EXPECT_EQ(nccl_.blocks(), 0u);
 }
 
+// What it has told NCCL of, the others' NCCL waits for.
+TEST_F(NcclWindowTest, WhereNcclFailsToKnowAWindowTheJobEnds) {
+  nccl_.fail("ncclCommWindowRegister", 1);
+  try {
+    run(2, [&](Runtime& runtime, FakeDevice&) {
+      Gradients gradients(runtime);
+      Status status = share_window_async(gradients.window(), 0, runtime).wait_status();
+      for (int i = 0; status.ok() && i < 1000; ++i) status = barrier_async(runtime).wait_status();
+      EXPECT_THAT(status.message, HasSubstr("rank 1 failed: this ends the job, since NCCL on other ranks "
+                                            "waits for this one: ncclCommWindowRegister failed"));
+    });
+  } catch (const Error&) {}
+  EXPECT_EQ(nccl_.blocks(), 0u);
+}
+
 // The second of a name goes on another stream, and its tensor is there long before rank 1's first one is.
 TEST_F(NcclWindowTest, StreamsTakeTurnsInAPlace) {
   Config config;
