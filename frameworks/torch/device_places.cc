@@ -41,7 +41,7 @@ std::shared_ptr<DevicePlaces> DevicePlaces::share(const std::vector<Wanted>& wan
   places->memory_ = window.memory;
   const Handle shared = share_window_async(std::move(window), device.index(), scope);
   if (const Status status = shared.wait_status(); !status.ok()) {
-    log(LogLevel::warning, "rank {}: gradients are packed, not reduced in place: {}", rank, status.message);
+    log(LogLevel::warning, "rank {}: gradients get no places: {}", rank, status.message);
     return nullptr;
   }
   return shared.takes_window() ? places : nullptr;
