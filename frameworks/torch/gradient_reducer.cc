@@ -116,6 +116,7 @@ bool GradientReducer::before_step() {
   } else {
     steps = synchronize();
   }
+  sync_->share_places();
   sync_->begin_step();
   forget_kept();
   if (average_) average_->before_step();

@@ -60,6 +60,8 @@ class GradientSync final : private GradientListener {
   std::uint64_t steps() const { return locked(steps_); }
   // Puts what this rank has of this step into .grad, where in_shards() it is not yet.
   void show_local_gradients();
+  // In the program's step(), before begin_step(): GradientWindow's.
+  void share_places();
   // The step is over: gradients that come now belong to the next.
   void begin_step();
   // As GradientReducer's. Ends a step of which a pass has failed, if gradients of it are on their way; throws

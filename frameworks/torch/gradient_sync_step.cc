@@ -184,13 +184,17 @@ void GradientSync::average_passes() {
   ++steps_;
 }
 
+void GradientSync::share_places() {
+  std::lock_guard lock(mutex_);
+  window_->share_places();
+}
+
 void GradientSync::begin_step() {
   std::lock_guard lock(mutex_);
   if (const Status failure = std::exchange(failed_in_backward_, {}); !failure.ok())
     log(LogLevel::warning, "rank {}: a step whose reduction has failed is left out: {}", rank(),
         failure.message);
   reset();
-  window_->share_places();
   window_->note_reader();
   hooks_->refresh();
 }

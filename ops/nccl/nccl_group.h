@@ -53,7 +53,7 @@ class NcclGroup {
   // Plans that wait for the group to be connected, as they are started, the same on all members: the first
   // is the one in which they meet.
   void await(std::uint64_t plan) { waiting_.push_back(plan); }
-  bool is_first(std::uint64_t plan) const { return waiting_.front() == plan; }
+  bool is_first(std::uint64_t plan) const { return !waiting_.empty() && waiting_.front() == plan; }
   void await_no_more(std::uint64_t plan) { std::erase(waiting_, plan); }
   // What this rank tells the others: what it has on device `number`; none where it has joined before its
   // first tensor.

@@ -53,6 +53,7 @@ std::string_view NcclGroupWork::phase() const {
 }
 
 Work::Step NcclGroupWork::meet() {
+  if (by_the_host_) return go_by_the_host();  // it has failed by that: it meets no second time
   if (meeting_) {
     if (const Step step = meeting_->step(); step != Step::done) return step;
     leads_ = false;
@@ -85,6 +86,7 @@ Work::Step NcclGroupWork::meet() {
 
 Work::Step NcclGroupWork::go_by_the_host() {
   group_.await_no_more(plan_.number);
+  by_the_host_ = true;
   if (plan_.capture != 0) {
     if (abandoned_) return Step::given_up;
     throw WorkFailure{"a graph cannot hold what goes by way of the host: " + group_.problem()};

@@ -66,6 +66,7 @@ class NcclGroupWork : public Work {
   std::optional<int> device_here() const;
 
   bool met_ = false;
+  bool by_the_host_ = false;
   bool leads_ = false;  // it is this Work in which the group meets
   std::optional<MemberExchange> meeting_;
   std::unique_ptr<Work> staged_;
