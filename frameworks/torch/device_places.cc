@@ -53,14 +53,10 @@ const DevicePlaces::Place* DevicePlaces::find(std::size_t bank, std::size_t inde
   return place.bytes > 0 ? &place : nullptr;
 }
 
-bool DevicePlaces::has(std::size_t bank, std::size_t index, const at::Tensor& tensor) const {
-  const Place* place = find(bank, index);
-  return place != nullptr && place->bytes == tensor.nbytes() && tensor.device() == device_;
-}
-
 bool DevicePlaces::contains(std::size_t bank, std::size_t index, const at::Tensor& tensor) const {
-  return has(bank, index, tensor) && tensor.is_contiguous() &&
-         tensor.const_data_ptr() == memory_.get() + find(bank, index)->offset;
+  const Place* place = find(bank, index);
+  return place != nullptr && place->bytes == tensor.nbytes() && tensor.device() == device_ &&
+         tensor.is_contiguous() && tensor.const_data_ptr() == memory_.get() + place->offset;
 }
 
 at::Tensor DevicePlaces::take(std::size_t bank, std::size_t index, at::IntArrayRef sizes,

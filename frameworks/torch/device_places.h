@@ -33,9 +33,7 @@ class DevicePlaces : public std::enable_shared_from_this<DevicePlaces> {
   static std::shared_ptr<DevicePlaces> share(const std::vector<Wanted>& wanted, const at::Device& device,
                                              const Scope& scope);
 
-  // Whether there is a place for a gradient like that tensor.
-  bool has(std::size_t bank, std::size_t index, const at::Tensor& tensor) const;
-  // Whether the tensor lies in it.
+  // Whether there is a place for the gradient, and the tensor lies in it, and fills it.
   bool contains(std::size_t bank, std::size_t index, const at::Tensor& tensor) const;
   // An uninitialised tensor in it, row by row, for this thread's current stream; undefined where there is
   // none of that size, or somebody has it.
