@@ -55,16 +55,24 @@ class Scope {
   bool included() const { return !ranks_ || ranks_->contains(runtime_->topology().rank); }
   // Of the job, by its place in the scope.
   Rank rank_at(Rank place) const { return ranks_ ? ranks_->at(place) : place; }
+  // The same; whoever submits there waits for it at once, so that the coordinator need not be woken.
+  Scope awaited() const {
+    Scope scope = *this;
+    scope.awaited_ = true;
+    return scope;
+  }
   // Puts the submission there.
   void place(Submission& submission) const {
     submission.request.process_set = process_set_;
     submission.members = ranks_;
+    submission.awaited = awaited_;
   }
 
  private:
   Runtime* runtime_;
   ProcessSetId process_set_ = kWorld;
   std::shared_ptr<const RankSet> ranks_;
+  bool awaited_ = false;
 };
 
 // Those that init() was given, in that order; a set made at run time is not among them.

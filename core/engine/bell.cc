@@ -23,15 +23,18 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 
 void Bell::ring() {
   // Whoever ends the sleep counts its ring after that, and so wakes even one that has begun to sleep anew.
-  if (word_->sleeping.load() == 0 || word_->sleeping.exchange(0) == 0) return;
+  if (word_->sleeping.load() != 0 && word_->sleeping.exchange(0) != 0) wake();
+}
+
+void Bell::wake() {
   word_->rings.fetch_add(1);
   futex(word_->rings, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
 std::uint32_t Bell::listen() {
-  const std::uint32_t heard = word_->rings.load();
+  const std::uint32_t before = heard();
   word_->sleeping.store(1);
-  return heard;
+  return before;
 }
 
 void Bell::stay_awake() { word_->sleeping.store(0); }

@@ -29,9 +29,14 @@ class Bell {
   explicit Bell(std::shared_ptr<BellWord> word) : word_(std::move(word)) {}
 
   void ring();
+  // Wakes the sleeper, or keeps it from a sleep for which it has heard already, whether it listens or not.
+  void wake();
 
   std::uint32_t listen();
+  // What listen() returns, without making anybody ring.
+  std::uint32_t heard() const { return word_->rings.load(); }
   void stay_awake();
+  bool listening() const { return word_->sleeping.load() != 0; }
   // Returns when rung since listen(), or after `longest`.
   void sleep(std::uint32_t heard, std::chrono::nanoseconds longest);
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <thread>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/engine/ghost.h"
@@ -13,9 +13,7 @@
 namespace rueda {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
 
 }  // namespace
 
@@ -30,31 +28,20 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
   if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
 }
 
-void Coordinator::run() {
-  polling_.begin(clock_now());
-  while (!finished()) {
-    try {
-      turn_or_rest();
-    } catch (const PeerGone& gone) {
-      name_the_lost(gone.rank);
-    } catch (const std::exception& error) {
-      const bool again = !negotiator_->failure().ok();  // even telling the others does not work
-      negotiator_->fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, error.what())));
-      if (again) complete_all(negotiator_->failure());
-    }
-  }
-  shared_.observer.doing("ended");
-}
-
-bool Coordinator::finished() const { return failed_ || (negotiator_->ended() && works_.empty()); }
-
-bool Coordinator::turn() {
+// One round of everything; whether anything moved. One that is lent ends where something is not for it.
+bool Coordinator::turn(bool lent, Time now) {
   owner_.check();
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
-  const Time now = clock_now();
   bool moved = accept_submissions(now);
-  moved |= exchange_messages(now);
-  if (failed_) return true;
+  moved |= hear_others(now);
+  if (!lent && parts_.transport)
+    std::ranges::for_each(parts_.transport->lost(), [&](Rank lost) { name_the_lost(lost); });
+  negotiator_->tick(now);
+  if (lent && !lends()) return true;
+  moved |= tell_others();
+  if (failed_) return true;  // Plans call nothing any more
+  take_plans();
+  if (lent && !lends()) return true;
   moved |= start_plans(now);
   moved |= works_.step(now);
   for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(false);
@@ -109,6 +96,9 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
   PendingPlace* const place = entries.front().place;
   for (Entry& entry : entries) {
     entry.flight = shared_.observer.submitted(entry.request());
+    entry.calls_out = entry.submission().allocate != nullptr;
+    if (entry.calls_out) ++calling_out_;
+    on_devices_ |= entry.request().device != DeviceKind::host;
     pending_.add(std::move(entry));
   }
   CacheId& id = place->id;
@@ -122,20 +112,21 @@ void Coordinator::give_back(Entry& entry, const Status& status) {
   released_.push_back(std::move(entry.handle));
 }
 
-bool Coordinator::exchange_messages(Time now) {
+bool Coordinator::hear_others(Time now) {
   bool moved = false;
-  if (parts_.transport) {
-    // What arrives after the end belongs to the next job of this process.
-    while (!negotiator_->ended()) {
-      std::optional<Envelope> envelope = next_message();
-      if (!envelope) break;
-      negotiator_->receive(envelope->peer, envelope->bytes, now);
-      moved = true;
-    }
-    for (Rank lost : parts_.transport->lost()) name_the_lost(lost);
+  // What arrives after the end belongs to the next job of this process.
+  while (parts_.transport && !negotiator_->ended()) {
+    std::optional<Envelope> envelope = next_message();
+    if (!envelope) break;
+    negotiator_->receive(envelope->peer, envelope->bytes, now);
+    moved = true;
   }
-  negotiator_->tick(now);
-  // The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
+  return moved;
+}
+
+// The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
+bool Coordinator::tell_others() {
+  bool moved = false;
   if (!negotiator_->failure().ok()) complete_all(negotiator_->failure());
   for (Envelope& envelope : negotiator_->take_outgoing()) {
     if (lost_.contains(envelope.peer)) continue;
@@ -143,10 +134,14 @@ bool Coordinator::exchange_messages(Time now) {
     moved = true;
   }
   for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
-  if (failed_) return true;  // Plans call nothing any more
+  return moved;
+}
+
+void Coordinator::take_plans() {
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
+    on_devices_ |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
     std::vector<Entry> entries = entries_for(plan);
     for (const Entry& entry : entries) {
       if (!entry.ghost) shared_.observer.planned(plan, entry.flight);
@@ -154,7 +149,6 @@ bool Coordinator::exchange_messages(Time now) {
     works_.add(std::move(plan), std::move(entries));
   }
   for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
-  return moved;
 }
 
 std::optional<Envelope> Coordinator::next_message() {
@@ -244,6 +238,7 @@ void Coordinator::decided(const Plan& plan, Entry& entry) {
 void Coordinator::complete(Entry& entry, const Status& status) {
   // What stands in for this rank has no name here, nobody who waits, and memory that nobody else knows.
   if (entry.ghost) return;
+  if (entry.calls_out) --calling_out_;
   shared_.observer.completed(entry.request(), entry.flight, status.ok());
   // Before the Handle: its waiter may submit the name again at once.
   pending_.finish(entry);
@@ -307,57 +302,6 @@ StallInspector::OwnState Coordinator::own_state(const Asked& asked) const {
           waiting || pending_.joined(key.process_set),
           {},
           fmt::format("{}: {}", place_of(parts_.rank), words)};
-}
-
-// When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
-// Shortly after a move that is likely also when nothing is pending: the next submission often follows.
-void Coordinator::turn_or_rest() {
-  const Time begin = clock_now();
-  const bool expecting = polling_.goes_on(begin);
-  const std::uint32_t heard = expecting ? 0 : shared_.bell->listen();
-  if (turn()) {
-    polling_.moved(begin, busy());
-    shared_.observer.turned();
-    if (!expecting) shared_.bell->stay_awake();
-  } else if (expecting) {
-    polling_.in_vain();
-  } else {
-    polling_.give_up();
-    remind_of_departure(begin);
-    shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
-    shared_.bell->sleep(heard, longest_sleep(begin, busy()));
-  }
-}
-
-bool Coordinator::busy() const {
-  return !works_.empty() || !pending_.empty() || negotiator_->busy() || departed_;
-}
-
-nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
-  nanoseconds longest = milliseconds(100);
-  if (has_to_look()) {
-    // What we wait for cannot wake us. Sleeping a tenth of what was waited so far adds at most that to any
-    // wait.
-    const nanoseconds waited = polling_.since_move(now);
-    longest = busy ? std::clamp<nanoseconds>(waited / 10, microseconds(50), milliseconds(1))
-                   : std::clamp<nanoseconds>(waited / 4, milliseconds(1), milliseconds(10));
-  }
-  if (std::optional<Time> due = negotiator_->due())
-    longest = std::min<nanoseconds>(longest, std::max(*due - now, Duration(1)));
-  return longest;
-}
-
-bool Coordinator::has_to_look() const {
-  return (parts_.transport && !parts_.transport->rings_bell()) || !works_.ring_bell();
-}
-
-void Coordinator::remind_of_departure(Time now) {
-  if (!departed_ || reminded_ || now - departed_at_ < std::chrono::seconds(10)) return;
-  reminded_ = true;
-  const RankSet present = negotiator_->present();
-  if (present.empty()) return;
-  log(LogLevel::warning, "shutdown waits for {}, which {} not called it", to_string(present),
-      present.count() == 1 ? "has" : "have");
 }
 
 }  // namespace rueda

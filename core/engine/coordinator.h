@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,15 +16,16 @@
 #include "core/engine/pending_table.h"
 #include "core/engine/polling.h"
 #include "core/engine/runtime_state.h"
+#include "core/engine/turns.h"
 #include "core/engine/works.h"
 
 namespace rueda {
 
 // Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable,
-// Negotiator, Transport, backends, running Works. Constructed, run and destroyed on the coordinator thread.
-// Never blocks but in turn_or_rest(), asleep on the bell when there is nothing to do, and for 200 ms in
-// how_it_ended(), when a peer is lost.
-class Coordinator {
+// Negotiator, Transport, backends, running Works. Constructed, run and destroyed on the coordinator thread;
+// single turns are lent to threads that wait (Turns). Never blocks but in run(), asleep on the bell when
+// there is nothing to do, and for 200 ms in how_it_ended(), when a peer is lost.
+class Coordinator : private TurnTaker {
  public:
   Coordinator(Parts parts, RuntimeState& shared);
 
@@ -36,11 +38,19 @@ class Coordinator {
 
  private:
   void begin_observation(const TreeNode& node, Time expires);
-  void turn_or_rest();
-  bool turn();  // one round of everything; whether anything moved
+  bool own_turn(Time now);
+  Outcome lent_turn() noexcept override;
+  bool in_vain() override { return polling_.in_vain(); }
+  bool may_rest(bool served) override;
+  bool lends() const;
+  void say_what_is_waited_for();
+  bool look(bool lent, Time now);
+  bool turn(bool lent, Time now);
   bool accept_submissions(Time now);
   void accept(std::span<Entry> entries, Time now);
-  bool exchange_messages(Time now);
+  bool hear_others(Time now);
+  bool tell_others();
+  void take_plans();
   std::optional<Envelope> next_message();
   bool start_plans(Time now);
   void notice_unmoved(Time now);
@@ -74,8 +84,11 @@ class Coordinator {
   PendingTable pending_;
   std::vector<std::shared_ptr<HandleState>> released_;  // of the operations that ended in this turn
   Works works_;
-  RankSet lost_;         // to whom nothing is sent any more: the call might not return
-  bool failed_ = false;  // all that was here has been completed with the failure
+  RankSet lost_;                     // to whom nothing is sent any more: the call might not return
+  bool failed_ = false;              // all that was here has been completed with the failure
+  std::size_t calling_out_ = 0;      // operations here whose Works call the program's code
+  bool on_devices_ = false;          // some operation was, or is
+  std::exception_ptr lent_failure_;  // what a lent turn has thrown
   bool departed_ = false;
   bool rested_ = false;
   bool reminded_ = false;

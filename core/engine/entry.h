@@ -28,6 +28,7 @@ struct Entry {
   Flight flight;                  // from the coordinator's acceptance on
   PendingPlace* place = nullptr;  // that is its name's, from then to its completion
   bool ghost = false;             // see ghost.h
+  bool calls_out = false;         // its Work calls the program's code
   Flow* flow = nullptr;           // of a Plan's first: all its tensors come and go so
 
   const Request& request() const { return *shared_request; }

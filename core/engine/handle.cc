@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/handle.h"
 
-#include <sched.h>
-
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -25,17 +23,20 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   if (awaited_.load()) state_.notify_all();
 }
 
-const Status& HandleState::wait() {
-  // Most operations on one host end within microseconds: look for a while, letting others run, then sleep.
-  if (!done()) {
-    thread_local Patience patience(std::chrono::microseconds(50));
-    const Patience::Duration look_for = patience.next();
-    if (look_for > Patience::Duration::zero()) {
-      const auto begin = std::chrono::steady_clock::now();
-      while (!done() && std::chrono::steady_clock::now() - begin < look_for) sched_yield();
-      patience.ended(done());
-    }
+// Most operations on one host end within microseconds.
+void HandleState::wait_awake() {
+  thread_local Patience patience(std::chrono::microseconds(50));
+  const Patience::Duration longest = patience.next();
+  bool turned = false;
+  if (longest > Patience::Duration::zero()) {
+    turned = waiters_->turns().take_until_done(*this, longest);
+    patience.ended(done());
   }
+  if (!turned && submission.awaited) waiters_->turns().ring();
+}
+
+const Status& HandleState::wait() {
+  if (waiters_ && !done()) wait_awake();
   if (!done()) {
     if (waiters_) waiters_->add(this);
     awaited_.store(true);

@@ -52,6 +52,8 @@ class HandleState {
  private:
   static constexpr int kOpen = 0, kClosing = 1, kDone = 2;
 
+  void wait_awake();
+
   std::atomic<int> state_{kOpen};
   std::atomic<bool> awaited_{false};  // somebody sleeps on state_; set before one more look at it
   std::atomic<bool> let_go_{false};

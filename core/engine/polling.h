@@ -2,8 +2,6 @@
 // How the coordinator waits before it sleeps.
 #pragma once
 
-#include <sched.h>
-
 #include <utility>
 
 #include "core/base/time.h"
@@ -14,7 +12,7 @@ namespace rueda {
 // Purpose: after a move the coordinator looks again, for as long as Patience says, whether there is more to
 // do. While other ranks are waited for the first looks follow at once, unless that is in vain: to give the
 // core away takes as long as a small operation, and who gets it mostly waits for us. Then others run between
-// looks. Belongs to the coordinator thread.
+// looks. Belongs to whoever has the coordinator's turn.
 class Polling {
  public:
   explicit Polling(Duration longest) : busy_(longest), idle_(longest) {}
@@ -33,13 +31,12 @@ class Polling {
     current_ = busy ? &busy_ : &idle_;
     poll_for_ = current_->next();
   }
-  void in_vain() {
+  // After a look in vain: whether others run before the next one.
+  bool in_vain() {
     polled_ = true;
-    if (at_once_ == 0) {
-      sched_yield();
-    } else if (--at_once_ == 0) {
-      haste_.ended(false);
-    }
+    if (at_once_ == 0) return true;
+    if (--at_once_ == 0) haste_.ended(false);
+    return false;
   }
   void give_up() { end(false); }
 

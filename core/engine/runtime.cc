@@ -38,8 +38,7 @@ constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
 
 }  // namespace
 
-Runtime::Runtime(Parts parts) {
-  shared_.bell = parts.bell;
+Runtime::Runtime(Parts parts) : shared_(parts.bell) {
   const Rank rank = parts.rank;
   place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
   const double watchdog_time = parts.config.watchdog_time;
@@ -230,9 +229,10 @@ void Runtime::complete(Request& request) const {
 
 // The coordinator gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
+  const bool awaited = entries.back().submission().awaited;
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
     for (Entry& entry : entries) conclude(entry, closed);
-  } else {
+  } else if (!awaited) {
     shared_.bell->ring();
   }
 }

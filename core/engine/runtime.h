@@ -58,8 +58,8 @@ class Runtime {
   // complete.
   void shutdown();
 
-  // Whether the caller is the coordinator thread: in an allocation, or in exit() called by a library.
-  bool on_coordinator_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
+  // Whether the caller works as the coordinator: in an allocation, or in exit() called by a library.
+  bool on_coordinator_thread() const { return thread_.joinable() && shared_.waiters->turns().mine(); }
 
   const Topology& topology() const { return topology_; }
   // Which of the ranks that were started these are; empty: all.

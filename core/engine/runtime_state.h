@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "core/engine/bell.h"
 #include "core/engine/handle_state.h"
@@ -16,11 +17,13 @@ namespace rueda {
 // Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by
 // the Runtime, outlives its threads.
 struct RuntimeState {
+  explicit RuntimeState(std::shared_ptr<Bell> bell) : bell(std::move(bell)) {}
+
   SubmitQueue queue;
   ReleaseList released;
-  std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>();
+  const std::shared_ptr<Bell> bell;
+  const std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>(bell);
   Observer observer;
-  std::shared_ptr<Bell> bell;
   std::atomic<bool> departing{false};       // set once, by shutdown
   std::atomic<bool> ended{false};           // set once, when the coordinator has nothing more to do
   std::atomic<std::uint64_t> heartbeat{0};  // counts the coordinator's turns

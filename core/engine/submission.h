@@ -29,6 +29,7 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //   device    where request.device is not the host: which of its kind the tensors are on
 //   stream    there: on which the program made the input, and will use the output
 //   ready     there: behind what `stream` had been given at submission; Runtime::submit fills it in
+//   awaited   whoever submits waits at once: the coordinator need not be woken before that
 //   window    of a barrier on a device: what its ranks share from then on
 struct Submission {
   Request request;
@@ -41,6 +42,7 @@ struct Submission {
   int device = 0;
   DeviceStream stream = nullptr;
   std::shared_ptr<const Fence> ready;
+  bool awaited = false;
   std::shared_ptr<const DeviceWindow> window;
 };
 

@@ -63,7 +63,7 @@ bool clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNor
 double SharedNorm::of(double share_of_square_sum) const {
   std::array<double, 1> sum{share_of_square_sum};
   const TensorView both = view(std::span<double>(sum));
-  allreduce_async(name_, both, both, {ReduceOp::sum}, scope_.get()).wait();
+  allreduce_async(name_, both, both, {ReduceOp::sum}, scope_.get().awaited()).wait();
   return static_cast<float>(std::sqrt(sum[0]));
 }
 

@@ -69,7 +69,7 @@ TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reducti
 }
 
 at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
-  return allreduce_async(tensor, std::move(name), reduction, scope).wait();
+  return allreduce_async(tensor, std::move(name), reduction, scope.awaited()).wait();
 }
 
 TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
@@ -77,7 +77,7 @@ TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduct
 }
 
 void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
-  allreduce_async_(tensor, std::move(name), reduction, scope).wait();
+  allreduce_async_(tensor, std::move(name), reduction, scope.awaited()).wait();
 }
 
 TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Scope scope) {
@@ -86,7 +86,7 @@ TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Scope s
 }
 
 at::Tensor allgather(const at::Tensor& tensor, std::string name, Scope scope) {
-  return allgather_async(tensor, std::move(name), scope).wait();
+  return allgather_async(tensor, std::move(name), scope.awaited()).wait();
 }
 
 TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
@@ -95,7 +95,7 @@ TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string na
 }
 
 at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
-  return broadcast_async(tensor, root, std::move(name), scope).wait();
+  return broadcast_async(tensor, root, std::move(name), scope.awaited()).wait();
 }
 
 TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
@@ -103,7 +103,7 @@ TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string n
 }
 
 void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
-  broadcast_async_(tensor, root, std::move(name), scope).wait();
+  broadcast_async_(tensor, root, std::move(name), scope.awaited()).wait();
 }
 
 TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
@@ -116,7 +116,7 @@ TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> 
 
 AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
                         Scope scope) {
-  const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), scope);
+  const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), scope.awaited());
   at::Tensor output = handle.wait();
   return {std::move(output), handle.received_splits()};
 }
@@ -127,9 +127,9 @@ TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Red
 }
 
 at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
-  return reducescatter_async(tensor, std::move(name), reduction, scope).wait();
+  return reducescatter_async(tensor, std::move(name), reduction, scope.awaited()).wait();
 }
 
-void barrier(Scope scope) { barrier_async(scope).wait(); }
+void barrier(Scope scope) { barrier_async(scope.awaited()).wait(); }
 
 }  // namespace rueda

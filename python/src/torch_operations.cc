@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The collective operations. Each returns a Handle at once, without waiting for anything; the arguments are
-// those of rueda.torch, all given.
+// those of rueda.torch, all given. Where a last one, `awaited`, is true, the caller waits for the Handle
+// next.
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -37,8 +38,8 @@ template <class Handles, class Tensors, class Text>
 void bind_reducing(py::module_& module, const char* function, const char* operation,
                    Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
   module.def(function, [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale,
-                           double postscale, Members set) {
-    const Scope scope = scope_of(set);
+                           double postscale, Members set, bool awaited) {
+    const Scope scope = scope_of(set, awaited);
     const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
     return make_handle(PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope)));
   });
@@ -68,16 +69,18 @@ void bind_moves(py::module_& module) {
                return make_handle(PendingResult(
                    grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope)));
              });
-  module.def("broadcast_async", [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
-    const Scope scope = scope_of(set);
-    return make_handle(
-        PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope)));
-  });
-  module.def("broadcast_async_", [](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
-    const Scope scope = scope_of(set);
-    return make_handle(
-        PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope)));
-  });
+  module.def("broadcast_async",
+             [](const at::Tensor& tensor, Rank root, const Name& name, Members set, bool awaited) {
+               const Scope scope = scope_of(set, awaited);
+               return make_handle(
+                   PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope)));
+             });
+  module.def("broadcast_async_",
+             [](const at::Tensor& tensor, Rank root, const Name& name, Members set, bool awaited) {
+               const Scope scope = scope_of(set, awaited);
+               return make_handle(
+                   PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope)));
+             });
   module.def(
       "alltoall_async", [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits,
                            const Name& name, Members set) {

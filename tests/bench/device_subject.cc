@@ -62,7 +62,6 @@ class DeviceSubject final : public Subject {
   }
 
   std::unique_ptr<BareLoop> bare_loop(MemoryKind, std::size_t) override { return nullptr; }
-  double crossing() override { return 0; }
   void rest() override {}
   void take_largest(std::vector<double>& values) override {
     if (!values.empty())

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <map>
-#include <optional>
 #include <stdexcept>
 
 #include "core/control/message.h"
@@ -16,7 +15,6 @@
 #include "ops/shm/shm_backend.h"
 #include "ops/tcp/tcp_parts.h"
 #include "tests/bench/awake.h"
-#include "tests/bench/bare_crossing.h"
 #include "tests/bench/reference.h"
 
 namespace rueda::bench {
@@ -51,13 +49,13 @@ class StackSubject final : public Subject {
   }
 
   double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
-    barrier_async().wait();  // wakes all; who is woken leaves late
-    barrier_async().wait();
+    barrier_async(awaited()).wait();  // wakes all; who is woken leaves late
+    barrier_async(awaited()).wait();
     const Clock::time_point begin = Clock::now();
     const Handle handle = submit(buffers, measure);
     handle.wait();
     const double seconds = seconds_since(begin);
-    barrier_async().wait();
+    barrier_async(awaited()).wait();
     if (handle.output().data != nullptr) {
       gathered_ = handle;  // it owns the memory
       result = gathered_.output().data;
@@ -72,11 +70,6 @@ class StackSubject final : public Subject {
                                       default_runtime().tensor_memory().get(), gather);
   }
 
-  double crossing() override {
-    if (!crossing_) crossing_.emplace();
-    return crossing_->seconds();
-  }
-
   void rest() override { rest_awake(); }
 
   void take_largest(std::vector<double>& values) override {
@@ -84,6 +77,9 @@ class StackSubject final : public Subject {
   }
 
  private:
+  // Each operation is waited for at once.
+  static Scope awaited() { return Scope().awaited(); }
+
   static Handle submit(CollectiveBuffers& buffers, bool measure) {
     const Collective& what = buffers.what();
     const std::string name = fmt::format("bench.{}.{}.{}{}", to_string(what.operation), to_string(what.dtype),
@@ -94,11 +90,14 @@ class StackSubject final : public Subject {
                                {.op = ReduceOp::sum,
                                 .compression = what.share > 0 ? Compression::topk : Compression::none,
                                 .measure = measure,
-                                .compression_share = what.share > 0 ? what.share : 1.0});
-      case Operation::broadcast: return broadcast_async(name, buffers.input(), buffers.output(), 0);
-      case Operation::allgather: return allgather_async(name, buffers.input());
-      case Operation::reducescatter: return reducescatter_async(name, buffers.input(), {ReduceOp::sum});
-      default: return alltoall_async(name, buffers.input());
+                                .compression_share = what.share > 0 ? what.share : 1.0},
+                               awaited());
+      case Operation::broadcast:
+        return broadcast_async(name, buffers.input(), buffers.output(), 0, awaited());
+      case Operation::allgather: return allgather_async(name, buffers.input(), awaited());
+      case Operation::reducescatter:
+        return reducescatter_async(name, buffers.input(), {ReduceOp::sum}, awaited());
+      default: return alltoall_async(name, buffers.input(), {}, awaited());
     }
   }
 
@@ -115,7 +114,6 @@ class StackSubject final : public Subject {
   }
 
   Handle gathered_;
-  std::optional<BareCrossing> crossing_;  // from the first one on
 };
 
 // Purpose: shared memory, or TCP where there are several hosts, between the ranks of a program without a
@@ -170,8 +168,6 @@ class BackendSubject final : public Subject {
     return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()), window_.get(),
                                       [this](const std::string& word) { return ranks_.gather(word); });
   }
-
-  double crossing() override { return 0; }
 
   void rest() override {}
   void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }

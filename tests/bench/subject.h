@@ -24,8 +24,6 @@ class Subject {
   virtual double run(CollectiveBuffers& buffers, const void*& result, bool measure) = 0;
   // The least that an allreduce of so many float32 takes these ranks.
   virtual std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) = 0;
-  // Seconds that the threads of this need to hand an operation over and back, at least.
-  virtual double crossing() = 0;
   // Returns when nothing of this disturbs MPI on the same processes.
   virtual void rest() = 0;
   // The largest of all ranks, one by one.

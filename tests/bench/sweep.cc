@@ -49,7 +49,7 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, Reference* 
     }
     if (least) {
       subject.rest();
-      const double seconds_at_least = subject.crossing() + least->seconds();
+      const double seconds_at_least = least->seconds();
       if (step >= 0) row.limit.push_back(seconds_at_least * 1e6);
     }
     if (!theirs) continue;

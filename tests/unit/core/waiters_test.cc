@@ -16,7 +16,7 @@ namespace {
 const Status kStuck = Status::backend_error("stuck");
 
 TEST(Waiters, WhoSleepsAndWhoComesLaterAreTold) {
-  const auto waiters = std::make_shared<Waiters>();
+  const auto waiters = std::make_shared<Waiters>(std::make_shared<Bell>());
   const Handle early(std::make_shared<HandleState>(waiters)), late(std::make_shared<HandleState>(waiters));
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) threads.emplace_back([&] { EXPECT_EQ(early.wait_status(), kStuck); });
@@ -27,7 +27,7 @@ TEST(Waiters, WhoSleepsAndWhoComesLaterAreTold) {
 
 TEST(Waiters, TheFirstCompletionWins) {
   for (int round = 0; round < 200; ++round) {
-    const auto waiters = std::make_shared<Waiters>();
+    const auto waiters = std::make_shared<Waiters>(std::make_shared<Bell>());
     const auto state = std::make_shared<HandleState>(waiters);
     std::thread coordinator([&] { state->complete({}, nullptr); });
     std::thread watchdog([&] { waiters->fail(kStuck); });
@@ -41,7 +41,7 @@ TEST(Waiters, TheFirstCompletionWins) {
 }
 
 TEST(Waiters, TensorsOfTheStuckAreNotGivenBackBeforeTheirHandle) {
-  const auto waiters = std::make_shared<Waiters>();
+  const auto waiters = std::make_shared<Waiters>(std::make_shared<Bell>());
   auto state = std::make_shared<HandleState>(waiters);
   auto tensor = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = tensor;

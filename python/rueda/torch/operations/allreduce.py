@@ -101,7 +101,7 @@ def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str
     # What most calls leave out is seen here: to ask for it takes a tenth of a submission.
     op = Average if op is None and average is None else reduce_op(op, average)
     members = None if process_set is global_process_set else native(process_set)
-    return _torch.allreduce_async(tensor, name, op, prescale_factor, postscale_factor, members)
+    return _torch.allreduce_async(tensor, name, op, prescale_factor, postscale_factor, members, False)
 
 
 def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, compression: type[Compressor] = Compression.none,
@@ -121,7 +121,7 @@ def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | Non
     elif differentiated:
         reduced = _Allreduce.apply(False, name, op, prescale_factor, postscale_factor, process_set, packed)
     else:
-        reduced = allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
+        reduced = _torch.allreduce_async(packed, name, op, prescale_factor, postscale_factor, native(process_set), True).wait()
     return compression.decompress(reduced, ctx)
 
 
@@ -130,13 +130,13 @@ def allreduce_async_(tensor: torch.Tensor, average: bool | None = None, name: st
     """allreduce_async() whose result replaces the values of `tensor`."""
     op = Average if op is None and average is None else reduce_op(op, average)
     members = None if process_set is global_process_set else native(process_set)
-    return _torch.allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, members)
+    return _torch.allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, members, False)
 
 
 def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
                prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """allreduce() whose result replaces the values of `tensor`; returns it. Not differentiable."""
-    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
+    return _torch.allreduce_async_(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set), True).wait()
 
 
 def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
@@ -145,7 +145,7 @@ def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | Non
     """Begins an allreduce of each of several tensors, carried out together or failing together; synchronize() returns a list. Every rank
     gives as many. Not differentiable."""
     return _torch.grouped_allreduce_async(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
-                                          native(process_set))
+                                          native(process_set), False)
 
 
 def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
@@ -169,7 +169,7 @@ def grouped_allreduce_async_(tensors: Iterable[torch.Tensor], average: bool | No
                              process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_async() whose results replace the values of the tensors."""
     return _torch.grouped_allreduce_async_(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
-                                           native(process_set))
+                                           native(process_set), False)
 
 
 def grouped_allreduce_(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,

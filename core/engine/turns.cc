@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/turns.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "core/engine/handle_state.h"
+
+namespace rueda {
+namespace {
+
+// Purpose: while it lives, its thread is the coordinator's as far as results and turns depend on it: numbers
+// are rounded as there (the program may flush denormals to zero on its own threads), and nobody cancels it.
+class InItsPlace {
+ public:
+  InItsPlace(ThreadIdentity identity, const std::fenv_t& arithmetic) : acting_(identity) {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels_);
+    std::fegetenv(&before_);
+    std::fesetenv(&arithmetic);
+  }
+  ~InItsPlace() {
+    std::fesetenv(&before_);
+    pthread_setcancelstate(cancels_, nullptr);
+  }
+  InItsPlace(const InItsPlace&) = delete;
+  InItsPlace& operator=(const InItsPlace&) = delete;
+
+ private:
+  ActingAs acting_;
+  std::fenv_t before_;
+  int cancels_ = PTHREAD_CANCEL_ENABLE;
+};
+
+}  // namespace
+
+void Turns::begin(TurnTaker& taker) {
+  taker_ = &taker;
+  std::fegetenv(&arithmetic_);
+  identity_.store(thread_identity());
+}
+
+bool Turns::mine() const { return identity_.load() == thread_identity(); }
+
+bool Turns::take() {
+  int nobody = kNobody;
+  return token_.load() == kNobody && token_.compare_exchange_strong(nobody, kTaken);
+}
+
+void Turns::give() { token_.store(kNobody); }
+
+void Turns::next(bool yields) {
+  give();
+  if (yields) sched_yield();
+  take_back();
+}
+
+void Turns::rest(std::uint32_t heard, std::chrono::nanoseconds longest) {
+  resting_.store(true);
+  give();
+  sleep(heard, longest);
+  take_back();
+}
+
+// Whoever has the turn then sees, after letting go, that this thread rests, and wakes it.
+void Turns::take_back() {
+  while (!take()) {
+    const std::uint32_t heard = bell_->heard();
+    resting_.store(true);
+    if (take()) return resting_.store(false);
+    sleep(heard, longest_rest_);
+  }
+}
+
+void Turns::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) {
+  bell_->sleep(heard, longest);
+  resting_.store(false);
+}
+
+bool Turns::take_until_done(const HandleState& state, Duration longest) {
+  Time until = clock_now() + longest;
+  bool taken = false, lent = true;
+  while (!state.done() && clock_now() < until) {
+    if (lent && take()) {
+      taken = true;
+      lent = take_lent_turns(state, until, longest);
+    } else {
+      sched_yield();
+    }
+  }
+  return taken;
+}
+
+// Whether there may be more of them.
+bool Turns::take_lent_turns(const HandleState& state, Time& until, Duration longest) {
+  const InItsPlace coordinator(identity_.load(), arithmetic_);
+  bell_->stay_awake();
+  TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
+  while (outcome != TurnTaker::Outcome::not_for_lent && !state.done() && clock_now() < until) {
+    outcome = taker_->lent_turn();
+    if (outcome == TurnTaker::Outcome::moved) until = clock_now() + longest;
+    if (outcome == TurnTaker::Outcome::still && taker_->in_vain()) sched_yield();
+  }
+  hand_back(state.done());
+  return outcome != TurnTaker::Outcome::not_for_lent;
+}
+
+// The own thread sleeps on only if the bell rings for it, after which nothing was to do. After give() this is
+// all that may still be there.
+void Turns::hand_back(bool served) {
+  bool wake = false;
+  if (resting_.load()) {
+    bell_->listen();
+    wake = taker_->lent_turn() != TurnTaker::Outcome::still || !taker_->may_rest(served);
+  }
+  give();
+  if (wake || (resting_.load() && !bell_->listening())) bell_->wake();
+}
+
+}  // namespace rueda

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose turn it is to run the coordinator.
+#pragma once
+
+#include <atomic>
+#include <cfenv>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "core/base/owner_thread.h"
+#include "core/base/time.h"
+#include "core/engine/bell.h"
+
+namespace rueda {
+
+class HandleState;
+
+// What is run turn by turn: the Coordinator. Called by whoever has the turn.
+class TurnTaker {
+ public:
+  enum class Outcome {
+    moved,
+    still,
+    not_for_lent,  // what comes next is for its own thread
+  };
+
+  // A turn on the thread of somebody who waits.
+  virtual Outcome lent_turn() noexcept = 0;
+  // After a turn in which nothing moved: whether to let others run now.
+  virtual bool in_vain() = 0;
+  // After a turn in which nothing moved: whether its own thread may rest on until the bell rings. `served`:
+  // who had the turn has got what it waited for.
+  virtual bool may_rest(bool served) = 0;
+
+ protected:
+  ~TurnTaker() = default;
+};
+
+// Purpose: the coordinator has a thread of its own, but a thread that waits for an operation may run it
+// instead: on the core that it would give away, a synchronous operation is then two changes of threads
+// shorter. The turn is one token. Whoever has it works as the coordinator (ActingAs, so that each OwnerThread
+// takes it for the owner) and sees all that was done before. The own thread has the token, looks for it, or
+// rests, asleep on the bell. While a waiting thread has it nobody need ring; before that one lets go it makes
+// the bell ring again for who rests, and looks once more. What must not be on another's thread (failures of
+// the job, code of the program, devices) is left to the own one. Shared by a Runtime and its Handles, which
+// may outlive it.
+class Turns {
+ public:
+  // Nobody has a turn before begin(). Who rests while another has it looks again after `longest_rest`.
+  explicit Turns(std::shared_ptr<Bell> bell, Duration longest_rest = std::chrono::milliseconds(100))
+      : bell_(std::move(bell)), longest_rest_(longest_rest) {}
+
+  // The own thread, which has the turn from then on. `taker` outlives end().
+  void begin(TurnTaker& taker);
+  // Lets go, and others run if `yields`. Then takes the turn again, if need be after a rest.
+  void next(bool yields);
+  // Lets go and sleeps: until the bell has rung since it was `heard`, or for `longest`. Then takes the turn.
+  void rest(std::uint32_t heard, std::chrono::nanoseconds longest);
+  // With the turn, which nobody gets any more.
+  void end() { taker_ = nullptr; }
+
+  // A waiting thread: takes turns until `state` is done, or nothing has moved for `longest`. While it gets
+  // none it looks, with yields, for as long. Whether it has had one.
+  bool take_until_done(const HandleState& state, Duration longest);
+
+  // Wakes the own thread if it sleeps and nobody has the turn.
+  void ring() { bell_->ring(); }
+
+  // Whether the caller works as the coordinator, whose own thread has not been joined.
+  bool mine() const;
+
+ private:
+  enum : int { kNobody, kTaken };
+
+  bool take();
+  void give();
+  void take_back();
+  void sleep(std::uint32_t heard, std::chrono::nanoseconds longest);
+  bool take_lent_turns(const HandleState& state, Time& until, Duration longest);
+  void hand_back(bool served);
+
+  std::atomic<int> token_{kTaken};                 // before begin() and after end(), too
+  std::atomic<bool> resting_{false};               // the own thread sleeps, or is about to
+  std::atomic<ThreadIdentity> identity_{nullptr};  // the own thread's
+  std::fenv_t arithmetic_{};                       // the own thread's; written in begin()
+  TurnTaker* taker_ = nullptr;                     // with the token
+  const std::shared_ptr<Bell> bell_;
+  const Duration longest_rest_;
+};
+
+}  // namespace rueda
