@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -34,8 +35,8 @@ bool Coordinator::turn(bool lent, Time now) {
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
   bool moved = accept_submissions(now);
   moved |= hear_others(now);
-  if (!lent && parts_.transport)
-    std::ranges::for_each(parts_.transport->lost(), [&](Rank lost) { name_the_lost(lost); });
+  if (parts_.transport) std::ranges::copy(parts_.transport->lost(), std::back_inserter(losses_));
+  if (!lent) std::ranges::for_each(std::exchange(losses_, {}), [&](Rank lost) { name_the_lost(lost); });
   negotiator_->tick(now);
   if (lent && !lends()) return true;
   moved |= tell_others();

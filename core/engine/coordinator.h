@@ -88,6 +88,8 @@ class Coordinator : private TurnTaker {
   bool failed_ = false;              // all that was here has been completed with the failure
   std::size_t calling_out_ = 0;      // operations here whose Works call the program's code
   bool on_devices_ = false;          // some operation was, or is
+  Time own_turn_{};                  // the last one of its own thread
+  std::vector<Rank> losses_;         // of which a lent turn has heard
   std::exception_ptr lent_failure_;  // what a lent turn has thrown
   bool departed_ = false;
   bool rested_ = false;

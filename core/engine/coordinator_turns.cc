@@ -57,6 +57,7 @@ bool Coordinator::look(bool lent, Time now) {
 
 // As look(); also what has failed in a lent turn.
 bool Coordinator::own_turn(Time now) {
+  own_turn_ = now;
   try {
     if (lent_failure_) std::rethrow_exception(std::exchange(lent_failure_, nullptr));
     return look(false, now);
@@ -70,14 +71,15 @@ bool Coordinator::own_turn(Time now) {
   return true;
 }
 
+// Now and then its own thread has to see for itself: what is left to it must not wait for ever.
 TurnTaker::Outcome Coordinator::lent_turn() noexcept {
+  const Time now = clock_now();
+  if (!lends() || now - own_turn_ > kLongestSleep) return Outcome::not_for_lent;
   bool moved = false;
-  if (lends()) {
-    try {
-      moved = look(true, clock_now());
-    } catch (...) {
-      lent_failure_ = std::current_exception();
-    }
+  try {
+    moved = look(true, now);
+  } catch (...) {
+    lent_failure_ = std::current_exception();
   }
   if (!lends()) return Outcome::not_for_lent;
   return moved ? Outcome::moved : Outcome::still;
@@ -86,15 +88,17 @@ TurnTaker::Outcome Coordinator::lent_turn() noexcept {
 // Where a job fails its threads must hear of it, though a call may not return any more. Code of the program
 // may do what it likes, and has been promised that its waits end. A device is current to a thread.
 bool Coordinator::lends() const {
-  return calling_out_ == 0 && !on_devices_ && !lent_failure_ && negotiator_->failure().ok() && !finished();
+  return calling_out_ == 0 && !on_devices_ && !lent_failure_ && losses_.empty() &&
+         negotiator_->failure().ok() && !finished();
 }
 
-// Where somebody still waits it looks as long as it would have without lending.
+// Where more is waited for it looks as long as it would have without lending.
 bool Coordinator::may_rest(bool served) {
   const Time now = clock_now();
+  const bool more = !served || !pending_.empty() || !works_.empty();
   const std::optional<Time> due = negotiator_->due();
-  if (has_to_look() || (due && *due < now + kLongestSleep) || (!served && polling_.goes_on(now)))
-    return false;
+  if (has_to_look() || (due && *due < now + kLongestSleep) || (more && polling_.goes_on(now))) return false;
+  polling_.give_up();
   say_what_is_waited_for();
   return true;
 }

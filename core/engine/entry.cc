@@ -51,7 +51,6 @@ std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> st
 }
 
 void conclude(Entry& entry, const Status& status) {
-  entry.submission().allocate = nullptr;
   entry.handle->complete(status, std::move(entry.submission().owner));
 }
 

@@ -20,7 +20,7 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   status_ = std::move(status);
   owner_ = std::move(owner);
   state_.store(kDone);
-  if (awaited_.load()) state_.notify_all();
+  if (slept_on_.load()) state_.notify_all();
 }
 
 // Most operations on one host end within microseconds.
@@ -39,7 +39,7 @@ const Status& HandleState::wait() {
   if (waiters_ && !done()) wait_awake();
   if (!done()) {
     if (waiters_) waiters_->add(this);
-    awaited_.store(true);
+    slept_on_.store(true);
     for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
     if (waiters_) waiters_->remove(this);
   }
@@ -51,7 +51,10 @@ const Status& HandleState::wait() {
 bool HandleState::let_go() {
   if (captured() && !joined_.load()) return false;  // what is freed may be taken before the graph is through
   if (fence && !fence->passed()) return false;
-  if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
+  if (!let_go_.exchange(true)) {  // several threads may wait
+    owner_.reset();
+    submission.allocate = nullptr;
+  }
   return true;
 }
 

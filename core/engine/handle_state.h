@@ -55,7 +55,7 @@ class HandleState {
   void wait_awake();
 
   std::atomic<int> state_{kOpen};
-  std::atomic<bool> awaited_{false};  // somebody sleeps on state_; set before one more look at it
+  std::atomic<bool> slept_on_{false};  // somebody sleeps on state_; set before one more look at it
   std::atomic<bool> let_go_{false};
   std::atomic<bool> joined_{false};
   Status status_;

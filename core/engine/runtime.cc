@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -229,7 +230,11 @@ void Runtime::complete(Request& request) const {
 
 // The coordinator gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
-  const bool awaited = entries.back().submission().awaited;
+  // What is for the coordinator's own thread anyway can begin at once.
+  const bool awaited = std::ranges::all_of(entries, [](const Entry& entry) {
+    const Submission& submission = entry.submission();
+    return submission.awaited && !submission.allocate && entry.request().device == DeviceKind::host;
+  });
   if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
     for (Entry& entry : entries) conclude(entry, closed);
   } else if (!awaited) {

@@ -66,7 +66,10 @@ void Turns::take_back() {
   while (!take()) {
     const std::uint32_t heard = bell_->heard();
     resting_.store(true);
-    if (take()) return resting_.store(false);
+    if (take()) {
+      resting_.store(false);
+      return;
+    }
     sleep(heard, longest_rest_);
   }
 }

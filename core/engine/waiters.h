@@ -19,7 +19,9 @@ class HandleState;
 // its Handles, which may outlive it.
 class Waiters {
  public:
-  explicit Waiters(std::shared_ptr<Bell> bell) : turns_(std::move(bell)) {}
+  // As Turns takes them.
+  explicit Waiters(std::shared_ptr<Bell> bell, Duration longest_rest = std::chrono::milliseconds(100))
+      : turns_(std::move(bell), longest_rest) {}
 
   // `state` stays alive until remove(), and is complete at once after fail().
   void add(HandleState* state);

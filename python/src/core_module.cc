@@ -69,7 +69,7 @@ void bind_process_sets(py::module_& module) {
 
 void bind_meetings(py::module_& module) {
   module.def(
-      "barrier", [](const Members& set) { barrier_async(scope_of(set, true)).wait(); },
+      "barrier", [](const Members& set) { barrier_async(scope_of(set).awaited()).wait(); },
       py::arg("set") = py::none(), NoPythonLock());
   module.def(
       "join", [](const Members& set) { return join(scope_of(set)); }, py::arg("set") = py::none(),

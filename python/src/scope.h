@@ -18,10 +18,7 @@ using NoPythonLock = pybind11::call_guard<pybind11::gil_scoped_release>;
 // of None than all else of a call.
 using Members = std::optional<const ProcessSet*>;
 
-// Where an operation takes place, and whether it is waited for at once.
-inline Scope scope_of(const Members& set, bool awaited = false) {
-  const Scope scope = set ? Scope(**set) : Scope();
-  return awaited ? scope.awaited() : scope;
-}
+// Where an operation takes place.
+inline Scope scope_of(const Members& set) { return set ? Scope(**set) : Scope(); }
 
 }  // namespace rueda::python

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collective operations. Each returns a Handle at once, without waiting for anything; the arguments are
-// those of rueda.torch, all given. Where a last one, `awaited`, is true, the caller waits for the Handle
-// next.
+// The collective operations. Those whose names have `_async` in them return a Handle at once, without waiting
+// for anything, the others the result; the arguments are those of rueda.torch, all given.
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -33,15 +32,27 @@ std::string name_of(const char* operation, const Name& name, const Scope& scope)
   return scope.runtime().next_name(std::string(operation) + ".noname", scope.process_set());
 }
 
-// One function of Python for an operation that reduces; of one tensor, or of a group.
+// One function of Python for an operation that reduces; of one tensor, or of a group. It returns a Handle.
 template <class Handles, class Tensors, class Text>
 void bind_reducing(py::module_& module, const char* function, const char* operation,
                    Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
   module.def(function, [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale,
-                           double postscale, Members set, bool awaited) {
-    const Scope scope = scope_of(set, awaited);
+                           double postscale, Members set) {
+    const Scope scope = scope_of(set);
     const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
     return make_handle(PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope)));
+  });
+}
+
+// The same, but it waits: no other thread of Python runs between its submission and that.
+template <class Handles, class Tensors, class Text>
+void bind_awaited(py::module_& module, const char* function, const char* operation,
+                  Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
+  module.def(function, [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale,
+                           double postscale, Members set) {
+    const Scope scope = scope_of(set).awaited();
+    const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
+    return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope)).wait();
   });
 }
 
@@ -49,13 +60,30 @@ void bind_reductions(py::module_& module) {
   using One = TensorHandle (*)(const at::Tensor&, std::string, Reduction, Scope);  // core has others
   bind_reducing(module, "allreduce_async", "allreduce", One(allreduce_async));
   bind_reducing(module, "allreduce_async_", "allreduce", One(allreduce_async_));
+  bind_awaited(module, "allreduce", "allreduce", One(allreduce_async));
+  bind_awaited(module, "allreduce_", "allreduce", One(allreduce_async_));
   bind_reducing(module, "reducescatter_async", "reducescatter", One(reducescatter_async));
   using Group =
       std::vector<TensorHandle> (*)(const std::vector<at::Tensor>&, const std::string&, Reduction, Scope);
   bind_reducing(module, "grouped_allreduce_async", "grouped_allreduce", Group(grouped_allreduce_async));
   bind_reducing(module, "grouped_allreduce_async_", "grouped_allreduce", Group(grouped_allreduce_async_));
+  bind_awaited(module, "grouped_allreduce", "grouped_allreduce", Group(grouped_allreduce_async));
+  bind_awaited(module, "grouped_allreduce_", "grouped_allreduce", Group(grouped_allreduce_async_));
   bind_reducing(module, "grouped_reducescatter_async", "grouped_reducescatter",
                 Group(grouped_reducescatter_async));
+}
+
+// One that returns a Handle, and one that waits.
+void bind_broadcast(py::module_& module, const char* async, const char* awaited,
+                    TensorHandle (*submit)(const at::Tensor&, Rank, std::string, Scope)) {
+  module.def(async, [=](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
+    const Scope scope = scope_of(set);
+    return make_handle(PendingResult(submit(tensor, root, name_of("broadcast", name, scope), scope)));
+  });
+  module.def(awaited, [=](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
+    const Scope scope = scope_of(set).awaited();
+    return PendingResult(submit(tensor, root, name_of("broadcast", name, scope), scope)).wait();
+  });
 }
 
 void bind_moves(py::module_& module) {
@@ -69,18 +97,8 @@ void bind_moves(py::module_& module) {
                return make_handle(PendingResult(
                    grouped_allgather_async(tensors, name_of("grouped_allgather", name, scope), scope)));
              });
-  module.def("broadcast_async",
-             [](const at::Tensor& tensor, Rank root, const Name& name, Members set, bool awaited) {
-               const Scope scope = scope_of(set, awaited);
-               return make_handle(
-                   PendingResult(broadcast_async(tensor, root, name_of("broadcast", name, scope), scope)));
-             });
-  module.def("broadcast_async_",
-             [](const at::Tensor& tensor, Rank root, const Name& name, Members set, bool awaited) {
-               const Scope scope = scope_of(set, awaited);
-               return make_handle(
-                   PendingResult(broadcast_async_(tensor, root, name_of("broadcast", name, scope), scope)));
-             });
+  bind_broadcast(module, "broadcast_async", "broadcast", broadcast_async);
+  bind_broadcast(module, "broadcast_async_", "broadcast_", broadcast_async_);
   module.def(
       "alltoall_async", [](const at::Tensor& tensor, const std::optional<std::vector<std::int64_t>>& splits,
                            const Name& name, Members set) {

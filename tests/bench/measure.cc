@@ -50,15 +50,13 @@ class Steps {
 
   void run(bool measured) {
     for (const TensorView& tensor : tensors_) write(tensor);
-    const Scope all, awaited = all.awaited();
-    barrier_async(awaited).wait();
+    const Scope all, scope = tensors_.size() == 1 ? all.awaited() : all;
+    barrier_async(all.awaited()).wait();
     std::int64_t last_call = 0;
     const std::int64_t begin = now_ns();
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const bool last = i + 1 == tensors_.size();
-      if (last) last_call = now_ns();
-      handles_.push_back(
-          allreduce_async(names_[i], tensors_[i], tensors_[i], {ReduceOp::sum}, last ? awaited : all));
+      if (i + 1 == tensors_.size()) last_call = now_ns();
+      handles_.push_back(allreduce_async(names_[i], tensors_[i], tensors_[i], {ReduceOp::sum}, scope));
     }
     Status status;
     for (const Handle& handle : handles_) {

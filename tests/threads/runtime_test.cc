@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 #include "core/rueda.h"
@@ -101,6 +102,89 @@ TEST(Runtime, ALostPeerEndsEverythingWithTheSameWords) {
   });
   EXPECT_EQ(words[0], words[1]);
   EXPECT_NE(words[0].find("rank 2 (process"), std::string::npos) << words[0];
+}
+
+TEST(Runtime, WhatIsAwaitedNeedsNoRing) {
+  run_ranks(3, [](Runtime& runtime) {
+    const Scope all(runtime);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<float> values(10, 1.0f);
+      const Scope scope = round % 3 == 0 ? all : all.awaited();
+      allreduce_async("x", view(values), view(values), {ReduceOp::sum}, scope).wait();
+      EXPECT_EQ(values, std::vector<float>(10, 3.0f));
+    }
+  });
+}
+
+// Rank 0 waits, and takes turns, as long as the operations of others move.
+TEST(Runtime, ALossIsHeardOfWhileOthersGoOn) {
+  MemoryNetwork network(4);
+  std::atomic<bool> waiting{false};
+  run_ranks_on(network, 4, [&](Runtime& runtime) {
+    const ProcessSet pair = add_process_set(RankSet(1, 3), runtime);
+    const Rank rank = runtime.topology().rank;
+    std::vector<float> values(10);
+    if (rank == 3) {
+      while (!waiting.load()) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      network.lose(3);
+    } else if (rank == 0) {
+      waiting.store(true);
+      const Time begin = clock_now();
+      EXPECT_EQ(sum(runtime, "never", values).wait_status().code, StatusCode::peer_lost);
+      EXPECT_LT(clock_now() - begin, std::chrono::seconds(5));
+    } else {
+      Status status;
+      while (status.ok()) {
+        status = allreduce_async("pair", view(values), view(values), {}, Scope(pair).awaited()).wait_status();
+      }
+      EXPECT_EQ(status.code, StatusCode::peer_lost);
+    }
+  });
+}
+
+// Purpose: passes on, but fails on one thread from some point on.
+class FailingTransport final : public Transport {
+ public:
+  FailingTransport(std::unique_ptr<Transport> other, std::atomic<std::thread::id>& victim)
+      : other_(std::move(other)), victim_(victim) {}
+
+  void send(Rank to, Bytes bytes) override { other_->send(to, std::move(bytes)); }
+  std::optional<Envelope> receive() override {
+    if (victim_.load() == std::this_thread::get_id()) throw std::runtime_error("the cable is out");
+    return other_->receive();
+  }
+  std::vector<Rank> lost() override { return other_->lost(); }
+  bool rings_bell() const override { return other_->rings_bell(); }
+
+ private:
+  std::unique_ptr<Transport> other_;
+  std::atomic<std::thread::id>& victim_;
+};
+
+TEST(Runtime, WhatFailsOnAThreadThatWaitsEndsTheJobAsOnTheCoordinators) {
+  MemoryNetwork network(2);
+  std::atomic<std::thread::id> victim{};
+  auto parts_of = [&](Rank rank) {
+    Parts parts = memory_parts(network, rank, 2, {});
+    parts.transport = std::make_unique<FailingTransport>(std::move(parts.transport), victim);
+    return parts;
+  };
+  run_ranks_of(
+      2,
+      [&](Runtime& runtime) {
+        std::vector<float> values(10);
+        const auto next = [&] {
+          return allreduce_async("x", view(values), view(values), {}, Scope(runtime).awaited()).wait_status();
+        };
+        for (int round = 0; round < 10; ++round) EXPECT_TRUE(next().ok());
+        if (runtime.topology().rank == 1) victim.store(std::this_thread::get_id());
+        Status status;
+        while (status.ok()) status = next();
+        EXPECT_EQ(status.code, StatusCode::backend_error);
+        EXPECT_EQ(status.message, "rank 1 failed: the cable is out");
+      },
+      parts_of);
 }
 
 TEST(Runtime, AProcessOutlivesAFailedJob) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cfenv>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "core/engine/handle_state.h"
+#include "core/engine/waiters.h"
 
 namespace rueda {
 namespace {
@@ -23,158 +25,176 @@ using std::chrono::microseconds;
 using std::chrono::seconds;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRounds = 100'000;
+constexpr int kRounds = 3'000;
 #else
-constexpr int kRounds = 1'000'000;
+constexpr int kRounds = 10'000;
 #endif
 constexpr seconds kLimit(20);  // of every sleep: one that ends by it has missed something
 
 using State = std::shared_ptr<HandleState>;
 
-// Purpose: completes what it is given, each after some turns. All but `queue_` belongs to whoever has the
-// turn: ThreadSanitizer sees a turn that is taken by two.
+// Purpose: completes what it is given, each job in one of the ways there are: after some turns; when another
+// rank has answered, which rings; at a time of which no bell tells; on its own thread only. All but the queue
+// and the answers belongs to whoever has the turn: ThreadSanitizer sees a turn that is taken by two.
 class Caller : public TurnTaker {
  public:
-  explicit Caller(std::shared_ptr<Bell> bell) : bell_(std::move(bell)), turns_(bell_, kLimit) {}
-
-  Turns& turns() { return turns_; }
+  Turns& turns() { return waiters_->turns(); }
+  Bell& bell() { return *bell_; }
+  const std::shared_ptr<Waiters>& waiters() { return waiters_; }
   void push(State state) {
     std::lock_guard lock(mutex_);
     queue_.push_back(std::move(state));
   }
-  void end() { ending_.store(true); }
+  void end() {
+    ending_.store(true);
+    bell_->ring();
+  }
 
   // The own thread.
   void run() {
-    turns_.begin(*this);
+    turns().begin(*this);
     while (true) {
       const std::uint32_t heard = bell_->listen();
       const bool ending = ending_.load();
-      own_ = true;
-      const bool moved = turn();
+      const bool moved = turn(true);
       if (!moved && ending) break;
       if (moved || looks_++ % 4 != 0) {
         bell_->stay_awake();
-        turns_.next(!moved);
+        turns().next(!moved);
       } else {
-        const auto begin = clock_now();
-        turns_.rest(heard, kLimit);
+        const Time begin = clock_now();
+        turns().rest(heard, timed() ? Duration(microseconds(20)) : kLimit);
         missed_ |= clock_now() - begin >= kLimit;
       }
     }
-    turns_.end();
+    turns().end();
+  }
+  // Another rank: answers what has been asked, and rings once for it.
+  void answer() {
+    while (!ending_.load()) {
+      if (const int asked = asked_.load(); answered_.exchange(asked) != asked) bell_->ring();
+      std::this_thread::sleep_for(microseconds(1));
+    }
   }
 
   Outcome lent_turn() noexcept override {
-    own_ = false;
     ++lent_;
-    const bool moved = turn();
+    const bool moved = turn(false);
     if (refused_) return Outcome::not_for_lent;
     return moved ? Outcome::moved : Outcome::still;
   }
   bool in_vain() override { return looks_++ % 2 != 0; }
-  bool may_rest(bool /*served*/) override { return work_.empty(); }
+  bool may_rest(bool /*served*/) override { return !timed(); }
 
   bool missed() const { return missed_; }
   std::size_t lent() const { return lent_; }
 
  private:
+  enum class Ends { after_turns, when_answered, at_a_time, on_its_own_thread };
   struct Job {
     State state;
+    Ends ends;
     unsigned turns;
-    bool for_own;
+    int question;
+    Time due;
   };
 
-  bool turn() {
+  bool turn(bool own) {
     owner_.check();
     std::vector<State> taken;
     {
       std::lock_guard lock(mutex_);
       taken.swap(queue_);
     }
-    bool moved = !taken.empty();
-    for (State& state : taken)
-      work_.push_back({std::move(state), static_cast<unsigned>(random_() % 4), random_() % 16 == 0});
     refused_ = false;
-    std::erase_if(work_, [&](Job& job) {
-      moved = true;
-      if (job.turns-- > 0) return false;
-      if (job.for_own && !own_) {
-        job.turns = 0;
-        refused_ = true;
-        return false;
-      }
-      job.state->complete({}, nullptr);
-      return true;
+    bool moved = !taken.empty();
+    for (State& state : taken) {
+      Job job{
+          std::move(state), static_cast<Ends>(random_() % 4), static_cast<unsigned>(random_() % 4), 0, {}};
+      if (job.ends == Ends::when_answered) job.question = asked_.fetch_add(1) + 1;
+      if (job.ends == Ends::at_a_time) job.due = clock_now() + microseconds(random_() % 60);
+      jobs_.push_back(std::move(job));
+    }
+    std::erase_if(jobs_, [&](Job& job) {
+      const bool over = is_over(job, own, moved);
+      if (over) job.state->complete({}, nullptr);
+      moved |= over;
+      return over;
     });
     return moved;
   }
 
-  const std::shared_ptr<Bell> bell_;
-  Turns turns_;
+  bool is_over(Job& job, bool own, bool& moved) {
+    switch (job.ends) {
+      case Ends::after_turns: moved = true; return job.turns-- == 0;
+      case Ends::when_answered: return answered_.load() >= job.question;
+      case Ends::at_a_time: return clock_now() >= job.due;
+      default: refused_ |= !own; return own;
+    }
+  }
+
+  bool timed() const {
+    return std::ranges::any_of(jobs_, [](const Job& job) { return job.ends == Ends::at_a_time; });
+  }
+
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>(bell_, kLimit);
   std::mutex mutex_;
   std::vector<State> queue_;
+  std::atomic<int> asked_{0}, answered_{0};
   std::atomic<bool> ending_{false};
   OwnerThread owner_;
   std::minstd_rand random_;
-  std::vector<Job> work_;
+  std::vector<Job> jobs_;
   unsigned looks_ = 0;
   std::size_t lent_ = 0;
-  bool own_ = true, refused_ = false, missed_ = false;
+  bool refused_ = false, missed_ = false;
 };
 
-// As a Handle waits, but that it does not sleep at the end. False where that takes as long as a missed ring.
-bool submit_and_wait(Caller& caller, Bell& bell, bool awaited, Duration look_for) {
-  const auto state = std::make_shared<HandleState>();
+// As programs do. False where that takes as long as a missed ring.
+bool submit_and_wait(Caller& caller, bool awaited) {
+  const Time begin = clock_now();
+  Submission submission;
+  submission.awaited = awaited;
+  const auto state = std::make_shared<HandleState>(caller.waiters(), std::move(submission));
   caller.push(state);
-  if (!awaited) bell.ring();
-  if (!caller.turns().take_until_done(*state, look_for) && awaited) caller.turns().ring();
-  const Time limit = clock_now() + kLimit / 2;
-  while (!state->done()) {
-    if (clock_now() > limit) return false;
-    sched_yield();
-  }
-  return true;
+  if (!awaited) caller.bell().ring();
+  state->wait();
+  return clock_now() - begin < kLimit / 2;
 }
 
-TEST(Turns, NothingIsLeftUndone) {
-  const auto bell = std::make_shared<Bell>();
-  Caller caller(bell);
-  std::thread own([&] { caller.run(); });
-  std::atomic<bool> ended{false};
-  std::thread other_rank([&] {  // rings whenever it likes
-    for (; !ended.load(); sched_yield()) bell->ring();
-  });
+class TurnsOf : public testing::TestWithParam<int> {};
+
+TEST_P(TurnsOf, NothingIsLeftUndone) {
+  Caller caller;
+  std::thread own([&] { caller.run(); }), other_rank([&] { caller.answer(); });
   std::vector<std::thread> threads;
   std::atomic<int> late{0};
-  for (unsigned thread = 0; thread < 3; ++thread) {
+  for (int thread = 0; thread < GetParam(); ++thread) {
     threads.emplace_back([&, thread] {
-      std::minstd_rand random(thread + 1);
-      for (int round = 0; round < kRounds / 3 && late.load() == 0; ++round) {
-        const auto look_for = microseconds(random() % 3 * 20);
-        if (!submit_and_wait(caller, *bell, random() % 2 == 0, look_for)) ++late;
+      std::minstd_rand random(static_cast<unsigned>(thread) + 1);
+      for (int round = 0; round < kRounds / GetParam() && late.load() == 0; ++round) {
+        if (!submit_and_wait(caller, random() % 2 == 0)) ++late;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  ended.store(true);
-  other_rank.join();
   caller.end();
-  bell->ring();
+  other_rank.join();
   own.join();
   EXPECT_EQ(late.load(), 0);
   EXPECT_FALSE(caller.missed());
   EXPECT_GT(caller.lent(), 0U);
 }
 
+INSTANTIATE_TEST_SUITE_P(Waiters, TurnsOf, testing::Values(1, 3));
+
 TEST(Turns, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
-  const auto bell = std::make_shared<Bell>();
-  Caller caller(bell);
+  Caller caller;
   const HandleState state;
   EXPECT_FALSE(caller.turns().take_until_done(state, microseconds(100)));
   std::thread own([&] { caller.run(); });
   caller.end();
-  bell->ring();
   own.join();
   EXPECT_FALSE(caller.turns().take_until_done(state, microseconds(100)));
   EXPECT_EQ(caller.lent(), 0U);

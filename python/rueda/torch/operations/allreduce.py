@@ -33,8 +33,8 @@ class _Allreduce(torch.autograd.Function):
         ctx.arguments = name, op, prescale_factor, postscale_factor, process_set
         # The same operation as on a rank whose tensors need no gradient.
         if not grouped:
-            return allreduce_async(tensors[0], None, name, op, prescale_factor, postscale_factor, process_set).wait()
-        return tuple(grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor, process_set).wait())
+            return _torch.allreduce(tensors[0], name, op, prescale_factor, postscale_factor, native(process_set))
+        return tuple(_torch.grouped_allreduce(list(tensors), name, op, prescale_factor, postscale_factor, native(process_set)))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -101,7 +101,7 @@ def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str
     # What most calls leave out is seen here: to ask for it takes a tenth of a submission.
     op = Average if op is None and average is None else reduce_op(op, average)
     members = None if process_set is global_process_set else native(process_set)
-    return _torch.allreduce_async(tensor, name, op, prescale_factor, postscale_factor, members, False)
+    return _torch.allreduce_async(tensor, name, op, prescale_factor, postscale_factor, members)
 
 
 def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, compression: type[Compressor] = Compression.none,
@@ -121,7 +121,7 @@ def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | Non
     elif differentiated:
         reduced = _Allreduce.apply(False, name, op, prescale_factor, postscale_factor, process_set, packed)
     else:
-        reduced = _torch.allreduce_async(packed, name, op, prescale_factor, postscale_factor, native(process_set), True).wait()
+        reduced = _torch.allreduce(packed, name, op, prescale_factor, postscale_factor, native(process_set))
     return compression.decompress(reduced, ctx)
 
 
@@ -130,13 +130,13 @@ def allreduce_async_(tensor: torch.Tensor, average: bool | None = None, name: st
     """allreduce_async() whose result replaces the values of `tensor`."""
     op = Average if op is None and average is None else reduce_op(op, average)
     members = None if process_set is global_process_set else native(process_set)
-    return _torch.allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, members, False)
+    return _torch.allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, members)
 
 
 def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
                prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """allreduce() whose result replaces the values of `tensor`; returns it. Not differentiable."""
-    return _torch.allreduce_async_(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set), True).wait()
+    return _torch.allreduce_(tensor, name, reduce_op(op, average), prescale_factor, postscale_factor, native(process_set))
 
 
 def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
@@ -145,7 +145,7 @@ def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | Non
     """Begins an allreduce of each of several tensors, carried out together or failing together; synchronize() returns a list. Every rank
     gives as many. Not differentiable."""
     return _torch.grouped_allreduce_async(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
-                                          native(process_set), False)
+                                          native(process_set))
 
 
 def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
@@ -156,7 +156,7 @@ def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = No
     tensors = list(tensors)
     packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
     if not needs_gradient(packed):
-        reduced = grouped_allreduce_async(packed, None, name, op, prescale_factor, postscale_factor, process_set).wait()
+        reduced = _torch.grouped_allreduce(packed, name, op, prescale_factor, postscale_factor, native(process_set))
     elif op in (Min, Max, Product):
         raise ValueError(f"grouped_allreduce by {op.name} has no gradient; use allreduce, or give tensors that need none (detach())")
     else:
@@ -169,11 +169,12 @@ def grouped_allreduce_async_(tensors: Iterable[torch.Tensor], average: bool | No
                              process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_async() whose results replace the values of the tensors."""
     return _torch.grouped_allreduce_async_(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
-                                           native(process_set), False)
+                                           native(process_set))
 
 
 def grouped_allreduce_(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
                        prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                        process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
     """grouped_allreduce() whose results replace the values of the tensors; returns them as a list. Not differentiable."""
-    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()
+    return _torch.grouped_allreduce_(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
+                                     native(process_set))

@@ -25,7 +25,7 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, root_rank, name, process_set):
         ctx.arguments = root_rank, name, process_set
-        return _torch.broadcast_async(tensor, root_rank, name, native(process_set), True).wait()
+        return _torch.broadcast(tensor, root_rank, name, native(process_set))
 
     @staticmethod
     def backward(ctx, gradient):
@@ -37,21 +37,21 @@ class _Broadcast(torch.autograd.Function):
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """Begins a broadcast into a new tensor; returns a handle for synchronize() and poll(). Not differentiable."""
-    return _torch.broadcast_async(tensor, root_rank, name, native(process_set), False)
+    return _torch.broadcast_async(tensor, root_rank, name, native(process_set))
 
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The root's tensor, as a new one. Differentiable."""
     if needs_gradient([tensor]):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
-    return _torch.broadcast_async(tensor, root_rank, name, native(process_set), True).wait()
+    return _torch.broadcast(tensor, root_rank, name, native(process_set))
 
 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_async() whose result replaces the values of `tensor`."""
-    return _torch.broadcast_async_(tensor, root_rank, name, native(process_set), False)
+    return _torch.broadcast_async_(tensor, root_rank, name, native(process_set))
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """broadcast() whose result replaces the values of `tensor`; returns it. Not differentiable."""
-    return _torch.broadcast_async_(tensor, root_rank, name, native(process_set), True).wait()
+    return _torch.broadcast_(tensor, root_rank, name, native(process_set))

@@ -47,7 +47,7 @@ def _differentiable(tensors, op, name, process_set, prescale_factor, postscale_f
 def reducescatter_async(tensor: torch.Tensor, op: ReduceOp = Average, name: str | None = None, process_set: ProcessSet = global_process_set,
                         prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> Handle:
     """Begins a reducescatter; returns a handle for synchronize() and poll(). Not differentiable."""
-    return _torch.reducescatter_async(tensor, name, reduce_op(op), prescale_factor, postscale_factor, native(process_set), False)
+    return _torch.reducescatter_async(tensor, name, reduce_op(op), prescale_factor, postscale_factor, native(process_set))
 
 
 def reducescatter(tensor: torch.Tensor, name: str | None = None, compression: type[Compressor] = Compression.none, op: ReduceOp = Average,
@@ -65,7 +65,7 @@ def grouped_reducescatter_async(tensors: Iterable[torch.Tensor], op: ReduceOp = 
                                 postscale_factor: float = 1.0) -> Handle:
     """Begins a reducescatter of each of several tensors, carried out together or failing together; synchronize() returns a list. Every
     rank gives as many. Not differentiable."""
-    return _torch.grouped_reducescatter_async(list(tensors), name, reduce_op(op), prescale_factor, postscale_factor, native(process_set), False)
+    return _torch.grouped_reducescatter_async(list(tensors), name, reduce_op(op), prescale_factor, postscale_factor, native(process_set))
 
 
 def grouped_reducescatter(tensors: Iterable[torch.Tensor], name: str | None = None, compression: type[Compressor] = Compression.none,
