@@ -25,9 +25,9 @@ using std::chrono::microseconds;
 using std::chrono::seconds;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRounds = 3'000;
+constexpr int kRounds = 5'000;
 #else
-constexpr int kRounds = 10'000;
+constexpr int kRounds = 30'000;
 #endif
 constexpr seconds kLimit(20);  // of every sleep: one that ends by it has missed something
 
