@@ -43,7 +43,7 @@ class Coordinator : private TurnTaker {
   bool in_vain() override { return polling_.in_vain(); }
   bool may_rest(bool served) override;
   bool lends() const;
-  void say_what_is_waited_for();
+  void prepare_to_rest();
   bool look(bool lent, Time now);
   bool turn(bool lent, Time now);
   bool accept_submissions(Time now);

@@ -17,8 +17,6 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr milliseconds kLongestSleep(100);
-
 }  // namespace
 
 // When nothing moves: look again soon if somebody may need us within microseconds, else sleep on the bell.
@@ -37,9 +35,8 @@ void Coordinator::run() {
     } else if (expecting) {
       turns.next(polling_.in_vain());
     } else {
-      polling_.give_up();
       remind_of_departure(now);
-      say_what_is_waited_for();
+      prepare_to_rest();
       turns.rest(heard, longest_sleep(now, busy()));
     }
   }
@@ -74,7 +71,7 @@ bool Coordinator::own_turn(Time now) {
 // Now and then its own thread has to see for itself: what is left to it must not wait for ever.
 TurnTaker::Outcome Coordinator::lent_turn() noexcept {
   const Time now = clock_now();
-  if (!lends() || now - own_turn_ > kLongestSleep) return Outcome::not_for_lent;
+  if (!lends() || now - own_turn_ > kLongestRest) return Outcome::not_for_lent;
   bool moved = false;
   try {
     moved = look(true, now);
@@ -96,14 +93,13 @@ bool Coordinator::lends() const {
 bool Coordinator::may_rest(bool served) {
   const Time now = clock_now();
   const bool more = !served || !pending_.empty() || !works_.empty();
-  const std::optional<Time> due = negotiator_->due();
-  if (has_to_look() || (due && *due < now + kLongestSleep) || (more && polling_.goes_on(now))) return false;
-  polling_.give_up();
-  say_what_is_waited_for();
+  if (longest_sleep(now, busy()) < kLongestRest || (more && polling_.goes_on(now))) return false;
+  prepare_to_rest();
   return true;
 }
 
-void Coordinator::say_what_is_waited_for() {
+void Coordinator::prepare_to_rest() {
+  polling_.give_up();
   shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");
 }
 
@@ -114,7 +110,7 @@ bool Coordinator::busy() const {
 }
 
 nanoseconds Coordinator::longest_sleep(Time now, bool busy) const {
-  nanoseconds longest = kLongestSleep;
+  nanoseconds longest = kLongestRest;
   if (has_to_look()) {
     // What we wait for cannot wake us. Sleeping a tenth of what was waited so far adds at most that to any
     // wait.

@@ -51,7 +51,13 @@ std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> st
 }
 
 void conclude(Entry& entry, const Status& status) {
-  entry.handle->complete(status, std::move(entry.submission().owner));
+  Submission& submission = entry.submission();
+  std::shared_ptr<void> owner = std::move(submission.owner);
+  if (submission.allocate) {  // the program's, too
+    using Both = std::pair<Allocate, std::shared_ptr<void>>;
+    owner = std::make_shared<Both>(std::exchange(submission.allocate, nullptr), std::move(owner));
+  }
+  entry.handle->complete(status, std::move(owner));
 }
 
 TensorView allocate_output(Entry& entry, const Shape& shape) {

@@ -51,10 +51,7 @@ const Status& HandleState::wait() {
 bool HandleState::let_go() {
   if (captured() && !joined_.load()) return false;  // what is freed may be taken before the graph is through
   if (fence && !fence->passed()) return false;
-  if (!let_go_.exchange(true)) {  // several threads may wait
-    owner_.reset();
-    submission.allocate = nullptr;
-  }
+  if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
   return true;
 }
 

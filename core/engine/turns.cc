@@ -41,12 +41,9 @@ void Turns::begin(TurnTaker& taker) {
 
 bool Turns::mine() const { return identity_.load() == thread_identity(); }
 
-bool Turns::take() {
-  int nobody = kNobody;
-  return token_.load() == kNobody && token_.compare_exchange_strong(nobody, kTaken);
-}
+bool Turns::take() { return !taken_.load() && !taken_.exchange(true); }
 
-void Turns::give() { token_.store(kNobody); }
+void Turns::give() { taken_.store(false); }
 
 void Turns::next(bool yields) {
   give();

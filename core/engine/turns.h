@@ -17,6 +17,9 @@ namespace rueda {
 
 class HandleState;
 
+// Nobody sleeps longer than this before it looks again.
+constexpr Duration kLongestRest = std::chrono::milliseconds(100);
+
 // What is run turn by turn: the Coordinator. Called by whoever has the turn.
 class TurnTaker {
  public:
@@ -49,7 +52,7 @@ class TurnTaker {
 class Turns {
  public:
   // Nobody has a turn before begin(). Who rests while another has it looks again after `longest_rest`.
-  explicit Turns(std::shared_ptr<Bell> bell, Duration longest_rest = std::chrono::milliseconds(100))
+  explicit Turns(std::shared_ptr<Bell> bell, Duration longest_rest = kLongestRest)
       : bell_(std::move(bell)), longest_rest_(longest_rest) {}
 
   // The own thread, which has the turn from then on. `taker` outlives end().
@@ -72,8 +75,6 @@ class Turns {
   bool mine() const;
 
  private:
-  enum : int { kNobody, kTaken };
-
   bool take();
   void give();
   void take_back();
@@ -81,7 +82,7 @@ class Turns {
   bool take_lent_turns(const HandleState& state, Time& until, Duration longest);
   void hand_back(bool served);
 
-  std::atomic<int> token_{kTaken};                 // before begin() and after end(), too
+  std::atomic<bool> taken_{true};                  // the token; before begin() and after end(), too
   std::atomic<bool> resting_{false};               // the own thread sleeps, or is about to
   std::atomic<ThreadIdentity> identity_{nullptr};  // the own thread's
   std::fenv_t arithmetic_{};                       // the own thread's; written in begin()

@@ -20,7 +20,7 @@ class HandleState;
 class Waiters {
  public:
   // As Turns takes them.
-  explicit Waiters(std::shared_ptr<Bell> bell, Duration longest_rest = std::chrono::milliseconds(100))
+  explicit Waiters(std::shared_ptr<Bell> bell, Duration longest_rest = kLongestRest)
       : turns_(std::move(bell), longest_rest) {}
 
   // `state` stays alive until remove(), and is complete at once after fail().

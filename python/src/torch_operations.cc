@@ -32,58 +32,54 @@ std::string name_of(const char* operation, const Name& name, const Scope& scope)
   return scope.runtime().next_name(std::string(operation) + ".noname", scope.process_set());
 }
 
-// One function of Python for an operation that reduces; of one tensor, or of a group. It returns a Handle.
-template <class Handles, class Tensors, class Text>
-void bind_reducing(py::module_& module, const char* function, const char* operation,
-                   Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
-  module.def(function, [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale,
-                           double postscale, Members set) {
-    const Scope scope = scope_of(set);
-    const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
-    return make_handle(PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope)));
+// Two functions of Python for an operation, whose arguments end with where it takes place: one returns a
+// Handle, the other (none, where it has no name) waits: no other thread of Python runs between its submission
+// and that.
+template <class... Arguments, class Begin>
+void bind_both(py::module_& module, const char* async, const char* awaited, Begin begin) {
+  module.def(async, [=](const Arguments&... arguments, Members set) {
+    return make_handle(PendingResult(begin(arguments..., scope_of(set))));
+  });
+  if (awaited == nullptr) return;
+  module.def(awaited, [=](const Arguments&... arguments, Members set) {
+    return PendingResult(begin(arguments..., scope_of(set).awaited())).wait();
   });
 }
 
-// The same, but it waits: no other thread of Python runs between its submission and that.
+// An operation that reduces; of one tensor, or of a group.
 template <class Handles, class Tensors, class Text>
-void bind_awaited(py::module_& module, const char* function, const char* operation,
-                  Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
-  module.def(function, [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale,
-                           double postscale, Members set) {
-    const Scope scope = scope_of(set).awaited();
-    const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
-    return PendingResult(submit(tensors, name_of(operation, name, scope), reduction, scope)).wait();
-  });
+void bind_reducing(py::module_& module, const char* async, const char* awaited, const char* operation,
+                   Handles (*submit)(const Tensors&, Text, Reduction, Scope)) {
+  bind_both<Tensors, Name, ReduceOp, double, double>(
+      module, async, awaited,
+      [=](const Tensors& tensors, const Name& name, ReduceOp op, double prescale, double postscale,
+          const Scope& scope) {
+        const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
+        return submit(tensors, name_of(operation, name, scope), reduction, scope);
+      });
 }
 
 void bind_reductions(py::module_& module) {
   using One = TensorHandle (*)(const at::Tensor&, std::string, Reduction, Scope);  // core has others
-  bind_reducing(module, "allreduce_async", "allreduce", One(allreduce_async));
-  bind_reducing(module, "allreduce_async_", "allreduce", One(allreduce_async_));
-  bind_awaited(module, "allreduce", "allreduce", One(allreduce_async));
-  bind_awaited(module, "allreduce_", "allreduce", One(allreduce_async_));
-  bind_reducing(module, "reducescatter_async", "reducescatter", One(reducescatter_async));
+  bind_reducing(module, "allreduce_async", "allreduce", "allreduce", One(allreduce_async));
+  bind_reducing(module, "allreduce_async_", "allreduce_", "allreduce", One(allreduce_async_));
+  bind_reducing(module, "reducescatter_async", nullptr, "reducescatter", One(reducescatter_async));
   using Group =
       std::vector<TensorHandle> (*)(const std::vector<at::Tensor>&, const std::string&, Reduction, Scope);
-  bind_reducing(module, "grouped_allreduce_async", "grouped_allreduce", Group(grouped_allreduce_async));
-  bind_reducing(module, "grouped_allreduce_async_", "grouped_allreduce", Group(grouped_allreduce_async_));
-  bind_awaited(module, "grouped_allreduce", "grouped_allreduce", Group(grouped_allreduce_async));
-  bind_awaited(module, "grouped_allreduce_", "grouped_allreduce", Group(grouped_allreduce_async_));
-  bind_reducing(module, "grouped_reducescatter_async", "grouped_reducescatter",
+  bind_reducing(module, "grouped_allreduce_async", "grouped_allreduce", "grouped_allreduce",
+                Group(grouped_allreduce_async));
+  bind_reducing(module, "grouped_allreduce_async_", "grouped_allreduce_", "grouped_allreduce",
+                Group(grouped_allreduce_async_));
+  bind_reducing(module, "grouped_reducescatter_async", "grouped_reducescatter", "grouped_reducescatter",
                 Group(grouped_reducescatter_async));
 }
 
-// One that returns a Handle, and one that waits.
 void bind_broadcast(py::module_& module, const char* async, const char* awaited,
                     TensorHandle (*submit)(const at::Tensor&, Rank, std::string, Scope)) {
-  module.def(async, [=](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
-    const Scope scope = scope_of(set);
-    return make_handle(PendingResult(submit(tensor, root, name_of("broadcast", name, scope), scope)));
-  });
-  module.def(awaited, [=](const at::Tensor& tensor, Rank root, const Name& name, Members set) {
-    const Scope scope = scope_of(set).awaited();
-    return PendingResult(submit(tensor, root, name_of("broadcast", name, scope), scope)).wait();
-  });
+  bind_both<at::Tensor, Rank, Name>(
+      module, async, awaited, [=](const at::Tensor& tensor, Rank root, const Name& name, const Scope& scope) {
+        return submit(tensor, root, name_of("broadcast", name, scope), scope);
+      });
 }
 
 void bind_moves(py::module_& module) {

@@ -49,8 +49,8 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, Reference* 
     }
     if (least) {
       subject.rest();
-      const double seconds_at_least = least->seconds();
-      if (step >= 0) row.limit.push_back(seconds_at_least * 1e6);
+      const double seconds = least->seconds();
+      if (step >= 0) row.limit.push_back(seconds * 1e6);
     }
     if (!theirs) continue;
     subject.rest();

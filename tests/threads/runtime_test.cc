@@ -267,6 +267,21 @@ TEST(Runtime, WaitLetsGoOfTheTensors) {
   });
 }
 
+TEST(Runtime, WhatAllocatesIsDestroyedByWhoWaits) {
+  run_ranks(2, [](Runtime& runtime) {
+    std::thread::id destroyed_by;
+    std::vector<float> values(10, 1.0f), all(20);
+    std::shared_ptr<void> watched(&values, [&](void*) { destroyed_by = std::this_thread::get_id(); });
+    Submission submission;
+    submission.request = {"rows", Operation::allgather, DataType::float32, {10}};
+    submission.input = view(values);
+    submission.allocate = [&all, watched = std::move(watched)](DataType, const Shape&) { return view(all); };
+    runtime.submit(std::move(submission)).wait();
+    EXPECT_EQ(destroyed_by, std::this_thread::get_id());
+    EXPECT_EQ(all, std::vector<float>(20, 1.0f));
+  });
+}
+
 TEST(Runtime, BadSubmissionsAreRefusedWithARemedy) {
   run_ranks(1, [](Runtime& runtime) {
     std::vector<float> values(4);

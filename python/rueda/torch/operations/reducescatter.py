@@ -29,7 +29,8 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx, name, factor, arguments, *tensors):
         ctx.name, ctx.factor, ctx.process_set = name, factor, arguments[1]
-        return tuple(grouped_reducescatter_async(tensors, arguments[0], name, *arguments[1:]).wait())
+        op, process_set, prescale_factor, postscale_factor = arguments
+        return tuple(_torch.grouped_reducescatter(list(tensors), name, op, prescale_factor, postscale_factor, native(process_set)))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -78,5 +79,5 @@ def grouped_reducescatter(tensors: Iterable[torch.Tensor], name: str | None = No
     if needs_gradient(packed):
         parts = _differentiable(packed, op, name, process_set, prescale_factor, postscale_factor)
     else:
-        parts = grouped_reducescatter_async(packed, op, name, process_set, prescale_factor, postscale_factor).wait()
+        parts = _torch.grouped_reducescatter(packed, name, op, prescale_factor, postscale_factor, native(process_set))
     return [compression.decompress(part, ctx) for part, ctx in zip(parts, contexts)]
