@@ -3,7 +3,8 @@
 //
 // The copies lie in other cores' caches: what takes the time is to get their lines. So each line is asked for
 // once, to be written, a little ahead of its use (everything in one loop: asked for in bursts, lines wait for
-// each other), and nothing is kept in between.
+// each other), and nothing is kept in between. Where a line is far it is cheaper not to get it for writing,
+// but to read it and to store past the caches.
 #pragma once
 
 #include <algorithm>
@@ -18,34 +19,64 @@ namespace rueda::kernels {
 template <class Level, class T, class Format, class Scaling, std::size_t kCopies>
 struct SumEverywhereBody {
   using Stored = typename Format::Stored;
+  using Copies = std::array<const Stored*, kCopies>;
+  using Places = std::array<Stored*, kCopies>;
   static constexpr std::size_t kAheadBytes = 256;
+  static constexpr std::size_t kFarAheadBytes = 512;
   static constexpr std::size_t kLine = kLineBytes / sizeof(Stored);
 
-  RUEDA_INLINE void run(const void* const* copies, void* const* places, std::size_t count, Scale scale) {
-    std::array<const Stored*, kCopies> from;
-    std::array<Stored*, kCopies> to;
+  RUEDA_INLINE void run(const void* const* copies, void* const* places, std::size_t count, Scale scale,
+                        unsigned streamed) {
+    Copies from;
+    Places to;
     for (std::size_t k = 0; k < kCopies; ++k) {
       from[k] = static_cast<const Stored*>(copies[k]);
       to[k] = static_cast<Stored*>(places[k]);
     }
-    std::size_t i = 0;
-    for (; i + kLine <= count; i += kLine) {
-      for (std::size_t k = 0; k < kCopies; ++k)
-        fetch_to_write(reinterpret_cast<const std::byte*>(to[k] + i) + kAheadBytes);
-      some<kLine>(from, to, i, scale);
+    const std::size_t lines = count / kLine * kLine;
+    if (streamed == 0) {
+      for (std::size_t i = 0; i < lines; i += kLine) line(from, to, i, scale);
+    } else {
+      for (std::size_t i = 0; i < lines; i += kLine) far_line(from, to, i, scale, streamed);
+      end_of_stream();
     }
-    for (; i < count; ++i) some<1>(from, to, i, scale);
+    for (std::size_t i = lines; i < count; ++i) {
+      const std::array<Stored, 1> one = sums<1>(from, i, scale);
+      for (std::size_t k = 0; k < kCopies; ++k) put(to[k] + i, one);
+    }
   }
 
  private:
+  RUEDA_INLINE const std::byte* ahead(const Stored* place, std::size_t bytes) {
+    return reinterpret_cast<const std::byte*>(place) + bytes;
+  }
+
+  RUEDA_INLINE void line(const Copies& from, const Places& to, std::size_t i, Scale scale) {
+    for (std::size_t k = 0; k < kCopies; ++k) fetch_to_write(ahead(to[k] + i, kAheadBytes));
+    const std::array<Stored, kLine> all = sums<kLine>(from, i, scale);
+    for (std::size_t k = 0; k < kCopies; ++k) put(to[k] + i, all);
+  }
+
+  RUEDA_INLINE void far_line(const Copies& from, const Places& to, std::size_t i, Scale scale,
+                             unsigned streamed) {
+    for (std::size_t k = 0; k < kCopies; ++k) fetch(ahead(from[k] + i, kFarAheadBytes));
+    const std::array<Stored, kLine> all = sums<kLine>(from, i, scale);
+    for (std::size_t k = 0; k < kCopies; ++k) {
+      if ((streamed >> k & 1) != 0) {
+        stream_line(to[k] + i, all.data());
+      } else {
+        put(to[k] + i, all);
+      }
+    }
+  }
+
   template <std::size_t kSome>
-  RUEDA_INLINE void some(const std::array<const Stored*, kCopies>& from,
-                         const std::array<Stored*, kCopies>& to, std::size_t begin, Scale scale) {
+  RUEDA_INLINE std::array<Stored, kSome> sums(const Copies& from, std::size_t begin, Scale scale) {
     std::array<Stored, kSome> sums;
 #pragma GCC unroll 1  // or it is unrolled before it can be vectorised
     for (std::size_t i = 0; i < kSome; ++i)
       sums[i] = Format::narrow(Scaling::of(tree<0, kCopies>(from, begin + i), scale));
-    for (std::size_t k = 0; k < kCopies; ++k) put(to[k] + begin, sums);
+    return sums;
   }
 
   // In whole vectors, so that what the loop above has computed stays in registers.
@@ -62,7 +93,7 @@ struct SumEverywhereBody {
 
   // As TreeOrder combines them.
   template <std::size_t kFirst, std::size_t kCount>
-  RUEDA_INLINE T tree(const std::array<const Stored*, kCopies>& from, std::size_t i) {
+  RUEDA_INLINE T tree(const Copies& from, std::size_t i) {
     if constexpr (kCount == 1) {
       return Format::widen(from[kFirst][i]);
     } else {
@@ -72,9 +103,11 @@ struct SumEverywhereBody {
 };
 
 template <class Level, class T, class Format, std::size_t kCopies>
-void sum_everywhere(const void* const* copies, void* const* places, std::size_t count, Scale scale) {
+void sum_everywhere(const void* const* copies, void* const* places, std::size_t count, Scale scale,
+                    unsigned streamed) {
   choose_scaling<T>(scale, [&]<class Scaling>() {
-    Level::template run<SumEverywhereBody<Level, T, Format, Scaling, kCopies>>(copies, places, count, scale);
+    Level::template run<SumEverywhereBody<Level, T, Format, Scaling, kCopies>>(copies, places, count, scale,
+                                                                               streamed);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
@@ -15,11 +16,23 @@ namespace {
 constexpr std::size_t kBlockBytes = 2048;
 static_assert(kBlockBytes / 2 * sizeof(float) <= TreeOrder::kBlockBytes);
 
-void fetch_all(std::span<const std::byte* const> copies, std::size_t begin, std::size_t bytes) {
+void fetch_all(std::span<const std::byte* const> copies, std::size_t begin, std::size_t bytes,
+               bool to_write) {
   for (const std::byte* copy : copies) {
-    for (std::size_t line = 0; line < bytes; line += kernels::kLineBytes)
-      kernels::fetch_to_write(copy + begin + line);
+    for (std::size_t line = 0; line < bytes; line += kernels::kLineBytes) {
+      if (to_write) {
+        kernels::fetch_to_write(copy + begin + line);
+      } else {
+        kernels::fetch(copy + begin + line);
+      }
+    }
   }
+}
+
+void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const std::size_t lines = bytes / kernels::kLineBytes * kernels::kLineBytes;
+  for (std::size_t at = 0; at < lines; at += kernels::kLineBytes) kernels::stream_line(to + at, from + at);
+  kernels::copy_bytes(to + lines, from + lines, bytes - lines);
 }
 
 // The loop that does it in one pass, where there is one.
@@ -31,34 +44,46 @@ kernels::Kernels::SumEverywhere one_pass(const ScaledReduction& reduction, std::
 }
 
 void reduce_in_blocks(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
-                      std::span<std::byte* const> destinations, std::size_t elements) {
+                      std::span<std::byte* const> destinations, std::size_t elements, Stores stores) {
   const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
   const std::size_t size = size_of(reduction.dtype), block = kBlockBytes / size;
   const TreeOrder tree(reduction);
+  std::byte* const own = destinations[stores.own];
   alignas(kernels::kLineBytes) std::array<std::byte, TreeOrder::kBlockBytes> sum;
   for (std::size_t begin = 0; begin < elements; begin += block) {
     const std::size_t part = std::min(block, elements - begin), next = begin + part;
-    if (begin == 0) fetch_all(sources, 0, part * size);
-    fetch_all(sources, next * size, std::min(block, elements - next) * size);
+    if (begin == 0) fetch_all(sources, 0, part * size, !stores.streamed);
+    fetch_all(sources, next * size, std::min(block, elements - next) * size, !stores.streamed);
     tree.combine(sum.data(), sources, begin * size, part);
-    std::byte* first = destinations.front() + begin * size;
-    kernels.store(first, sum.data(), part, reduction.postscale);
-    for (std::byte* destination : destinations.subspan(1))
-      kernels::copy_bytes(destination + begin * size, first, part * size);
+    kernels.store(own + begin * size, sum.data(), part, reduction.postscale);
+    for (std::byte* destination : destinations) {
+      if (destination == own) continue;
+      if (stores.streamed) {
+        stream_bytes(destination + begin * size, own + begin * size, part * size);
+      } else {
+        kernels::copy_bytes(destination + begin * size, own + begin * size, part * size);
+      }
+    }
   }
+  if (stores.streamed) kernels::end_of_stream();
 }
 
 }  // namespace
 
 void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
-                       std::span<std::byte* const> destinations, std::size_t elements) {
+                       std::span<std::byte* const> destinations, std::size_t elements, Stores stores) {
+  const auto begins_line = [](const std::byte* place) {
+    return reinterpret_cast<std::uintptr_t>(place) % kernels::kLineBytes == 0;
+  };
+  stores.streamed = stores.streamed && std::ranges::all_of(destinations, begins_line);
   const auto sum = destinations.size() == sources.size() ? one_pass(reduction, sources.size()) : nullptr;
-  if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements);
+  if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements, stores);
   std::array<const void*, 4> copies{};
   std::array<void*, 4> places{};
   std::ranges::copy(sources, copies.begin());
   std::ranges::copy(destinations, places.begin());
-  sum(copies.data(), places.data(), elements, reduction.postscale);
+  const unsigned others = ((1U << destinations.size()) - 1) & ~(1U << stores.own);
+  sum(copies.data(), places.data(), elements, reduction.postscale, stores.streamed ? others : 0);
 }
 
 void sum_up(const ScaledReduction& reduction, std::span<const std::byte* const> sources, std::byte* sums,
@@ -68,8 +93,8 @@ void sum_up(const ScaledReduction& reduction, std::span<const std::byte* const> 
   const TreeOrder tree(reduction);
   for (std::size_t begin = 0; begin < elements; begin += block) {
     const std::size_t part = std::min(block, elements - begin), next = begin + part;
-    if (begin == 0) fetch_all(sources, 0, part * size);
-    fetch_all(sources, next * size, std::min(block, elements - next) * size);
+    if (begin == 0) fetch_all(sources, 0, part * size, true);
+    fetch_all(sources, next * size, std::min(block, elements - next) * size, true);
     tree.combine(sums + begin * sum_size, sources, begin * size, part);
   }
 }

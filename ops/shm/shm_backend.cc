@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -62,7 +64,8 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   const std::size_t area = plan.number % SegmentContents::kAreas;
   const AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area]};
   if (staged_allreduce::fits(plan)) {
-    auto work = staged_allreduce::start(plan, entries, place, memory_);
+    StoreChoice& stores = stores_[std::bit_width(static_cast<std::uint64_t>(plan.buffer_bytes))];
+    auto work = staged_allreduce::start(plan, entries, place, memory_, stores);
     if (SquareSums::on_the_way(plan, entries)) return work;
     return measured_after(std::move(work), plan, entries, rank_);
   }

@@ -12,6 +12,7 @@
 #include "ops/shm/neighbours.h"
 #include "ops/shm/one_shot.h"
 #include "ops/shm/staged_work.h"
+#include "ops/shm/store_choice.h"
 
 namespace rueda {
 
@@ -46,6 +47,7 @@ class ShmBackend final : public Backend {
   std::vector<Rank> members_;  // of the Plan that begins
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;
+  std::array<StoreChoice, 65> stores_;  // by the bits of a Plan's bytes
   Memory memory_;
   OwnerThread owner_;
 };

@@ -24,9 +24,11 @@ std::int64_t bytes_of(const Plan& plan) {
 
 class StagedAllreduce final : public StagedWork {
  public:
-  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory)
+  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory,
+                  StoreChoice& stores)
       : StagedWork(plan.number, place),
         plan_(plan),
+        stores_(stores),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
@@ -73,18 +75,24 @@ class StagedAllreduce final : public StagedWork {
     if (!in_place_.found()) {
       in_place_.find(offers);
       std::tie(taken_to_, slice_end_) = slice_of(total_);
+      slice_bytes_ = slice_end_ - taken_to_;
+      way_ = {stores_.streams(), place()};
     }
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
+    const Time begun = clock_now();
     for_each_piece(plan_, taken_to_, end,
                    [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
                      slices_.clear();
                      for (std::size_t member = 0; member < members(); ++member)
                        slices_.push_back(in_place_.of(entry, member) + from);
                      sources_.assign(slices_.begin(), slices_.end());
-                     reduce(entry, bytes);
+                     reduce(entry, bytes, way_);
                    });
+    reducing_ += clock_now() - begun;
     taken_to_ = end;
-    return taken_to_ < slice_end_ ? Step::again : Step::done;
+    if (taken_to_ < slice_end_) return Step::again;
+    stores_.took(way_.streamed, slice_bytes_, reducing_);
+    return Step::done;
   }
 
   Ready ready(std::size_t chunk) override {
@@ -111,20 +119,20 @@ class StagedAllreduce final : public StagedWork {
       }
       sources_[place()] = inputs_[entry].data() + place_in_tensor;
       slices_[place()] = outputs_[entry].data() + place_in_tensor;
-      reduce(entry, bytes);
+      reduce(entry, bytes, {});
     };
     for_each_piece(plan_, start, start + end - begin, visit);
   }
 
   // Of sources_ into slices_. What is measured goes by blocks, so that sums are still in first-level cache
   // when their squares are summed up.
-  void reduce(std::size_t entry, std::size_t bytes) {
+  void reduce(std::size_t entry, std::size_t bytes, Stores stores) {
     const std::size_t size = size_of(plan_.dtype);
-    if (!squares_) return reduce_everywhere(reduction_, sources_, slices_, bytes / size);
+    if (!squares_) return reduce_everywhere(reduction_, sources_, slices_, bytes / size, stores);
     constexpr std::size_t kBlock = 8192;
     for (std::size_t part = 0; bytes > 0; bytes -= part) {
       part = std::min(kBlock, bytes);
-      reduce_everywhere(reduction_, sources_, slices_, part / size);
+      reduce_everywhere(reduction_, sources_, slices_, part / size, stores);
       squares_->add(entry, slices_[place()], part / size);
       for (const std::byte*& source : sources_) source += part;
       for (std::byte*& slice : slices_) slice += part;
@@ -170,6 +178,7 @@ class StagedAllreduce final : public StagedWork {
   }
 
   const Plan& plan_;
+  StoreChoice& stores_;
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
@@ -185,6 +194,9 @@ class StagedAllreduce final : public StagedWork {
   std::size_t copied_ = 0;    // bytes of inputs_[prepared_]
   std::size_t taken_to_ = 0;  // bytes of the fused buffer, in place
   std::size_t slice_end_ = 0;
+  std::size_t slice_bytes_ = 0;
+  Stores way_;  // in place
+  Duration reducing_{};
 };
 
 }  // namespace
@@ -198,8 +210,8 @@ bool fits(const Plan& plan) {
 }
 
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
-                            const Memory& memory) {
-  return std::make_unique<StagedAllreduce>(plan, entries, place, memory);
+                            const Memory& memory, StoreChoice& stores) {
+  return std::make_unique<StagedAllreduce>(plan, entries, place, memory, stores);
 }
 
 }  // namespace rueda::staged_allreduce

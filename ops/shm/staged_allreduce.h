@@ -8,6 +8,7 @@
 #include "core/engine/entry.h"
 #include "ops/memory.h"
 #include "ops/shm/staged_work.h"
+#include "ops/shm/store_choice.h"
 
 namespace rueda::staged_allreduce {
 
@@ -24,6 +25,6 @@ bool fits(const Plan& plan);
 // All combine in the order of ranks: the same bits everywhere, whatever the chunks. 16-bit floats are
 // accumulated in float32 and rounded once.
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
-                            const Memory& memory);
+                            const Memory& memory, StoreChoice& stores);
 
 }  // namespace rueda::staged_allreduce

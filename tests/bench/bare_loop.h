@@ -50,7 +50,7 @@ class BareLoop {
   template <class Loops>
   double timed(Loops loops);
   void meet();
-  void reduce_in_place();
+  void reduce_in_place(bool streamed);
   void one_after_the_other();
   void all_in_one_loop();
   Chunk chunk(std::size_t number, std::size_t size) const;
@@ -58,7 +58,7 @@ class BareLoop {
   void pack(const Chunk& chunk);
   void add(const Chunk& chunk);
   void unpack(const Chunk& chunk);
-  static void sum(std::span<std::byte* const> places, std::size_t elements);
+  void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;
 
   // What a rank shows the others: floats, and its word for barriers.
   struct Shown {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/host_buffer.h"
 #include "tests/support/values.h"
 
 namespace rueda::kernels {
@@ -176,7 +178,7 @@ TEST_P(KernelsTest, SumsIntoAllPlacesAsInSeveralPasses) {
           from.push_back(values[k].data() + k * size);
           to.push_back(k == 1 ? apart.data() + size : values[k].data() + k * size);  // in place, but for one
         }
-        (copies == 2 ? kernels_.sum_of_two : kernels_.sum_of_four)(from.data(), to.data(), count, scale);
+        (copies == 2 ? kernels_.sum_of_two : kernels_.sum_of_four)(from.data(), to.data(), count, scale, 0);
         for (std::size_t k = 0; k < copies; ++k)
           ASSERT_TRUE(std::equal(expected.begin(), expected.end(), static_cast<const std::byte*>(to[k])))
               << copies << " " << count << " " << k;
@@ -190,6 +192,34 @@ TEST_P(KernelsTest, SumsIntoAllPlacesAsInSeveralPasses) {
               << "past the end";
         }
       }
+    }
+  }
+}
+
+TEST_P(KernelsTest, StreamsSumsOfTheSameBits) {
+  if (kernels_.sum_of_two == nullptr) return;
+  for (const std::size_t copies : {2, 4}) {
+    for (const std::size_t count : {0, 15, 64, 129, 3001}) {
+      auto sums = [&](unsigned streamed) {
+        std::vector<HostBuffer> values;
+        std::vector<const void*> from;
+        std::vector<void*> to;
+        for (std::size_t k = 0; k < copies; ++k) {
+          const std::vector<std::byte> random =
+              random_values(dtype_, count + 64, static_cast<std::uint32_t>(k));  // the last ones stay
+          std::ranges::copy(random, values.emplace_back(random.size()).data());
+          from.push_back(values[k].data());
+          to.push_back(values[k].data());
+        }
+        (copies == 2 ? kernels_.sum_of_two : kernels_.sum_of_four)(from.data(), to.data(), count, {},
+                                                                   streamed);
+        std::vector<std::byte> all;
+        for (const HostBuffer& each : values) all.insert(all.end(), each.data(), each.data() + each.size());
+        return all;
+      };
+      const std::vector<std::byte> expected = sums(0);
+      for (const unsigned streamed : {1U, 2U, copies == 2 ? 3U : 13U})
+        ASSERT_EQ(sums(streamed), expected) << copies << " " << count << " " << streamed;
     }
   }
 }
