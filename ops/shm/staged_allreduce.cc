@@ -91,7 +91,7 @@ class StagedAllreduce final : public StagedWork {
     reducing_ += clock_now() - begun;
     taken_to_ = end;
     if (taken_to_ < slice_end_) return Step::again;
-    stores_.took(way_.streamed, slice_bytes_, reducing_);
+    stores_.took(way_.streamed, slice_bytes_ * members(), reducing_);
     return Step::done;
   }
 

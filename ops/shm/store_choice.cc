@@ -7,7 +7,7 @@
 namespace rueda {
 namespace {
 
-constexpr double kFast = 0.1;  // ns a byte, 6 a line: no memory takes them faster
+constexpr double kFast = 0.05;  // ns a byte, 3 a line: no memory takes them faster
 constexpr double kBetter = 0.9;
 constexpr double kSlower = 1.25;  // from one operation to the next; a single one may have lost its core
 constexpr int kLeastSpan = 4;

@@ -20,7 +20,7 @@ class StoreChoice {
  public:
   // The way of the next operation.
   bool streams() const { return streams_ != (trial_ > 0); }
-  // One has reduced so many bytes of each rank's tensors that way.
+  // One has reduced so many bytes, of all ranks' tensors together, that way.
   void took(bool streamed, std::size_t bytes, Duration time);
 
  private:

@@ -12,18 +12,20 @@
 #include <vector>
 
 #include "core/engine/tensor_memory.h"
+#include "ops/shm/store_choice.h"
 #include "tests/bench/buffer_memory.h"
 
 namespace rueda::bench {
 
 // Purpose: what an allreduce of float32 by 2 or 4 ranks has to do to memory, by ranks that begin together and
 // then wait for nobody, so that its results mean nothing: a bound for everything that waits for its data. In
-// the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of them, once. An
-// ordinary tensor is seen by its owner alone, so whatever is summed elsewhere is visited six times: its owner
-// copies it to shared memory; who adds reads it there and in a tensor of its own, and writes both; the owner
-// copies it back. The less of two times: these loops one after the other, chunk by chunk; of 2 ranks also all
-// of them in one loop, so that lines of one are on their way while another computes. On one rank, the main
-// thread's; the same calls come on every rank, which meet before it is destroyed.
+// the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of them, once,
+// through its cache or past it, whichever is quicker. An ordinary tensor is seen by its owner alone, so
+// whatever is summed elsewhere is visited six times: its owner copies it to shared memory; who adds reads it
+// there and in a tensor of its own, and writes both; the owner copies it back. The less of two times: these
+// loops one after the other, chunk by chunk; of 2 ranks also all of them in one loop, so that lines of one
+// are on their way while another computes. On one rank, the main thread's; the same calls come on every rank,
+// which meet before it is destroyed.
 class BareLoop {
  public:
   // Brings what each rank says, in the order of ranks.
@@ -50,7 +52,7 @@ class BareLoop {
   template <class Loops>
   double timed(Loops loops);
   void meet();
-  void reduce_in_place(bool streamed);
+  void reduce_in_place();
   void one_after_the_other();
   void all_in_one_loop();
   Chunk chunk(std::size_t number, std::size_t size) const;
@@ -73,6 +75,7 @@ class BareLoop {
   std::vector<Shown> all_;
   std::vector<float> ordinary_;  // this rank's tensor, unless it lies in the window
   std::uint64_t met_ = 0;
+  StoreChoice stores_;  // in place
 };
 
 }  // namespace rueda::bench

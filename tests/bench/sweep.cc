@@ -35,28 +35,37 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, Reference* 
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
   row.warmup = std::min(experiment.warmup, steps);
-  for (int step = -row.warmup; step < steps; ++step) {
+  const void* result = buffers.output().data;
+  auto ours = [&](bool measure) {
     buffers.fill();
-    const void* result = nullptr;
-    const double seconds = subject.run(buffers, result, false);
+    const double seconds = subject.run(buffers, result, measure);
     wrong += buffers.wrong(result);
-    if (step >= 0) row.ours.push_back(seconds * 1e6);
-    if (experiment.measure) {
-      buffers.fill();
-      const double measured = subject.run(buffers, result, true);
-      wrong += buffers.wrong(result);
-      if (step >= 0) row.measured.push_back(measured * 1e6);
-    }
-    if (least) {
-      subject.rest();
-      const double seconds = least->seconds();
-      if (step >= 0) row.limit.push_back(seconds * 1e6);
-    }
-    if (!theirs) continue;
+    return seconds * 1e6;
+  };
+  auto limit = [&] {
     subject.rest();
-    theirs->fill();
-    const double their_seconds = reference->seconds(*theirs);
-    if (step >= 0) row.reference.push_back(their_seconds * 1e6);
+    const double seconds = least->seconds();
+    static_cast<void>(buffers.wrong(result));  // so that as much goes through the caches as with ours
+    return seconds * 1e6;
+  };
+  for (int step = -row.warmup; step < steps; ++step) {
+    // In turns who finds in the caches what MPI has left there.
+    const bool limit_first = least && step % 2 != 0;
+    const double before = limit_first ? limit() : 0;
+    const double own = ours(false);
+    const double measured = experiment.measure ? ours(true) : 0;
+    const double bound = least && !limit_first ? limit() : before;
+    double theirs_took = 0;
+    if (theirs) {
+      subject.rest();
+      theirs->fill();
+      theirs_took = reference->seconds(*theirs) * 1e6;
+    }
+    if (step < 0) continue;
+    row.ours.push_back(own);
+    if (experiment.measure) row.measured.push_back(measured);
+    if (least) row.limit.push_back(bound);
+    if (theirs) row.reference.push_back(theirs_took);
   }
   // Also what lets nobody take `least` away while another looks at it.
   std::vector<double> sums{static_cast<double>(wrong)};
