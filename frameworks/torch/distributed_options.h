@@ -51,8 +51,8 @@ struct DistributedOptions {
   // for the next step; with schedules that average parameters, of the ways that these have gone.
   Compression compression = Compression::none;
   double compression_share = 0.01;  // of topk: more than 0, at most 1
-  // Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that average parameters.
-  // `compression` is then of the factors, too.
+  // Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that average
+  // parameters. `compression` is then of the factors, too.
   LowRank low_rank = {};
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
   // sums of large gradients then fit into fp16.

@@ -13,7 +13,9 @@ namespace rueda::kernels {
 
 struct Bfloat16 {
   using Stored = std::uint16_t;
-  constexpr RUEDA_INLINE float widen(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  constexpr RUEDA_INLINE float widen(std::uint16_t bits) {
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  }
   constexpr RUEDA_INLINE std::uint16_t narrow(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;

@@ -59,4 +59,12 @@ struct Avx512 {
   }
 };
 
+// Body<Level>::run at the widest level that this processor has.
+template <template <class> class Body, class... Arguments>
+auto widest() -> void (*)(Arguments...) {
+  if (Avx512::available()) return Avx512::run<Body<Avx512>, Arguments...>;
+  if (Avx2::available()) return Avx2::run<Body<Avx2>, Arguments...>;
+  return Base::run<Body<Base>, Arguments...>;
+}
+
 }  // namespace rueda::kernels

@@ -47,16 +47,6 @@ struct CopyOutBody {
   }
 };
 
-using Copy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes);
-
-// The one for this processor.
-template <template <class> class Body>
-Copy widest() {
-  if (Avx512::available()) return Avx512::run<Body<Avx512>, std::byte*, const std::byte*, std::size_t>;
-  if (Avx2::available()) return Avx2::run<Body<Avx2>, std::byte*, const std::byte*, std::size_t>;
-  return Base::run<Body<Base>, std::byte*, const std::byte*, std::size_t>;
-}
-
 template <class Word>
 void copy_row(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
               std::int64_t count) {
@@ -193,13 +183,13 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
     std::memcpy(to, from, bytes);
     return;
   }
-  static const Copy copy = widest<CopyBody>();
+  static const auto copy = widest<CopyBody, std::byte*, const std::byte*, std::size_t>();
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
 void copy_out(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  static const Copy copy = widest<CopyOutBody>();
+  static const auto copy = widest<CopyOutBody, std::byte*, const std::byte*, std::size_t>();
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -37,15 +38,16 @@ std::vector<std::string> beside_torch() {
         return 0;
       },
       &found);
-  found.push_back(fmt::format("{}/{}", RUEDA_NCCL_BESIDE_TORCH, kSoname));
+  const std::string built_for = fmt::format("{}/{}", RUEDA_NCCL_BESIDE_TORCH, kSoname);
+  if (std::ranges::find(found, built_for) == found.end()) found.push_back(built_for);
   return found;
 }
 
-// With the loader's first words where there is none.
+// With the loader's words on each where there is none.
 void* open_library(std::span<const std::string> places, std::string& problem) {
   for (const std::string& place : places) {
     if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    if (problem.empty()) problem = ::dlerror();
+    problem += fmt::format("{}{}", problem.empty() ? "" : "; ", ::dlerror());
   }
   return nullptr;
 }
@@ -133,7 +135,14 @@ std::string nccl_report() {
   const NcclLibrary& nccl = nccl_library();
   const std::string built = words_of(nccl_header_version());
   if (!nccl.problem.empty()) return fmt::format("{} (library: {})", built, nccl.problem);
-  return fmt::format("{} (library {}, {})", built, words_of(nccl.version), nccl.path);
+  std::string words = fmt::format("library {}, {}", words_of(nccl.version), nccl.path);
+  // Here nothing has loaded torch's.
+  for (const std::string& place : beside_torch()) {
+    const NcclLibrary other = load_nccl({&place, 1});
+    if (other.problem.empty() && other.path != nccl.path)
+      words += fmt::format("; with torch {}, {}", words_of(other.version), other.path);
+  }
+  return fmt::format("{} ({})", built, words);
 }
 
 }  // namespace rueda

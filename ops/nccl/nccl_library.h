@@ -62,7 +62,8 @@ const NcclLibrary& nccl_library();
 
 // Of nccl.h.
 int nccl_header_version();
-// "2.28.9 (library 2.28.9, /usr/lib/libnccl.so.2)".
+// "2.28.9 (library 2.28.9, /usr/lib/libnccl.so.2)"; a program that has torch's in it takes that one, which is
+// then named behind it.
 std::string nccl_report();
 
 }  // namespace rueda

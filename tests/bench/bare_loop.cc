@@ -61,20 +61,6 @@ struct AllInOneBody {
   RUEDA_INLINE void put(float* to, const Vector& vector) { __builtin_memcpy(to, &vector, sizeof vector); }
 };
 
-using AllInOne = void (*)(float* shown, const float* given, float* mine, float* theirs, float* result,
-                          const float* finished, std::size_t count);
-
-template <class Level>
-constexpr AllInOne at_level() {
-  return Level::template run<AllInOneBody<Level>, float*, const float*, float*, float*, float*, const float*,
-                             std::size_t>;
-}
-
-AllInOne widest() {
-  if (kernels::Avx512::available()) return at_level<kernels::Avx512>();
-  return kernels::Avx2::available() ? at_level<kernels::Avx2>() : at_level<kernels::Base>();
-}
-
 std::byte* bytes_at(float* values) { return reinterpret_cast<std::byte*>(values); }
 
 }  // namespace
@@ -141,7 +127,8 @@ void BareLoop::one_after_the_other() {
 
 // Of whole chunks; the rest of the tensor is left out.
 void BareLoop::all_in_one_loop() {
-  static const AllInOne loop = widest();
+  static const auto loop = kernels::widest<AllInOneBody, float*, const float*, float*, float*, float*,
+                                           const float*, std::size_t>();
   float* const tensor = ordinary_.data();
   const std::size_t others = rank_ == 0 ? kShort / 2 : 0;  // in a chunk: what the other rank adds
   const std::size_t count = elements_ / kShort;

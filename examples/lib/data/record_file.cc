@@ -123,8 +123,7 @@ RecordFile RecordFile::open(const std::filesystem::path& path, std::string_view 
                     (header.records == 0 ? 0 : result.ends_.back()) == header.words,
                 "the index is damaged");
   refuse_unless(found_key == key, "it was made from another file or with other settings");
-  refuse_unless(crc_of(0, std::as_bytes(result.words_)) == header.record_checksum,
-                "the records are damaged");
+  refuse_unless(crc_of(0, std::as_bytes(result.words_)) == header.record_checksum, "the records are damaged");
   result.checksum_ = header.record_checksum;
   return result;
 }

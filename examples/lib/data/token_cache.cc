@@ -22,7 +22,7 @@ namespace rueda::examples {
 namespace {
 
 constexpr std::size_t kNamePart = 64;  // of the data file's: names have 255 bytes at most
-constexpr int kVersion = 1;  // of what this library makes of a text; another one makes caches anew
+constexpr int kVersion = 1;            // of what this library makes of a text; another one makes caches anew
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0) {
   for (const char byte : text) hash = mix(hash, static_cast<unsigned char>(byte));
