@@ -11,6 +11,22 @@
 namespace rueda {
 namespace {
 
+// The highest number that any rank would give its graph: a rank that had joined, or for which one failed, has
+// not counted as the others have.
+std::uint32_t agreed_number(const Scope& scope, std::uint32_t own) {
+  auto number = static_cast<std::int64_t>(own);
+  Submission submission;
+  submission.request.operation = Operation::allreduce;
+  submission.request.dtype = DataType::int64;
+  submission.request.shape = {1};
+  submission.request.reduce_op = ReduceOp::max;
+  submission.output = TensorView(&number, DataType::int64, {1});
+  submission.input = submission.output;
+  scope.place(submission);
+  scope.runtime().submit_next("capture.number", std::move(submission)).wait();
+  return static_cast<std::uint32_t>(number);
+}
+
 // NCCL connects the ranks anew, for the graph alone. Throws what is refused here, before any rank is asked.
 Handle open_graph(const Scope& scope, int device, std::uint32_t number) {
   Submission submission;
@@ -69,11 +85,11 @@ void capture(const std::function<void()>& body, int device, Scope scope) {
                        problem));
   }
   Captures& captures = runtime.captures();
-  const std::uint32_t number = captures.begin(scope.process_set());
+  const std::uint32_t own_number = captures.begin(scope.process_set());
   try {
-    const Handle opened = open_graph(scope, device, number);
-    captures.count(scope.process_set());
-    opened.wait();
+    const std::uint32_t number = agreed_number(scope, own_number);
+    captures.agree(scope.process_set(), number);
+    open_graph(scope, device, number).wait();
   } catch (...) {
     captures.end(scope.process_set());
     throw;

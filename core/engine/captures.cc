@@ -18,9 +18,9 @@ std::uint32_t Captures::begin(ProcessSetId process_set) {
   return open_[process_set].number = numbers_[process_set] + 1;
 }
 
-void Captures::count(ProcessSetId process_set) {
+void Captures::agree(ProcessSetId process_set, std::uint32_t number) {
   const std::lock_guard lock(mutex_);
-  ++numbers_[process_set];
+  open_[process_set].number = numbers_[process_set] = number;
 }
 
 bool Captures::capturing(ProcessSetId process_set) const {

@@ -19,12 +19,11 @@ namespace rueda {
 // them. Part of a Runtime; any framework thread may call it, guarded by its mutex.
 class Captures {
  public:
-  // From now on operations of the set on streams that are being captured belong to its next graph, whose
-  // number this is: the same on all ranks, which capture together. Throws InvalidArgument where one is being
-  // captured.
+  // From now on operations of the set on streams that are being captured belong to its next graph. Returns the
+  // number that it would have by what this rank has seen. Throws InvalidArgument where one is being captured.
   std::uint32_t begin(ProcessSetId process_set);
-  // The ranks have been asked: the next one has another number.
-  void count(ProcessSetId process_set);
+  // The number that it has, the same on all ranks, which capture together; no other graph has it.
+  void agree(ProcessSetId process_set, std::uint32_t number);
   bool capturing(ProcessSetId process_set) const;
   // The number of the graph that `request`, on such a stream, belongs to. Throws InvalidArgument where its
   // set is capturing none.

@@ -91,6 +91,7 @@ void Observer::doing(const Plan& plan, std::string_view phase) {
 }
 
 void Observer::finished(const Plan& plan) {
+  recorder_.doing("between operations");
   metrics_.plan_ended();
   const auto run = find(plan);
   if (run == runs_.end()) return;

@@ -33,7 +33,8 @@ std::vector<TensorHandle> submit_group(Operation operation, const std::vector<at
   std::vector<Submission> group;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::string member = fmt::format("{}.{}", name, i);
-    owners.push_back(std::make_shared<OperationTensors>(tensors[i], output_for(tensors[i], output, member)));
+    owners.push_back(std::make_shared<OperationTensors>(tensors[i], output_for(tensors[i], output, member),
+                                                        output == Output::new_like_input));
     Submission submission = submission_for(operation, std::move(member), owners.back());
     if (reduction) reduction->write_to(submission.request);
     scope.place(submission);

@@ -20,8 +20,7 @@ Tensors in_place(const at::Tensor& tensor) { return std::make_shared<OperationTe
 Tensors into_new(const at::Tensor& tensor, const std::string& name) {
   check_movable(tensor, name);  // refuses what cannot be allocated either
   at::NoGradGuard no_grad;
-  at::Tensor output = new_output_like(tensor);
-  return std::make_shared<OperationTensors>(tensor, std::move(output));
+  return std::make_shared<OperationTensors>(tensor, new_output_like(tensor), true);
 }
 
 TensorHandle submit(const Scope& scope, Submission&& submission, Tensors tensors) {

@@ -43,7 +43,7 @@ void keep_for_current_stream(const c10::Storage& storage);
 struct OperationTensors {
   at::Tensor input;
   at::Tensor output;
-  bool made_output = false;  // on a device, for the stream that was current at submission
+  bool made_output = false;  // by us: on a device, for the stream that was current at submission
 };
 
 // A submission that reads `tensors->input` and owns `tensors`. With an output it writes there (the same

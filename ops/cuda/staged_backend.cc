@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -229,8 +230,8 @@ class StagedWork final : public Work {
         Submission& submission = below_entries_[i].submission();
         submission.input.data = place;
         if (traits(plan_.operation).makes_output) {
-          submission.allocate = [&each](DataType dtype, const Shape& shape) {
-            return made(*each, dtype, shape);
+          submission.allocate = [this, &each](DataType dtype, const Shape& shape) {
+            return make_output(*each, dtype, shape);
           };
         } else {
           submission.output.data = place;
@@ -241,18 +242,27 @@ class StagedWork final : public Work {
     work_ = below_.start(plan_, below_entries_);
   }
 
-  static TensorView made(StagedTensors& staged, DataType dtype, const Shape& shape) {
+  // While all ranks can still hear of it that one cannot.
+  TensorView make_output(StagedTensors& staged, DataType dtype, const Shape& shape) {
     TensorView view{nullptr, dtype, shape, {}};
     try {
+      output_ = allocate_output(entries_.front(), shape);
       view.data = staged.make(view.bytes());
     } catch (const WorkFailure& failure) {
+      failure_ = failure;
       throw std::runtime_error(failure.what);
     }
     return view;
   }
 
   Step pass_on() {
-    const Step step = work_->step();
+    Step step = Step::waiting;
+    try {
+      step = work_->step();
+    } catch (const WorkFailure&) {
+      if (failure_) throw WorkFailure(*failure_);  // without the words of the one below
+      throw;
+    }
     if (step == Step::done) finish();
     return step;
   }
@@ -265,7 +275,7 @@ class StagedWork final : public Work {
     }
     for (const auto& each : staged_) {
       if (traits(plan_.operation).makes_output) {
-        each->copy_made(allocate_output(entries_.front(), below_entries_.front().handle->output.shape));
+        each->copy_made(output_);
       } else {
         each->copy_in();
       }
@@ -282,6 +292,8 @@ class StagedWork final : public Work {
   bool flows_ = false;                                  // it begins before all is there
   std::vector<std::unique_ptr<StagedTensors>> staged_;  // one for each device
   std::vector<Entry> below_entries_;
+  TensorView output_;  // of an operation that finds its own size
+  std::optional<WorkFailure> failure_;
   std::unique_ptr<Work> work_;
 };
 

@@ -32,6 +32,8 @@ inline __attribute__((always_inline)) void stream_line(void* to, const void* fro
   }
 }
 
+// Before others are told of it. (A flag stored as seq_cst or by a locked instruction orders that, too; one
+// stored as release does not.)
 inline __attribute__((always_inline)) void end_of_stream() { _mm_sfence(); }
 
 }  // namespace rueda::kernels

@@ -43,11 +43,16 @@ std::vector<std::string> beside_torch() {
   return found;
 }
 
-// With the loader's words on each where there is none.
+// What is no NCCL at all is passed over. With words on each where there is none.
 void* open_library(std::span<const std::string> places, std::string& problem) {
+  constexpr const char* kEvery = "ncclGetVersion";
   for (const std::string& place : places) {
-    if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    problem += fmt::format("{}{}", problem.empty() ? "" : "; ", ::dlerror());
+    void* const library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr && ::dlsym(library, kEvery) != nullptr) return library;
+    const std::string words = library == nullptr
+                                  ? ::dlerror()
+                                  : fmt::format("{} is of version unknown and lacks {}", place, kEvery);
+    problem += (problem.empty() ? "" : "; ") + words;
   }
   return nullptr;
 }

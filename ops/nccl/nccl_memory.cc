@@ -3,7 +3,25 @@
 
 namespace rueda {
 
+NcclMemory::Given::~Given() {
+  while (!dropped.empty()) free_dropped(dropped.begin()->first);
+}
+
+void NcclMemory::Given::free_dropped(int device) {
+  std::vector<std::shared_ptr<void>> blocks_of_device;
+  {
+    std::lock_guard lock(mutex);
+    const auto found = dropped.find(device);
+    if (found == dropped.end()) return;
+    blocks_of_device = std::move(found->second);
+    dropped.erase(found);
+  }
+  devices->at(device).synchronize();
+  blocks_of_device.clear();
+}
+
 std::shared_ptr<std::byte> NcclMemory::allocate(int number, std::size_t bytes) {
+  given_->free_dropped(number);
   Device& device = devices_->at(number);
   const NcclLibrary& nccl = nccl_();
   void* block = nullptr;
@@ -13,21 +31,17 @@ std::shared_ptr<std::byte> NcclMemory::allocate(int number, std::size_t bytes) {
     });
   }
   if (block == nullptr) return device.memory(bytes);
+  std::shared_ptr<void> owned(block, nccl.functions.mem_free);
   {
     std::lock_guard lock(given_->mutex);
     given_->blocks.insert(block);
   }
-  // NCCL frees at once, unlike CUDA, and the program may have given the device what still reads it.
-  auto free = [devices = devices_, number, given = given_,
-               free = nccl.functions.mem_free](std::byte* memory) {
-    devices->at(number).synchronize();
-    {
-      std::lock_guard lock(given->mutex);
-      given->blocks.erase(memory);
-    }
-    free(memory);
+  auto drop = [given = given_, number, owned = std::move(owned)](std::byte* memory) mutable {
+    std::lock_guard lock(given->mutex);
+    given->blocks.erase(memory);
+    given->dropped[number].push_back(std::move(owned));
   };
-  return {static_cast<std::byte*>(block), std::move(free)};
+  return {static_cast<std::byte*>(block), std::move(drop)};
 }
 
 bool NcclMemory::gave(const void* memory) const {

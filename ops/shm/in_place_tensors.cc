@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+
+#include "ops/kernels/line.h"
 
 namespace rueda {
 
@@ -57,6 +61,12 @@ void InPlaceTensors::find(std::span<std::byte* const> offers) {
       tensors_.push_back(window.data() + offset);
     }
   }
+}
+
+bool InPlaceTensors::begin_at_lines() const {
+  return std::ranges::all_of(tensors_, [](const std::byte* tensor) {
+    return reinterpret_cast<std::uintptr_t>(tensor) % kernels::kLineBytes == 0;
+  });
 }
 
 }  // namespace rueda

@@ -30,6 +30,8 @@ class InPlaceTensors {
   // cannot be: it may come from another build.
   void find(std::span<std::byte* const> offers);
   bool found() const { return !tensors_.empty(); }
+  // Once found: whether all begin at lines of cache.
+  bool begin_at_lines() const;
   // Once found: a member's output.
   std::byte* of(std::size_t entry, std::size_t member) const {
     return tensors_[entry * windows_.size() + member];

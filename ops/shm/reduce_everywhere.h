@@ -9,7 +9,8 @@
 
 namespace rueda {
 
-// How results are stored. Streamed ones go past the caches, but for those of destination number `own`.
+// How results are stored. Streamed ones go past the caches, but for those of destination number `own`; only
+// where all destinations begin at lines of cache.
 struct Stores {
   bool streamed = false;
   std::size_t own = 0;

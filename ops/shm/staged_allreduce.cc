@@ -76,7 +76,7 @@ class StagedAllreduce final : public StagedWork {
       in_place_.find(offers);
       std::tie(taken_to_, slice_end_) = slice_of(total_);
       slice_bytes_ = slice_end_ - taken_to_;
-      way_ = {stores_.streams(), place()};
+      way_ = {stores_.streams() && in_place_.begin_at_lines(), place()};
     }
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
     const Time begun = clock_now();

@@ -70,7 +70,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
     : in_place_(kind == MemoryKind::window),
       rank_(rank),
       elements_(elements),
-      ordinary_(in_place_ ? 0 : elements) {
+      ordinary_(in_place_ ? nullptr : ordinary_memory(elements * sizeof(float))) {
   constexpr std::size_t kBefore = 4096;  // for the word
   TensorMemory::Block own;
   if (memory != nullptr)
@@ -96,7 +96,7 @@ double BareLoop::seconds() {
 
 template <class Loops>
 double BareLoop::timed(Loops loops) {
-  std::fill_n(in_place_ ? all_[rank_].values : ordinary_.data(), elements_, static_cast<float>(rank_));
+  std::fill_n(in_place_ ? all_[rank_].values : ordinary(), elements_, static_cast<float>(rank_));
   meet();
   const auto start = std::chrono::steady_clock::now();
   meet();
@@ -119,9 +119,9 @@ void BareLoop::reduce_in_place() {
 void BareLoop::one_after_the_other() {
   const std::size_t count = (elements_ + kChunk - 1) / kChunk;
   for (std::size_t number = 0; number < count + 2; ++number) {
+    if (number >= 2) unpack(chunk(number - 2, kChunk));  // whose buffer the next one takes
     if (number < count) pack(chunk(number, kChunk));
     if (number >= 1 && number < count + 1) add(chunk(number - 1, kChunk));
-    if (number >= 2) unpack(chunk(number - 2, kChunk));
   }
 }
 
@@ -129,7 +129,7 @@ void BareLoop::one_after_the_other() {
 void BareLoop::all_in_one_loop() {
   static const auto loop = kernels::widest<AllInOneBody, float*, const float*, float*, float*, float*,
                                            const float*, std::size_t>();
-  float* const tensor = ordinary_.data();
+  float* const tensor = ordinary();
   const std::size_t others = rank_ == 0 ? kShort / 2 : 0;  // in a chunk: what the other rank adds
   const std::size_t count = elements_ / kShort;
   for (std::size_t number = 2; number < count + 2; ++number) {
@@ -151,8 +151,10 @@ float* BareLoop::shown(std::size_t rank, const Chunk& chunk, std::size_t size) c
   return all_[rank].values + chunk.number % kBuffers * size;
 }
 
+float* BareLoop::ordinary() const { return reinterpret_cast<float*>(ordinary_.get()); }
+
 void BareLoop::pack(const Chunk& chunk) {
-  const float* const tensor = ordinary_.data();
+  const float* const tensor = ordinary();
   float* const buffer = shown(rank_, chunk, kChunk);
   kernels::copy_bytes(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
   kernels::copy_bytes(buffer + (chunk.to - chunk.begin), tensor + chunk.to,
@@ -163,12 +165,12 @@ void BareLoop::add(const Chunk& chunk) {
   std::array<std::byte*, 4> places{};
   for (std::size_t i = 0; i < all_.size(); ++i)
     places[i] = bytes_at(shown(i, chunk, kChunk) + (chunk.from - chunk.begin));
-  places[rank_] = bytes_at(ordinary_.data() + chunk.from);
+  places[rank_] = bytes_at(ordinary() + chunk.from);
   sum(std::span(places).first(all_.size()), chunk.to - chunk.from, false);
 }
 
 void BareLoop::unpack(const Chunk& chunk) {
-  float* const tensor = ordinary_.data();
+  float* const tensor = ordinary();
   const float* const buffer = shown(rank_, chunk, kChunk);
   kernels::copy_out(tensor + chunk.begin, buffer, (chunk.from - chunk.begin) * sizeof(float));
   kernels::copy_out(tensor + chunk.to, buffer + (chunk.to - chunk.begin),

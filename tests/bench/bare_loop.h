@@ -17,15 +17,15 @@
 
 namespace rueda::bench {
 
-// Purpose: what an allreduce of float32 by 2 or 4 ranks has to do to memory, by ranks that begin together and
-// then wait for nobody, so that its results mean nothing: a bound for everything that waits for its data. In
-// the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of them, once,
-// through its cache or past it, whichever is quicker. An ordinary tensor is seen by its owner alone, so
-// whatever is summed elsewhere is visited six times: its owner copies it to shared memory; who adds reads it
-// there and in a tensor of its own, and writes both; the owner copies it back. The less of two times: these
-// loops one after the other, chunk by chunk; of 2 ranks also all of them in one loop, so that lines of one
-// are on their way while another computes. On one rank, the main thread's; the same calls come on every rank,
-// which meet before it is destroyed.
+// Purpose: an allreduce of float32 by 2 or 4 ranks as loops over memory alone, by ranks that begin together
+// and then wait for nobody, so that its results mean nothing: what ours comes to where waiting, agreeing and
+// telling cost nothing. In the window (zero-copy) each rank reads its slice of all tensors and writes a sum
+// into all of them, once, through its cache or past it, by the same inner loop as ours. An ordinary tensor is
+// seen by its owner alone, so whatever is summed elsewhere is visited six times: its owner copies it to
+// shared memory; who adds reads it there and in a tensor of its own, and writes both; the owner copies it
+// back. The less of two times: these loops one after the other, chunk by chunk; of 2 ranks also all of them
+// in one loop, so that lines of one are on their way while another computes. On one rank, the main thread's;
+// the same calls come on every rank, which meet before it is destroyed.
 class BareLoop {
  public:
   // Brings what each rank says, in the order of ranks.
@@ -39,7 +39,7 @@ class BareLoop {
 
  private:
   static constexpr std::size_t kChunk = 64 << 10;  // floats
-  static constexpr std::size_t kBuffers = 4;
+  static constexpr std::size_t kBuffers = 2;       // as ours
   static constexpr std::size_t kShort = 16 << 10;  // of a chunk, where all is done in one loop
 
   // A chunk of this rank's tensor.
@@ -57,6 +57,7 @@ class BareLoop {
   void all_in_one_loop();
   Chunk chunk(std::size_t number, std::size_t size) const;
   float* shown(std::size_t rank, const Chunk& chunk, std::size_t size) const;
+  float* ordinary() const;
   void pack(const Chunk& chunk);
   void add(const Chunk& chunk);
   void unpack(const Chunk& chunk);
@@ -73,7 +74,7 @@ class BareLoop {
   const std::size_t rank_;
   const std::size_t elements_;
   std::vector<Shown> all_;
-  std::vector<float> ordinary_;  // this rank's tensor, unless it lies in the window
+  std::shared_ptr<std::byte> ordinary_;  // this rank's tensor, unless it lies in the window
   std::uint64_t met_ = 0;
   StoreChoice stores_;  // in place
 };

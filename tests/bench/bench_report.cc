@@ -81,7 +81,7 @@ nlohmann::json to_json(const SweepRow& row, const Experiment& experiment, Rank r
                         {"p99_us", percentile(row.ours, 0.99)},
                         {"algbw_gbs", bytes / middle * 1e-3},
                         {"busbw_gbs", bus_gigabytes(row.what, ranks, middle)},
-                        {"wrong", row.wrong}};
+                        {"wrong", static_cast<std::int64_t>(row.wrong)}};
   if (!row.reference.empty()) {
     const double theirs = median(row.reference);
     result["against"] = {{"name", experiment.beside}, {"median_us", theirs}, {"ratio", theirs / middle}};

@@ -82,7 +82,8 @@ class Job:
         """All ranks are in MPI; returns {rank: pid}."""
         lines = [self.process.stdout.readline() for _ in range(self.ranks_wanted)]
         found = {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) is process (\d+)", "".join(lines))}
-        assert len(found) == self.ranks_wanted, lines
+        if len(found) != self.ranks_wanted:
+            pytest.fail(f"not all ranks are in MPI: {lines}; {self.end()}")
         self.below()
         assert self.files, "MPICH maps a file that all ranks share"
         return found

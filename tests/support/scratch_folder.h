@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -40,6 +41,11 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
+
+inline std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
 
 // The message of the std::exception that `action` throws; fails the test if it throws none.
 template <typename Action>

@@ -26,8 +26,10 @@ namespace rueda::shm_job {
 // With `mixed` each Plan is of one of the others.
 enum class Kind { one_shot, staged, exchange, in_place, adasum, mixed };
 
-constexpr std::int64_t kElements = 40;
-constexpr std::int64_t kFirst = 25;  // of the first tensor; the others are the second's
+constexpr std::int64_t kElements = 160;
+// Elements of the first tensor; the others are the second's, which begins at a line of cache in every second
+// Plan.
+inline std::int64_t first_of(const Plan& plan) { return plan.number % 2 == 0 ? 96 : 100; }
 constexpr std::size_t kSlots = 2;
 constexpr std::size_t kInFlight = 4;  // so that several Works may want one slot
 
@@ -85,7 +87,7 @@ struct Job {
       simulated.rank = rank;
       std::shared_ptr<Window> window;
       if (kind == Kind::in_place || kind == Kind::mixed) {
-        window = Window::make(rank, 1 << 20);
+        window = Window::make(rank, 8 << 20);
         simulated.in_window = window->allocate((count + 1) * kElements * sizeof(std::int32_t));
       }
       simulated.neighbours = std::make_unique<Neighbours>(rank, Segment::make().segment, std::move(window));
@@ -129,7 +131,7 @@ struct Job {
     running.kind = kind;
     running.plan.number = number;
     running.plan.dtype = DataType::int32;
-    running.plan.chunk_bytes = 64;  // several chunks
+    running.plan.chunk_bytes = 256;  // several chunks
     if (kind == Kind::exchange) {
       prepare_exchange(rank, running, members);
     } else if (kind == Kind::adasum) {
@@ -141,10 +143,11 @@ struct Job {
       }
       running.result = running.values.data();
       if (kind == Kind::in_place) move_to_window(rank, running);
-      add_tensor(running, "x", 0, kFirst);
-      add_tensor(running, "y", kFirst, kElements - kFirst);
+      const std::int64_t first = first_of(running.plan);
+      add_tensor(running, "x", 0, first);
+      add_tensor(running, "y", first, kElements - first);
       if (kind == Kind::in_place && number % 3 == 0)  // out of place
-        running.entries.back().submission().input.data = running.values.data() + kFirst;
+        running.entries.back().submission().input.data = running.values.data() + first;
     }
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
@@ -271,12 +274,14 @@ struct Job {
     for (Rank member : members) all.add(RankSet::of(member));
     plan.members = std::make_shared<const RankSet>(all);
     running.floats = float_values(plan.number, rank.rank, 0, kElements);
-    add_tensor(running, "x", 0, kFirst);
-    add_tensor(running, "y", kFirst, kElements - kFirst);
+    const std::int64_t first = first_of(plan);
+    add_tensor(running, "x", 0, first);
+    add_tensor(running, "y", first, kElements - first);
   }
 
   void check_adasum(const Simulated::Running& running) const {
-    for (const auto& [from, elements] : {std::pair(std::int64_t{0}, kFirst), {kFirst, kElements - kFirst}}) {
+    const std::int64_t first = first_of(running.plan);
+    for (const auto& [from, elements] : {std::pair(std::int64_t{0}, first), {first, kElements - first}}) {
       std::vector<Vector> vectors;
       for (Rank member : plans[running.plan.number - 1]) {
         const std::vector<float> values = float_values(running.plan.number, member, from, elements);

@@ -16,9 +16,9 @@ namespace rueda {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRounds = 50'000;
+constexpr int kRings = 50'000;
 #else
-constexpr int kRounds = 500'000;
+constexpr int kRings = 500'000;
 #endif
 
 // What two sides share: a bell for each, and what each waits for.
@@ -49,7 +49,7 @@ Bell over(Shared& shared, BellWord Shared::*word) {
 
 bool answer(Shared& shared) {
   Bell there = over(shared, &Shared::there), back = over(shared, &Shared::back);
-  for (int i = 1; i <= kRounds; ++i) {
+  for (int i = 1; i <= kRings; ++i) {
     if (!wait_for(there, shared.sent, i)) return false;
     shared.seen.store(i);
     back.ring();
@@ -59,7 +59,7 @@ bool answer(Shared& shared) {
 
 bool ask(Shared& shared) {
   Bell there = over(shared, &Shared::there), back = over(shared, &Shared::back);
-  for (int i = 1; i <= kRounds; ++i) {
+  for (int i = 1; i <= kRings; ++i) {
     shared.sent.store(i);
     there.ring();
     if (!wait_for(back, shared.seen, i)) return false;
@@ -97,7 +97,7 @@ TEST(Bell, OfManyRingersNoneIsMissed) {
   for (int i = 0; i < kRingers; ++i) {
     ringers.emplace_back([&] {
       Bell bell = over(shared, &Shared::there);
-      for (int round = 0; round < kRounds / kRingers; ++round) {
+      for (int round = 0; round < kRings / kRingers; ++round) {
         // Not before the sleeper has seen the last round: so it sleeps often.
         while (shared.seen.load() < round) std::this_thread::yield();
         shared.sent.fetch_add(1);
@@ -107,7 +107,7 @@ TEST(Bell, OfManyRingersNoneIsMissed) {
   }
   Bell bell = over(shared, &Shared::there);
   bool heard = true;
-  for (int round = 1; round <= kRounds / kRingers; ++round) {
+  for (int round = 1; round <= kRings / kRingers; ++round) {
     heard = heard && wait_for(bell, shared.sent, round * kRingers);
     shared.seen.store(round);
   }

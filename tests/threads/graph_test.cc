@@ -333,6 +333,27 @@ TEST_F(GraphTest, ACaptureThatIsSpoiltFailsTheOperationNotTheJob) {
   });
 }
 
+// A rank that had joined has heard of fewer graphs.
+TEST_F(GraphTest, AfterARankHadJoinedAllCaptureAgain) {
+  for (const bool before_its_first_tensor : {true, false}) {
+    run(2, [&](Runtime& runtime, FakeDevice& device) {
+      DeviceOnes ones(device, 10), others(device, 5);
+      if (!before_its_first_tensor) wait_on_device(runtime.submit(others.sum("first")));
+      if (runtime.topology().rank == 0) {
+        EXPECT_THAT(words_of([&] { capture([] {}, 0, runtime); }), HasSubstr("rank 1"));
+        wait_on_device(runtime.submit(others.sum("alone")));
+      }
+      rueda::join(runtime);
+      wait_on_device(runtime.submit(others.sum("together")));
+      const FakeDevice::Graph graph =
+          graph_of(runtime, device, &ones, [&] { join(runtime.submit(ones.sum("t")), &ones); });
+      run_graph(device, graph, &ones);
+      EXPECT_THAT(values_of(ones), Each(2.0f));
+    });
+    devices_.clear();
+  }
+}
+
 // NCCL ends no communicator that a graph holds.
 TEST_F(GraphTest, TheJobEndsWhileAGraphIsStillThere) {
   FakeDevice::Graph kept[2];

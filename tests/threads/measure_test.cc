@@ -29,9 +29,9 @@ constexpr Layout kLayouts[] = {Layout::apart, Layout::in_place, Layout::window, 
                                Layout::transposed};
 
 // Purpose: tensors that are reduced together, on one rank.
-class Tensors {
+class MeasuredTensors {
  public:
-  Tensors(Scope scope, DataType dtype, const std::vector<std::int64_t>& counts, Layout layout)
+  MeasuredTensors(Scope scope, DataType dtype, const std::vector<std::int64_t>& counts, Layout layout)
       : scope_(std::move(scope)), dtype_(dtype) {
     const Rank rank = scope_.runtime().topology().rank;
     for (const std::int64_t count : counts) {
@@ -118,7 +118,7 @@ void check_some(Scope scope, const Reduction& how, std::string_view name) {
   for (const DataType dtype : kFloats) {
     for (std::size_t turn = static_cast<std::size_t>(dtype), i = turn % 2; i < kTogether.size(); i += 2) {
       const Layout layout = kLayouts[(turn + i) % std::size(kLayouts)];
-      Tensors(scope, dtype, kTogether[i], layout)
+      MeasuredTensors(scope, dtype, kTogether[i], layout)
           .check(fmt::format("{}.{}.{}", name, to_string(dtype), i), how);
     }
   }
@@ -128,7 +128,7 @@ void check_some(Scope scope, const Reduction& how, std::string_view name) {
 void check_all(Scope scope) {
   for (std::size_t layout = 0; layout < std::size(kLayouts); ++layout) {
     for (std::size_t i = 0; i < kTogether.size(); ++i) {
-      Tensors(scope, kFloats[(layout + i) % std::size(kFloats)], kTogether[i], kLayouts[layout])
+      MeasuredTensors(scope, kFloats[(layout + i) % std::size(kFloats)], kTogether[i], kLayouts[layout])
           .check(fmt::format("average.{}.{}", layout, i), {ReduceOp::average, 0.5, 3.0});
     }
   }
@@ -167,7 +167,7 @@ TEST(Measure, IsThatOfTheResultOnHostsOfSeveralRanks) {
 TEST(Measure, IsSharedByAllRanks) {
   auto body = [](Runtime& runtime) {
     for (const Layout layout : {Layout::in_place, Layout::window}) {
-      Tensors tensors(runtime, DataType::float32, {100'000}, layout);
+      MeasuredTensors tensors(runtime, DataType::float32, {100'000}, layout);
       std::vector<double> share = tensors.reduce(fmt::format("x.{}", static_cast<int>(layout)), {});
       const double own = share.front();
       allreduce_async("share", view(share), view(share), {ReduceOp::sum}, runtime).wait();
@@ -261,7 +261,7 @@ TEST(Measure, TellsValuesThatAreNotFinite) {
         int number = 0;
         for (const double bad : {kNan, kInfinity, -kInfinity}) {
           for (const std::int64_t i : {std::int64_t{0}, count / 2, count - 1}) {
-            Tensors tensors(runtime, dtype, {count, 100}, number % 2 == 0 ? Layout::window : Layout::apart);
+            MeasuredTensors tensors(runtime, dtype, {count, 100}, number % 2 == 0 ? Layout::window : Layout::apart);
             if (runtime.topology().rank == number % runtime.topology().size) tensors.set_input(i, bad);
             std::vector<double> sums =
                 tensors.reduce(fmt::format("{}.{}.{}", to_string(dtype), count, number++), {ReduceOp::sum});
@@ -282,7 +282,7 @@ TEST(Measure, TellsValuesThatAreNotFinite) {
 // Of finite values that have no room as a sum.
 TEST(Measure, TellsWhatOverflows) {
   run_on_one_host(2, [](Runtime& runtime) {
-    Tensors tensors(runtime, DataType::float16, {5'000}, Layout::in_place);
+    MeasuredTensors tensors(runtime, DataType::float16, {5'000}, Layout::in_place);
     tensors.set_input(4'000, 60'000.0);
     std::vector<double> sums = tensors.reduce("x", {ReduceOp::sum});
     allreduce_async("sums", view(sums), view(sums), {ReduceOp::sum}, runtime).wait();

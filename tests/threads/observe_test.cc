@@ -25,7 +25,7 @@ json read(const std::string& path) {
   return json::parse(file);
 }
 
-void sum(Runtime& runtime, const std::string& name, std::vector<float>& values) {
+void sum_up(Runtime& runtime, const std::string& name, std::vector<float>& values) {
   allreduce_async(name, view(values), view(values), {ReduceOp::sum}, runtime).wait();
 }
 
@@ -70,7 +70,7 @@ TEST(Observe, OneTimelineShowsAllRanks) {
   const std::string path = folder.path() / "trace.json";
   run_ranks(kRanks, [&](Runtime& runtime) {
     std::vector<float> values(3000, 1.0f);
-    sum(runtime, "before", values);
+    sum_up(runtime, "before", values);
     runtime.start_timeline(path, true);
     EXPECT_THROW(runtime.start_timeline(path), InvalidArgument);
     barrier_async(runtime).wait();  // all are tracing
@@ -83,7 +83,7 @@ TEST(Observe, OneTimelineShowsAllRanks) {
       for (const Handle& handle : handles) handle.wait();
     }
     runtime.stop_timeline();
-    sum(runtime, "after", values);
+    sum_up(runtime, "after", values);
   });
   const json events = read(path);
   const Slices slices = slices_of(events);
@@ -154,7 +154,7 @@ TEST(Observe, MetricsCountWhatWasDone) {
         for (int i = 0; i < 10; ++i) {
           std::vector<float> values(25, 1.0f);
           begin = monotonic_ns();
-          sum(runtime, "x", values);
+          sum_up(runtime, "x", values);
           end = monotonic_ns();
         }
         const MetricsSnapshot times = runtime.metrics();
@@ -203,7 +203,7 @@ TEST(Observe, AnyThreadMayStartStopAndLookWhileRanksWork) {
       }
     });
     std::vector<float> values(100, 1.0f);
-    for (int i = 0; i < 300; ++i) sum(runtime, "x" + std::to_string(i % 7), values);
+    for (int i = 0; i < 300; ++i) sum_up(runtime, "x" + std::to_string(i % 7), values);
     done = true;
     looker.join();
   });
@@ -217,7 +217,7 @@ TEST(Observe, ATimelineThatCannotBeWrittenIsAnErrorOfTheCallerAlone) {
       [](Runtime& runtime) {
         EXPECT_THROW(runtime.start_timeline("/no/such/folder/trace.json"), InvalidArgument);
         std::vector<float> values(10, 1.0f);
-        sum(runtime, "x", values);
+        sum_up(runtime, "x", values);
         EXPECT_EQ(values[0], 2.0f);
       },
       config);
@@ -226,7 +226,7 @@ TEST(Observe, ATimelineThatCannotBeWrittenIsAnErrorOfTheCallerAlone) {
 TEST(Observe, ATreeOfSeveralLevelsStartsAndWorks) {
   run_ranks(36, [](Runtime& runtime) {  // rank 33 and on are children of rank 1
     std::vector<float> values(4, 1.0f);
-    sum(runtime, "x", values);
+    sum_up(runtime, "x", values);
     EXPECT_EQ(values[0], 36.0f);
   });
 }

@@ -25,7 +25,7 @@ float tree_of(Rank ranks, std::int64_t i) {
 constexpr Reduction kHalved{ReduceOp::sum, 1.0, 0.5, ReductionOrder::fixed};
 
 // Tensors of one element, of some, of many pieces; fused; in place and not.
-void check_allreduce(Runtime& runtime) {
+void check_order_of_allreduce(Runtime& runtime) {
   const Rank ranks = runtime.topology().size;
   for (const std::int64_t count : {1, 7, 1000, 70'000}) {
     std::vector<float> values = own_values(runtime, count), in_place = values, output(values.size());
@@ -60,7 +60,7 @@ void check_strided_and_small_floats(Runtime& runtime) {
   }
 }
 
-void check_reducescatter(Runtime& runtime) {
+void check_order_of_reducescatter(Runtime& runtime) {
   const Rank ranks = runtime.topology().size, rank = runtime.topology().rank;
   constexpr std::int64_t kWidth = 300;
   for (const std::int64_t rows : {1, 5, 40}) {
@@ -78,9 +78,9 @@ void check_reducescatter(Runtime& runtime) {
 }
 
 void check_all(Runtime& runtime) {
-  check_allreduce(runtime);
+  check_order_of_allreduce(runtime);
   check_strided_and_small_floats(runtime);
-  check_reducescatter(runtime);
+  check_order_of_reducescatter(runtime);
 }
 
 Config with_chunk(std::int64_t chunk) {
@@ -176,7 +176,7 @@ TEST(ReductionOrder, ARankWithoutMemoryFailsOneOperation) {
           }
           if (rank == bad) network.take_memory_from(rank, std::size_t{1} << 40);
           barrier_async(runtime).wait();
-          check_allreduce(runtime);
+          check_order_of_allreduce(runtime);
         },
         with_chunk(4096));
     EXPECT_GE(failed.load(), 2);

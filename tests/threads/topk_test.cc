@@ -46,7 +46,7 @@ struct World {
   Config config;
 };
 
-const Sizes kHosts[] = {{1, 1}, {1, 1, 1}, {1, 1, 1, 1}, {2, 2}, {1, 2, 1}, {3, 1, 2}};
+const Sizes kHostsOfTopk[] = {{1, 1}, {1, 1, 1}, {1, 1, 1, 1}, {2, 2}, {1, 2, 1}, {3, 1, 2}};
 
 // Whole numbers, so that sums are exact in any order.
 std::vector<float> whole_values(Rank rank, int step, std::int64_t count) {
@@ -104,7 +104,7 @@ void check_nothing_is_lost(World& world, std::int64_t count, double share) {
 }
 
 TEST(Topk, NothingIsLost) {
-  for (const Sizes& hosts : kHosts) {
+  for (const Sizes& hosts : kHostsOfTopk) {
     for (const std::int64_t count : {1, 7, 1000, 20'000}) {
       for (const std::int64_t chunk : {4096, 1 << 18}) {
         World world(hosts, chunk);
@@ -124,7 +124,7 @@ TEST(Topk, NothingIsLostOfLongTensors) {
 }
 
 TEST(Topk, AShareOfOneIsExact) {
-  for (const Sizes& hosts : kHosts) {
+  for (const Sizes& hosts : kHostsOfTopk) {
     World world(hosts, 4096);
     Results results;
     world.run([&](Runtime& runtime) {

@@ -9,6 +9,7 @@
 
 #include "frameworks/torch/distributed_model.h"
 #include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/grouped_operations.h"
 #include "frameworks/torch/operations.h"
 #include "frameworks/torch/sync_batch_norm.h"
 #include "tests/support/torch_device_world.h"
@@ -170,6 +171,19 @@ TEST_F(TorchDevice, AResultIsKeptForTheStreamThatWaitsForIt) {
     EXPECT_TRUE(device.is_kept_for(all, 0));
     EXPECT_TRUE(device.is_kept_for(all, 2));
     EXPECT_FALSE(device.is_kept_for(all, 1));
+  });
+}
+
+TEST_F(TorchDevice, NewOutputsAreKeptForTheStreamThatWaitsForThem) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    const at::Tensor ones = at::ones({3}, device.name());
+    const std::vector<at::Tensor> both{ones, ones};
+    std::vector<TensorHandle> handles = grouped_allreduce_async(both, "group", {}, runtime);
+    handles.push_back(allreduce_async(ones, "sum", {}, runtime));
+    handles.push_back(broadcast_async(ones, 0, "broadcast", runtime));
+    const c10::StreamGuard there(device.stream(2));
+    for (const TensorHandle& handle : handles) EXPECT_TRUE(device.is_kept_for(handle.wait(), 2));
+    EXPECT_FALSE(device.is_kept_for(allreduce_async_(ones, "in place", {}, runtime).wait(), 2)) << "not ours";
   });
 }
 

@@ -25,9 +25,9 @@ using std::chrono::microseconds;
 using std::chrono::seconds;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRounds = 5'000;
+constexpr int kTurns = 5'000;
 #else
-constexpr int kRounds = 30'000;
+constexpr int kTurns = 30'000;
 #endif
 constexpr seconds kLimit(20);  // of every sleep: one that ends by it has missed something
 
@@ -173,7 +173,7 @@ TEST_P(TurnsOf, NothingIsLeftUndone) {
   for (int thread = 0; thread < GetParam(); ++thread) {
     threads.emplace_back([&, thread] {
       std::minstd_rand random(static_cast<unsigned>(thread) + 1);
-      for (int round = 0; round < kRounds / GetParam() && late.load() == 0; ++round) {
+      for (int round = 0; round < kTurns / GetParam() && late.load() == 0; ++round) {
         if (!submit_and_wait(caller, random() % 2 == 0)) ++late;
       }
     });

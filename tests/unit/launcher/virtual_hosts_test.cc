@@ -22,7 +22,7 @@ LaunchOptions options_of(Words words, const std::string& ranks = "4") {
   return parse_launch_options(words);
 }
 
-std::string error_of(const Words& words, const std::string& ranks = "4") {
+std::string virtual_hosts_error(const Words& words, const std::string& ranks = "4") {
   try {
     options_of(words, ranks);
   } catch (const UsageError& error) {
@@ -48,7 +48,7 @@ TEST(VirtualHosts, RailsAndRate) {
   EXPECT_EQ(more.virtual_hosts.rate, "200mbit");
   EXPECT_EQ(more.network_interface, "eth1");
   for (const char* rate : {"1gbit", "2.5gbit", "0.5mbit", "64kbit", "max"})
-    EXPECT_EQ(error_of({"--virtual-hosts", "2", "--rate", rate}), "no error") << rate;
+    EXPECT_EQ(virtual_hosts_error({"--virtual-hosts", "2", "--rate", rate}), "no error") << rate;
 }
 
 TEST(VirtualHosts, WithoutThemNothingChanges) {
@@ -60,19 +60,19 @@ TEST(VirtualHosts, WithoutThemNothingChanges) {
 
 TEST(VirtualHosts, ErrorsNameTheValueAndTheRemedy) {
   for (const char* count : {"0", "100", "two", "-1"})
-    EXPECT_THAT(error_of({"--virtual-hosts", count}), AllOf(HasSubstr(count), HasSubstr("from 1 to 99")));
+    EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", count}), AllOf(HasSubstr(count), HasSubstr("from 1 to 99")));
   for (const char* rails : {"0", "10", "x"})
-    EXPECT_THAT(error_of({"--virtual-hosts", "2", "--rails", rails}),
+    EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", "2", "--rails", rails}),
                 AllOf(HasSubstr(rails), HasSubstr("from 1 to 9")));
   for (const char* rate : {"200", "fast", "0mbit", "-1mbit", "200mbit;", "1e3mbit"})
-    EXPECT_THAT(error_of({"--virtual-hosts", "2", "--rate", rate}),
+    EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", "2", "--rate", rate}),
                 AllOf(HasSubstr(rate), HasSubstr("200mbit")));
-  EXPECT_THAT(error_of({"--virtual-hosts", "5"}), AllOf(HasSubstr("-np 4"), HasSubstr("every host")));
-  EXPECT_THAT(error_of({"--rails", "2"}), HasSubstr("--virtual-hosts N"));
-  EXPECT_THAT(error_of({"--rate", "1gbit"}), HasSubstr("--virtual-hosts N"));
-  EXPECT_THAT(error_of({"--virtual-hosts", "2", "-H", "a,b"}), HasSubstr("--hosts"));
-  EXPECT_THAT(error_of({"--virtual-hosts", "2", "-p", "22"}), HasSubstr("ssh"));
-  EXPECT_THAT(error_of({"--virtual-hosts", "2", "--network-interface", "eth1"}),
+  EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", "5"}), AllOf(HasSubstr("-np 4"), HasSubstr("every host")));
+  EXPECT_THAT(virtual_hosts_error({"--rails", "2"}), HasSubstr("--virtual-hosts N"));
+  EXPECT_THAT(virtual_hosts_error({"--rate", "1gbit"}), HasSubstr("--virtual-hosts N"));
+  EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", "2", "-H", "a,b"}), HasSubstr("--hosts"));
+  EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", "2", "-p", "22"}), HasSubstr("ssh"));
+  EXPECT_THAT(virtual_hosts_error({"--virtual-hosts", "2", "--network-interface", "eth1"}),
               AllOf(HasSubstr("'eth1'"), HasSubstr("eth0")));
 }
 

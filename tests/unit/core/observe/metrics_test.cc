@@ -143,11 +143,6 @@ TEST(Metrics, AnyThreadMayLookWhileTheCoordinatorCounts) {
   EXPECT_EQ(metrics.snapshot().data.count, 20000u);
 }
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(MetricsFile, IsWrittenAtOnceAgainAndAtTheEnd) {
   ScratchFolder folder;
   const std::string path = (folder.path() / "metrics.prom").string();

@@ -23,11 +23,6 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TraceEvent event_of(TraceEvent::Kind kind, std::int64_t time_ns, std::uint64_t ticket = 0,
                     std::uint64_t plan = 0, std::string_view text = {}) {
   TraceEvent event;

@@ -30,7 +30,7 @@ TEST(NcclLibrary, IsLoadedOrSaysWhatIsMissing) {
 }
 
 TEST(NcclLibrary, TheFirstThatThereIsIsTaken) {
-  const NcclLibrary nccl = load({"/nowhere/libnccl.so.2", TINY_NCCL_WHOLE, TINY_NCCL_OLD});
+  const NcclLibrary nccl = load({"/nowhere/libnccl.so.2", "libm.so.6", TINY_NCCL_WHOLE, TINY_NCCL_OLD});
   EXPECT_EQ(nccl.problem, "");
   EXPECT_EQ(nccl.version, 21400);
   EXPECT_EQ(nccl.path, TINY_NCCL_WHOLE);

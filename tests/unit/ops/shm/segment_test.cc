@@ -52,7 +52,7 @@ TEST(Segment, AnotherProcessMapsIt) {
     own->contents().flags[3].value.store(42);
     const Card made = own->card();
     char byte = 0;
-    const bool told = write(ready[1], &made, sizeof made) == sizeof made && read(over[0], &byte, 1) == 1;
+    const bool told = ::write(ready[1], &made, sizeof made) == sizeof made && read(over[0], &byte, 1) == 1;
     const std::shared_ptr<Segment> shared = Segment::open(back->card()).segment;
     shared->contents().flags[0].value.store(own->contents().slots[1][5] == std::byte{7} ? 1 : 2);
     seen->store(3);  // what it inherited is its own
@@ -63,7 +63,7 @@ TEST(Segment, AnotherProcessMapsIt) {
   ASSERT_TRUE(opened.status.ok()) << opened.status.message;
   EXPECT_EQ(opened.segment->contents().flags[3].value.load(), 42u);
   opened.segment->contents().slots[1][5] = std::byte{7};
-  ASSERT_EQ(write(over[1], "x", 1), 1);
+  ASSERT_EQ(::write(over[1], "x", 1), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

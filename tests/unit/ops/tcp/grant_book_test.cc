@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which message meets which receive, whatever way and in whatever order frames come.
 #include "ops/tcp/grant_book.h"
+#include "tests/support/some_bytes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -111,13 +112,6 @@ class Exchange {
 
   std::vector<Rail> rails_[2];  // from that side
 };
-
-Bytes some_bytes(std::size_t size, unsigned seed) {
-  std::mt19937 random(seed);
-  Bytes bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
-}
 
 TEST(GrantBook, ShortMessagesGoAheadAndLongOnesWait) {
   Exchange exchange(1);

@@ -8,17 +8,11 @@
 #include <deque>
 #include <random>
 
+#include "tests/support/some_bytes.h"
 #include "tests/support/tcp_pair.h"
 
 namespace rueda {
 namespace {
-
-Bytes some_bytes(std::size_t size, unsigned seed) {
-  std::mt19937 random(seed);
-  Bytes bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
-}
 
 // Purpose: tickets of several links, until all are done.
 class Pending {
