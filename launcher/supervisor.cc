@@ -156,6 +156,7 @@ void Supervisor::fail(int rank) {
   if (signal_ != 0) return;
   constexpr int kMostLines = 16;
   const bool first = !failure_;
+  if (first && job_.was_killed(rank)) never_started_ = !job_.all_started();
   if ((first || job_.was_killed(rank)) && ++failure_lines_ <= kMostLines)
     output_.say("ruedarun: " + job_.words_for(rank));
   if (!failure_) failure_ = job_.exit_code_of(rank);
@@ -165,6 +166,7 @@ void Supervisor::fail(int rank) {
 
 void Supervisor::fail_start() {
   start_deadline_.reset();
+  never_started_ = false;  // they are told here
   output_.say(
       fmt::format("ruedarun: {} did not start within {} s; look at the hosts, or allow more time by "
                   "--start-timeout",
@@ -241,6 +243,8 @@ void Supervisor::finish() {
     failure_ = std::max(1, exit_code(*mpiexec_status_));
     output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start", how_it_ended(*mpiexec_status_),
                             job_.missing()));
+  } else if (never_started_ && !job_.all_started()) {
+    output_.say(fmt::format("ruedarun: {} did not start", job_.missing()));
   }
   if (stop_after_.asked_at() && job_.all_ended() && !failure_ && signal_ == 0) {
     const std::chrono::duration<double> took = Clock::now() - *stop_after_.asked_at();

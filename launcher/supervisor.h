@@ -72,6 +72,7 @@ class Supervisor {
   int signal_ = 0;              // the first that asked for the end, or 0
   int failure_lines_ = 0;       // how many ranks have been named
   bool mpiexec_lost_ = false;   // it ended while ranks ran
+  bool never_started_ = false;  // some ranks, when the first one was killed: Hydra cannot start them any more
   bool said_over_ = false;
   bool forced_ = false;
 };

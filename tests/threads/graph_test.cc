@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/rueda.h"
-#include "tests/support/device_ones.h"
+#include "tests/support/graph_of.h"
 #include "tests/support/nccl_world.h"
 
 namespace rueda {
@@ -17,45 +17,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-// Of a program's stream.
-void join(const Handle& handle, DeviceStream stream) {
-  handle.wait();
-  handle.fence()->hold_back(stream);
-}
-
-// What `given` has the device do, on the stream of `ones`.
-FakeDevice::Graph graph_of(Runtime& runtime, FakeDevice& device, DeviceStream stream,
-                           const std::function<void()>& given) {
-  FakeDevice::Graph graph;
-  capture(
-      [&] {
-        device.begin_capture(stream);
-        given();
-        graph = device.end_capture(stream);
-      },
-      0, runtime);
-  return graph;
-}
-
-void run_graph(FakeDevice& device, const FakeDevice::Graph& graph, DeviceStream stream) {
-  device.run(graph, stream);
-  const std::shared_ptr<const Fence> end = device.record(stream);
-  while (!end->passed()) std::this_thread::yield();
-}
-
-std::vector<float> values_of(const DeviceOnes& ones) {
-  return {ones.values(), ones.values() + ones.elements};
-}
-
-std::string words_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 class GraphTest : public NcclWorld {};
 

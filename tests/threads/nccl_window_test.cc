@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/rueda.h"
-#include "tests/support/device_ones.h"
+#include "tests/support/device_gradients.h"
 #include "tests/support/nccl_world.h"
 
 namespace rueda {
@@ -17,41 +17,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr std::size_t kBytes = 4096;
-
-// Purpose: tensors "a" of 10, "b" of 16 and "c" of 3 float32 in a window, which begin at 0, 64 and 256: a gap
-// lies before the last.
-struct Gradients {
-  explicit Gradients(Runtime& runtime) : memory(runtime.allocate_on_device(0, kBytes)) {}
-  DeviceWindow window() const { return {memory, kBytes, {{"a", 0, 40}, {"b", 64, 64}, {"c", 256, 12}}}; }
-  float* values(std::size_t offset) const {
-    return reinterpret_cast<float*>(FakeDevice::real(memory.get()) + offset);
-  }
-  void fill() const { std::fill_n(values(0), kBytes / sizeof(float), 1.0f); }
-  Submission sum(const DeviceWindow::Place& place) {
-    Submission submission;
-    submission.request.name = place.name;
-    submission.request.shape = {static_cast<std::int64_t>(place.bytes / sizeof(float))};
-    submission.request.device = DeviceKind::cuda;
-    submission.output = {memory.get() + place.offset, DataType::float32, submission.request.shape, {}};
-    submission.input = submission.output;
-    submission.stream = this;
-    submission.owner = memory;
-    return submission;
-  }
-  // All of them together, which makes one Plan.
-  void reduce(Runtime& runtime) {
-    fill();
-    std::vector<Submission> group;
-    for (const DeviceWindow::Place& place : window().places) group.push_back(sum(place));
-    for (const Handle& handle : runtime.submit_group(std::move(group))) wait_on_device(handle);
-    for (const DeviceWindow::Place& place : window().places)
-      EXPECT_EQ(*values(place.offset), static_cast<float>(runtime.topology().size)) << place.name;
-  }
-
-  std::shared_ptr<std::byte> memory;
-};
 
 class NcclWindowTest : public NcclWorld {};
 
@@ -104,77 +69,6 @@ TEST_F(NcclWindowTest, ATensorThatHasMovedStillGoesByItsPlace) {
     wait_on_device(runtime.submit(std::move(submission)));
     EXPECT_EQ(moved ? elsewhere.values()[15] : gradients.values(64)[15], 6.0f);
   });
-}
-
-// When the next one is shared, and on every rank; NCCL has forgotten it before.
-TEST_F(NcclWindowTest, AWindowThatNobodyHoldsIsGivenBack) {
-  Config config;
-  config.nccl_streams = 2;
-  run(
-      2,
-      [this](Runtime& runtime, FakeDevice&) {
-        const auto expect_blocks = [&](std::size_t blocks) {
-          barrier_async(runtime).wait();
-          EXPECT_EQ(nccl_.blocks(), blocks);
-          barrier_async(runtime).wait();
-        };
-        std::optional<Gradients> first(std::in_place, runtime);
-        share_window_async(first->window(), 0, runtime).wait();
-        first->reduce(runtime);
-        std::optional<Gradients> second(std::in_place, runtime);
-        std::shared_ptr<std::byte> held = runtime.topology().rank == 1 ? first->memory : nullptr;
-        first.reset();
-        share_window_async({second->memory, kBytes, {{"c", 256, 12}}}, 0, runtime).wait();
-        expect_blocks(4);  // rank 1 still has it
-        first.emplace(runtime);
-        held.reset();
-        barrier_async(runtime).wait();
-        share_window_async(first->window(), 0, runtime).wait();
-        const std::size_t at_most = 6;  // the memory of the first one goes when the next is allocated
-        expect_blocks(at_most);
-        const Gradients next(runtime);
-        expect_blocks(at_most);
-        first->reduce(runtime);
-        second.reset();
-        first->reduce(runtime);
-      },
-      config);
-  EXPECT_EQ(count(0, "ncclCommWindowDeregister"), 6);
-  EXPECT_EQ(nccl_.blocks(), 0u);
-}
-
-// As kernels of the program's that read a block, on a stream of its own; `freed` if it was meanwhile.
-void read_for_long(FakeDevice& device, FakeNccl& nccl, const void* block, std::atomic<bool>& freed) {
-  for (int i = 0; i < 2000; ++i) {
-    device.give(&freed, [&nccl, &freed, block] {
-      if (!nccl.has(block)) freed = true;
-    });
-  }
-}
-
-TEST_F(NcclWindowTest, NothingIsFreedWhileTheDeviceReadsIt) {
-  for (const bool at_shutdown : {true, false}) {
-    std::atomic<bool> freed = false;
-    run(2, [&](Runtime& runtime, FakeDevice& device) {
-      std::optional<Gradients> gradients(std::in_place, runtime);
-      share_window_async(gradients->window(), 0, runtime).wait();
-      gradients->reduce(runtime);
-      const Gradients other(runtime);
-      const void* const block = gradients->memory.get();
-      read_for_long(device, nccl_, block, freed);
-      gradients.reset();
-      if (at_shutdown) return;
-      share_window_async(other.window(), 0, runtime).wait();
-      barrier_async(runtime).wait();
-      EXPECT_TRUE(nccl_.has(block)) << "the coordinator would have waited";
-      const Gradients next(runtime);
-      EXPECT_FALSE(nccl_.has(block));
-    });
-    for (const auto& each : devices_) each->device().finish();
-    EXPECT_FALSE(freed) << at_shutdown;
-    EXPECT_EQ(nccl_.blocks(), 0u);
-    devices_.clear();
-  }
 }
 
 // What lies in a window but has another name there, on one rank only.
@@ -269,7 +163,7 @@ TEST_F(NcclWindowTest, WindowsThatDifferAreAnErrorOnEveryRankAndTheNextIsNot) {
     EXPECT_EQ(status.code, StatusCode::backend_error);
     EXPECT_THAT(status.message, HasSubstr("'b' at 64 (64 bytes), that of rank 2 'b' at 128"));
     const Status outside =
-        share_window_async({gradients.memory, kBytes, {{"a", 4032, 128}}}, 0, runtime).wait_status();
+        share_window_async({gradients.memory, kGradientBytes, {{"a", 4032, 128}}}, 0, runtime).wait_status();
     EXPECT_THAT(outside.message, HasSubstr("has 'a' at 4032, 128 bytes"));
     gradients.reduce(runtime);
     share_window_async(gradients.window(), 0, runtime).wait();
