@@ -146,7 +146,10 @@ struct FakeNcclCalls {
   }
   static ncclResult_t mem_free(void* block) {
     std::lock_guard lock(present->mutex_);
-    return present->blocks_.erase(block) == 1 ? ncclSuccess : ncclInvalidArgument;
+    auto given = present->blocks_.extract(block);
+    if (given.empty()) return ncclInvalidArgument;
+    present->freed_.push_back(std::move(given.mapped()));
+    return ncclSuccess;
   }
   static ncclResult_t window_register(ncclComm_t comm, void* memory, std::size_t bytes, void** window,
                                       int flags) {

@@ -66,6 +66,7 @@ class FakeNccl {
   std::vector<std::unique_ptr<ncclComm>> comms_;
   FakeDevice memory_{0};  // whose blocks it gives
   std::map<void*, std::shared_ptr<std::byte>> blocks_;
+  std::vector<std::shared_ptr<std::byte>> freed_;  // kept, so that no other block begins where one did
 };
 
 }  // namespace rueda
