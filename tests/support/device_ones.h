@@ -2,11 +2,14 @@
 // One tensor on a fake device.
 #pragma once
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "core/rueda.h"
 #include "tests/support/fake_devices.h"
@@ -52,6 +55,33 @@ inline void sum_beside_a_joined_rank(Runtime& runtime, FakeDevice& device) {
       throw std::runtime_error("what stands in for a joined rank is not zero");
   }
   join(runtime);
+}
+
+// Rank 1 cannot allocate outputs: operations that make theirs fail on all ranks, in its words, and the next
+// one works.
+inline void missing_output_fails_everywhere(Runtime& runtime, FakeDevice& device) {
+  using ::testing::HasSubstr;
+  DeviceOnes ones(device, 10);
+  wait_on_device(runtime.submit(ones.sum("before")));
+  for (const Operation operation : {Operation::allgather, Operation::alltoall, Operation::reducescatter}) {
+    DeviceOnes input(device, 12);
+    Submission submission = input.sum("t");
+    submission.request.operation = operation;
+    submission.output = {};
+    std::shared_ptr<std::byte> made;
+    submission.allocate = [&](DataType dtype, const Shape& shape) {
+      if (runtime.topology().rank == 1) throw std::runtime_error("the test has no memory");
+      made = device.memory(static_cast<std::size_t>(element_count(shape)) * 4 + 1);
+      return TensorView{made.get(), dtype, shape, {}};
+    };
+    const Status status = runtime.submit(std::move(submission)).wait_status();
+    EXPECT_EQ(status.code, StatusCode::backend_error);
+    EXPECT_THAT(status.message, HasSubstr("rank 1"));
+    EXPECT_THAT(status.message, HasSubstr("of float32: the test has no memory"));
+  }
+  wait_on_device(runtime.submit(ones.sum("after")));
+  const auto size = static_cast<float>(runtime.topology().size);
+  EXPECT_EQ(ones.values()[0], size * size);
 }
 
 }  // namespace rueda

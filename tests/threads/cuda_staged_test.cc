@@ -85,34 +85,9 @@ TEST(StagedDevices, MissingMemoryFailsTheOperationEverywhereAndTheNextWorks) {
   });
 }
 
-// Of one rank, through links and through shared memory.
+// Through links, and through shared memory.
 TEST(StagedDevices, AMissingOutputFailsTheOperationEverywhere) {
-  for (const World& world : {World{3}, World{2, 4}}) {
-    run_on_devices(world, [](Runtime& runtime, FakeDevice& device) {
-      DeviceOnes ones(device, 10);
-      wait_on_device(runtime.submit(ones.sum("before")));
-      for (const Operation operation :
-           {Operation::allgather, Operation::alltoall, Operation::reducescatter}) {
-        DeviceOnes input(device, 12);
-        Submission submission = input.sum("t");
-        submission.request.operation = operation;
-        submission.output = {};
-        std::shared_ptr<std::byte> made;
-        submission.allocate = [&](DataType dtype, const Shape& shape) {
-          if (runtime.topology().rank == 1) throw std::runtime_error("the test has no memory");
-          made = device.memory(static_cast<std::size_t>(element_count(shape)) * 4 + 1);
-          return TensorView{made.get(), dtype, shape, {}};
-        };
-        const Status status = runtime.submit(std::move(submission)).wait_status();
-        EXPECT_EQ(status.code, StatusCode::backend_error);
-        EXPECT_THAT(status.message, HasSubstr("rank 1"));
-        EXPECT_THAT(status.message, HasSubstr("of float32: the test has no memory"));
-      }
-      wait_on_device(runtime.submit(ones.sum("after")));
-      const auto size = static_cast<float>(runtime.topology().size);
-      EXPECT_EQ(ones.values()[0], size * size);
-    });
-  }
+  for (const World& world : {World{3}, World{2, 4}}) run_on_devices(world, missing_output_fails_everywhere);
 }
 
 TEST(StagedDevices, WaitsForWhatTheProgramsStreamHasToDoFirst) {

@@ -138,29 +138,7 @@ TEST_F(NcclTest, AJoinedRankTakesPart) {
 
 // An output that cannot be had on one rank: nobody gives its device anything, and the next operation works.
 TEST_F(NcclTest, AMissingOutputFailsTheOperationEverywhere) {
-  run(3, [](Runtime& runtime, FakeDevice& device) {
-    const Rank rank = runtime.topology().rank;
-    DeviceOnes ones(device, 10);
-    runtime.submit(ones.sum("before")).wait();
-    for (const Operation operation : {Operation::allgather, Operation::alltoall, Operation::reducescatter}) {
-      DeviceOnes input(device, 12);
-      Submission submission = input.sum("t");
-      submission.request.operation = operation;
-      submission.output = {};
-      std::shared_ptr<std::byte> made;
-      submission.allocate = [&](DataType dtype, const Shape& shape) {
-        if (rank == 1) throw std::runtime_error("the test has no memory");
-        made = device.memory(static_cast<std::size_t>(element_count(shape)) * 4 + 1);
-        return TensorView{made.get(), dtype, shape, {}};
-      };
-      const Status status = runtime.submit(std::move(submission)).wait_status();
-      EXPECT_EQ(status.code, StatusCode::backend_error);
-      EXPECT_THAT(status.message, HasSubstr("rank 1"));
-      EXPECT_THAT(status.message, HasSubstr("the test has no memory"));
-    }
-    wait_on_device(runtime.submit(ones.sum("after")));
-    EXPECT_EQ(ones.values()[0], 9.0f);
-  });
+  run(3, missing_output_fails_everywhere);
   const std::vector<std::string> calls = nccl_.take_calls(0);
   EXPECT_THAT(calls, Not(Contains(HasSubstr("ncclAllGather"))));
   EXPECT_THAT(calls, Not(Contains(HasSubstr("ncclSend"))));
