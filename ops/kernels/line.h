@@ -5,10 +5,15 @@
 #include <emmintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace rueda::kernels {
 
 inline constexpr std::size_t kLineBytes = 64;
+
+inline bool begins_line(const void* place) {
+  return reinterpret_cast<std::uintptr_t>(place) % kLineBytes == 0;
+}
 
 // Begins to get a line for writing: it moves here whole, and storing to it has not to ask again. Of any
 // address. Not __builtin_prefetch(line, 1): without a target attribute that asks for reading. Processors that

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <optional>
 
@@ -63,10 +62,6 @@ void InPlaceTensors::find(std::span<std::byte* const> offers) {
   }
 }
 
-bool InPlaceTensors::begin_at_lines() const {
-  return std::ranges::all_of(tensors_, [](const std::byte* tensor) {
-    return reinterpret_cast<std::uintptr_t>(tensor) % kernels::kLineBytes == 0;
-  });
-}
+bool InPlaceTensors::begin_at_lines() const { return std::ranges::all_of(tensors_, kernels::begins_line); }
 
 }  // namespace rueda

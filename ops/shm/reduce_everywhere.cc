@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 
 #include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
@@ -72,10 +71,7 @@ void reduce_in_blocks(const ScaledReduction& reduction, std::span<const std::byt
 
 void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
                        std::span<std::byte* const> destinations, std::size_t elements, Stores stores) {
-  const auto begins_line = [](const std::byte* place) {
-    return reinterpret_cast<std::uintptr_t>(place) % kernels::kLineBytes == 0;
-  };
-  stores.streamed = stores.streamed && std::ranges::all_of(destinations, begins_line);
+  stores.streamed = stores.streamed && std::ranges::all_of(destinations, kernels::begins_line);
   const auto sum = destinations.size() == sources.size() ? one_pass(reduction, sources.size()) : nullptr;
   if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements, stores);
   std::array<const void*, 4> copies{};

@@ -75,7 +75,6 @@ class StagedAllreduce final : public StagedWork {
     if (!in_place_.found()) {
       in_place_.find(offers);
       std::tie(taken_to_, slice_end_) = slice_of(total_);
-      slice_bytes_ = slice_end_ - taken_to_;
       way_ = {stores_.streams() && in_place_.begin_at_lines(), place()};
     }
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
@@ -91,7 +90,7 @@ class StagedAllreduce final : public StagedWork {
     reducing_ += clock_now() - begun;
     taken_to_ = end;
     if (taken_to_ < slice_end_) return Step::again;
-    stores_.took(way_.streamed, slice_bytes_ * members(), reducing_);
+    stores_.took(way_.streamed, (slice_end_ - slice_of(total_).first) * members(), reducing_);
     return Step::done;
   }
 
@@ -194,7 +193,6 @@ class StagedAllreduce final : public StagedWork {
   std::size_t copied_ = 0;    // bytes of inputs_[prepared_]
   std::size_t taken_to_ = 0;  // bytes of the fused buffer, in place
   std::size_t slice_end_ = 0;
-  std::size_t slice_bytes_ = 0;
   Stores way_;  // in place
   Duration reducing_{};
 };
