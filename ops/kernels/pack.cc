@@ -38,10 +38,24 @@ struct CopyOutBody {
 
   RUEDA_INLINE void run(std::byte* to, const std::byte* from, std::size_t bytes) {
     std::size_t done = 0;
+    for (; done + kLineBytes <= bytes; done += kLineBytes) line(to + done, from + done);
+    std::memcpy(to + done, from + done, bytes - done);
+  }
+  RUEDA_INLINE void line(std::byte* to, const std::byte* from) {
+    fetch_to_write(from + kAheadBytes);
+    for (std::size_t at = 0; at < kLineBytes; at += Level::kVectorBytes)
+      CopyBody<Level>::copy_vector(to + at, from + at);
+  }
+};
+
+template <class Level>
+struct TakeOutBody {
+  RUEDA_INLINE void run(std::byte* to, std::byte* from, std::size_t bytes) {
+    std::size_t done = 0;
     for (; done + kLineBytes <= bytes; done += kLineBytes) {
-      fetch_to_write(from + done + kAheadBytes);
-      for (std::size_t at = 0; at < kLineBytes; at += Level::kVectorBytes)
-        CopyBody<Level>::copy_vector(to + done + at, from + done + at);
+      CopyOutBody<Level>().line(to + done, from + done);
+      auto* word = reinterpret_cast<volatile std::uint64_t*>(from + done);
+      *word = *word;
     }
     std::memcpy(to + done, from + done, bytes - done);
   }
@@ -187,10 +201,27 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
+void copy_streamed(void* to, const void* from, std::size_t bytes) {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  const std::size_t in_line = reinterpret_cast<std::uintptr_t>(target) % kLineBytes;
+  const std::size_t head = in_line == 0 ? 0 : std::min(kLineBytes - in_line, bytes);
+  std::size_t done = head;
+  for (; done + kLineBytes <= bytes; done += kLineBytes) stream_line(target + done, source + done);
+  copy_bytes(target, source, head);
+  copy_bytes(target + done, source + done, bytes - done);
+}
+
 void copy_out(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   static const auto copy = widest<CopyOutBody, std::byte*, const std::byte*, std::size_t>();
   copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+}
+
+void take_out(void* to, void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  static const auto take = widest<TakeOutBody, std::byte*, std::byte*, std::size_t>();
+  take(static_cast<std::byte*>(to), static_cast<std::byte*>(from), bytes);
 }
 
 }  // namespace rueda::kernels

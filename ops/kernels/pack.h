@@ -55,8 +55,14 @@ class Packing {
 // Contiguous copy by vector loops, without overlap: memcpy of more than some KiB becomes `rep movsb`, which
 // is slow on lines another core holds.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
+// The same past the caches: to memory that others will read, and that this core would have to get from them
+// first. In its place among other stores only after end_of_stream() (line.h).
+void copy_streamed(void* to, const void* from, std::size_t bytes);
 // The same out of memory that another core wrote and that this one, or another, will write next: its lines
 // are got as for writing.
 void copy_out(void* to, const void* from, std::size_t bytes);
+// The same out of memory that this core alone reads before the other writes it again. What was read is stored
+// where it was: a line that was got for writing and not written is slow to get back.
+void take_out(void* to, void* from, std::size_t bytes);
 
 }  // namespace rueda::kernels

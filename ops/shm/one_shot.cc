@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/algorithms/reduction.h"
+#include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
 #include "ops/short_lists.h"
 #include "ops/tree_order.h"
@@ -16,62 +17,92 @@ namespace {
 constexpr std::uint64_t kWritten = 1;
 constexpr std::uint64_t kLeft = 2;
 constexpr std::uint64_t kAbandoned = 3;  // written nothing and left
+constexpr std::int64_t kTimed = 512;     // bytes; what is shorter does not pay for looking at the clock
 
 std::uint64_t at(std::uint64_t plan, std::uint64_t phase) { return (plan << 24) + phase; }
 
 using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 
 // Purpose: one Plan's passage through the slots.
-class OneShot final : public Work {
+class OneShot : public Work {
  public:
-  OneShot(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-          std::span<const Rank> members, std::size_t slot, LastUse& last)
-      : plan_(plan),
-        entries_(plan.operation == Operation::barrier ? std::span<Entry>() : entries),
-        last_plan_(last.plan),
-        value_size_(size_of(plan.dtype)),
-        sum_size_(size_of(accumulator_of(plan.dtype))),
-        reduction_(ScaledReduction::of(plan, static_cast<Rank>(members.size()))) {
-    last_.reserve(last.members.size());
-    for (Rank member : last.members) last_.push_back(&neighbours.contents(member).flags[slot]);
-    members_.reserve(members.size());
-    slots_.reserve(members.size());
-    for (Rank member : members) {
-      SegmentContents& contents = neighbours.contents(member);
-      if (member == rank) {
-        place_ = members_.size();
-        own_slot_ = contents.slots[slot];
-      }
-      members_.push_back({&contents.flags[slot], &neighbours.bell(member)});
-      slots_.push_back(contents.slots[slot]);
+  OneShot(const Plan& plan, const SlotPlace& place)
+      : plan_(plan), last_plan_(place.last.plan), awaited_end_(place.members.size()) {
+    if (plan.buffer_bytes > kTimed) stores_ = TimedStores(place.stores.staged);
+    last_.reserve(place.last.members.size());
+    for (Rank member : place.last.members) {
+      last_.push_back(&place.neighbours.contents(member).flags[place.slot]);
+      kernels::fetch(&last_.back()->value);  // all this is on its way while the rest is made
     }
-    last.plan = plan.number;
-    last.members.assign(members.begin(), members.end());
+    members_.reserve(place.members.size());
+    slots_.reserve(place.members.size());
+    for (Rank member : place.members) {
+      SegmentContents& contents = place.neighbours.contents(member);
+      if (member == place.rank) {
+        place_ = members_.size();
+        own_slot_ = contents.slots[place.slot];
+        kernels::fetch_to_write(own_slot_);
+      }
+      members_.push_back({&contents.flags[place.slot], &place.neighbours.bell(member)});
+      slots_.push_back(contents.slots[place.slot]);
+    }
+    place.last.plan = plan.number;
+    place.last.members.assign(place.members.begin(), place.members.end());
   }
 
-  Step step() override {
-    if (!written_) {
+  Step step() final {
+    if (!begun_) {
       if (!slot_is_free()) return Step::waiting;
       if (abandoned_) return leave(kAbandoned);
-      for (std::size_t i = 0; i < entries_.size(); ++i) pack(i);
-      own().value.store(at(plan_.number, kWritten));
-      for (std::size_t i = 0; i < members_.size(); ++i) {
-        if (i != place_) members_[i].bell->ring();
-      }
-      written_ = true;
+      if (gives()) write();
+      begun_ = true;
     }
     if (abandoned_) return leave(kLeft);
     if (!all_have_written()) return Step::waiting;
-    if (!entries_.empty() && !abandoned_) reduce();
+    if (abandoned_) return leave(kLeft);
+    stores_.time([this] { take(); });
+    stores_.tell(static_cast<std::size_t>(plan_.buffer_bytes));
     return leave(kLeft);
   }
 
-  void abandon() override { abandoned_ = true; }
+  void abandon() final { abandoned_ = true; }
 
-  std::string_view phase() const override {
-    return written_ ? "waiting for the values of other ranks"
-                    : "waiting until others have read the last ones";
+  std::string_view phase() const final {
+    return begun_ ? "waiting for the values of other ranks" : "waiting until others have read the last ones";
   }
+
+ protected:
+  // Into this rank's slot.
+  void give(std::byte* to, const void* from, std::size_t bytes) const {
+    stores_.streamed() ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  }
+  bool streamed() const { return stores_.streamed(); }
+  // This rank's values, into its slot.
+  virtual void pack(std::byte* /*slot*/) {}
+  // When those that are awaited have written, out of the slots of all.
+  virtual void take() {}
+
+  // Of all members by default.
+  void await_values_of(std::size_t member) {
+    arrived_ = awaited_begin_ = member;
+    awaited_end_ = member + 1;
+  }
+  bool gives() const { return place_ >= awaited_begin_ && place_ < awaited_end_; }
+  std::span<const std::byte* const> slots() const { return slots_; }
+
+  // A tensor that fits into a slot, into `to`, or where it lies if that will do.
+  static const void* contiguous(const ConstTensorView& tensor, Block& room) {
+    if (tensor.contiguous()) return tensor.data;
+    kernels::Packing packing = kernels::Packing::pack(room.data(), tensor);
+    while (packing.advance() > 0) continue;
+    return room.data();
+  }
+  static void put(const TensorView& tensor, const void* values) {
+    kernels::Packing unpacking = kernels::Packing::unpack(tensor, values);
+    while (unpacking.advance() > 0) continue;
+  }
+
+  const Plan& plan_;
 
  private:
   using Flag = SegmentContents::Flag;
@@ -82,6 +113,14 @@ class OneShot final : public Work {
   };
 
   Flag& own() { return *members_[place_].flag; }
+
+  void write() {
+    stores_.time([this] { pack(own_slot_); });
+    own().value.store(at(plan_.number, kWritten));
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (i != place_) members_[i].bell->ring();
+    }
+  }
 
   Step leave(std::uint64_t phase) {
     own().value.store(at(plan_.number, phase));
@@ -94,7 +133,7 @@ class OneShot final : public Work {
 
   // Or will not.
   bool all_have_written() {
-    for (; arrived_ < members_.size(); ++arrived_) {
+    for (; arrived_ < awaited_end_; ++arrived_) {
       const std::uint64_t value = members_[arrived_].flag->value.load();
       if (value < at(plan_.number, kWritten)) return false;
       if (value == at(plan_.number, kAbandoned)) abandoned_ = true;
@@ -117,45 +156,6 @@ class OneShot final : public Work {
     return true;
   }
 
-  std::size_t place(std::size_t i) const {
-    return static_cast<std::size_t>(plan_.tensors[i].offset) / value_size_ * sum_size_;
-  }
-
-  void pack(std::size_t i) {
-    const ConstTensorView& input = entries_[i].submission().input;
-    const void* values = input.data;
-    Block packed;
-    if (!input.contiguous()) {
-      kernels::Packing packing = kernels::Packing::pack(packed.data(), input);
-      while (packing.advance() > 0) continue;
-      values = packed.data();
-    }
-    kernels::kernels_for(plan_.dtype)
-        .load(own_slot_ + place(i), values, static_cast<std::size_t>(input.elements()), reduction_.prescale);
-  }
-
-  void reduce() {
-    const TreeOrder tree({accumulator_of(plan_.dtype), reduction_.op});
-    alignas(64) Block sum;
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
-      tree.combine(sum.data(), slots_, place(i), elements);
-      unpack(i, sum.data(), elements);
-    }
-  }
-
-  void unpack(std::size_t i, const std::byte* sum, std::size_t elements) {
-    const TensorView& output = entries_[i].submission().output;
-    const kernels::Kernels& values = kernels::kernels_for(plan_.dtype);
-    if (output.contiguous()) return values.store(output.data, sum, elements, reduction_.postscale);
-    Block packed;
-    values.store(packed.data(), sum, elements, reduction_.postscale);
-    kernels::Packing unpacking = kernels::Packing::unpack(output, packed.data());
-    while (unpacking.advance() > 0) continue;
-  }
-
-  const Plan& plan_;
-  std::span<Entry> entries_;
   ShortLists lists_;
   std::pmr::vector<Member> members_{lists_.memory()};
   std::pmr::vector<const std::byte*> slots_{lists_.memory()};  // of the members
@@ -163,19 +163,100 @@ class OneShot final : public Work {
   std::uint64_t last_plan_;
   std::size_t place_ = 0;  // of this rank among the members
   std::byte* own_slot_ = nullptr;
-  std::size_t value_size_;
-  std::size_t sum_size_;  // bytes of an accumulator
-  ScaledReduction reduction_;
+  TimedStores stores_;
+  std::size_t awaited_begin_ = 0;  // members whose values are waited for, up to awaited_end_
+  std::size_t awaited_end_;
   std::size_t left_ = 0;     // of the last Plan's members
-  std::size_t arrived_ = 0;  // of this Plan's members
-  bool written_ = false;
+  std::size_t arrived_ = 0;  // of the awaited members
+  bool begun_ = false;
   bool abandoned_ = false;
 };
+
+class ShortAllreduce final : public OneShot {
+ public:
+  ShortAllreduce(const Plan& plan, std::span<Entry> entries, const SlotPlace& place)
+      : OneShot(plan, place),
+        entries_(entries),
+        value_size_(size_of(plan.dtype)),
+        sum_size_(size_of(accumulator_of(plan.dtype))),
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.members.size()))) {}
+
+ private:
+  std::size_t place_of(std::size_t i) const {
+    return static_cast<std::size_t>(plan_.tensors[i].offset) / value_size_ * sum_size_;
+  }
+
+  void pack(std::byte* slot) override {
+    Block room;
+    alignas(64) Block loaded;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      const ConstTensorView& input = entries_[i].submission().input;
+      const auto elements = static_cast<std::size_t>(input.elements());
+      std::byte* const to = streamed() ? loaded.data() : slot + place_of(i);
+      kernels::kernels_for(plan_.dtype).load(to, contiguous(input, room), elements, reduction_.prescale);
+      if (streamed()) give(slot + place_of(i), to, elements * sum_size_);
+    }
+  }
+
+  void take() override {
+    const TreeOrder tree({accumulator_of(plan_.dtype), reduction_.op});
+    alignas(64) Block sum;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
+      tree.combine(sum.data(), slots(), place_of(i), elements);
+      unpack(entries_[i].submission().output, sum.data(), elements);
+    }
+  }
+
+  void unpack(const TensorView& output, const std::byte* sum, std::size_t elements) {
+    const kernels::Kernels& values = kernels::kernels_for(plan_.dtype);
+    if (output.contiguous()) return values.store(output.data, sum, elements, reduction_.postscale);
+    Block packed;
+    values.store(packed.data(), sum, elements, reduction_.postscale);
+    put(output, packed.data());
+  }
+
+  const std::span<Entry> entries_;
+  const std::size_t value_size_;
+  const std::size_t sum_size_;  // bytes of an accumulator
+  const ScaledReduction reduction_;
+};
+
+// Who gives waits for nobody.
+class ShortBroadcast final : public OneShot {
+ public:
+  ShortBroadcast(const Plan& plan, Entry& entry, const SlotPlace& place)
+      : OneShot(plan, place),
+        submission_(entry.submission()),
+        root_(static_cast<std::size_t>(plan.members->index_of(plan.root))) {
+    await_values_of(root_);
+  }
+
+ private:
+  void pack(std::byte* slot) override {
+    Block room;
+    give(slot, contiguous(submission_.input, room), static_cast<std::size_t>(submission_.input.bytes()));
+  }
+  void take() override {
+    const bool in_place = gives() && submission_.output.data == submission_.input.data;
+    if (!in_place) put(submission_.output, slots()[root_]);
+  }
+
+  const Submission& submission_;
+  const std::size_t root_;
+};
+
+bool fits_broadcast(const Plan& plan) {
+  const std::int64_t elements = plan.tensors.size() == 1 ? plan.tensors.front().elements() : -1;
+  const auto most = static_cast<std::int64_t>(SegmentContents::kSlotBytes / size_of(plan.dtype));
+  return elements >= 0 && elements <= most && plan.members && plan.members->contains(plan.root);
+}
 
 }  // namespace
 
 bool fits(const Plan& plan) {
   if (plan.operation == Operation::barrier) return true;
+  if (plan.operation == Operation::broadcast) return fits_broadcast(plan);
   if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
   const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
   const auto room =
@@ -186,9 +267,11 @@ bool fits(const Plan& plan) {
   });
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-                            std::span<const Rank> members, std::size_t slot, LastUse& last) {
-  return std::make_unique<OneShot>(plan, entries, neighbours, rank, members, slot, last);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const SlotPlace& place) {
+  if (plan.operation == Operation::barrier) return std::make_unique<OneShot>(plan, place);
+  if (plan.operation == Operation::broadcast)
+    return std::make_unique<ShortBroadcast>(plan, entries.front(), place);
+  return std::make_unique<ShortAllreduce>(plan, entries, place);
 }
 
 }  // namespace rueda::one_shot

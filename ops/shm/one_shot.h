@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduce of a few KiB, and barrier, in one step through shared memory.
+// Allreduce and broadcast of a few KiB, and barrier, in one step through shared memory.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,31 @@
 #include "core/engine/entry.h"
 #include "core/engine/work.h"
 #include "ops/shm/neighbours.h"
+#include "ops/shm/store_choice.h"
 
 namespace rueda::one_shot {
+
+// Where a Work runs, while it is made. `slot` is the same on all `members` (this rank too, ascending).
+struct SlotPlace {
+  Neighbours& neighbours;
+  Rank rank;
+  std::span<const Rank> members;
+  std::size_t slot;
+  LastUse& last;  // of the slot, before this one; becomes this one
+  StoreChoices& stores;
+};
 
 // Whether the values of `plan`, as accumulators, have room in a slot.
 bool fits(const Plan& plan);
 
-// `slot` is the same on all `members` (this rank too, ascending), `last` what used it before; it becomes this
-// Plan. Cost: two rounds of flags; each rank reads the slots of all.
+// Cost: two rounds of flags; each rank reads the slots of all, or of the root.
 //
 // Each rank writes its own slot and its own flag alone. A flag is the Plan's number * 2^24 + a phase: it only
 // grows, since Works begin in the order of Plans and a slot's next Work waits for its last one. `written`
 // says that the slot holds the values of this Plan, `left` that this rank has read the slots of all. A rank
 // writes its slot only when every member of the slot's last Plan, itself included, has left that Plan: so
-// nobody still reads it, and a Plan needs nothing of ranks that are not in it. All ranks combine in one
+// nobody still reads it, and a Plan needs nothing of ranks that are not in it. Of a broadcast the root alone
+// writes, and leaves at once. All ranks combine in one
 // order, a tree over the ranks: the same bits everywhere. Who abandons a Plan before it has written says
 // `abandoned`, which stays until all members have left that Plan, and tells them that theirs is void too;
 // after that it just leaves.
@@ -31,7 +42,6 @@ bool fits(const Plan& plan);
 // Bells: `written` and `abandoned` ring all members. `left` rings only members that wait for it: these set
 // `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both
 // seq_cst.
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, Neighbours& neighbours, Rank rank,
-                            std::span<const Rank> members, std::size_t slot, LastUse& last);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const SlotPlace& place);
 
 }  // namespace rueda::one_shot

@@ -28,12 +28,6 @@ void fetch_all(std::span<const std::byte* const> copies, std::size_t begin, std:
   }
 }
 
-void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-  const std::size_t lines = bytes / kernels::kLineBytes * kernels::kLineBytes;
-  for (std::size_t at = 0; at < lines; at += kernels::kLineBytes) kernels::stream_line(to + at, from + at);
-  kernels::copy_bytes(to + lines, from + lines, bytes - lines);
-}
-
 // The loop that does it in one pass, where there is one.
 kernels::Kernels::SumEverywhere one_pass(const ScaledReduction& reduction, std::size_t copies) {
   const bool sums = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
@@ -58,7 +52,7 @@ void reduce_in_blocks(const ScaledReduction& reduction, std::span<const std::byt
     for (std::byte* destination : destinations) {
       if (destination == own) continue;
       if (stores.streamed) {
-        stream_bytes(destination + begin * size, own + begin * size, part * size);
+        kernels::copy_streamed(destination + begin * size, own + begin * size, part * size);
       } else {
         kernels::copy_bytes(destination + begin * size, own + begin * size, part * size);
       }
@@ -71,7 +65,8 @@ void reduce_in_blocks(const ScaledReduction& reduction, std::span<const std::byt
 
 void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
                        std::span<std::byte* const> destinations, std::size_t elements, Stores stores) {
-  stores.streamed = stores.streamed && std::ranges::all_of(destinations, kernels::begins_line);
+  for (std::size_t i = 0; i < destinations.size(); ++i)
+    stores.streamed &= i == stores.own || kernels::begins_line(destinations[i]);
   const auto sum = destinations.size() == sources.size() ? one_pass(reduction, sources.size()) : nullptr;
   if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements, stores);
   std::array<const void*, 4> copies{};

@@ -10,7 +10,7 @@
 namespace rueda {
 
 // How results are stored. Streamed ones go past the caches, but for those of destination number `own`; only
-// where all destinations begin at lines of cache.
+// where all others begin at lines of cache.
 struct Stores {
   bool streamed = false;
   std::size_t own = 0;

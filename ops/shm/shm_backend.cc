@@ -56,21 +56,24 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
                     "ranks of one build?",
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
   }
+  const auto bytes = static_cast<std::uint64_t>(plan.buffer_bytes);
+  StoreChoices& stores = stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes)];
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
-    auto work = one_shot::start(plan, entries, *neighbours_, rank_, members_, slot, last_use_[slot]);
+    auto work = one_shot::start(plan, entries,
+                                {*neighbours_, rank_, members_, slot, last_use_[slot], stores});
     return measured_after(std::move(work), plan, entries, rank_);
   }
   const std::size_t area = plan.number % SegmentContents::kAreas;
-  const AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area]};
-  if (staged_allreduce::fits(plan)) {
-    StoreChoice& stores = stores_[std::bit_width(static_cast<std::uint64_t>(plan.buffer_bytes))];
-    auto work = staged_allreduce::start(plan, entries, place, memory_, stores);
-    if (SquareSums::on_the_way(plan, entries)) return work;
-    return measured_after(std::move(work), plan, entries, rank_);
-  }
+  AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area]};
   if (staged_adasum::fits(plan)) {
     auto work = staged_adasum::start(plan, entries, place, memory_);
+    return measured_after(std::move(work), plan, entries, rank_);
+  }
+  place.stores = &stores;
+  if (staged_allreduce::fits(plan)) {
+    auto work = staged_allreduce::start(plan, entries, place, memory_);
+    if (SquareSums::on_the_way(plan, entries)) return work;
     return measured_after(std::move(work), plan, entries, rank_);
   }
   return staged_exchange::start(plan, entries.front(), place, memory_);

@@ -24,11 +24,9 @@ std::int64_t bytes_of(const Plan& plan) {
 
 class StagedAllreduce final : public StagedWork {
  public:
-  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory,
-                  StoreChoice& stores)
+  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory)
       : StagedWork(plan.number, place),
         plan_(plan),
-        stores_(stores),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
@@ -75,23 +73,19 @@ class StagedAllreduce final : public StagedWork {
     if (!in_place_.found()) {
       in_place_.find(offers);
       std::tie(taken_to_, slice_end_) = slice_of(total_);
-      way_ = {stores_.streams() && in_place_.begin_at_lines(), place()};
+      if (stores().streamed() && !in_place_.begin_at_lines()) stores().store_through_cache();
     }
     const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
-    const Time begun = clock_now();
     for_each_piece(plan_, taken_to_, end,
                    [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
                      slices_.clear();
                      for (std::size_t member = 0; member < members(); ++member)
                        slices_.push_back(in_place_.of(entry, member) + from);
                      sources_.assign(slices_.begin(), slices_.end());
-                     reduce(entry, bytes, way_);
+                     reduce(entry, bytes);
                    });
-    reducing_ += clock_now() - begun;
     taken_to_ = end;
-    if (taken_to_ < slice_end_) return Step::again;
-    stores_.took(way_.streamed, (slice_end_ - slice_of(total_).first) * members(), reducing_);
-    return Step::done;
+    return taken_to_ < slice_end_ ? Step::again : Step::done;
   }
 
   Ready ready(std::size_t chunk) override {
@@ -100,7 +94,7 @@ class StagedAllreduce final : public StagedWork {
 
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-      kernels::copy_bytes(buffer + to, inputs_[entry].data() + from, bytes);
+      give(buffer + to, inputs_[entry].data() + from, bytes);
     });
   }
 
@@ -118,20 +112,21 @@ class StagedAllreduce final : public StagedWork {
       }
       sources_[place()] = inputs_[entry].data() + place_in_tensor;
       slices_[place()] = outputs_[entry].data() + place_in_tensor;
-      reduce(entry, bytes, {});
+      reduce(entry, bytes);
     };
     for_each_piece(plan_, start, start + end - begin, visit);
   }
 
   // Of sources_ into slices_. What is measured goes by blocks, so that sums are still in first-level cache
   // when their squares are summed up.
-  void reduce(std::size_t entry, std::size_t bytes, Stores stores) {
+  void reduce(std::size_t entry, std::size_t bytes) {
     const std::size_t size = size_of(plan_.dtype);
-    if (!squares_) return reduce_everywhere(reduction_, sources_, slices_, bytes / size, stores);
+    const Stores way{stores().streamed(), place()};
+    if (!squares_) return reduce_everywhere(reduction_, sources_, slices_, bytes / size, way);
     constexpr std::size_t kBlock = 8192;
     for (std::size_t part = 0; bytes > 0; bytes -= part) {
       part = std::min(kBlock, bytes);
-      reduce_everywhere(reduction_, sources_, slices_, part / size, stores);
+      reduce_everywhere(reduction_, sources_, slices_, part / size, way);
       squares_->add(entry, slices_[place()], part / size);
       for (const std::byte*& source : sources_) source += part;
       for (std::byte*& slice : slices_) slice += part;
@@ -151,6 +146,8 @@ class StagedAllreduce final : public StagedWork {
     }
     return false;
   }
+
+  std::size_t bytes_moved() const override { return total_; }
 
   std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - chunk * chunk_); }
 
@@ -177,7 +174,6 @@ class StagedAllreduce final : public StagedWork {
   }
 
   const Plan& plan_;
-  StoreChoice& stores_;
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
@@ -193,8 +189,6 @@ class StagedAllreduce final : public StagedWork {
   std::size_t copied_ = 0;    // bytes of inputs_[prepared_]
   std::size_t taken_to_ = 0;  // bytes of the fused buffer, in place
   std::size_t slice_end_ = 0;
-  Stores way_;  // in place
-  Duration reducing_{};
 };
 
 }  // namespace
@@ -208,8 +202,8 @@ bool fits(const Plan& plan) {
 }
 
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
-                            const Memory& memory, StoreChoice& stores) {
-  return std::make_unique<StagedAllreduce>(plan, entries, place, memory, stores);
+                            const Memory& memory) {
+  return std::make_unique<StagedAllreduce>(plan, entries, place, memory);
 }
 
 }  // namespace rueda::staged_allreduce

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/algorithms/reducescatter.h"
+#include "ops/kernels/line.h"
 #include "ops/shm/reduce_everywhere.h"
 #include "ops/staging.h"
 
@@ -62,20 +63,49 @@ class Exchange : public StagedWork {
     pieces_ = members();
     chunk_ = std::max(chunk_ / pieces_ / kLine, std::size_t{1}) * kLine;
   }
-  // Out of a buffer that all others read: lines that one rank alone reads may move to it.
-  void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    members() == 2 ? kernels::copy_out(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  void pack_part(std::byte* to, const std::byte* from, std::size_t bytes) {
+    give(to, from, bytes);
+    moved_ += bytes;
   }
+  // Out of a buffer into the output, what all others read there, too.
+  void take_shared(std::byte* to, std::byte* from, std::size_t bytes) {
+    if (members() == 2) return take_own(to, from, bytes);
+    put(to, from, bytes);
+  }
+  // What this rank alone reads there: its lines may move here.
+  void take_own(std::byte* to, std::byte* from, std::size_t bytes) {
+    if (large_ || stores().streamed()) return put(to, from, bytes);
+    kernels::take_out(to, from, bytes);
+    moved_ += bytes;
+  }
+  // Into the output.
+  void put(std::byte* to, const std::byte* from, std::size_t bytes) {
+    moved_ += bytes;
+    if (!large_) return kernels::copy_bytes(to, from, bytes);
+    kernels::copy_streamed(to, from, bytes);
+    kernels::end_of_stream();
+  }
+  std::size_t bytes_moved() const override { return moved_; }
   std::byte* allocate(std::int64_t rows) {
     Shape shape = entry_.request().shape;
     shape.front() = rows;
-    return static_cast<std::byte*>(allocate_output(entry_, shape).data);
+    const TensorView output = allocate_output(entry_, shape);
+    has_output_of(static_cast<std::size_t>(output.bytes()));
+    return static_cast<std::byte*>(output.data);
   }
+  void has_output_of(std::size_t bytes) { large_ = bytes >= kLarge; }
 
   Entry& entry_;
   ContiguousInput input_;
   std::size_t chunk_;       // bytes: of a chunk, or of each member's piece of it
   std::size_t pieces_ = 1;  // of a chunk
+
+ private:
+  // An output of so many bytes is out of all caches before its end is written: it need not pass through them.
+  static constexpr std::size_t kLarge = std::size_t{8} << 20;
+
+  std::size_t moved_ = 0;  // bytes
+  bool large_ = false;
 };
 
 class Broadcast final : public Exchange {
@@ -86,6 +116,7 @@ class Broadcast final : public Exchange {
         output_(entry.submission().output, memory),
         bytes_(static_cast<std::size_t>(entry.submission().output.bytes())) {
     cut(bytes_);
+    has_output_of(bytes_);
   }
 
  private:
@@ -97,14 +128,14 @@ class Broadcast final : public Exchange {
   void pack(std::size_t chunk, std::byte* buffer) override {
     if (!root()) return;
     const Range part = piece_of({0, bytes_}, chunk, chunk_);
-    kernels::copy_bytes(buffer, input_.data() + part.begin, part.bytes());
+    pack_part(buffer, input_.data() + part.begin, part.bytes());
     if (output_.data() != input_.data())
-      kernels::copy_bytes(output_.data() + part.begin, input_.data() + part.begin, part.bytes());
+      put(output_.data() + part.begin, input_.data() + part.begin, part.bytes());
   }
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     if (root()) return;
     const Range part = piece_of({0, bytes_}, chunk, chunk_);
-    copy_shared(output_.data() + part.begin, buffers[root_], part.bytes());
+    take_shared(output_.data() + part.begin, buffers[root_], part.bytes());
   }
   bool put_in_places() override { return output_.advance(); }
 
@@ -142,7 +173,7 @@ class Reducescatter final : public Exchange {
     for (std::size_t member = 0; member < members(); ++member) {
       if (member == place()) continue;  // taken where it is
       const Range part = piece_of(shares_[member], chunk, chunk_);
-      kernels::copy_bytes(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
+      pack_part(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
   }
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
@@ -151,7 +182,8 @@ class Reducescatter final : public Exchange {
     for (std::byte* buffer : buffers) sources_.push_back(buffer + place() * chunk_);
     sources_[place()] = input_.data() + part.begin;
     std::byte* output = output_ + (part.begin - own.begin);
-    reduce_everywhere(reduction_, sources_, std::span(&output, 1), part.bytes() / size_of(reduction_.dtype));
+    reduce_everywhere(reduction_, sources_, std::span(&output, 1), part.bytes() / size_of(reduction_.dtype),
+                      {.streamed = stores().streamed()});
   }
 
   const ScaledReduction reduction_;
@@ -226,16 +258,15 @@ class Allgather final : public Ragged {
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {
     const Range part = piece_of({0, parts_[place()].bytes()}, chunk, chunk_);
-    kernels::copy_bytes(buffer, input_.data() + part.begin, part.bytes());
+    pack_part(buffer, input_.data() + part.begin, part.bytes());
   }
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(parts_[member], chunk, chunk_);
       if (member == place()) {
-        kernels::copy_bytes(output_ + part.begin, input_.data() + (part.begin - parts_[member].begin),
-                            part.bytes());
+        put(output_ + part.begin, input_.data() + (part.begin - parts_[member].begin), part.bytes());
       } else {
-        copy_shared(output_ + part.begin, buffers[member], part.bytes());
+        take_shared(output_ + part.begin, buffers[member], part.bytes());
       }
     }
   }
@@ -276,14 +307,20 @@ class Alltoall final : public Ragged {
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {
     for (std::size_t member = 0; member < members(); ++member) {
+      if (member == place()) continue;  // taken where it is
       const Range part = piece_of(given_[member], chunk, chunk_);
-      kernels::copy_bytes(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
+      pack_part(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
   }
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(got_[member], chunk, chunk_);
-      kernels::copy_out(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
+      if (member == place()) {
+        const std::size_t begin = given_[member].begin + (part.begin - got_[member].begin);
+        put(output_ + part.begin, input_.data() + begin, part.bytes());
+        continue;
+      }
+      take_own(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
     }
   }
 

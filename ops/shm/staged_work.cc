@@ -43,7 +43,8 @@ StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place)
       last_plan_(place.last.plan),
       place_(place_of(place.rank, place.members)),
       travels_(place.wide),
-      buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers) {
+      buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers),
+      choices_(place.stores) {
   last_.reserve(place.last.members.size());
   for (Rank member : place.last.members) {
     last_.push_back(&progress_of(place, member));
@@ -65,7 +66,7 @@ Work::Step StagedWork::step() {
       return Step::again;
     }
     if (!area_is_free()) return Step::waiting;
-    stage_ = !abandoned_ && offer(members_[place_].offer) ? Stage::offered : Stage::staged;
+    begin_stage(!abandoned_ && offer(members_[place_].offer) ? Stage::offered : Stage::staged);
     if (stage_ == Stage::offered) say(&Progress::written, kOffered);
   }
   if (!abandoned_ && stage_ == Stage::offered && !decide()) return Step::waiting;
@@ -102,13 +103,21 @@ bool StagedWork::decide() {
     if (value > at(plan_, kOffered)) next = Stage::staged;
     buffers_[i] = members_[i].offer;
   }
-  if (!abandoned_) stage_ = next;
+  if (!abandoned_) begin_stage(next);
   return true;
+}
+
+void StagedWork::begin_stage(Stage stage) {
+  stage_ = stage;
+  if (choices_ == nullptr || stage == Stage::offered) return;
+  stores_ = TimedStores(stage == Stage::in_place ? choices_->in_place : choices_->staged);
 }
 
 Work::Step StagedWork::step_in_place() {
   if (!took_in_place_) {
-    if (const Step step = take_in_place(buffers_); step != Step::done) return step;
+    Step step = Step::done;
+    stores_.time([&] { step = take_in_place(buffers_); });
+    if (step != Step::done) return step;
     took_in_place_ = true;
     say(&Progress::taken, 1);
   }
@@ -157,7 +166,7 @@ void StagedWork::say(Word word, std::uint64_t count) {
 bool StagedWork::pack_one() {
   if (packed_ == chunks_ || packed_ == unpacked_ + buffer_count_) return false;
   if (const Ready is = ready(packed_); is != Ready::yes) return is == Ready::working;
-  pack(packed_, buffer(members_[place_], packed_));
+  stores_.time([this] { pack(packed_, buffer(members_[place_], packed_)); });
   say(&Progress::written, kOffered + ++packed_);
   return true;
 }
@@ -166,7 +175,7 @@ bool StagedWork::take_one() {
   if (begun_ == packed_ || !all_have(&Progress::written, kOffered + begun_ + 1, know_written_) || gives_up())
     return false;
   find_buffers(begun_);
-  take(begun_++, buffers_);
+  stores_.time([this] { take(begun_++, buffers_); });
   if (!travels_) say(&Progress::taken, ++taken_);
   return true;
 }
@@ -205,6 +214,7 @@ Work::Step StagedWork::give_up() {
 }
 
 Work::Step StagedWork::leave(Step how) {
+  if (how == Step::done) stores_.tell(bytes_moved());
   own().left.store(plan_);
   for (const Member& member : members_) {
     if (member.progress->wanted.load() != 0) member.bell->ring();

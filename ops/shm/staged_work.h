@@ -11,7 +11,9 @@
 
 #include "core/control/plan.h"
 #include "core/engine/work.h"
+#include "ops/kernels/pack.h"
 #include "ops/shm/neighbours.h"
+#include "ops/shm/store_choice.h"
 #include "ops/short_lists.h"
 
 namespace rueda {
@@ -22,8 +24,9 @@ struct AreaPlace {
   Rank rank;
   std::span<const Rank> members;
   std::size_t area;
-  LastUse& last;      // of the area, before this one; becomes this one
-  bool wide = false;  // one of the wide areas
+  LastUse& last;                   // of the area, before this one; becomes this one
+  StoreChoices* stores = nullptr;  // none: all that is stored goes through the cache
+  bool wide = false;               // one of the wide areas
 };
 
 // Purpose: one Plan's passage through an area. Each rank packs a chunk into a buffer of its own area and says
@@ -99,11 +102,19 @@ class StagedWork : public Work {
   virtual void unpack(std::size_t chunk, const std::byte* buffer) = 0;
   // When all is over here; called again until it says false.
   virtual bool put_in_places() = 0;
+  // That pack and take, or take_in_place, have gone through: what their time is told by. 0: it tells nothing.
+  virtual std::size_t bytes_moved() const { return 0; }
 
   // How many there are; the same on all ranks. May grow while chunk 0 is taken, or unpacked.
   void set_chunks(std::size_t chunks) { chunks_ = chunks; }
   std::size_t chunks() const { return chunks_; }
   bool abandoned() const { return abandoned_; }
+  // Known once all ranks go in place, or not.
+  TimedStores& stores() { return stores_; }
+  // Into a buffer of this rank, for others.
+  void give(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    stores_.streamed() ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  }
   std::size_t buffer_count() const { return buffer_count_; }  // chunks that may be under way
   std::byte* own_buffer(std::size_t chunk) { return buffer(members_[place_], chunk); }
   std::size_t place() const { return place_; }  // of this rank among the members
@@ -116,6 +127,7 @@ class StagedWork : public Work {
   static constexpr std::uint64_t kOffered = 1;
   static constexpr std::uint64_t kVoid = kMostChunks + 2;
 
+  enum class Stage { before, offered, in_place, staged };
   struct Member {
     Progress* progress;
     std::byte* buffers;
@@ -128,6 +140,7 @@ class StagedWork : public Work {
     return member.buffers + (chunk & (buffer_count_ - 1)) * SegmentContents::kBufferBytes;
   }
   bool gives_up() const { return abandoned_ && can_run_out(); }
+  void begin_stage(Stage stage);
   bool area_is_free();
   bool all_left();
   bool all_have(Word word, std::uint64_t count, std::size_t& known);
@@ -159,8 +172,9 @@ class StagedWork : public Work {
   std::size_t begun_ = 0;   // taken here
   std::size_t taken_ = 0;   // of them, said so
   std::size_t unpacked_ = 0;
-  enum class Stage { before, offered, in_place, staged };
   Stage stage_ = Stage::before;
+  StoreChoices* const choices_;
+  TimedStores stores_;
   bool prepared_ = false;
   bool took_in_place_ = false;
   bool abandoned_ = false;

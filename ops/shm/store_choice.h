@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How what is reduced in place gets into the tensors of other ranks.
+// How what is meant for other ranks gets out of this rank's cache.
 #pragma once
 
 #include <cstddef>
 #include <limits>
 
 #include "core/base/time.h"
+#include "ops/kernels/line.h"
 
 namespace rueda {
 
@@ -20,7 +21,7 @@ class StoreChoice {
  public:
   // The way of the next operation.
   bool streams() const { return streams_ != (trial_ > 0); }
-  // One has reduced so many bytes, of all ranks' tensors together, that way.
+  // One of so many bytes went that way, and its loops took so long.
   void took(bool streamed, std::size_t bytes, Duration time);
 
  private:
@@ -29,6 +30,42 @@ class StoreChoice {
   int since_trial_ = 0;                                    // operations
   int span_ = 4;
   int trial_ = 0;  // operations that go the other way now
+};
+
+// Purpose: one Work's use of a StoreChoice: which way it goes, and how long its loops over memory take. Part
+// of the Work.
+class TimedStores {
+ public:
+  TimedStores() = default;  // through the cache; nothing is timed
+  explicit TimedStores(StoreChoice& choice) : choice_(&choice), streams_(choice.streams()) {}
+
+  // Whether what is meant for others is streamed past this core's cache.
+  bool streamed() const { return streams_; }
+  void store_through_cache() { streams_ = false; }  // where lines cannot be streamed
+  // Who is told of what they store after this finds it.
+  template <class Loops>
+  void time(Loops loops) {
+    if (choice_ == nullptr) return loops();
+    const Time begun = clock_now();
+    loops();
+    if (streams_) kernels::end_of_stream();
+    spent_ += clock_now() - begun;
+  }
+  // At the end, when it has moved so many bytes.
+  void tell(std::size_t bytes) const {
+    if (choice_ != nullptr) choice_->took(streams_, bytes, spent_);
+  }
+
+ private:
+  StoreChoice* choice_ = nullptr;
+  bool streams_ = false;
+  Duration spent_{};
+};
+
+// Purpose: those of one operation and about one size. Owned by the ShmBackend.
+struct StoreChoices {
+  StoreChoice in_place;  // what goes into the tensors of others
+  StoreChoice staged;    // what goes into shared buffers
 };
 
 }  // namespace rueda

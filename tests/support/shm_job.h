@@ -56,7 +56,7 @@ struct Simulated {
   std::vector<std::uint64_t> given_up;        // of these Plans
   LastUse last_use[kSlots];
   LastUse last_area_use[kSlots];
-  StoreChoice stores;
+  StoreChoices stores;
   std::size_t next = 0;  // of all Plans
   std::list<Running> running;
   bool asleep = false;
@@ -96,7 +96,10 @@ struct Job {
       welcome.cards.push_back(simulated.neighbours->card());
     }
     for (Simulated& simulated : ranks) simulated.neighbours->meet(welcome);
-    for (std::size_t i = 1; i < ranks.size(); i += 2) let_stream(ranks[i].stores);
+    for (std::size_t i = 1; i < ranks.size(); i += 2) {
+      let_stream(ranks[i].stores.in_place);
+      let_stream(ranks[i].stores.staged);
+    }
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<Rank>& members = plans.emplace_back();
       while (members.empty()) {
@@ -132,7 +135,11 @@ struct Job {
     running.plan.number = number;
     running.plan.dtype = DataType::int32;
     running.plan.chunk_bytes = 256;  // several chunks
-    if (kind == Kind::exchange) {
+    const bool short_broadcast = kind == Kind::one_shot && number % 5 == 1;
+    if (kind == Kind::exchange || short_broadcast) {
+      constexpr Operation kKinds[] = {Operation::allgather, Operation::alltoall, Operation::broadcast,
+                                      Operation::reducescatter};
+      running.plan.operation = short_broadcast ? Operation::broadcast : kKinds[number % 4];
       prepare_exchange(rank, running, members);
     } else if (kind == Kind::adasum) {
       prepare_adasum(rank, running, members);
@@ -206,10 +213,7 @@ struct Job {
   }
 
   void prepare_exchange(Simulated& rank, Simulated::Running& running, const std::vector<Rank>& members) {
-    constexpr Operation kKinds[] = {Operation::allgather, Operation::alltoall, Operation::broadcast,
-                                    Operation::reducescatter};
     Plan& plan = running.plan;
-    plan.operation = kKinds[plan.number % 4];
     plan.root = members.back();
     RankSet all;
     for (Rank member : members) all.add(RankSet::of(member));
@@ -301,15 +305,16 @@ struct Job {
     const std::size_t slot = running.plan.number % kSlots;
     if (running.kind == Kind::one_shot) {
       if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
-      return one_shot::start(running.plan, running.entries, *rank.neighbours, rank.rank, members, slot,
-                             rank.last_use[slot]);
+      return one_shot::start(
+          running.plan, running.entries,
+          {*rank.neighbours, rank.rank, members, slot, rank.last_use[slot], rank.stores});
     }
-    const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot]};
+    const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot], &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     if (running.kind == Kind::adasum)
       return staged_adasum::start(running.plan, running.entries, area, memory);
-    return staged_allreduce::start(running.plan, running.entries, area, memory, rank.stores);
+    return staged_allreduce::start(running.plan, running.entries, area, memory);
   }
 
   // One turn of a coordinator, up to `steps` steps of Works.
@@ -350,7 +355,7 @@ struct Job {
     if (running.kind == Kind::adasum) return check_adasum(running);
     const std::int32_t* result = running.result;
     std::size_t count = running.values.size();
-    if (running.kind == Kind::exchange) {
+    if (running.entries.front().handle->output.data != nullptr) {
       const TensorView& output = running.entries.front().handle->output;
       result = static_cast<const std::int32_t*>(output.data);
       count = static_cast<std::size_t>(output.elements());

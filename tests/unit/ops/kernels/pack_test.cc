@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "ops/kernels/line.h"
+
 namespace rueda::kernels {
 namespace {
 
@@ -111,6 +113,7 @@ TEST(Pack, APieceIsBoundedWhateverTheLayout) {
 TEST(CopyBytes, CopiesAnyLengthAndAlignment) {
   std::vector<std::byte> from(10'000);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
+  const std::vector<std::byte> unchanged = from;
   for (std::size_t length : {0, 1, 63, 64, 2048, 2049, 2111, 2112, 9'000}) {
     for (std::size_t shift : {0, 1, 13, 31, 32, 64}) {
       std::vector<std::byte> to(10'000, std::byte{1}), expected = to;
@@ -120,6 +123,14 @@ TEST(CopyBytes, CopiesAnyLengthAndAlignment) {
       std::ranges::fill(to, std::byte{1});
       copy_out(to.data() + shift, from.data() + 2 * shift, length);
       ASSERT_EQ(to, expected) << length << " bytes at " << shift;
+      std::ranges::fill(to, std::byte{1});
+      copy_streamed(to.data() + shift, from.data() + 2 * shift, length);
+      end_of_stream();
+      ASSERT_EQ(to, expected) << length << " bytes at " << shift;
+      std::ranges::fill(to, std::byte{1});
+      take_out(to.data() + shift, from.data() + 2 * shift, length);
+      ASSERT_EQ(to, expected) << length << " bytes at " << shift;
+      ASSERT_EQ(from, unchanged);
     }
   }
 }

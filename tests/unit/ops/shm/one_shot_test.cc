@@ -28,6 +28,20 @@ TEST(OneShot, OnlyWhatFitsIsTaken) {
   EXPECT_FALSE(one_shot::fits(plan(DataType::float32, -64, 1)));
   EXPECT_FALSE(one_shot::fits(plan(DataType::float32, 0, -1)));
   EXPECT_FALSE(one_shot::fits(plan(DataType::float64, std::int64_t{1} << 62, std::int64_t{1} << 62)));
+  auto broadcast = [&plan](std::int64_t elements) {
+    Plan result = plan(DataType::bfloat16, 0, elements);
+    result.operation = Operation::broadcast;
+    result.members = std::make_shared<const RankSet>(0, 2);
+    result.root = 1;
+    return result;
+  };
+  EXPECT_TRUE(one_shot::fits(broadcast(0)));
+  EXPECT_TRUE(one_shot::fits(broadcast(2048)));  // travels as it is
+  EXPECT_FALSE(one_shot::fits(broadcast(2049)));
+  EXPECT_FALSE(one_shot::fits(broadcast(-1)));
+  Plan of_another = broadcast(1);
+  of_another.root = 2;
+  EXPECT_FALSE(one_shot::fits(of_another));
   Plan gather = plan(DataType::float32, 0, 1);
   gather.operation = Operation::allgather;
   EXPECT_FALSE(one_shot::fits(gather));
