@@ -106,8 +106,8 @@ template <class Level, class T, class Format, std::size_t kCopies>
 void sum_everywhere(const void* const* copies, void* const* places, std::size_t count, Scale scale,
                     unsigned streamed) {
   choose_scaling<T>(scale, [&]<class Scaling>() {
-    Level::template run<SumEverywhereBody<Level, T, Format, Scaling, kCopies>>(copies, places, count, scale,
-                                                                               streamed);
+    using Body = SumEverywhereBody<OfLines<Level>, T, Format, Scaling, kCopies>;
+    OfLines<Level>::template run<Body>(copies, places, count, scale, streamed);
   });
 }
 

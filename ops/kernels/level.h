@@ -10,6 +10,7 @@
 #include <cpuid.h>
 
 #include <cstddef>
+#include <type_traits>
 
 #define RUEDA_INLINE static inline __attribute__((always_inline))
 #define RUEDA_TARGET_AVX2 __attribute__((target("avx2,f16c")))
@@ -58,6 +59,10 @@ struct Avx512 {
     Body::run(arguments...);
   }
 };
+
+// For loops over lines of other cores: those come no faster into wider vectors, and sometimes slower.
+template <class Level>
+using OfLines = std::conditional_t<(Level::kVectorBytes > Avx2::kVectorBytes), Avx2, Level>;
 
 // Body<Level>::run at the widest level that this processor has.
 template <template <class> class Body, class... Arguments>

@@ -43,8 +43,8 @@ struct CopyOutBody {
   }
   RUEDA_INLINE void line(std::byte* to, const std::byte* from) {
     fetch_to_write(from + kAheadBytes);
-    for (std::size_t at = 0; at < kLineBytes; at += Level::kVectorBytes)
-      CopyBody<Level>::copy_vector(to + at, from + at);
+    for (std::size_t at = 0; at < kLineBytes; at += OfLines<Level>::kVectorBytes)
+      CopyBody<OfLines<Level>>::copy_vector(to + at, from + at);
   }
 };
 

@@ -12,7 +12,7 @@ constexpr double kBetter = 0.9;
 constexpr double kSlower = 1.25;  // from one operation to the next; a single one may have lost its core
 constexpr int kLeastSpan = 4;
 constexpr int kMostSpan = 256;
-constexpr int kTrialOfCache = 2;  // the first one finds what was streamed in memory
+constexpr int kTrialOfCache = 4;  // the first ones find what was streamed in memory
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include "tests/bench/bare_loop.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -9,15 +10,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ops/kernels/level.h"
-#include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
 #include "ops/shm/reduce_everywhere.h"
 
 namespace rueda::bench {
 namespace {
-
-constexpr int kMany = 10'000;
 
 struct Slice {
   std::size_t begin;
@@ -31,36 +28,6 @@ Slice slice_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
   return {std::min(elements, rank * share), std::min(elements, (rank + 1) * share)};
 }
 
-// The three loops over as many floats each.
-template <class Level>
-struct AllInOneBody {
-  static constexpr std::size_t kAhead = 128;  // floats
-  static constexpr std::size_t kVector = Level::kVectorBytes / sizeof(float);
-  using Vector __attribute__((vector_size(Level::kVectorBytes))) = float;
-
-  RUEDA_INLINE void run(float* shown, const float* given, float* mine, float* theirs, float* result,
-                        const float* finished, std::size_t count) {
-    for (std::size_t i = 0; i < count; i += kernels::kLineBytes / sizeof(float)) {
-      kernels::fetch_to_write(theirs + i + kAhead);
-      kernels::fetch_to_write(finished + i + kAhead);
-      for (std::size_t at = i; at < i + kernels::kLineBytes / sizeof(float); at += kVector) {
-        Vector values, sum, others;
-        get(values, given + at);
-        put(shown + at, values);
-        get(sum, mine + at);
-        get(others, theirs + at);
-        sum += others;
-        put(mine + at, sum);
-        put(theirs + at, sum);
-        get(values, finished + at);
-        put(result + at, values);
-      }
-    }
-  }
-  RUEDA_INLINE void get(Vector& vector, const float* from) { __builtin_memcpy(&vector, from, sizeof vector); }
-  RUEDA_INLINE void put(float* to, const Vector& vector) { __builtin_memcpy(to, &vector, sizeof vector); }
-};
-
 std::byte* bytes_at(float* values) { return reinterpret_cast<std::byte*>(values); }
 
 }  // namespace
@@ -71,7 +38,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
       rank_(rank),
       elements_(elements),
       ordinary_(in_place_ ? nullptr : ordinary_memory(elements * sizeof(float))) {
-  constexpr std::size_t kBefore = 4096;  // for the word
+  constexpr std::size_t kBefore = 4096;  // for the words
   TensorMemory::Block own;
   if (memory != nullptr)
     own = memory->share(kBefore + (in_place_ ? elements : kBuffers * kChunk) * sizeof(float));
@@ -81,97 +48,85 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
     std::shared_ptr<std::byte> shown = memory != nullptr ? memory->open(card) : nullptr;
     if (!shown) throw std::runtime_error("--limit: the ranks share no memory");
     std::byte* const data = shown.get();
-    all_.push_back({std::move(shown), reinterpret_cast<float*>(data + kBefore),
-                    reinterpret_cast<std::atomic<std::uint64_t>*>(data)});
+    all_.push_back(
+        {std::move(shown), reinterpret_cast<float*>(data + kBefore), reinterpret_cast<Words*>(data)});
   }
+  if (cards.size() > static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN))) polls_ = 20;
   meet();
 }
 
 double BareLoop::seconds() {
-  if (in_place_) return timed([this] { reduce_in_place(); });
-  const double apart = timed([this] { one_after_the_other(); });
-  if (all_.size() != 2 || elements_ < 4 * kShort) return apart;
-  return std::min(apart, timed([this] { all_in_one_loop(); }));
-}
-
-template <class Loops>
-double BareLoop::timed(Loops loops) {
   std::fill_n(in_place_ ? all_[rank_].values : ordinary(), elements_, static_cast<float>(rank_));
+  TimedStores stores(in_place_ ? stores_.in_place : stores_.staged);
   meet();
   const auto start = std::chrono::steady_clock::now();
-  meet();
-  loops();
+  in_place_ ? reduce_in_place(stores) : reduce_staged(stores);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  stores.tell(elements_ * sizeof(float));
   meet();
   return seconds;
 }
 
-void BareLoop::reduce_in_place() {
+void BareLoop::reduce_in_place(TimedStores& stores) {
   const auto [begin, end] = slice_of(elements_, rank_, all_.size());
   std::array<std::byte*, 4> places{};
   for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + begin);
-  const bool streamed = stores_.streams();
-  const Time started = clock_now();
-  sum(std::span(places).first(all_.size()), end - begin, streamed);
-  stores_.took(streamed, (end - begin) * sizeof(float) * all_.size(), clock_now() - started);
+  meet();
+  stores.time([&, begin = begin, end = end] {
+    sum(std::span(places).first(all_.size()), end - begin, stores.streamed());
+  });
+  meet();
 }
 
-void BareLoop::one_after_the_other() {
+// Each chunk is packed while the one before waits for the others.
+void BareLoop::reduce_staged(TimedStores& stores) {
   const std::size_t count = (elements_ + kChunk - 1) / kChunk;
-  for (std::size_t number = 0; number < count + 2; ++number) {
-    if (number >= 2) unpack(chunk(number - 2, kChunk));  // whose buffer the next one takes
-    if (number < count) pack(chunk(number, kChunk));
-    if (number >= 1 && number < count + 1) add(chunk(number - 1, kChunk));
+  for (std::size_t number = 0; number <= count; ++number) {
+    if (number < count) {
+      stores.time([&] { pack(chunk(number), stores.streamed()); });
+      tell(&Words::packed, staged_ + number + 1);
+    }
+    if (number == 0) continue;
+    await(&Words::packed, staged_ + number);
+    stores.time([&] { add(chunk(number - 1), stores.streamed()); });
+    tell(&Words::added, staged_ + number);
+    await(&Words::added, staged_ + number);
+    unpack(chunk(number - 1));
   }
+  staged_ += count;
 }
 
-// Of whole chunks; the rest of the tensor is left out.
-void BareLoop::all_in_one_loop() {
-  static const auto loop = kernels::widest<AllInOneBody, float*, const float*, float*, float*, float*,
-                                           const float*, std::size_t>();
-  float* const tensor = ordinary();
-  const std::size_t others = rank_ == 0 ? kShort / 2 : 0;  // in a chunk: what the other rank adds
-  const std::size_t count = elements_ / kShort;
-  for (std::size_t number = 2; number < count + 2; ++number) {
-    const Chunk packed = chunk(std::min(number, count - 1), kShort);
-    const Chunk added = chunk(std::min(number, count) - 1, kShort), unpacked = chunk(number - 2, kShort);
-    loop(shown(rank_, packed, kShort) + others, tensor + packed.begin + others, tensor + added.from,
-         shown(1 - rank_, added, kShort) + (added.from - added.begin), tensor + unpacked.begin + others,
-         shown(rank_, unpacked, kShort) + others, kShort / 2);
-  }
-}
-
-BareLoop::Chunk BareLoop::chunk(std::size_t number, std::size_t size) const {
-  const std::size_t begin = number * size, end = std::min(begin + size, elements_);
+BareLoop::Chunk BareLoop::chunk(std::size_t number) const {
+  const std::size_t begin = number * kChunk, end = std::min(begin + kChunk, elements_);
   const auto [from, to] = slice_of(end - begin, rank_, all_.size());
   return {number, begin, end, begin + from, begin + to};
 }
 
-float* BareLoop::shown(std::size_t rank, const Chunk& chunk, std::size_t size) const {
-  return all_[rank].values + chunk.number % kBuffers * size;
+float* BareLoop::shown(std::size_t rank, const Chunk& chunk) const {
+  return all_[rank].values + chunk.number % kBuffers * kChunk;
 }
 
 float* BareLoop::ordinary() const { return reinterpret_cast<float*>(ordinary_.get()); }
 
-void BareLoop::pack(const Chunk& chunk) {
+void BareLoop::pack(const Chunk& chunk, bool streamed) {
   const float* const tensor = ordinary();
-  float* const buffer = shown(rank_, chunk, kChunk);
-  kernels::copy_bytes(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
-  kernels::copy_bytes(buffer + (chunk.to - chunk.begin), tensor + chunk.to,
-                      (chunk.end - chunk.to) * sizeof(float));
+  float* const buffer = shown(rank_, chunk);
+  const auto copy = streamed ? kernels::copy_streamed : kernels::copy_bytes;
+  copy(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
+  copy(buffer + (chunk.to - chunk.begin), tensor + chunk.to, (chunk.end - chunk.to) * sizeof(float));
 }
 
-void BareLoop::add(const Chunk& chunk) {
+void BareLoop::add(const Chunk& chunk, bool streamed) {
   std::array<std::byte*, 4> places{};
   for (std::size_t i = 0; i < all_.size(); ++i)
-    places[i] = bytes_at(shown(i, chunk, kChunk) + (chunk.from - chunk.begin));
+    places[i] = bytes_at(shown(i, chunk) + (chunk.from - chunk.begin));
   places[rank_] = bytes_at(ordinary() + chunk.from);
-  sum(std::span(places).first(all_.size()), chunk.to - chunk.from, false);
+  sum(std::span(places).first(all_.size()), chunk.to - chunk.from, streamed);
 }
 
 void BareLoop::unpack(const Chunk& chunk) {
   float* const tensor = ordinary();
-  const float* const buffer = shown(rank_, chunk, kChunk);
+  const float* const buffer = shown(rank_, chunk);
   kernels::copy_out(tensor + chunk.begin, buffer, (chunk.from - chunk.begin) * sizeof(float));
   kernels::copy_out(tensor + chunk.to, buffer + (chunk.to - chunk.begin),
                     (chunk.end - chunk.to) * sizeof(float));
@@ -184,14 +139,22 @@ void BareLoop::sum(std::span<std::byte* const> places, std::size_t elements, boo
                     elements, {streamed, rank_});
 }
 
-void BareLoop::meet() {
-  all_[rank_].arrived->store(++met_, std::memory_order_release);
+void BareLoop::tell(Word word, std::uint64_t value) {
+  (all_[rank_].words->*word).store(value, std::memory_order_release);
+}
+
+void BareLoop::await(Word word, std::uint64_t value) const {
   for (const Shown& each : all_) {
-    for (int in_vain = 0; each.arrived->load(std::memory_order_acquire) < met_; ++in_vain) {
+    for (int in_vain = 0; (each.words->*word).load(std::memory_order_acquire) < value; ++in_vain) {
       __builtin_ia32_pause();
-      if (in_vain > kMany) sched_yield();  // somebody else has the other's core
+      if (in_vain > polls_) sched_yield();  // somebody else has the other's core
     }
   }
+}
+
+void BareLoop::meet() {
+  tell(&Words::arrived, ++met_);
+  await(&Words::arrived, met_);
 }
 
 }  // namespace rueda::bench

@@ -17,15 +17,14 @@
 
 namespace rueda::bench {
 
-// Purpose: an allreduce of float32 by 2 or 4 ranks as loops over memory alone, by ranks that begin together
-// and then wait for nobody, so that its results mean nothing: what ours comes to where waiting, agreeing and
-// telling cost nothing. In the window (zero-copy) each rank reads its slice of all tensors and writes a sum
-// into all of them, once, through its cache or past it, by the same inner loop as ours. An ordinary tensor is
-// seen by its owner alone, so whatever is summed elsewhere is visited six times: its owner copies it to
-// shared memory; who adds reads it there and in a tensor of its own, and writes both; the owner copies it
-// back. The less of two times: these loops one after the other, chunk by chunk; of 2 ranks also all of them
-// in one loop, so that lines of one are on their way while another computes. On one rank, the main thread's;
-// the same calls come on every rank, which meet before it is destroyed.
+// Purpose: an allreduce of float32 by 2 or 4 ranks as loops over memory and words that are waited for, and
+// nothing else: what ours comes to where making Works, looking for their tensors and ringing bells cost
+// nothing. In the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of
+// them, once, between two barriers: less no algorithm can do. An ordinary tensor is seen by its owner alone,
+// so whatever is summed elsewhere is visited six times, chunk by chunk: its owner copies it to shared memory;
+// who adds reads it there and in a tensor of its own, and writes both; the owner copies it back. Both by the
+// same inner loops as ours, through the cache or past it. On one rank, the main thread's; the same calls come
+// on every rank, which meet before it is destroyed.
 class BareLoop {
  public:
   // Brings what each rank says, in the order of ranks.
@@ -40,7 +39,6 @@ class BareLoop {
  private:
   static constexpr std::size_t kChunk = 64 << 10;  // floats
   static constexpr std::size_t kBuffers = 2;       // as ours
-  static constexpr std::size_t kShort = 16 << 10;  // of a chunk, where all is done in one loop
 
   // A chunk of this rank's tensor.
   struct Chunk {
@@ -49,34 +47,43 @@ class BareLoop {
     std::size_t from, to;    // what this rank adds up of them
   };
 
-  template <class Loops>
-  double timed(Loops loops);
-  void meet();
-  void reduce_in_place();
-  void one_after_the_other();
-  void all_in_one_loop();
-  Chunk chunk(std::size_t number, std::size_t size) const;
-  float* shown(std::size_t rank, const Chunk& chunk, std::size_t size) const;
-  float* ordinary() const;
-  void pack(const Chunk& chunk);
-  void add(const Chunk& chunk);
-  void unpack(const Chunk& chunk);
-  void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;
+  // Counts of a rank, which only grow.
+  struct Words {
+    alignas(64) std::atomic<std::uint64_t> arrived;
+    alignas(64) std::atomic<std::uint64_t> packed;  // chunks
+    alignas(64) std::atomic<std::uint64_t> added;
+  };
+  using Word = std::atomic<std::uint64_t> Words::*;
 
-  // What a rank shows the others: floats, and its word for barriers.
+  // What a rank shows the others.
   struct Shown {
     std::shared_ptr<std::byte> memory;
     float* values;
-    std::atomic<std::uint64_t>* arrived;
+    Words* words;
   };
+
+  void reduce_in_place(TimedStores& stores);
+  void reduce_staged(TimedStores& stores);
+  Chunk chunk(std::size_t number) const;
+  float* shown(std::size_t rank, const Chunk& chunk) const;
+  float* ordinary() const;
+  void pack(const Chunk& chunk, bool streamed);
+  void add(const Chunk& chunk, bool streamed);
+  void unpack(const Chunk& chunk);
+  void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;
+  void meet();
+  void tell(Word word, std::uint64_t value);
+  void await(Word word, std::uint64_t value) const;
 
   const bool in_place_;
   const std::size_t rank_;
   const std::size_t elements_;
   std::vector<Shown> all_;
   std::shared_ptr<std::byte> ordinary_;  // this rank's tensor, unless it lies in the window
+  int polls_ = 10'000;  // before the core is given away
   std::uint64_t met_ = 0;
-  StoreChoice stores_;  // in place
+  std::uint64_t staged_ = 0;  // chunks
+  StoreChoices stores_;
 };
 
 }  // namespace rueda::bench
