@@ -7,7 +7,7 @@
 #include <exception>
 #include <string>
 
-#include "core/base/host_buffer.h"
+#include "core/engine/output_memory.h"
 #include "core/engine/work.h"
 
 namespace rueda {
@@ -21,8 +21,8 @@ void allocate(Entry& entry, const Shape& shape) {
     handle.output = entry.submission().allocate(dtype, shape);
   } else {
     handle.output = {nullptr, dtype, shape, {}};
-    auto memory = std::make_shared<HostBuffer>(handle.output.bytes());
-    handle.output.data = memory->data();
+    auto memory = OutputMemory::of_process().allocate(static_cast<std::size_t>(handle.output.bytes()));
+    handle.output.data = memory.get();
     handle.output_memory = std::move(memory);
   }
 }

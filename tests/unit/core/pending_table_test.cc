@@ -31,7 +31,7 @@ void add(PendingTable& table, Entry entry) {
 
 void add(PendingTable& table, Request request) { add(table, Entry(state_of(std::move(request)))); }
 
-std::vector<std::string> names_of(const std::vector<Entry>& entries) {
+std::vector<std::string> names_of_entries(const std::vector<Entry>& entries) {
   std::vector<std::string> names;
   for (const Entry& entry : entries) names.push_back(entry.request().name);
   return names;
@@ -72,7 +72,7 @@ TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
     EXPECT_TRUE(table.contains(key_view_of(entry.request())));
     table.finish(entry);
   }
-  EXPECT_THAT(names_of(table.take_all()), testing::ElementsAre("stays"));
+  EXPECT_THAT(names_of_entries(table.take_all()), testing::ElementsAre("stays"));
 }
 
 TEST(PendingTable, TakesWhatWaitsOfOneSet) {
@@ -80,8 +80,8 @@ TEST(PendingTable, TakesWhatWaitsOfOneSet) {
   for (const char* name : {"a", "b", "c"}) add(table, request_for(name, name[0] == 'b' ? 1 : 2));
   std::vector<Entry> taken;
   ASSERT_TRUE(table.start(request_for("c", 2), taken));
-  EXPECT_THAT(names_of(table.take_all(2)), testing::ElementsAre("a"));
-  EXPECT_THAT(names_of(table.take_all()), testing::ElementsAre("b"));
+  EXPECT_THAT(names_of_entries(table.take_all(2)), testing::ElementsAre("a"));
+  EXPECT_THAT(names_of_entries(table.take_all()), testing::ElementsAre("b"));
   EXPECT_TRUE(table.take_all().empty());
 }
 
@@ -90,7 +90,7 @@ TEST(PendingTable, StartsAGroupByItsFirst) {
   std::vector<std::shared_ptr<HandleState>> states;
   for (const char* name : {"g.10", "g.9", "g.2"}) states.push_back(state_of(request_for(name)));
   std::vector<Entry> entries = entries_of_group(states);
-  EXPECT_THAT(names_of(entries), testing::ElementsAre("g.2", "g.9", "g.10"));
+  EXPECT_THAT(names_of_entries(entries), testing::ElementsAre("g.2", "g.9", "g.10"));
   EXPECT_EQ(of_one_group(entries), 3u);
   EXPECT_EQ(entries[1].handle, states[1]);  // each with its own Handle
   const Request first = entries[0].request(), second = entries[1].request();
@@ -105,7 +105,7 @@ TEST(PendingTable, StartsAGroupByItsFirst) {
   EXPECT_FALSE(table.start(of_another, started));
   EXPECT_TRUE(table.start(second, started));
   table.start_group(first, started);
-  EXPECT_THAT(names_of(started), testing::ElementsAre("g.9", "g.2", "g.10"));
+  EXPECT_THAT(names_of_entries(started), testing::ElementsAre("g.9", "g.2", "g.10"));
   EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.9"}), "g.2");  // until it is complete
   for (Entry& entry : started) table.finish(entry);
   EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.9"}), "");
