@@ -94,7 +94,10 @@ std::vector<MemoryKind> memories_from(const std::string& text) {
   for (std::string one; std::getline(list, one, ',');) {
     if (one != "ordinary" && one != "window")
       refuse(fmt::format("--memory {}: it is ordinary, window, or both with a comma", text));
-    result.push_back(one == "window" ? MemoryKind::window : MemoryKind::ordinary);
+    const MemoryKind kind = one == "window" ? MemoryKind::window : MemoryKind::ordinary;
+    if (std::ranges::find(result, kind) != result.end())
+      refuse(fmt::format("--memory {}: {} stands there twice", text, one));
+    result.push_back(kind);
   }
   if (result.empty()) refuse("--memory is empty");
   return result;

@@ -163,6 +163,7 @@ def test_plot(sizes, tmp_path):
     (["latency", "--steps", "0"], "--steps 0"),
     (["latency", "--against", "nccl"], "--against nccl: it is mpi, gloo, mpich, intel-mpi, oneccl, open-mpi, best"),
     (["allreduce", "--memory", "window,high"], "--memory window,high: it is ordinary, window"),
+    (["allreduce", "--memory", "window,ordinary,window"], "window stands there twice"),
     (["tensors", "--memory", "window,ordinary"], "--memory window,ordinary: one of them with tensors"),
     (["pack"], "pack is for --device cuda"),
     (["allreduce", "--device", "tpu"], "--device tpu: it is host or cuda"),
