@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/forked.h"
+#include "core/engine/output_memory.h"
 
 namespace rueda {
 namespace {
@@ -98,6 +99,7 @@ void shutdown() {
   process.failed = process.runtime->failure();
   process.current.store(nullptr);
   process.runtime.reset();
+  OutputMemory::of_process().drop_kept();
 }
 
 Status final_failure() {

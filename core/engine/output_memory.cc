@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
+
+#include "core/base/forked.h"
 
 namespace rueda {
 namespace {
@@ -11,7 +14,7 @@ namespace {
 // In steps of an eighth, so that outputs of slightly different lengths find each other's memory.
 std::size_t size_class(std::size_t bytes) {
   const std::size_t step = std::bit_floor(bytes) / 8;
-  return (bytes + step - 1) / step * step;
+  return std::max((bytes + step - 1) / step * step, bytes);  // what is too much stays so
 }
 
 }  // namespace
@@ -21,14 +24,17 @@ struct OutputMemory::Lease {
   Lease(std::shared_ptr<Kept> home, HostBuffer memory) : home(std::move(home)), memory(std::move(memory)) {}
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
-  ~Lease() { home->put(std::move(memory)); }
+  // A forked child has no use for it, and may have been forked while somebody had the lock.
+  ~Lease() {
+    if (!is_forked_child()) home->put(std::move(memory));
+  }
 
   std::shared_ptr<Kept> home;
   HostBuffer memory;
 };
 
 OutputMemory& OutputMemory::of_process() {
-  static OutputMemory memory;
+  static auto& memory = *new OutputMemory;  // stays: a coordinator may allocate while the process ends
   return memory;
 }
 
@@ -39,7 +45,14 @@ std::shared_ptr<std::byte> OutputMemory::allocate(std::size_t bytes) {
   }
   const std::size_t size = size_class(bytes);
   HostBuffer memory = kept_->take(size);
-  if (memory.data() == nullptr) memory = HostBuffer(size);
+  if (memory.data() == nullptr) {
+    try {
+      memory = HostBuffer(size);
+    } catch (const std::bad_alloc&) {
+      drop_kept();
+      memory = HostBuffer(size);
+    }
+  }
   const auto lease = std::make_shared<Lease>(kept_, std::move(memory));
   return {lease, lease->memory.data()};
 }
@@ -49,32 +62,47 @@ std::size_t OutputMemory::bytes_kept() const {
   return kept_->bytes;
 }
 
+void OutputMemory::drop_kept() {
+  while (kept_->older_than(0).data() != nullptr) continue;
+}
+
+// Blocks are freed by who gets them here, without the lock.
+HostBuffer OutputMemory::Kept::older_than(std::uint64_t most_outputs) {
+  const std::lock_guard lock(mutex);
+  if (blocks.empty() || outputs - blocks.front().since < most_outputs) return {};
+  return remove(blocks.begin());
+}
+
 HostBuffer OutputMemory::Kept::take(std::size_t size) {
+  while (older_than(kPatience).data() != nullptr) continue;
   const std::lock_guard lock(mutex);
   ++outputs;
-  while (!blocks.empty() && outputs - blocks.front().since > kPatience) drop_oldest();
   // The last one: the likeliest to be in a cache.
   const auto found = std::ranges::find(blocks.rbegin(), blocks.rend(), size,
                                        [](const Block& block) { return block.memory.size(); });
   if (found == blocks.rend()) return {};
-  HostBuffer memory = std::move(found->memory);
-  blocks.erase(std::next(found).base());
-  bytes -= size;
-  return memory;
+  return remove(std::next(found).base());
 }
 
 void OutputMemory::Kept::put(HostBuffer memory) noexcept {
-  const std::lock_guard lock(mutex);
   if (memory.size() > most) return;
-  if (blocks.size() == kMostBlocks) drop_oldest();
-  bytes += memory.size();
-  blocks.push_back({std::move(memory), outputs});
-  while (bytes > most) drop_oldest();
+  for (;;) {
+    HostBuffer dropped;  // after the lock
+    const std::lock_guard lock(mutex);
+    if (bytes + memory.size() <= most && blocks.size() < kMostBlocks) {
+      bytes += memory.size();
+      blocks.push_back({std::move(memory), outputs});
+      return;
+    }
+    dropped = remove(blocks.begin());
+  }
 }
 
-void OutputMemory::Kept::drop_oldest() {
-  bytes -= blocks.front().memory.size();
-  blocks.erase(blocks.begin());
+HostBuffer OutputMemory::Kept::remove(std::vector<Block>::iterator block) {
+  HostBuffer memory = std::move(block->memory);
+  bytes -= memory.size();
+  blocks.erase(block);
+  return memory;
 }
 
 }  // namespace rueda

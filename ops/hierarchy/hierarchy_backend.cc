@@ -54,7 +54,12 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_, members.size())));
   }
   const std::size_t area = plan.number % SegmentContents::kWideAreas;
-  const HostPlace place{{*neighbours_, rank_, members, area, areas_->last_use[area], nullptr, true},
+  const HostPlace place{{.neighbours = *neighbours_,
+                         .rank = rank_,
+                         .members = members,
+                         .area = area,
+                         .last = areas_->last_use[area],
+                         .wide = true},
                         std::move(groups),
                         below_.link(),
                         below_.memory(),

@@ -53,9 +53,11 @@ struct TakeOutBody {
   RUEDA_INLINE void run(std::byte* to, std::byte* from, std::size_t bytes) {
     std::size_t done = 0;
     for (; done + kLineBytes <= bytes; done += kLineBytes) {
-      CopyOutBody<Level>().line(to + done, from + done);
-      auto* word = reinterpret_cast<volatile std::uint64_t*>(from + done);
-      *word = *word;
+      CopyOutBody<Level>::line(to + done, from + done);
+      std::uint64_t word = 0;
+      std::memcpy(&word, from + done, sizeof word);
+      asm volatile("" : "+r"(word));  // for the compiler another value, which has to be stored
+      std::memcpy(from + done, &word, sizeof word);
     }
     std::memcpy(to + done, from + done, bytes - done);
   }

@@ -28,7 +28,8 @@ class OneShot : public Work {
  public:
   OneShot(const Plan& plan, const SlotPlace& place)
       : plan_(plan), last_plan_(place.last.plan), awaited_end_(place.members.size()) {
-    if (plan.buffer_bytes > kTimed) stores_ = TimedStores(place.stores.staged);
+    if (plan.buffer_bytes > kTimed && place.stores != nullptr)
+      stores_ = TimedStores(place.stores->one_shot);
     last_.reserve(place.last.members.size());
     for (Rank member : place.last.members) {
       last_.push_back(&place.neighbours.contents(member).flags[place.slot]);
@@ -72,11 +73,7 @@ class OneShot : public Work {
   }
 
  protected:
-  // Into this rank's slot.
-  void give(std::byte* to, const void* from, std::size_t bytes) const {
-    stores_.streamed() ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
-  }
-  bool streamed() const { return stores_.streamed(); }
+  const TimedStores& stores() const { return stores_; }
   // This rank's values, into its slot.
   virtual void pack(std::byte* /*slot*/) {}
   // When those that are awaited have written, out of the slots of all.
@@ -86,6 +83,7 @@ class OneShot : public Work {
   void await_values_of(std::size_t member) {
     arrived_ = awaited_begin_ = member;
     awaited_end_ = member + 1;
+    if (!gives()) stores_ = {};  // it stores nothing for others
   }
   bool gives() const { return place_ >= awaited_begin_ && place_ < awaited_end_; }
   std::span<const std::byte* const> slots() const { return slots_; }
@@ -192,9 +190,9 @@ class ShortAllreduce final : public OneShot {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const ConstTensorView& input = entries_[i].submission().input;
       const auto elements = static_cast<std::size_t>(input.elements());
-      std::byte* const to = streamed() ? loaded.data() : slot + place_of(i);
+      std::byte* const to = stores().streamed() ? loaded.data() : slot + place_of(i);
       kernels::kernels_for(plan_.dtype).load(to, contiguous(input, room), elements, reduction_.prescale);
-      if (streamed()) give(slot + place_of(i), to, elements * sum_size_);
+      if (stores().streamed()) stores().copy(slot + place_of(i), to, elements * sum_size_);
     }
   }
 
@@ -235,7 +233,8 @@ class ShortBroadcast final : public OneShot {
  private:
   void pack(std::byte* slot) override {
     Block room;
-    give(slot, contiguous(submission_.input, room), static_cast<std::size_t>(submission_.input.bytes()));
+    const auto bytes = static_cast<std::size_t>(submission_.input.bytes());
+    stores().copy(slot, contiguous(submission_.input, room), bytes);
   }
   void take() override {
     const bool in_place = gives() && submission_.output.data == submission_.input.data;

@@ -61,19 +61,18 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
     auto work = one_shot::start(plan, entries,
-                                {*neighbours_, rank_, members_, slot, last_use_[slot], stores});
+                                {*neighbours_, rank_, members_, slot, last_use_[slot], &stores});
     return measured_after(std::move(work), plan, entries, rank_);
   }
   const std::size_t area = plan.number % SegmentContents::kAreas;
-  AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area]};
-  if (staged_adasum::fits(plan)) {
-    auto work = staged_adasum::start(plan, entries, place, memory_);
-    return measured_after(std::move(work), plan, entries, rank_);
-  }
-  place.stores = &stores;
+  const AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area], &stores};
   if (staged_allreduce::fits(plan)) {
     auto work = staged_allreduce::start(plan, entries, place, memory_);
     if (SquareSums::on_the_way(plan, entries)) return work;
+    return measured_after(std::move(work), plan, entries, rank_);
+  }
+  if (staged_adasum::fits(plan)) {
+    auto work = staged_adasum::start(plan, entries, place, memory_);
     return measured_after(std::move(work), plan, entries, rank_);
   }
   return staged_exchange::start(plan, entries.front(), place, memory_);

@@ -94,7 +94,7 @@ class StagedAllreduce final : public StagedWork {
 
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-      give(buffer + to, inputs_[entry].data() + from, bytes);
+      stores().copy(buffer + to, inputs_[entry].data() + from, bytes);
     });
   }
 

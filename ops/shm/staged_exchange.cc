@@ -64,7 +64,7 @@ class Exchange : public StagedWork {
     chunk_ = std::max(chunk_ / pieces_ / kLine, std::size_t{1}) * kLine;
   }
   void pack_part(std::byte* to, const std::byte* from, std::size_t bytes) {
-    give(to, from, bytes);
+    stores().copy(to, from, bytes);
     moved_ += bytes;
   }
   // Out of a buffer into the output, what all others read there, too.
@@ -72,7 +72,7 @@ class Exchange : public StagedWork {
     if (members() == 2) return take_own(to, from, bytes);
     put(to, from, bytes);
   }
-  // What this rank alone reads there: its lines may move here.
+  // What this rank alone reads there: its lines may move here, unless what comes next is streamed there.
   void take_own(std::byte* to, std::byte* from, std::size_t bytes) {
     if (large_ || stores().streamed()) return put(to, from, bytes);
     kernels::take_out(to, from, bytes);
@@ -205,6 +205,7 @@ class Ragged : public Exchange {
     own_ = std::move(numbers);
     set_chunks(1);
   }
+  bool timed(std::size_t chunk) const final { return chunk > 0; }
   void pack(std::size_t chunk, std::byte* buffer) final {
     if (chunk > 0) return pack_rows(chunk - 1, buffer);
     std::memcpy(buffer, own_.data(), own_.size() * sizeof own_.front());
@@ -341,7 +342,11 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const AreaPlace& pla
   switch (plan.operation) {
     case Operation::allgather: return std::make_unique<Allgather>(plan, entry, place, memory);
     case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, place, memory);
-    case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, place, memory);
+    case Operation::broadcast: {
+      AreaPlace of_role = place;
+      if (place.rank != plan.root) of_role.stores = nullptr;  // it stores nothing for others
+      return std::make_unique<Broadcast>(plan, entry, of_role, memory);
+    }
     case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place, memory);
     case Operation::allreduce:
     case Operation::barrier:

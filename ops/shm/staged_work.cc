@@ -113,6 +113,11 @@ void StagedWork::begin_stage(Stage stage) {
   stores_ = TimedStores(stage == Stage::in_place ? choices_->in_place : choices_->staged);
 }
 
+template <class Loops>
+void StagedWork::run(std::size_t chunk, Loops loops) {
+  timed(chunk) ? stores_.time(loops) : loops();
+}
+
 Work::Step StagedWork::step_in_place() {
   if (!took_in_place_) {
     Step step = Step::done;
@@ -166,7 +171,7 @@ void StagedWork::say(Word word, std::uint64_t count) {
 bool StagedWork::pack_one() {
   if (packed_ == chunks_ || packed_ == unpacked_ + buffer_count_) return false;
   if (const Ready is = ready(packed_); is != Ready::yes) return is == Ready::working;
-  stores_.time([this] { pack(packed_, buffer(members_[place_], packed_)); });
+  run(packed_, [this] { pack(packed_, buffer(members_[place_], packed_)); });
   say(&Progress::written, kOffered + ++packed_);
   return true;
 }
@@ -175,7 +180,8 @@ bool StagedWork::take_one() {
   if (begun_ == packed_ || !all_have(&Progress::written, kOffered + begun_ + 1, know_written_) || gives_up())
     return false;
   find_buffers(begun_);
-  stores_.time([this] { take(begun_++, buffers_); });
+  run(begun_, [this] { take(begun_, buffers_); });
+  ++begun_;
   if (!travels_) say(&Progress::taken, ++taken_);
   return true;
 }

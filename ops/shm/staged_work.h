@@ -11,7 +11,6 @@
 
 #include "core/control/plan.h"
 #include "core/engine/work.h"
-#include "ops/kernels/pack.h"
 #include "ops/shm/neighbours.h"
 #include "ops/shm/store_choice.h"
 #include "ops/short_lists.h"
@@ -104,6 +103,8 @@ class StagedWork : public Work {
   virtual bool put_in_places() = 0;
   // That pack and take, or take_in_place, have gone through: what their time is told by. 0: it tells nothing.
   virtual std::size_t bytes_moved() const { return 0; }
+  // Whether a chunk is nothing but bytes that move.
+  virtual bool timed(std::size_t /*chunk*/) const { return true; }
 
   // How many there are; the same on all ranks. May grow while chunk 0 is taken, or unpacked.
   void set_chunks(std::size_t chunks) { chunks_ = chunks; }
@@ -111,10 +112,6 @@ class StagedWork : public Work {
   bool abandoned() const { return abandoned_; }
   // Known once all ranks go in place, or not.
   TimedStores& stores() { return stores_; }
-  // Into a buffer of this rank, for others.
-  void give(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    stores_.streamed() ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
-  }
   std::size_t buffer_count() const { return buffer_count_; }  // chunks that may be under way
   std::byte* own_buffer(std::size_t chunk) { return buffer(members_[place_], chunk); }
   std::size_t place() const { return place_; }  // of this rank among the members
@@ -141,6 +138,8 @@ class StagedWork : public Work {
   }
   bool gives_up() const { return abandoned_ && can_run_out(); }
   void begin_stage(Stage stage);
+  template <class Loops>
+  void run(std::size_t chunk, Loops loops);
   bool area_is_free();
   bool all_left();
   bool all_have(Word word, std::uint64_t count, std::size_t& known);

@@ -7,6 +7,7 @@
 
 #include "core/base/time.h"
 #include "ops/kernels/line.h"
+#include "ops/kernels/pack.h"
 
 namespace rueda {
 
@@ -42,7 +43,10 @@ class TimedStores {
   // Whether what is meant for others is streamed past this core's cache.
   bool streamed() const { return streams_; }
   void store_through_cache() { streams_ = false; }  // where lines cannot be streamed
-  // Who is told of what they store after this finds it.
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    streams_ ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  }
+  // Loops over memory. Whoever is told afterwards that they are through finds what they have stored.
   template <class Loops>
   void time(Loops loops) {
     if (choice_ == nullptr) return loops();
@@ -64,6 +68,7 @@ class TimedStores {
 
 // Purpose: those of one operation and about one size. Owned by the ShmBackend.
 struct StoreChoices {
+  StoreChoice one_shot;
   StoreChoice in_place;  // what goes into the tensors of others
   StoreChoice staged;    // what goes into shared buffers
 };

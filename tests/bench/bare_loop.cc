@@ -83,7 +83,7 @@ void BareLoop::reduce_staged(TimedStores& stores) {
   const std::size_t count = (elements_ + kChunk - 1) / kChunk;
   for (std::size_t number = 0; number <= count; ++number) {
     if (number < count) {
-      stores.time([&] { pack(chunk(number), stores.streamed()); });
+      stores.time([&] { pack(chunk(number), stores); });
       tell(&Words::packed, staged_ + number + 1);
     }
     if (number == 0) continue;
@@ -108,12 +108,11 @@ float* BareLoop::shown(std::size_t rank, const Chunk& chunk) const {
 
 float* BareLoop::ordinary() const { return reinterpret_cast<float*>(ordinary_.get()); }
 
-void BareLoop::pack(const Chunk& chunk, bool streamed) {
+void BareLoop::pack(const Chunk& chunk, const TimedStores& stores) {
   const float* const tensor = ordinary();
   float* const buffer = shown(rank_, chunk);
-  const auto copy = streamed ? kernels::copy_streamed : kernels::copy_bytes;
-  copy(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
-  copy(buffer + (chunk.to - chunk.begin), tensor + chunk.to, (chunk.end - chunk.to) * sizeof(float));
+  stores.copy(buffer, tensor + chunk.begin, (chunk.from - chunk.begin) * sizeof(float));
+  stores.copy(buffer + (chunk.to - chunk.begin), tensor + chunk.to, (chunk.end - chunk.to) * sizeof(float));
 }
 
 void BareLoop::add(const Chunk& chunk, bool streamed) {

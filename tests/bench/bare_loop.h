@@ -67,7 +67,7 @@ class BareLoop {
   Chunk chunk(std::size_t number) const;
   float* shown(std::size_t rank, const Chunk& chunk) const;
   float* ordinary() const;
-  void pack(const Chunk& chunk, bool streamed);
+  void pack(const Chunk& chunk, const TimedStores& stores);
   void add(const Chunk& chunk, bool streamed);
   void unpack(const Chunk& chunk);
   void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;

@@ -177,7 +177,7 @@ void check_broadcast(Runtime& runtime) {
   for (DataType dtype : kDataTypes) {
     for (Rank root = 0; root < runtime.topology().size; ++root) {
       for (bool strided : {false, true}) {
-        for (std::int64_t rows : {0, 3, 5000}) {
+        for (std::int64_t rows : {0, 3, 70, 5000}) {
           auto input = std::make_shared<TestTensor>(dtype, Shape{rows, 3}, strided);
           auto output = rows == 3 ? input : std::make_shared<TestTensor>(dtype, Shape{rows, 3}, strided);
           fill(*input, runtime.topology().rank);

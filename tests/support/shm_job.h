@@ -78,6 +78,7 @@ struct Job {
   std::atomic<std::size_t> ended_well = 0;     // Works, of Plans of which some are abandoned ...
   std::atomic<std::size_t> given_up = 0;       // ... and those
   std::atomic<std::size_t> went_in_place = 0;  // steps of Works that do
+  std::atomic<std::size_t> streamed = 0;       // Works that may stream
   std::atomic<std::size_t> side_by_side = 0;   // Works that begin beside one of another kind
 
   Job(Kind kind, Rank size, std::size_t count, std::mt19937& random) {
@@ -97,6 +98,7 @@ struct Job {
     }
     for (Simulated& simulated : ranks) simulated.neighbours->meet(welcome);
     for (std::size_t i = 1; i < ranks.size(); i += 2) {
+      let_stream(ranks[i].stores.one_shot);
       let_stream(ranks[i].stores.in_place);
       let_stream(ranks[i].stores.staged);
     }
@@ -156,6 +158,11 @@ struct Job {
       if (kind == Kind::in_place && number % 3 == 0)  // out of place
         running.entries.back().submission().input.data = running.values.data() + first;
     }
+    const StoreChoices& stores = rank.stores;
+    const StoreChoice& choice = kind == Kind::one_shot   ? stores.one_shot
+                                : kind == Kind::in_place ? stores.in_place
+                                                         : stores.staged;
+    streamed += kind != Kind::adasum && choice.streams();
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
     if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 9;
@@ -214,7 +221,7 @@ struct Job {
 
   void prepare_exchange(Simulated& rank, Simulated::Running& running, const std::vector<Rank>& members) {
     Plan& plan = running.plan;
-    plan.root = members.back();
+    plan.root = members[plan.number / 4 % members.size()];
     RankSet all;
     for (Rank member : members) all.add(RankSet::of(member));
     plan.members = std::make_shared<const RankSet>(all);
@@ -307,7 +314,7 @@ struct Job {
       if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
       return one_shot::start(
           running.plan, running.entries,
-          {*rank.neighbours, rank.rank, members, slot, rank.last_use[slot], rank.stores});
+          {*rank.neighbours, rank.rank, members, slot, rank.last_use[slot], &rank.stores});
     }
     const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot], &rank.stores};
     if (running.kind == Kind::exchange)

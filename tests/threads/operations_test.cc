@@ -2,6 +2,12 @@
 // Every operation on 1 to 5 ranks that are threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <numeric>
+#include <vector>
+
 #include "core/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
@@ -82,6 +88,50 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemoryTest,
                            return "Ranks" + std::to_string(std::get<0>(info.param)) + "Slots" +
                                   std::to_string(std::get<1>(info.param));
                          });
+
+// Of 10 MiB and more, in odd numbers of rows.
+TEST(SharedMemory, WritesOutputsThatNoCacheKeeps) {
+  constexpr std::int64_t kRows = 900'001;
+  auto value = [](Rank rank, std::int64_t i) { return static_cast<float>(rank * 1000 + i % 997); };
+  auto values_of = [&value](Rank rank, std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = value(rank, i);
+    return values;
+  };
+  auto expect_equal = [](const TensorView& output, const std::vector<float>& expected) {
+    ASSERT_EQ(output.elements(), static_cast<std::int64_t>(expected.size()));
+    EXPECT_EQ(std::memcmp(output.data, expected.data(), static_cast<std::size_t>(output.bytes())), 0);
+  };
+  for (const Rank ranks : {2, 3}) {
+    auto check = [&](Runtime& runtime) {
+      const Rank own = runtime.topology().rank;
+      // From a rank to another.
+      auto rows = [ranks](Rank from, Rank to) { return 3 * kRows / ranks + 5 * from + to; };
+      std::vector<float> gathered, exchanged;
+      std::vector<std::int64_t> splits;
+      for (Rank each = 0; each < ranks; ++each) {
+        std::ranges::copy(values_of(each, rows(each, 0)), std::back_inserter(gathered));
+        std::int64_t begin = 0;
+        for (Rank to = 0; to < own; ++to) begin += rows(each, to);
+        for (std::int64_t i = 0; i < rows(each, own); ++i) exchanged.push_back(value(each, begin + i));
+        splits.push_back(rows(own, each));
+      }
+      std::vector<float> given = values_of(own, rows(own, 0));
+      const Handle gather = allgather_async("gather", view(given), runtime);
+      gather.wait();
+      expect_equal(gather.output(), gathered);
+      std::vector<float> all = values_of(own, std::accumulate(splits.begin(), splits.end(), 0LL));
+      const Handle exchange = alltoall_async("exchange", view(all), splits, runtime);
+      exchange.wait();
+      expect_equal(exchange.output(), exchanged);
+      std::vector<float> whole = values_of(own, 3 * kRows);
+      std::vector<float> received(whole.size());
+      broadcast_async("whole", view(whole), view(received), 1, runtime).wait();
+      EXPECT_EQ(received, values_of(1, 3 * kRows));
+    };
+    run_ranks(ranks, check, {}, 8);
+  }
+}
 
 TEST(SharedMemory, EndsWhereTheHostEnds) {
   MemoryNetwork network(5, 8, 2);

@@ -14,7 +14,7 @@ namespace {
 class ShmJob : public testing::TestWithParam<Kind> {};
 
 TEST_P(ShmJob, AnyInterleavingOfAnySets) {
-  std::size_t went_in_place = 0;
+  std::size_t went_in_place = 0, streamed = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
     Job job(GetParam(), 2 + static_cast<Rank>(seed % 4), 40, random);
@@ -24,9 +24,11 @@ TEST_P(ShmJob, AnyInterleavingOfAnySets) {
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
     went_in_place += job.went_in_place;
+    streamed += job.streamed;
   }
   const bool some_do = GetParam() == Kind::in_place || GetParam() == Kind::mixed;
   EXPECT_EQ(went_in_place > 1000, some_do) << went_in_place;
+  EXPECT_EQ(streamed > 500, GetParam() != Kind::adasum) << streamed;
 }
 
 // Works that are abandoned before they have written, after that, or when another rank's is: nobody waits for
