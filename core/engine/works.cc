@@ -2,6 +2,7 @@
 #include "core/engine/works.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -9,6 +10,12 @@
 #include "core/engine/ghost.h"
 
 namespace rueda {
+namespace {
+
+// A turn costs as much as some steps of a Work; so long it leaves all else to wait.
+constexpr Duration kStretch = std::chrono::microseconds(50);
+
+}  // namespace
 
 bool Works::room_for(const Plan& plan) const {
   return running_.size() < most_ &&
@@ -53,6 +60,15 @@ void Works::fail(Running& running, const WorkFailure& failure) {
 }
 
 bool Works::step(Time now) {
+  bool moved = false;
+  while (step_each(now)) {
+    moved = true;
+    if (running_.empty() || clock_now() - now > kStretch) break;
+  }
+  return moved;
+}
+
+bool Works::step_each(Time now) {
   bool moved = false;
   for (auto running = running_.begin(); running != running_.end();) {
     if (running->work && step(*running)) {

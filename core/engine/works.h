@@ -47,7 +47,7 @@ class Works {
   std::optional<Called> next();
   // Where it has failed already its Work takes part all the same, so that others come to the end of theirs.
   void start(Called called, Time now);
-  // A step of each; whether anything moved.
+  // Steps of each in turn, while there is something to do and not for long; whether anything moved.
   bool step(Time now);
   // That Plan has failed on some rank. If it is over here it keeps its result.
   void abort(std::uint64_t plan, const Status& status);
@@ -83,6 +83,7 @@ class Works {
 
   bool room_for(const Plan& plan) const;
   void fail(Running& running, const WorkFailure& failure);
+  bool step_each(Time now);
   bool step(Running& running);
   static std::string_view phase(const Running& running);
 
