@@ -12,8 +12,11 @@
 namespace rueda {
 namespace {
 
-// A turn costs as much as some steps of a Work; so long it leaves all else to wait.
+// A turn costs as much as some steps of a Work, and many looks whether other ranks have come as far. So long
+// it leaves all else to wait, ...
 constexpr Duration kStretch = std::chrono::microseconds(50);
+// ... and so long it looks for others after a step: where they keep pace they are there by then.
+constexpr Duration kLooks = std::chrono::microseconds(2);
 
 }  // namespace
 
@@ -60,10 +63,16 @@ void Works::fail(Running& running, const WorkFailure& failure) {
 }
 
 bool Works::step(Time now) {
+  const bool begun = !running_.empty() && running_.back().moved == now;
   bool moved = false;
-  while (step_each(now)) {
-    moved = true;
-    if (running_.empty() || clock_now() - now > kStretch) break;
+  Time last = now;
+  while (!running_.empty()) {
+    const bool moves = step_each(now);
+    moved |= moves;
+    if (!moved && !begun) break;
+    const Time passed = clock_now();
+    if (moves) last = passed;
+    if (passed - now > kStretch || passed - last > kLooks) break;
   }
   return moved;
 }

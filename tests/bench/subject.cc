@@ -31,8 +31,8 @@ std::shared_ptr<std::byte> allocate_in(MemoryKind kind, TensorMemory* window, Ra
   std::shared_ptr<std::byte> memory = window != nullptr ? window->allocate(bytes) : nullptr;
   if (memory != nullptr) return memory;
   throw std::runtime_error(fmt::format(
-      "--memory window: rank {} shares no {} bytes with its host: it must be started by ruedarun, "
-      "with RUEDA_SHM=1, and a RUEDA_WINDOW_LIMIT large enough",
+      "--memory window: rank {} shares no {} bytes with its host: it takes several ranks there, started by "
+      "ruedarun, with RUEDA_SHM=1, and a RUEDA_WINDOW_LIMIT large enough",
       rank, bytes));
 }
 
