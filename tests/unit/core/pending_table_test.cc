@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Request request_for(std::string name, ProcessSetId set = kWorld) {
+Request request_in_set(std::string name, ProcessSetId set = kWorld) {
   Request request;
   request.name = std::move(name);
   request.process_set = set;
@@ -40,15 +40,15 @@ std::vector<std::string> names_of_entries(const std::vector<Entry>& entries) {
 TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
   PendingTable table;
   for (int step = 0; step < 3; ++step) {
-    add(table, request_for("x"));
+    add(table, request_in_set("x"));
     EXPECT_FALSE(table.empty());
-    Entry again(state_of(request_for("x"))), of_another_set(state_of(request_for("x", 1)));
+    Entry again(state_of(request_in_set("x"))), of_another_set(state_of(request_in_set("x", 1)));
     EXPECT_THAT(table.objection_to(again, true), HasSubstr("in flight"));
     EXPECT_EQ(table.objection_to(of_another_set, true), "");
     std::vector<Entry> started;
-    EXPECT_FALSE(table.start(request_for("y"), started));
-    EXPECT_TRUE(table.start(request_for("x"), started));
-    EXPECT_FALSE(table.start(request_for("x"), started));  // once
+    EXPECT_FALSE(table.start(request_in_set("y"), started));
+    EXPECT_TRUE(table.start(request_in_set("x"), started));
+    EXPECT_FALSE(table.start(request_in_set("x"), started));  // once
     EXPECT_TRUE(table.contains(KeyView{kWorld, "x"}));
     table.finish(started.front());
     EXPECT_FALSE(table.contains(KeyView{kWorld, "x"}));
@@ -58,10 +58,10 @@ TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
 
 TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
   PendingTable table;
-  add(table, request_for("stays"));
+  add(table, request_in_set("stays"));
   std::vector<Entry> flying;
   for (int i = 0; i < 20'000; ++i) {
-    const Request request = request_for("once." + std::to_string(i));
+    const Request request = request_in_set("once." + std::to_string(i));
     table.forget_unused();
     add(table, request);
     ASSERT_TRUE(table.start(request, flying));
@@ -77,9 +77,9 @@ TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
 
 TEST(PendingTable, TakesWhatWaitsOfOneSet) {
   PendingTable table;
-  for (const char* name : {"a", "b", "c"}) add(table, request_for(name, name[0] == 'b' ? 1 : 2));
+  for (const char* name : {"a", "b", "c"}) add(table, request_in_set(name, name[0] == 'b' ? 1 : 2));
   std::vector<Entry> taken;
-  ASSERT_TRUE(table.start(request_for("c", 2), taken));
+  ASSERT_TRUE(table.start(request_in_set("c", 2), taken));
   EXPECT_THAT(names_of_entries(table.take_all(2)), testing::ElementsAre("a"));
   EXPECT_THAT(names_of_entries(table.take_all()), testing::ElementsAre("b"));
   EXPECT_TRUE(table.take_all().empty());
@@ -88,7 +88,7 @@ TEST(PendingTable, TakesWhatWaitsOfOneSet) {
 TEST(PendingTable, StartsAGroupByItsFirst) {
   PendingTable table;
   std::vector<std::shared_ptr<HandleState>> states;
-  for (const char* name : {"g.10", "g.9", "g.2"}) states.push_back(state_of(request_for(name)));
+  for (const char* name : {"g.10", "g.9", "g.2"}) states.push_back(state_of(request_in_set(name)));
   std::vector<Entry> entries = entries_of_group(states);
   EXPECT_THAT(names_of_entries(entries), testing::ElementsAre("g.2", "g.9", "g.10"));
   EXPECT_EQ(of_one_group(entries), 3u);
@@ -99,7 +99,7 @@ TEST(PendingTable, StartsAGroupByItsFirst) {
   EXPECT_EQ(table.first_of_group(KeyView{kWorld, "g.9"}), "g.2");
   std::vector<Entry> started;
   // What others submit alone, or in another group, under the name of one that follows is something else.
-  EXPECT_FALSE(table.start(request_for("g.9"), started));
+  EXPECT_FALSE(table.start(request_in_set("g.9"), started));
   Request of_another = second;
   of_another.follows = "f";
   EXPECT_FALSE(table.start(of_another, started));
