@@ -15,7 +15,8 @@ namespace {
 // A turn costs as much as some steps of a Work, and many looks whether other ranks have come as far. So long
 // it leaves all else to wait, ...
 constexpr Duration kStretch = std::chrono::microseconds(50);
-// ... and so long it looks for others after a step: where they keep pace they are there by then.
+// ... and so long it looks for others after a step, if they share memory: where they keep pace they are there
+// by then.
 constexpr Duration kLooks = std::chrono::microseconds(2);
 
 }  // namespace
@@ -63,7 +64,8 @@ void Works::fail(Running& running, const WorkFailure& failure) {
 }
 
 bool Works::step(Time now) {
-  const bool begun = !running_.empty() && running_.back().moved == now;
+  const bool looks = ring_bell();
+  const bool begun = looks && !running_.empty() && running_.back().moved == now;
   bool moved = false;
   Time last = now;
   while (!running_.empty()) {
@@ -72,7 +74,7 @@ bool Works::step(Time now) {
     if (!moved && !begun) break;
     const Time passed = clock_now();
     if (moves) last = passed;
-    if (passed - now > kStretch || passed - last > kLooks) break;
+    if (passed - now > kStretch || (!moves && (!looks || passed - last > kLooks))) break;
   }
   return moved;
 }
