@@ -28,8 +28,7 @@ class OneShot : public Work {
  public:
   OneShot(const Plan& plan, const SlotPlace& place)
       : plan_(plan), last_plan_(place.last.plan), awaited_end_(place.members.size()) {
-    if (plan.buffer_bytes > kTimed && place.stores != nullptr)
-      stores_ = TimedStores(place.stores->one_shot);
+    if (plan.buffer_bytes > kTimed && place.stores != nullptr) stores_ = TimedStores(place.stores->one_shot);
     last_.reserve(place.last.members.size());
     for (Rank member : place.last.members) {
       last_.push_back(&place.neighbours.contents(member).flags[place.slot]);

@@ -20,7 +20,7 @@ struct SlotPlace {
   Rank rank;
   std::span<const Rank> members;
   std::size_t slot;
-  LastUse& last;  // of the slot, before this one; becomes this one
+  LastUse& last;                   // of the slot, before this one; becomes this one
   StoreChoices* stores = nullptr;  // none: all that is stored goes through the cache
 };
 

@@ -60,8 +60,8 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   StoreChoices& stores = stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes)];
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
-    auto work = one_shot::start(plan, entries,
-                                {*neighbours_, rank_, members_, slot, last_use_[slot], &stores});
+    auto work =
+        one_shot::start(plan, entries, {*neighbours_, rank_, members_, slot, last_use_[slot], &stores});
     return measured_after(std::move(work), plan, entries, rank_);
   }
   const std::size_t area = plan.number % SegmentContents::kAreas;

@@ -20,7 +20,7 @@ namespace rueda::bench {
 // Purpose: an allreduce of float32 by 2 or 4 ranks as loops over memory and words that are waited for, and
 // nothing else: what ours comes to where making Works, looking for their tensors and ringing bells cost
 // nothing. In the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of
-// them, once, between two barriers: less no algorithm can do. An ordinary tensor is seen by its owner alone,
+// them, once, between two barriers. An ordinary tensor is seen by its owner alone,
 // so whatever is summed elsewhere is visited six times, chunk by chunk: its owner copies it to shared memory;
 // who adds reads it there and in a tensor of its own, and writes both; the owner copies it back. Both by the
 // same inner loops as ours, through the cache or past it. On one rank, the main thread's; the same calls come
@@ -80,7 +80,7 @@ class BareLoop {
   const std::size_t elements_;
   std::vector<Shown> all_;
   std::shared_ptr<std::byte> ordinary_;  // this rank's tensor, unless it lies in the window
-  int polls_ = 10'000;  // before the core is given away
+  int polls_ = 10'000;                   // before the core is given away
   std::uint64_t met_ = 0;
   std::uint64_t staged_ = 0;  // chunks
   StoreChoices stores_;

@@ -312,9 +312,8 @@ struct Job {
     const std::size_t slot = running.plan.number % kSlots;
     if (running.kind == Kind::one_shot) {
       if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
-      return one_shot::start(
-          running.plan, running.entries,
-          {*rank.neighbours, rank.rank, members, slot, rank.last_use[slot], &rank.stores});
+      return one_shot::start(running.plan, running.entries,
+                             {*rank.neighbours, rank.rank, members, slot, rank.last_use[slot], &rank.stores});
     }
     const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot], &rank.stores};
     if (running.kind == Kind::exchange)
