@@ -27,6 +27,13 @@ bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor) {
   return plan.operation != Operation::broadcast || submission.output.elements() == tensor.elements();
 }
 
+// What this rank's way of storing depends on. Of operations whose ranks differ a Plan knows the size of some
+// rank's tensor only.
+std::uint64_t bytes_of(const Plan& plan, std::span<const Entry> entries) {
+  const bool own = traits(plan.operation).ragged_first_axis;
+  return static_cast<std::uint64_t>(own ? entries.front().submission().input.bytes() : plan.buffer_bytes);
+}
+
 }  // namespace
 
 bool can_start(const Plan& plan, std::span<const Entry> entries, std::span<const Rank> members,
@@ -56,8 +63,8 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
                     "ranks of one build?",
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
   }
-  const auto bytes = static_cast<std::uint64_t>(plan.buffer_bytes);
-  StoreChoices& stores = stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes)];
+  StoreChoices& stores =
+      stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes_of(plan, entries))];
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
     auto work =

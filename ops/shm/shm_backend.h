@@ -47,7 +47,7 @@ class ShmBackend final : public Backend {
   std::vector<Rank> members_;  // of the Plan that begins
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;
-  std::array<std::array<StoreChoices, 65>, kOperationCount> stores_;  // by the bits of a Plan's bytes
+  std::array<std::array<StoreChoices, 65>, kOperationCount> stores_;  // by the bits of its bytes
   Memory memory_;
   OwnerThread owner_;
 };

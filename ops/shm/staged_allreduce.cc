@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -72,24 +71,28 @@ class StagedAllreduce final : public StagedWork {
   Step take_in_place(std::span<std::byte* const> offers) override {
     if (!in_place_.found()) {
       in_place_.find(offers);
-      std::tie(taken_to_, slice_end_) = slice_of(total_);
       if (stores().streamed() && !in_place_.begin_at_lines()) stores().store_through_cache();
     }
-    const std::size_t end = std::min(taken_to_ + chunk_, slice_end_);
-    for_each_piece(plan_, taken_to_, end,
-                   [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
+    // From the end on while that is in a cache still. Of large tensors most is in memory, and what others
+    // have in theirs is better left to be written back.
+    const auto [begin, end] = slice_of(total_);
+    const std::size_t bytes = std::min(chunk_, end - begin - taken_);
+    const std::size_t from = total_ > kMostCached ? begin + taken_ : end - taken_ - bytes;
+    for_each_piece(plan_, from, from + bytes,
+                   [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
                      slices_.clear();
                      for (std::size_t member = 0; member < members(); ++member)
-                       slices_.push_back(in_place_.of(entry, member) + from);
+                       slices_.push_back(in_place_.of(entry, member) + in_tensor);
                      sources_.assign(slices_.begin(), slices_.end());
-                     reduce(entry, bytes);
+                     reduce(entry, part);
                    });
-    taken_to_ = end;
-    return taken_to_ < slice_end_ ? Step::again : Step::done;
+    taken_ += bytes;
+    return taken_ < end - begin ? Step::again : Step::done;
   }
 
   Ready ready(std::size_t chunk) override {
-    return flow_ == nullptr || flow_->arrived(chunk * chunk_ + bytes_in(chunk)) ? Ready::yes : Ready::waiting;
+    return flow_ == nullptr || flow_->arrived(start_of(chunk) + bytes_in(chunk)) ? Ready::yes
+                                                                                 : Ready::waiting;
   }
 
   void pack(std::size_t chunk, std::byte* buffer) override {
@@ -101,7 +104,7 @@ class StagedAllreduce final : public StagedWork {
   // This rank's slice of its own tensors does not pass through its buffer.
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     const auto [begin, end] = slice_of(bytes_in(chunk));
-    const std::size_t start = chunk * chunk_ + begin;
+    const std::size_t start = start_of(chunk) + begin;
     auto visit = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
                                     std::size_t place_in_slice, std::size_t bytes) {
       sources_.clear();
@@ -137,7 +140,7 @@ class StagedAllreduce final : public StagedWork {
     for_others(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
       kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
     });
-    if (flow_ != nullptr) flow_->finished(chunk * chunk_ + bytes_in(chunk));
+    if (flow_ != nullptr) flow_->finished(start_of(chunk) + bytes_in(chunk));
   }
 
   bool put_in_places() override {
@@ -149,7 +152,11 @@ class StagedAllreduce final : public StagedWork {
 
   std::size_t bytes_moved() const override { return total_; }
 
-  std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - chunk * chunk_); }
+  // From the end on, where all is there: what was written last is in a cache still.
+  std::size_t start_of(std::size_t chunk) const {
+    return (flow_ == nullptr ? chunks() - 1 - chunk : chunk) * chunk_;
+  }
+  std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - start_of(chunk)); }
 
   // Of so many bytes the part that this rank reduces: whole lines.
   std::pair<std::size_t, std::size_t> slice_of(std::size_t bytes) const {
@@ -163,7 +170,7 @@ class StagedAllreduce final : public StagedWork {
   // reduce.
   template <class Visit>
   void for_others(std::size_t chunk, Visit visit) const {
-    const std::size_t start = chunk * chunk_, bytes = bytes_in(chunk);
+    const std::size_t start = start_of(chunk), bytes = bytes_in(chunk);
     const auto [begin, end] = slice_of(bytes);
     for_each_piece(plan_, start, start + begin, visit);
     auto visit_after = [&visit, end = end](std::size_t entry, std::size_t in_tensor, std::size_t in_part,
@@ -172,6 +179,8 @@ class StagedAllreduce final : public StagedWork {
     };
     for_each_piece(plan_, start + end, start + bytes, visit_after);
   }
+
+  static constexpr std::size_t kMostCached = std::size_t{32} << 20;
 
   const Plan& plan_;
   const ScaledReduction reduction_;
@@ -186,9 +195,8 @@ class StagedAllreduce final : public StagedWork {
   std::pmr::vector<std::byte*> slices_{lists()};
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
-  std::size_t copied_ = 0;    // bytes of inputs_[prepared_]
-  std::size_t taken_to_ = 0;  // bytes of the fused buffer, in place
-  std::size_t slice_end_ = 0;
+  std::size_t copied_ = 0;  // bytes of inputs_[prepared_]
+  std::size_t taken_ = 0;   // bytes of this rank's slice, in place
 };
 
 }  // namespace

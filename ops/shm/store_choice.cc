@@ -10,6 +10,7 @@ namespace {
 constexpr double kFast = 0.05;  // ns a byte, 3 a line: no memory takes them faster
 constexpr double kBetter = 0.9;
 constexpr double kSlower = 1.25;  // from one operation to the next; a single one may have lost its core
+constexpr double kMoved = 2;      // several in a row were slower: it may be another place
 constexpr int kLeastSpan = 4;
 constexpr int kMostSpan = 1024;   // each rank tries by itself, and all wait for the slowest
 constexpr int kTrialOfCache = 4;  // the first ones find what was streamed in memory
@@ -21,6 +22,10 @@ void StoreChoice::took(bool streamed, std::size_t bytes, Duration time) {
   const double each = std::chrono::duration<double, std::nano>(time).count() / static_cast<double>(bytes);
   if (streamed == streams_) {
     kept_ = std::min(each, kept_ * kSlower);
+    if (kept_ > kMoved * judged_) {
+      span_ = kLeastSpan;
+      judged_ = kept_;
+    }
     if (trial_ == 0 && ++since_trial_ >= span_ && (streams_ || kept_ > kFast))
       trial_ = streams_ ? kTrialOfCache : 1;
     return;
@@ -34,6 +39,7 @@ void StoreChoice::took(bool streamed, std::size_t bytes, Duration time) {
   } else {
     span_ = std::min(2 * span_, kMostSpan);
   }
+  judged_ = kept_;
 }
 
 }  // namespace rueda

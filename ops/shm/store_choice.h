@@ -17,7 +17,7 @@ namespace rueda {
 // come several times slower than that; lines that go to and fro come fast. No table of the machine says which
 // it is: what a tensor went through before counts, and virtual cores move. So operations are timed; what is
 // slow is tried the other way now and then, and the quicker way kept; the more often that was in vain, the
-// rarer. Owned by the ShmBackend.
+// rarer, until the way kept has become much slower than it was. Owned by the ShmBackend.
 class StoreChoice {
  public:
   // The way of the next operation.
@@ -28,6 +28,7 @@ class StoreChoice {
  private:
   bool streams_ = false;                                   // the way kept
   double kept_ = std::numeric_limits<double>::infinity();  // ns a byte, of the best lately
+  double judged_ = kept_;                                  // when last compared
   int since_trial_ = 0;                                    // operations
   int span_ = 4;
   int trial_ = 0;  // operations that go the other way now

@@ -55,8 +55,8 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
   meet();
 }
 
-double BareLoop::seconds() {
-  std::fill_n(in_place_ ? all_[rank_].values : ordinary(), elements_, static_cast<float>(rank_));
+double BareLoop::seconds(const Fill& fill) {
+  fill(bytes_at(in_place_ ? all_[rank_].values : ordinary()));
   TimedStores stores(in_place_ ? stores_.in_place : stores_.staged);
   meet();
   const auto start = std::chrono::steady_clock::now();
@@ -69,16 +69,23 @@ double BareLoop::seconds() {
 
 void BareLoop::reduce_in_place(TimedStores& stores) {
   const auto [begin, end] = slice_of(elements_, rank_, all_.size());
-  std::array<std::byte*, 4> places{};
-  for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + begin);
+  auto reduce = [&](std::size_t from, std::size_t elements) {
+    std::array<std::byte*, 4> places{};
+    for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + from);
+    sum(std::span(places).first(all_.size()), elements, stores.streamed());
+  };
   meet();
   stores.time([&, begin = begin, end = end] {
-    sum(std::span(places).first(all_.size()), end - begin, stores.streamed());
+    if (elements_ > kFromTheEnd) return reduce(begin, end - begin);
+    for (std::size_t left = end - begin, part = 0; left > 0; left -= part) {
+      part = std::min(left, kChunk);
+      reduce(begin + left - part, part);
+    }
   });
   meet();
 }
 
-// Each chunk is packed while the one before waits for the others.
+// Each chunk is packed while the one before waits for the others; from the end on, as ours.
 void BareLoop::reduce_staged(TimedStores& stores) {
   const std::size_t count = (elements_ + kChunk - 1) / kChunk;
   for (std::size_t number = 0; number <= count; ++number) {
@@ -97,7 +104,8 @@ void BareLoop::reduce_staged(TimedStores& stores) {
 }
 
 BareLoop::Chunk BareLoop::chunk(std::size_t number) const {
-  const std::size_t begin = number * kChunk, end = std::min(begin + kChunk, elements_);
+  const std::size_t count = (elements_ + kChunk - 1) / kChunk;
+  const std::size_t begin = (count - 1 - number) * kChunk, end = std::min(begin + kChunk, elements_);
   const auto [from, to] = slice_of(end - begin, rank_, all_.size());
   return {number, begin, end, begin + from, begin + to};
 }

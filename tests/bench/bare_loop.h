@@ -33,12 +33,15 @@ class BareLoop {
   // Collective. Throws where the ranks share no memory.
   BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, TensorMemory* memory,
            const Gather& gather);
-  // Of one allreduce, after this rank has written its tensor anew.
-  double seconds();
+  // Writes a tensor anew.
+  using Fill = std::function<void(std::byte*)>;
+  // Of one allreduce, after `fill`.
+  double seconds(const Fill& fill);
 
  private:
-  static constexpr std::size_t kChunk = 64 << 10;  // floats
-  static constexpr std::size_t kBuffers = 2;       // as ours
+  static constexpr std::size_t kChunk = 64 << 10;                   // floats
+  static constexpr std::size_t kBuffers = 2;                        // as ours
+  static constexpr std::size_t kFromTheEnd = std::size_t{8} << 20;  // floats at most that are visited so
 
   // A chunk of this rank's tensor.
   struct Chunk {

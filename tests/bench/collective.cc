@@ -110,8 +110,8 @@ void CollectiveBuffers::write_numbers(std::byte* to, std::int64_t elements, Numb
   }
 }
 
-void CollectiveBuffers::fill() {
-  write_numbers(input_.get(), input_elements(), [this](std::size_t i) { return value(rank_, i); });
+void CollectiveBuffers::fill(std::byte* tensor) const {
+  write_numbers(tensor, input_elements(), [this](std::size_t i) { return value(rank_, i); });
 }
 
 std::size_t CollectiveBuffers::wrong(const void* result) const {

@@ -43,7 +43,9 @@ class CollectiveBuffers {
     return {in_place() ? input_.get() : output_.get(), what_.dtype, {output_elements()}, {}};
   }
 
-  void fill();
+  void fill() { fill(input_.get()); }
+  // Another tensor like the input.
+  void fill(std::byte* tensor) const;
   // How many elements are not what they must be; of a share nobody knows.
   std::size_t wrong(const void* result) const;
 

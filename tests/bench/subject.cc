@@ -49,10 +49,11 @@ class StackSubject final : public Subject {
   }
 
   double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
+    const std::string name = name_of(buffers.what(), measure);
     barrier_async(awaited()).wait();  // wakes all; who is woken leaves late
     barrier_async(awaited()).wait();
     const Clock::time_point begin = Clock::now();
-    const Handle handle = submit(buffers, measure);
+    const Handle handle = submit(name, buffers, measure);
     handle.wait();
     const double seconds = seconds_since(begin);
     barrier_async(awaited()).wait();
@@ -80,10 +81,13 @@ class StackSubject final : public Subject {
   // Each operation is waited for at once.
   static Scope awaited() { return Scope().awaited(); }
 
-  static Handle submit(CollectiveBuffers& buffers, bool measure) {
+  static std::string name_of(const Collective& what, bool measure) {
+    return fmt::format("bench.{}.{}.{}{}", to_string(what.operation), to_string(what.dtype), what.bytes,
+                       measure ? ".measured" : "");
+  }
+
+  static Handle submit(const std::string& name, CollectiveBuffers& buffers, bool measure) {
     const Collective& what = buffers.what();
-    const std::string name = fmt::format("bench.{}.{}.{}{}", to_string(what.operation), to_string(what.dtype),
-                                         what.bytes, measure ? ".measured" : "");
     switch (what.operation) {
       case Operation::allreduce:
         return allreduce_async(name, buffers.input(), buffers.output(),

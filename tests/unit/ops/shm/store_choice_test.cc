@@ -54,6 +54,11 @@ TEST_F(StoreChoiceTest, NoticesThatCoresHaveMoved) {
   EXPECT_LE(run({0.03, 0.15}, 1'000), 300);  // and together again
 }
 
+TEST_F(StoreChoiceTest, NoticesThatSoonHoweverOftenItHasTriedInVain) {
+  run({0.09, 0.3}, 100'000);
+  EXPECT_GE(run({0.3, 0.1}, 100), 70);
+}
+
 // What was streamed is in memory, whence the first operations after it get its lines.
 TEST_F(StoreChoiceTest, JudgesTheCacheByLaterOperations) {
   run({0.6, 0.1}, 1'000);
