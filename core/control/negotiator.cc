@@ -114,7 +114,8 @@ void Negotiator::take_message(Contributor from, Report report, Time now) {
   (caller_ ? rested_ : report_.rested).add(report.rested);
 }
 
-void Negotiator::tick(Time now) {
+void Negotiator::tick(Time now, bool works_run) {
+  if (!works_run) next_area_ = 0;
   if (ended_ || !failure_.ok()) return;
   inspect(now);
   if (!caller_) return;

@@ -59,7 +59,8 @@ class Negotiator {
   // The job cannot go on; told to everybody who can be reached.
   void fail(Status status);
   void receive(Rank from, ConstBytes bytes, Time now);
-  void tick(Time now);
+  // `works_run`: Plans that came out here are under way.
+  void tick(Time now, bool works_run);
 
   std::vector<Envelope> take_outgoing();
   std::vector<Plan> take_plans() { return std::exchange(plans_, {}); }
@@ -161,7 +162,8 @@ class Negotiator {
   std::vector<Plan> plans_;
   std::set<std::uint64_t> known_aborts_;  // Plans of which it is known here; the latest of them
   std::vector<Abort> aborts_;
-  RankSet rested_;  // at rank 0
+  RankSet rested_;              // at rank 0
+  std::uint8_t next_area_ = 0;  // there
   bool ended_ = false;
   Status failure_;
 };

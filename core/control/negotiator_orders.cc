@@ -25,7 +25,11 @@ void Negotiator::take_orders(Orders orders, ConstBytes bytes, Time now) {
 // At rank 0.
 void Negotiator::issue(Orders orders, Time now) {
   std::uint64_t number = applied_;
-  for (Plan& plan : orders.plans) plan.number = ++number;
+  for (Plan& plan : orders.plans) {
+    plan.number = ++number;
+    plan.area = next_area_;
+    next_area_ = static_cast<std::uint8_t>((next_area_ + 1) % kAreas);
+  }
   if (!node_.children.empty()) {
     const Bytes bytes = encode(orders);
     for (Rank child : node_.children) outgoing_.push_back({child, bytes});

@@ -47,7 +47,7 @@ bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
                     p.postscale_factor, p.reduction_order, p.compression, p.compression_share, p.measure,
-                    p.device, p.capture, p.joined, p.pairing, p.root, p.backend, p.chunk_bytes, p.result,
+                    p.device, p.capture, p.joined, p.pairing, p.root, p.backend, p.area, p.chunk_bytes, p.result,
                     p.evicted, p.tensors);
   };
   return words(a) == words(b);
@@ -72,6 +72,7 @@ void write(Writer& writer, const Plan& plan) {
   writer.put(plan.pairing);
   writer.put(plan.root);
   writer.put(plan.backend);
+  writer.put(plan.area);
   writer.put(plan.chunk_bytes);
   writer.put(plan.result);
   writer.put_count(plan.evicted.size());
@@ -105,6 +106,8 @@ Plan read_plan(Reader& reader) {
   plan.pairing = reader.get_enum(pairing_from);
   plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();
+  plan.area = reader.get<std::uint8_t>();
+  if (plan.area >= kAreas) reader.fail();
   plan.chunk_bytes = reader.get<std::int64_t>();
   plan.result = reader.get<std::int64_t>();
   if (!can_reduce(plan.operation, plan.dtype, plan.reduce_op)) reader.fail();

@@ -37,7 +37,7 @@ bool Coordinator::turn(bool lent, Time now) {
   moved |= hear_others(now);
   if (parts_.transport) std::ranges::copy(parts_.transport->lost(), std::back_inserter(losses_));
   if (!lent) std::ranges::for_each(std::exchange(losses_, {}), [&](Rank lost) { name_the_lost(lost); });
-  negotiator_->tick(now);
+  negotiator_->tick(now, !works_.empty());
   if (lent && !lends()) return true;
   moved |= tell_others();
   if (failed_) return true;  // Plans call nothing any more

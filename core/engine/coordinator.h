@@ -39,7 +39,7 @@ class Coordinator : private TurnTaker {
  private:
   void begin_observation(const TreeNode& node, Time expires);
   bool own_turn(Time now);
-  Outcome lent_turn() noexcept override;
+  Outcome lent_turn(Time now) noexcept override;
   bool in_vain() override { return polling_.in_vain(); }
   bool may_rest(bool served) override;
   bool lends() const;

@@ -69,8 +69,7 @@ bool Coordinator::own_turn(Time now) {
 }
 
 // Now and then its own thread has to see for itself: what is left to it must not wait for ever.
-TurnTaker::Outcome Coordinator::lent_turn() noexcept {
-  const Time now = clock_now();
+TurnTaker::Outcome Coordinator::lent_turn(Time now) noexcept {
   if (!lends() || now - own_turn_ > kLongestRest) return Outcome::not_for_lent;
   bool moved = false;
   try {

@@ -95,10 +95,12 @@ bool Turns::take_lent_turns(const HandleState& state, Time& until, Duration long
   const InItsPlace coordinator(identity_.load(), arithmetic_);
   bell_->stay_awake();
   TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
-  while (outcome != TurnTaker::Outcome::not_for_lent && !state.done() && clock_now() < until) {
-    outcome = taker_->lent_turn();
-    if (outcome == TurnTaker::Outcome::moved) until = clock_now() + longest;
+  Time now = clock_now();
+  while (outcome != TurnTaker::Outcome::not_for_lent && !state.done() && now < until) {
+    outcome = taker_->lent_turn(now);
     if (outcome == TurnTaker::Outcome::still && taker_->in_vain()) sched_yield();
+    now = clock_now();
+    if (outcome == TurnTaker::Outcome::moved) until = now + longest;
   }
   hand_back(state.done());
   return outcome != TurnTaker::Outcome::not_for_lent;
@@ -110,7 +112,7 @@ void Turns::hand_back(bool served) {
   bool wake = false;
   if (resting_.load()) {
     bell_->listen();
-    wake = taker_->lent_turn() != TurnTaker::Outcome::still || !taker_->may_rest(served);
+    wake = taker_->lent_turn(clock_now()) != TurnTaker::Outcome::still || !taker_->may_rest(served);
   }
   give();
   if (wake || (resting_.load() && !bell_->listening())) bell_->wake();

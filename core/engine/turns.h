@@ -29,8 +29,8 @@ class TurnTaker {
     not_for_lent,  // what comes next is for its own thread
   };
 
-  // A turn on the thread of somebody who waits.
-  virtual Outcome lent_turn() noexcept = 0;
+  // A turn, now, on the thread of somebody who waits.
+  virtual Outcome lent_turn(Time now) noexcept = 0;
   // After a turn in which nothing moved: whether to let others run now.
   virtual bool in_vain() = 0;
   // After a turn in which nothing moved: whether its own thread may rest on until the bell rings. `served`:

@@ -23,7 +23,7 @@ struct SegmentContents {
   static constexpr std::uint32_t kVersion = 7;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
-  static constexpr std::size_t kAreas = 2;
+  static constexpr std::size_t kAreas = rueda::kAreas;
   static constexpr std::size_t kBuffers = 2;
   static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
   static constexpr std::size_t kWideAreas = 4;

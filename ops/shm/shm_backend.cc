@@ -71,8 +71,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
         one_shot::start(plan, entries, {*neighbours_, rank_, members_, slot, last_use_[slot], &stores});
     return measured_after(std::move(work), plan, entries, rank_);
   }
-  const std::size_t area = plan.number % SegmentContents::kAreas;
-  const AreaPlace place{*neighbours_, rank_, members_, area, last_area_use_[area], &stores};
+  const AreaPlace place{*neighbours_, rank_, members_, plan.area, last_area_use_[plan.area], &stores};
   if (staged_allreduce::fits(plan)) {
     auto work = staged_allreduce::start(plan, entries, place, memory_);
     if (SquareSums::on_the_way(plan, entries)) return work;

@@ -106,7 +106,7 @@ void SimulatedNetwork::handle(Event& event, const Told& told, const Failed& fail
 void SimulatedNetwork::collect(Rank rank, const Told& told, const Failed& failed) {
   Node& node = nodes_[rank];
   Negotiator& negotiator = *node.negotiator;
-  negotiator.tick(time_of(node.free_at));
+  negotiator.tick(time_of(node.free_at), true);
   for (const Plan& plan : negotiator.take_plans()) told(rank, plan, node.free_at);
   for (Envelope& envelope : negotiator.take_outgoing()) {
     node.free_at += shape_.message;

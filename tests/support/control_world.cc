@@ -61,7 +61,7 @@ void ControlWorld::post(Rank from, Rank to, Bytes bytes) {
 void ControlWorld::collect(Rank rank) {
   if (silent_[rank]) return;
   Negotiator& node = *nodes_[rank];
-  node.tick(now);
+  node.tick(now, works_run);
   for (Envelope& envelope : node.take_outgoing()) {
     if (sent) sent(rank, envelope.peer, envelope.bytes);
     post(rank, envelope.peer, std::move(envelope.bytes));

@@ -43,6 +43,7 @@ class ControlWorld {
   std::vector<std::string>& reports() { return reports_; }
   std::mt19937& random() { return random_; }
   Time now{};
+  bool works_run = true;
 
   void submit(Rank rank, Request request);
   void submit_everywhere(const Request& request);

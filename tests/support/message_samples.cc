@@ -45,6 +45,7 @@ std::vector<Message> message_samples() {
   plan.tensors = {{9, true, shared("a"), 0}, {10, false, nullptr, 0}, {0, true, shared("b"), 0}};
   Plan measured;
   measured.number = 43;
+  measured.area = 1;
   measured.dtype = DataType::float16;
   measured.chunk_bytes = 64;
   measured.measure = true;

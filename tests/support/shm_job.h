@@ -135,6 +135,8 @@ struct Job {
     Simulated::Running& running = rank.running.emplace_back();
     running.kind = kind;
     running.plan.number = number;
+    running.plan.area =
+        static_cast<std::uint8_t>(number % 5 == 0 ? 0 : number % kAreas);  // at times the last one's
     running.plan.dtype = DataType::int32;
     running.plan.chunk_bytes = 256;  // several chunks
     const bool short_broadcast = kind == Kind::one_shot && number % 5 == 1;

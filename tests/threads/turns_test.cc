@@ -77,7 +77,7 @@ class Caller : public TurnTaker {
     }
   }
 
-  Outcome lent_turn() noexcept override {
+  Outcome lent_turn(Time) noexcept override {
     ++lent_;
     const bool moved = turn(false);
     if (refused_) return Outcome::not_for_lent;
@@ -205,7 +205,7 @@ class Looker : public TurnTaker {
  public:
   explicit Looker(Turns& turns) : turns_(turns) {}
 
-  Outcome lent_turn() noexcept override {
+  Outcome lent_turn(Time) noexcept override {
     mine_ = turns_.mine();
     owner_.check();
     rounding_ = std::fegetround();

@@ -145,6 +145,23 @@ TEST(Negotiator, ReportsDoNotGrowWithTheNumberOfRanks) {
   EXPECT_LE(largest(1100), largest(2) + 64);
 }
 
+TEST(Negotiator, PlansTakeTurnsInAreasWhereSomeAreUnderWay) {
+  ControlWorld world(3, 7);
+  auto call = [&](bool works_run, const std::string& name) {
+    world.works_run = works_run;
+    world.submit_everywhere(request_for(name));
+    world.settle();
+    return world.plans(2).back().area;
+  };
+  EXPECT_EQ(call(false, "a"), 0);
+  EXPECT_EQ(call(false, "b"), 0);
+  EXPECT_EQ(call(true, "c"), 1);
+  EXPECT_EQ(call(true, "d"), 0);
+  EXPECT_EQ(call(true, "e"), 1);
+  EXPECT_EQ(call(false, "f"), 0);
+  world.expect_same_plans();
+}
+
 TEST(Negotiator, AReadyTensorLingersOnlyWhileOthersAreOnTheirWay) {
   ControlWorld world(2, 19, {.linger = std::chrono::milliseconds(1)});
   for (Rank rank : {0, 1}) world.submit(rank, request_for("a"));
