@@ -98,6 +98,13 @@ def test_every_collective_alone(op, tmp_path):
     assert [row["memory"] for row in rows] == ["ordinary", "window"] * 2
 
 
+# In the window they are reduced from their beginning on, smaller ones from their end.
+def test_tensors_larger_than_caches(tmp_path):
+    rows = sweep(3, tmp_path, "allreduce", "--sizes", "40000020", "--level", "backend", "--memory", "ordinary,window")
+    for row in rows:
+        check_row(row, "allreduce", 40000020, 3)
+
+
 def test_tensors_in_the_window(tmp_path):
     numbers = measure(2, tmp_path, "tensors", "--count", "20", "--bytes", "40000", "--memory", "window")
     check_times(numbers, 20, 40000)

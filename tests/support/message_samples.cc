@@ -25,6 +25,7 @@ static SharedRequest thin_request() {
 static Plan thin_plan() {
   Plan plan;
   plan.number = 45;
+  plan.area = 1;
   plan.chunk_bytes = 64;
   plan.compression = Compression::topk;
   plan.compression_share = 0.125;
@@ -45,7 +46,6 @@ std::vector<Message> message_samples() {
   plan.tensors = {{9, true, shared("a"), 0}, {10, false, nullptr, 0}, {0, true, shared("b"), 0}};
   Plan measured;
   measured.number = 43;
-  measured.area = 1;
   measured.dtype = DataType::float16;
   measured.chunk_bytes = 64;
   measured.measure = true;
