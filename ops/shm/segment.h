@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/control/plan.h"
 #include "core/engine/bell.h"
 #include "core/observe/recorder_page.h"
 #include "ops/shm/byte_ring.h"
