@@ -115,7 +115,7 @@ void Negotiator::take_message(Contributor from, Report report, Time now) {
 }
 
 void Negotiator::tick(Time now, bool works_run) {
-  if (!works_run) next_area_ = 0;
+  if (!works_run && takes_part_) next_area_ = 0;
   if (ended_ || !failure_.ok()) return;
   inspect(now);
   if (!caller_) return;

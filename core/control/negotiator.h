@@ -164,6 +164,7 @@ class Negotiator {
   std::vector<Abort> aborts_;
   RankSet rested_;              // at rank 0
   std::uint8_t next_area_ = 0;  // there
+  bool takes_part_ = true;      // there: in the last Plan; else it does not see when that is over
   bool ended_ = false;
   Status failure_;
 };

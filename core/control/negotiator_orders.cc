@@ -36,6 +36,7 @@ void Negotiator::issue(Orders orders, Time now) {
   }
   for (Plan& plan : orders.plans) {
     apply(plan, now);
+    takes_part_ = plan.members && plan.members->contains(node_.rank);
     plans_.push_back(std::move(plan));
   }
   ended_ = orders.end;

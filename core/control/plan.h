@@ -55,8 +55,8 @@ struct Plan {
   RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
   Pairing pairing = Pairing::none;  // of an allreduce
   Rank root = 0;
-  std::uint8_t backend = 0;  // index into Parts::backends, the same on all ranks
-  std::uint8_t area = 0;     // of shared memory, below kAreas: Plans under way together use different ones
+  std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
+  std::uint8_t area = 0;         // of shared memory, below kAreas: Plans take turns in them
   std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many
   std::int64_t result = 0;       // join: the last rank; add_process_set: the new set's id
   std::vector<CacheId> evicted;  // ids that end with this Plan
@@ -76,7 +76,8 @@ inline GraphKey graph_of(const Plan& plan) { return {plan.process_set, plan.capt
 // Places in a fused buffer start at multiples of this, so that kernels work on whole cache lines.
 inline constexpr std::int64_t kFusionAlignment = 64;
 
-// Which its backend may have. Where nothing else is under way Plans use the first, which is in caches still.
+// So many Plans may use shared memory without waiting for each other. Where rank 0 has nothing under way they
+// use the first area, which is in caches still.
 inline constexpr std::uint8_t kAreas = 2;
 
 // The Works of two Plans so many numbers apart do not run at the same time: what they send may look alike.

@@ -157,9 +157,7 @@ class StagedTensors final : public Flow {
 class StagedWork final : public Work {
  public:
   StagedWork(const Plan& plan, std::span<Entry> entries, Backend& below, DeviceSides& sides, Rank rank)
-      : plan_(plan), entries_(entries), below_(below), sides_(sides), rank_(rank) {
-    plan_.device = DeviceKind::host;
-  }
+      : plan_(plan), entries_(entries), below_(below), sides_(sides), rank_(rank) {}
   StagedWork(const StagedWork&) = delete;
   StagedWork& operator=(const StagedWork&) = delete;
   ~StagedWork() override { work_.reset(); }  // before what it works on
@@ -282,7 +280,7 @@ class StagedWork final : public Work {
     }
   }
 
-  Plan plan_;  // the same on the host
+  const Plan& plan_;
   std::span<Entry> entries_;
   Backend& below_;
   DeviceSides& sides_;

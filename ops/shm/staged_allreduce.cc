@@ -76,8 +76,10 @@ class StagedAllreduce final : public StagedWork {
     // From the end on while that is in a cache still. Of large tensors most is in memory, and what others
     // have in theirs is better left to be written back.
     const auto [begin, end] = slice_of(total_);
-    const std::size_t bytes = std::min(chunk_, end - begin - taken_);
-    const std::size_t from = total_ > kMostCached ? begin + taken_ : end - taken_ - bytes;
+    const std::size_t left = end - begin - taken_;
+    const bool backwards = total_ <= kMostCached && left > 0;
+    const std::size_t before = backwards ? (left - 1) / chunk_ * chunk_ : taken_;  // whole lines
+    const std::size_t bytes = std::min(chunk_, backwards ? left - before : left), from = begin + before;
     for_each_piece(plan_, from, from + bytes,
                    [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
                      slices_.clear();
@@ -152,9 +154,10 @@ class StagedAllreduce final : public StagedWork {
 
   std::size_t bytes_moved() const override { return total_; }
 
-  // From the end on, where all is there: what was written last is in a cache still.
+  // From the end on: what was written last is in a cache still. What comes from devices comes from its
+  // beginning on, on some ranks by a Flow; all must take the same chunk, so the Plan decides.
   std::size_t start_of(std::size_t chunk) const {
-    return (flow_ == nullptr ? chunks() - 1 - chunk : chunk) * chunk_;
+    return (plan_.device == DeviceKind::host ? chunks() - 1 - chunk : chunk) * chunk_;
   }
   std::size_t bytes_in(std::size_t chunk) const { return std::min(chunk_, total_ - start_of(chunk)); }
 

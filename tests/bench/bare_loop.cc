@@ -78,7 +78,7 @@ void BareLoop::reduce_in_place(TimedStores& stores) {
   stores.time([&, begin = begin, end = end] {
     if (elements_ > kFromTheEnd) return reduce(begin, end - begin);
     for (std::size_t left = end - begin, part = 0; left > 0; left -= part) {
-      part = std::min(left, kChunk);
+      part = (left - 1) % kChunk + 1;  // the others begin at lines
       reduce(begin + left - part, part);
     }
   });

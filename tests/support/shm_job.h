@@ -55,7 +55,7 @@ struct Simulated {
   std::shared_ptr<std::byte> in_window;       // room for the tensors of all Plans that go in place
   std::vector<std::uint64_t> given_up;        // of these Plans
   LastUse last_use[kSlots];
-  LastUse last_area_use[kSlots];
+  LastUse last_area_use[kAreas];
   StoreChoices stores;
   std::size_t next = 0;  // of all Plans
   std::list<Running> running;
@@ -317,7 +317,9 @@ struct Job {
       return one_shot::start(running.plan, running.entries,
                              {*rank.neighbours, rank.rank, members, slot, rank.last_use[slot], &rank.stores});
     }
-    const AreaPlace area{*rank.neighbours, rank.rank, members, slot, rank.last_area_use[slot], &rank.stores};
+    const std::size_t number = running.plan.area;
+    const AreaPlace area{*rank.neighbours,           rank.rank,   members, number,
+                         rank.last_area_use[number], &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     if (running.kind == Kind::adasum)

@@ -68,6 +68,24 @@ TEST(StagedDevices, ARankAloneNeedsNoMemory) {
 
 TEST(StagedDevices, AJoinedRankTakesPart) { run_on_devices({2}, sum_beside_a_joined_rank); }
 
+// Several chunks, which its ranks have to take in one order, though only some of them copy meanwhile.
+TEST(StagedDevices, AJoinedRankTakesPartInLongOnes) {
+  for (const World& world : {World{3}, World{3, 4}}) {
+    run_on_devices(world, [](Runtime& runtime, FakeDevice& device) {
+      const Rank rank = runtime.topology().rank;
+      if (rank != 2) {
+        constexpr std::size_t kElements = 100'003;
+        DeviceOnes ones(device, kElements);
+        for (std::size_t i = 0; i < kElements; ++i) ones.values()[i] = static_cast<float>(i % 1009 + rank);
+        wait_on_device(runtime.submit(ones.sum("t")));
+        for (std::size_t i = 0; i < kElements; ++i)
+          ASSERT_EQ(ones.values()[i], static_cast<float>(2 * (i % 1009) + 1)) << "element " << i;
+      }
+      join(runtime);
+    });
+  }
+}
+
 TEST(StagedDevices, MissingMemoryFailsTheOperationEverywhereAndTheNextWorks) {
   run_on_devices({3}, [](Runtime& runtime, FakeDevice& device) {
     const Rank rank = runtime.topology().rank;

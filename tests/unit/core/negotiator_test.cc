@@ -159,6 +159,25 @@ TEST(Negotiator, PlansTakeTurnsInAreasWhereSomeAreUnderWay) {
   EXPECT_EQ(call(true, "d"), 0);
   EXPECT_EQ(call(true, "e"), 1);
   EXPECT_EQ(call(false, "f"), 0);
+  // Rank 0 does not see when those of others are over.
+  Request others = request_for("");
+  others.operation = Operation::add_process_set;
+  others.members = RankSet(1, 3);
+  others.name = "set";
+  world.works_run = false;
+  world.submit_everywhere(others);
+  world.settle();
+  const auto set = static_cast<ProcessSetId>(world.plans(2).back().result);
+  std::vector<int> areas;
+  for (const char* name : {"g", "h", "i"}) {
+    Request request = request_for(name);
+    request.process_set = set;
+    for (Rank rank : {1, 2}) world.submit(rank, request);
+    world.settle();
+    areas.push_back(world.plans(2).back().area);
+  }
+  EXPECT_NE(areas[1], areas[0]);
+  EXPECT_NE(areas[2], areas[1]);
   world.expect_same_plans();
 }
 
