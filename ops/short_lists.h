@@ -16,7 +16,7 @@ class ShortLists {
   std::pmr::memory_resource* memory() { return &lists_; }
 
  private:
-  alignas(std::max_align_t) std::array<std::byte, 512> room_;
+  alignas(std::max_align_t) std::array<std::byte, 320> room_;
   std::pmr::monotonic_buffer_resource lists_{room_.data(), room_.size()};
 };
 

@@ -2,6 +2,7 @@
 // Everything that crosses ranks is written and read here, within bounds.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,10 +35,13 @@ class Writer {
  private:
   void append(const void* data, std::size_t count) {
     if (count == 0) return;
+    if (bytes_.capacity() == 0) bytes_.reserve(std::max(count, kUsual));
     const std::size_t end = bytes_.size();
     bytes_.resize(end + count);
     std::memcpy(bytes_.data() + end, data, count);
   }
+
+  static constexpr std::size_t kUsual = 128;  // most messages are not longer
 
   Bytes bytes_;
 };

@@ -5,6 +5,7 @@ namespace rueda {
 
 void CacheKeeper::give_ids(Plan& plan) {
   if (least_ == 0 || !plan.status.ok() || !traits(plan.operation).moves_data) return;
+  if (plan.operation == Operation::barrier) return;  // each has a name of its own
   const std::uint64_t before = calls_;
   for (PlanTensor& tensor : plan.tensors) give_id(tensor, plan);
   // Not those of this Plan: an id cannot end in the Plan that gives it.

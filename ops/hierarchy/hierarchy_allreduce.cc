@@ -36,7 +36,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         sum_size_(size_of(accumulator_of(plan.dtype))),
         squares_(SquareSums::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.area, lists()) {
+        in_place_(plan, entries, place.area.crew, lists()) {
     if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     inside_.postscale = {};
@@ -114,7 +114,8 @@ class HierarchyAllreduce final : public HierarchyWork {
     });
   }
 
-  bool offer(std::byte* room) override { return in_place_.offer(room); }
+  std::size_t offer_bytes() const override { return in_place_.offer_bytes(); }
+  void offer(std::byte* room) const override { in_place_.offer(room); }
   void find_in_place(std::span<std::byte* const> offers) override { in_place_.find(offers); }
 
   void collect_in_place(std::size_t chunk) override {

@@ -47,19 +47,15 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
   const std::vector<Rank>& members = groups->hosts[groups->host_of(rank_)];
-  if (!fits(plan, *groups) || !can_start(plan, entries, members, *neighbours_)) {
+  const Crew* const crew = neighbours_->crew(members);
+  if (crew == nullptr || !fits(plan, *groups) || !matches(plan, entries)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "
                     "with {} ranks. Are all ranks of one build?",
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_, members.size())));
   }
   const std::size_t area = plan.number % SegmentContents::kWideAreas;
-  const HostPlace place{{.neighbours = *neighbours_,
-                         .rank = rank_,
-                         .members = members,
-                         .area = area,
-                         .last = areas_->last_use[area],
-                         .wide = true},
+  const HostPlace place{{.crew = *crew, .number = area, .last = areas_->last_use[area], .wide = true},
                         std::move(groups),
                         below_.link(),
                         below_.memory(),

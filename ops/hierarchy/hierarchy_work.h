@@ -17,7 +17,7 @@ namespace rueda {
 
 // Where a HierarchyWork runs, while it is made.
 struct HostPlace {
-  AreaPlace area;  // with this host's members
+  WorkPlace area;  // with this host's members
   std::shared_ptr<const HostGroups> groups;
   Link& link;
   const Memory& memory;

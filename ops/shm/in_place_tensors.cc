@@ -4,17 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "ops/kernels/line.h"
 
 namespace rueda {
 
-InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew,
                                std::pmr::memory_resource* lists)
-    : plan_(plan), windows_(lists), offsets_(lists), tensors_(lists) {
-  const Window* window = place.neighbours.own_window();
+    : plan_(plan), crew_(crew), offsets_(lists), tensors_(lists) {
+  const Window* const window = crew.own_window;
   if (window == nullptr || entries.size() > kMost) return;
   for (const Entry& entry : entries) {
     const TensorView& output = entry.submission().output;
@@ -27,35 +26,21 @@ InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const
     if (offsets_.empty()) offsets_.reserve(entries.size());
     offsets_.push_back(*offset);
   }
-  windows_.reserve(place.members.size());
-  for (const Rank member : place.members) {
-    windows_.push_back({member, place.neighbours.window(member)});
-    if (windows_.back().file == nullptr) {
-      rule_out();
-      return;
-    }
-  }
-}
-
-bool InPlaceTensors::offer(std::byte* room) const {
-  if (!possible()) return false;
-  std::memcpy(room, offsets_.data(), offsets_.size() * sizeof(std::uint64_t));
-  return true;
 }
 
 void InPlaceTensors::find(std::span<std::byte* const> offers) {
   if (found()) return;
-  tensors_.reserve(offsets_.size() * windows_.size());
+  tensors_.reserve(offsets_.size() * crew_.size());
   for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
     const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
-    for (std::size_t member = 0; member < windows_.size(); ++member) {
+    for (std::size_t member = 0; member < crew_.size(); ++member) {
       std::uint64_t offset = 0;
       std::memcpy(&offset, offers[member] + entry * sizeof offset, sizeof offset);
-      const SharedFile& window = *windows_[member].file;
+      const SharedFile& window = *crew_.members[member].window;
       if (offset > window.size() || bytes > window.size() - offset) {
         tensors_.clear();
         throw WorkFailure{fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",
-                                      windows_[member].rank, bytes, offset, window.size())};
+                                      crew_.members[member].rank, bytes, offset, window.size())};
       }
       tensors_.push_back(window.data() + offset);
     }

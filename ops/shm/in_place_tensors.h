@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory_resource>
 #include <span>
 #include <vector>
 
 #include "core/control/plan.h"
 #include "core/engine/entry.h"
+#include "ops/shm/crew.h"
 #include "ops/shm/staged_work.h"
 
 namespace rueda {
@@ -18,14 +20,15 @@ namespace rueda {
 // the Work; refers to its Plan.
 class InPlaceTensors {
  public:
-  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew,
                  std::pmr::memory_resource* lists);
 
   // All of this rank's outputs lie in its window, as they are, and it reaches the windows of all members.
   bool possible() const { return !offsets_.empty(); }
   void rule_out() { offsets_.clear(); }
-  // For StagedWork::offer.
-  bool offer(std::byte* room) const;
+  // For StagedWork: how many bytes an offer has, 0 where none is possible; the offer.
+  std::size_t offer_bytes() const { return offsets_.size() * sizeof(std::uint64_t); }
+  void offer(std::byte* room) const { std::memcpy(room, offsets_.data(), offer_bytes()); }
   // When all have offered; does nothing the second time. Throws WorkFailure where what another rank says
   // cannot be: it may come from another build.
   void find(std::span<std::byte* const> offers);
@@ -34,19 +37,14 @@ class InPlaceTensors {
   bool begin_at_lines() const;
   // Once found: a member's output.
   std::byte* of(std::size_t entry, std::size_t member) const {
-    return tensors_[entry * windows_.size() + member];
+    return tensors_[entry * crew_.size() + member];
   }
 
  private:
-  struct MemberWindow {
-    Rank rank;
-    const SharedFile* file;
-  };
-
   static constexpr std::size_t kMost = StagedWork::kOfferBytes / sizeof(std::uint64_t);
 
   const Plan& plan_;
-  std::pmr::vector<MemberWindow> windows_;   // of all members
+  const Crew& crew_;
   std::pmr::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
   std::pmr::vector<std::byte*> tensors_;     // of all members, entry by entry
 };

@@ -77,6 +77,26 @@ Status Neighbours::open(Rank rank, const std::string& bytes) {
   return {};
 }
 
+const Crew* Neighbours::crew(std::span<const Rank> members) {
+  const auto [found, fresh] = crews_.try_emplace(std::vector(members.begin(), members.end()));
+  Crew& crew = found->second;
+  if (!fresh) return &crew;
+  bool windows = window_ != nullptr;
+  for (const Rank member : members) {
+    const auto mapped = mapped_.find(member);
+    if (mapped == mapped_.end()) {
+      crews_.erase(found);
+      return nullptr;
+    }
+    if (member == rank_) crew.place = crew.size();
+    Mapped& each = mapped->second;
+    crew.members.push_back({member, &each.segment->contents(), &each.bell, each.window.get()});
+    windows &= each.window != nullptr;
+  }
+  if (windows) crew.own_window = window_.get();
+  return &crew;
+}
+
 // The process is the one that holds the memory: it is watched before that is opened through it, and has not
 // ended afterwards.
 Neighbours::Reached Neighbours::reach(const Card& card, SharedFile::Pages pages) {

@@ -7,11 +7,13 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/descriptor.h"
 #include "core/base/types.h"
+#include "ops/shm/crew.h"
 #include "ops/shm/descriptor_door.h"
 #include "ops/shm/segment.h"
 #include "ops/shm/window.h"
@@ -19,13 +21,6 @@
 namespace rueda {
 
 struct Welcome;
-
-// What this rank remembers about a slot or an area of its segment: the last Plan that used it, and who took
-// part.
-struct LastUse {
-  std::uint64_t plan = 0;
-  std::vector<Rank> members;
-};
 
 // Purpose: the segment of this rank and those of its neighbours, for the transport and the backend, which
 // share this object. Made by the thread that makes Parts, then owned by the coordinator thread.
@@ -48,10 +43,8 @@ class Neighbours {
   // Of this rank, or of one that is reached.
   SegmentContents& contents(Rank rank) { return mapped_.at(rank).segment->contents(); }
   Bell& bell(Rank rank) { return mapped_.at(rank).bell; }
-  // The same of windows; null: none that is mapped here.
-  SharedFile* window(Rank rank) { return mapped_.at(rank).window.get(); }
-  // This rank's; null: none.
-  const Window* own_window() const { return window_.get(); }
+  // Some of those ranks, ascending, this one among them; null unless all are reached. Kept for the next time.
+  const Crew* crew(std::span<const Rank> members);
 
   // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
   // second at most.
@@ -83,6 +76,7 @@ class Neighbours {
   std::list<DescriptorDoor> doors_;  // to this rank's segment and window
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;
+  std::map<std::vector<Rank>, Crew> crews_;
   std::chrono::steady_clock::time_point looked_{};
 };
 

@@ -8,6 +8,7 @@
 #include "ops/algorithms/reduction.h"
 #include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
+#include "ops/shm/store_choice.h"
 #include "ops/short_lists.h"
 #include "ops/tree_order.h"
 
@@ -26,28 +27,16 @@ using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 // Purpose: one Plan's passage through the slots.
 class OneShot : public Work {
  public:
-  OneShot(const Plan& plan, const SlotPlace& place)
-      : plan_(plan), last_plan_(place.last.plan), awaited_end_(place.members.size()) {
+  OneShot(const Plan& plan, const WorkPlace& place)
+      : plan_(plan), crew_(place.crew), last_(place.last), slot_(place.number), awaited_end_(crew_.size()) {
     if (plan.buffer_bytes > kTimed && place.stores != nullptr) stores_ = TimedStores(place.stores->one_shot);
-    last_.reserve(place.last.members.size());
-    for (Rank member : place.last.members) {
-      last_.push_back(&place.neighbours.contents(member).flags[place.slot]);
-      kernels::fetch(&last_.back()->value);  // all this is on its way while the rest is made
-    }
-    members_.reserve(place.members.size());
-    slots_.reserve(place.members.size());
-    for (Rank member : place.members) {
-      SegmentContents& contents = place.neighbours.contents(member);
-      if (member == place.rank) {
-        place_ = members_.size();
-        own_slot_ = contents.slots[place.slot];
-        kernels::fetch_to_write(own_slot_);
-      }
-      members_.push_back({&contents.flags[place.slot], &place.neighbours.bell(member)});
-      slots_.push_back(contents.slots[place.slot]);
-    }
+    for (std::size_t i = 0; last_.crew != nullptr && i < last_.crew->size(); ++i)
+      kernels::fetch(&flag(*last_.crew, i).value);  // all this is on its way while the rest is made
+    slots_.reserve(crew_.size());
+    for (const Crew::Member& member : crew_.members) slots_.push_back(member.contents->slots[slot_]);
+    kernels::fetch_to_write(own_slot());
     place.last.plan = plan.number;
-    place.last.members.assign(place.members.begin(), place.members.end());
+    place.last.crew = &crew_;
   }
 
   Step step() final {
@@ -84,7 +73,7 @@ class OneShot : public Work {
     awaited_end_ = member + 1;
     if (!gives()) stores_ = {};  // it stores nothing for others
   }
-  bool gives() const { return place_ >= awaited_begin_ && place_ < awaited_end_; }
+  bool gives() const { return crew_.place >= awaited_begin_ && crew_.place < awaited_end_; }
   std::span<const std::byte* const> slots() const { return slots_; }
 
   // A tensor that fits into a slot, into `to`, or where it lies if that will do.
@@ -104,26 +93,26 @@ class OneShot : public Work {
  private:
   using Flag = SegmentContents::Flag;
 
-  struct Member {
-    Flag* flag;
-    Bell* bell;
-  };
-
-  Flag& own() { return *members_[place_].flag; }
+  Flag& flag(const Crew& crew, std::size_t member) const {
+    return crew.members[member].contents->flags[slot_];
+  }
+  Flag& own() const { return flag(crew_, crew_.place); }
+  std::byte* own_slot() const { return crew_.members[crew_.place].contents->slots[slot_]; }
+  void ring(std::size_t member) const { crew_.members[member].bell->ring(); }
 
   void write() {
-    stores_.time([this] { pack(own_slot_); });
+    stores_.time([this] { pack(own_slot()); });
     own().value.store(at(plan_.number, kWritten));
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      if (i != place_) members_[i].bell->ring();
+    for (std::size_t i = 0; i < crew_.size(); ++i) {
+      if (i != crew_.place) ring(i);
     }
   }
 
   Step leave(std::uint64_t phase) {
     own().value.store(at(plan_.number, phase));
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      if (i == place_) continue;
-      if (phase == kAbandoned || members_[i].flag->wanted.load() != 0) members_[i].bell->ring();
+    for (std::size_t i = 0; i < crew_.size(); ++i) {
+      if (i == crew_.place) continue;
+      if (phase == kAbandoned || flag(crew_, i).wanted.load() != 0) ring(i);
     }
     return abandoned_ ? Step::given_up : Step::done;
   }
@@ -131,7 +120,7 @@ class OneShot : public Work {
   // Or will not.
   bool all_have_written() {
     for (; arrived_ < awaited_end_; ++arrived_) {
-      const std::uint64_t value = members_[arrived_].flag->value.load();
+      const std::uint64_t value = flag(crew_, arrived_).value.load();
       if (value < at(plan_.number, kWritten)) return false;
       if (value == at(plan_.number, kAbandoned)) abandoned_ = true;
     }
@@ -140,8 +129,9 @@ class OneShot : public Work {
 
   // Whether all members of the slot's last Plan have left it.
   bool all_left() {
-    while (left_ < last_.size() && last_[left_]->value.load() >= at(last_plan_, kLeft)) ++left_;
-    return left_ == last_.size();
+    const std::size_t members = last_.crew == nullptr ? 0 : last_.crew->size();
+    while (left_ < members && flag(*last_.crew, left_).value.load() >= at(last_.plan, kLeft)) ++left_;
+    return left_ == members;
   }
 
   bool slot_is_free() {
@@ -154,12 +144,10 @@ class OneShot : public Work {
   }
 
   ShortLists lists_;
-  std::pmr::vector<Member> members_{lists_.memory()};
   std::pmr::vector<const std::byte*> slots_{lists_.memory()};  // of the members
-  std::pmr::vector<Flag*> last_{lists_.memory()};              // of the members of the slot's last Plan
-  std::uint64_t last_plan_;
-  std::size_t place_ = 0;  // of this rank among the members
-  std::byte* own_slot_ = nullptr;
+  const Crew& crew_;
+  const LastUse last_;  // of the slot, before this one
+  const std::size_t slot_;
   TimedStores stores_;
   std::size_t awaited_begin_ = 0;  // members whose values are waited for, up to awaited_end_
   std::size_t awaited_end_;
@@ -171,12 +159,12 @@ class OneShot : public Work {
 
 class ShortAllreduce final : public OneShot {
  public:
-  ShortAllreduce(const Plan& plan, std::span<Entry> entries, const SlotPlace& place)
+  ShortAllreduce(const Plan& plan, std::span<Entry> entries, const WorkPlace& place)
       : OneShot(plan, place),
         entries_(entries),
         value_size_(size_of(plan.dtype)),
         sum_size_(size_of(accumulator_of(plan.dtype))),
-        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.members.size()))) {}
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.crew.size()))) {}
 
  private:
   std::size_t place_of(std::size_t i) const {
@@ -222,7 +210,7 @@ class ShortAllreduce final : public OneShot {
 // Who gives waits for nobody.
 class ShortBroadcast final : public OneShot {
  public:
-  ShortBroadcast(const Plan& plan, Entry& entry, const SlotPlace& place)
+  ShortBroadcast(const Plan& plan, Entry& entry, const WorkPlace& place)
       : OneShot(plan, place),
         submission_(entry.submission()),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))) {
@@ -265,7 +253,7 @@ bool fits(const Plan& plan) {
   });
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const SlotPlace& place) {
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place) {
   if (plan.operation == Operation::barrier) return std::make_unique<OneShot>(plan, place);
   if (plan.operation == Operation::broadcast)
     return std::make_unique<ShortBroadcast>(plan, entries.front(), place);

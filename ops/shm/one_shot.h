@@ -9,20 +9,9 @@
 #include "core/control/plan.h"
 #include "core/engine/entry.h"
 #include "core/engine/work.h"
-#include "ops/shm/neighbours.h"
-#include "ops/shm/store_choice.h"
+#include "ops/shm/crew.h"
 
 namespace rueda::one_shot {
-
-// Where a Work runs, while it is made. `slot` is the same on all `members` (this rank too, ascending).
-struct SlotPlace {
-  Neighbours& neighbours;
-  Rank rank;
-  std::span<const Rank> members;
-  std::size_t slot;
-  LastUse& last;                   // of the slot, before this one; becomes this one
-  StoreChoices* stores = nullptr;  // none: all that is stored goes through the cache
-};
 
 // Whether the values of `plan`, of an allreduce as accumulators, have room in a slot.
 bool fits(const Plan& plan);
@@ -42,6 +31,6 @@ bool fits(const Plan& plan);
 // Bells: `written` and `abandoned` ring all members. `left` rings only members that wait for it: these set
 // `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both
 // seq_cst.
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const SlotPlace& place);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place);
 
 }  // namespace rueda::one_shot

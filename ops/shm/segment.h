@@ -21,7 +21,7 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 7;
+  static constexpr std::uint32_t kVersion = 8;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = rueda::kAreas;
@@ -43,6 +43,7 @@ struct SegmentContents {
   struct Progress {
     alignas(64) std::atomic<std::uint64_t> written{0};
     std::atomic<std::uint64_t> taken{0};
+    std::byte offer[48];  // of few tensors: on its way with what says that it is there
     alignas(64) std::atomic<std::uint64_t> left{0};
     alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
   };

@@ -36,12 +36,12 @@ std::uint64_t bytes_of(const Plan& plan, std::span<const Entry> entries) {
 
 }  // namespace
 
-bool can_start(const Plan& plan, std::span<const Entry> entries, std::span<const Rank> members,
-               const Neighbours& neighbours) {
-  bool can = entries.size() == plan.tensors.size() &&
-             std::ranges::all_of(members, [&](Rank member) { return neighbours.reaches(member); });
-  for (std::size_t i = 0; can && i < entries.size(); ++i) can = fits_plan(entries[i], plan, plan.tensors[i]);
-  return can;
+bool matches(const Plan& plan, std::span<const Entry> entries) {
+  if (entries.size() != plan.tensors.size()) return false;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!fits_plan(entries[i], plan, plan.tensors[i])) return false;
+  }
+  return true;
 }
 
 bool ShmBackend::fits(const Plan& plan) {
@@ -55,23 +55,35 @@ bool ShmBackend::flows(const Plan& plan) const {
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
-  members_.clear();
-  for (Rank place = 0; place < plan.members->count(); ++place) members_.push_back(plan.members->at(place));
-  if (!fits(plan) || !can_start(plan, entries, members_, *neighbours_)) {
-    throw BackendError(Status::backend_error(
-        fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
-                    "ranks of one build?",
-                    plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
-  }
+  const Crew* const crew = crew_of(plan);
+  std::unique_ptr<Work> work;
+  if (crew != nullptr && matches(plan, entries)) work = make(plan, entries, *crew);
+  if (work) return work;
+  throw BackendError(Status::backend_error(
+      fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
+                  "ranks of one build?",
+                  plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
+}
+
+const Crew* ShmBackend::crew_of(const Plan& plan) {
+  if (members_ == plan.members) return crew_;
+  std::vector<Rank> ranks;
+  for (Rank place = 0; place < plan.members->count(); ++place) ranks.push_back(plan.members->at(place));
+  crew_ = neighbours_->crew(ranks);
+  members_ = plan.members;
+  return crew_;
+}
+
+// Null where it is nothing for this backend.
+std::unique_ptr<Work> ShmBackend::make(const Plan& plan, std::span<Entry> entries, const Crew& crew) {
   StoreChoices& stores =
       stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes_of(plan, entries))];
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
-    auto work =
-        one_shot::start(plan, entries, {*neighbours_, rank_, members_, slot, last_use_[slot], &stores});
+    auto work = one_shot::start(plan, entries, {crew, slot, last_use_[slot], &stores});
     return measured_after(std::move(work), plan, entries, rank_);
   }
-  const AreaPlace place{*neighbours_, rank_, members_, plan.area, last_area_use_[plan.area], &stores};
+  const WorkPlace place{crew, plan.area, last_area_use_[plan.area], &stores};
   if (staged_allreduce::fits(plan)) {
     auto work = staged_allreduce::start(plan, entries, place, memory_);
     if (SquareSums::on_the_way(plan, entries)) return work;
@@ -81,7 +93,8 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
     auto work = staged_adasum::start(plan, entries, place, memory_);
     return measured_after(std::move(work), plan, entries, rank_);
   }
-  return staged_exchange::start(plan, entries.front(), place, memory_);
+  if (staged_exchange::fits(plan)) return staged_exchange::start(plan, entries.front(), place, memory_);
+  return nullptr;
 }
 
 }  // namespace rueda

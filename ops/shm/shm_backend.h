@@ -16,9 +16,8 @@
 
 namespace rueda {
 
-// Whether the entries are those of the Plan, of its sizes, and memory is shared with all `members`.
-bool can_start(const Plan& plan, std::span<const Entry> entries, std::span<const Rank> members,
-               const Neighbours& neighbours);
+// Whether the entries are those of the Plan, of its sizes.
+bool matches(const Plan& plan, std::span<const Entry> entries);
 
 // Purpose: runs what moves data among ranks that all share memory: of a whole job, or of a process set on one
 // of its hosts.
@@ -39,12 +38,15 @@ class ShmBackend final : public Backend {
 
  private:
   static bool fits(const Plan& plan);
+  const Crew* crew_of(const Plan& plan);
+  std::unique_ptr<Work> make(const Plan& plan, std::span<Entry> entries, const Crew& crew);
 
   Rank rank_;
   std::shared_ptr<Neighbours> neighbours_;
   std::function<bool(const Plan&)> near_;
   std::size_t slots_;
-  std::vector<Rank> members_;  // of the Plan that begins
+  std::shared_ptr<const RankSet> members_;  // of the last Plan
+  const Crew* crew_ = nullptr;              // the same; null: not all are reached
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;
   std::array<std::array<StoreChoices, 65>, kOperationCount> stores_;  // by the bits of its bytes

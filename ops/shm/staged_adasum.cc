@@ -48,7 +48,7 @@ std::size_t longest_share(const Plan& plan, std::size_t members) {
 
 class StagedAdasum final : public StagedWork {
  public:
-  StagedAdasum(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory)
+  StagedAdasum(const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory)
       : StagedWork(plan.number, place),
         memory_(memory),
         size_(size_of(plan.dtype)),
@@ -205,7 +205,7 @@ bool fits(const Plan& plan) {
   return cut.chunks < StagedWork::kMostChunks;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
                             const Memory& memory) {
   return std::make_unique<StagedAdasum>(plan, entries, place, memory);
 }

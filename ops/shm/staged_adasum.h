@@ -18,7 +18,7 @@ bool fits(const Plan& plan);
 // share, which all take. What a chunk needs is computed when it is to be packed. Cost of n elements on p
 // ranks: each rank packs n, takes n, multiplies and combines n (p-1)/p, and takes n again; scratch of n
 // accumulators (AdasumShare).
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
                             const Memory& memory);
 
 }  // namespace rueda::staged_adasum

@@ -23,7 +23,7 @@ std::int64_t bytes_of(const Plan& plan) {
 
 class StagedAllreduce final : public StagedWork {
  public:
-  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const AreaPlace& place, const Memory& memory)
+  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory)
       : StagedWork(plan.number, place),
         plan_(plan),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
@@ -31,7 +31,7 @@ class StagedAllreduce final : public StagedWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquareSums::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place, lists()) {
+        in_place_(plan, entries, place.crew, lists()) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
     inputs_.reserve(entries.size());
     outputs_.reserve(entries.size());
@@ -66,7 +66,8 @@ class StagedAllreduce final : public StagedWork {
     return false;
   }
 
-  bool offer(std::byte* room) override { return in_place_.offer(room); }
+  std::size_t offer_bytes() const override { return in_place_.offer_bytes(); }
+  void offer(std::byte* room) const override { in_place_.offer(room); }
 
   Step take_in_place(std::span<std::byte* const> offers) override {
     if (!in_place_.found()) {
@@ -212,7 +213,7 @@ bool fits(const Plan& plan) {
   return bytes / StagedWork::chunk_bytes(plan.chunk_bytes) < StagedWork::kMostChunks;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const AreaPlace& place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
                             const Memory& memory) {
   return std::make_unique<StagedAllreduce>(plan, entries, place, memory);
 }

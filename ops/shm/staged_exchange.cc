@@ -41,7 +41,7 @@ std::size_t row_bytes(const Request& request) {
 // Purpose: what these have in common: one tensor in, one out.
 class Exchange : public StagedWork {
  public:
-  Exchange(const Plan& plan, Entry& entry, const AreaPlace& place, const Memory& memory)
+  Exchange(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
       : StagedWork(plan.number, place),
         entry_(entry),
         input_(entry.submission().input, memory),
@@ -110,7 +110,7 @@ class Exchange : public StagedWork {
 
 class Broadcast final : public Exchange {
  public:
-  Broadcast(const Plan& plan, Entry& entry, const AreaPlace& place, const Memory& memory)
+  Broadcast(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
       : Exchange(plan, entry, place, memory),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))),
         output_(entry.submission().output, memory),
@@ -146,7 +146,7 @@ class Broadcast final : public Exchange {
 
 class Reducescatter final : public Exchange {
  public:
-  Reducescatter(const Plan& plan, Entry& entry, const AreaPlace& place, const Memory& memory)
+  Reducescatter(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
       : Exchange(plan, entry, place, memory),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))) {
     const Request& request = entry.request();
@@ -239,7 +239,7 @@ class Ragged : public Exchange {
 
 class Allgather final : public Ragged {
  public:
-  Allgather(const Plan& plan, Entry& entry, const AreaPlace& place, const Memory& memory)
+  Allgather(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
       : Ragged(plan, entry, place, memory) {
     begin({entry.request().shape.front()});
   }
@@ -278,7 +278,7 @@ class Allgather final : public Ragged {
 
 class Alltoall final : public Ragged {
  public:
-  Alltoall(const Plan& plan, Entry& entry, const AreaPlace& place, const Memory& memory)
+  Alltoall(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
       : Ragged(plan, entry, place, memory) {
     std::vector<std::int64_t> rows = entry.submission().splits;
     if (rows.empty())
@@ -338,13 +338,13 @@ bool fits(const Plan& plan) {
          static_cast<std::size_t>(plan.members->count()) <= kMostMembers;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const AreaPlace& place, const Memory& memory) {
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory) {
   switch (plan.operation) {
     case Operation::allgather: return std::make_unique<Allgather>(plan, entry, place, memory);
     case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, place, memory);
     case Operation::broadcast: {
-      AreaPlace of_role = place;
-      if (place.rank != plan.root) of_role.stores = nullptr;  // it stores nothing for others
+      WorkPlace of_role = place;
+      if (place.crew.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
       return std::make_unique<Broadcast>(plan, entry, of_role, memory);
     }
     case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place, memory);

@@ -11,26 +11,6 @@ namespace {
 
 std::uint64_t at(std::uint64_t plan, std::uint64_t count) { return (plan << 24) + count; }
 
-SegmentContents::Progress& progress_of(const AreaPlace& place, Rank member) {
-  SegmentContents& contents = place.neighbours.contents(member);
-  return place.wide ? contents.wide_progress[place.area] : contents.areas[place.area].progress;
-}
-
-std::byte* buffers_of(const AreaPlace& place, Rank member) {
-  SegmentContents& contents = place.neighbours.contents(member);
-  return place.wide ? contents.wide[place.area] : contents.areas[place.area].buffers;
-}
-
-// In the buffers, where these serve nobody who goes in place.
-std::byte* offer_of(const AreaPlace& place, Rank member) {
-  if (!place.wide) return buffers_of(place, member);
-  return place.neighbours.contents(member).wide_offers[place.area];
-}
-
-std::size_t place_of(Rank rank, std::span<const Rank> members) {
-  return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
-}
-
 }  // namespace
 
 std::size_t StagedWork::chunk_bytes(std::int64_t wanted) {
@@ -38,25 +18,35 @@ std::size_t StagedWork::chunk_bytes(std::int64_t wanted) {
   return std::clamp(lines, kLine, SegmentContents::kBufferBytes);
 }
 
-StagedWork::StagedWork(std::uint64_t plan, const AreaPlace& place)
+StagedWork::StagedWork(std::uint64_t plan, const WorkPlace& place)
     : plan_(plan),
-      last_plan_(place.last.plan),
-      place_(place_of(place.rank, place.members)),
+      crew_(place.crew),
+      area_(place.number),
       travels_(place.wide),
+      use_(place.last),
+      last_(place.last),
       buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers),
       choices_(place.stores) {
-  last_.reserve(place.last.members.size());
-  for (Rank member : place.last.members) {
-    last_.push_back(&progress_of(place, member));
-    __builtin_prefetch(&last_.back()->left);  // its line is on its way while the rest is made
-  }
-  members_.reserve(place.members.size());
-  for (Rank member : place.members)
-    members_.push_back({&progress_of(place, member), buffers_of(place, member), offer_of(place, member),
-                        &place.neighbours.bell(member)});
-  buffers_.resize(members_.size());
+  buffers_.resize(members());
   place.last.plan = plan;
-  place.last.members.assign(place.members.begin(), place.members.end());
+  place.last.crew = &crew_;
+}
+
+StagedWork::Progress& StagedWork::progress(const Crew& crew, std::size_t member) const {
+  SegmentContents& contents = *crew.members[member].contents;
+  return travels_ ? contents.wide_progress[area_] : contents.areas[area_].progress;
+}
+
+std::byte* StagedWork::buffer(std::size_t member, std::size_t chunk) const {
+  SegmentContents& contents = *crew_.members[member].contents;
+  std::byte* const buffers = travels_ ? contents.wide[area_] : contents.areas[area_].buffers;
+  return buffers + (chunk & (buffer_count_ - 1)) * SegmentContents::kBufferBytes;
+}
+
+// A long one lies in the buffers, where these serve nobody who goes in place.
+std::byte* StagedWork::offer_of(std::size_t member, std::size_t bytes) const {
+  if (bytes <= sizeof(Progress::offer)) return progress(member).offer;
+  return travels_ ? crew_.members[member].contents->wide_offers[area_] : buffer(member, 0);
 }
 
 Work::Step StagedWork::step() {
@@ -66,8 +56,12 @@ Work::Step StagedWork::step() {
       return Step::again;
     }
     if (!area_is_free()) return Step::waiting;
-    begin_stage(!abandoned_ && offer(members_[place_].offer) ? Stage::offered : Stage::staged);
-    if (stage_ == Stage::offered) say(&Progress::written, kOffered);
+    const std::size_t bytes = abandoned_ || chunks_ == 0 ? 0 : offer_bytes();
+    begin_stage(bytes > 0 ? Stage::offered : Stage::staged);
+    if (bytes > 0) {
+      offer(offer_of(place(), bytes));
+      say(&Progress::written, kOffered);
+    }
   }
   if (!abandoned_ && stage_ == Stage::offered && !decide()) return Step::waiting;
   if (gives_up()) return give_up();
@@ -82,7 +76,7 @@ Work::Step StagedWork::step() {
 std::string_view StagedWork::phase() const {
   if (said_void_) return "abandoning an operation that failed";
   if (stage_ == Stage::before)
-    return prepared_ ? "waiting until others have left the last operation" : "packing tensors";
+    return prepared_ ? "waiting until an earlier operation has left its memory" : "packing tensors";
   if (stage_ == Stage::offered) return "waiting for the tensors of others";
   if (stage_ == Stage::in_place && took_in_place_) return "waiting for others to reduce";
   if (stage_ == Stage::in_place) return travels_ ? journey() : "reducing in place";
@@ -97,11 +91,12 @@ std::string_view StagedWork::phase() const {
 bool StagedWork::decide() {
   if (!all_have(&Progress::written, kOffered, know_written_)) return false;
   Stage next = Stage::in_place;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    const std::uint64_t value = members_[i].progress->written.load();
+  const std::size_t bytes = offer_bytes();
+  for (std::size_t i = 0; i < members(); ++i) {
+    const std::uint64_t value = progress(i).written.load();
     if (value == at(plan_, kVoid)) abandoned_ = true;
     if (value > at(plan_, kOffered)) next = Stage::staged;
-    buffers_[i] = members_[i].offer;
+    buffers_[i] = offer_of(i, bytes);
   }
   if (!abandoned_) begin_stage(next);
   return true;
@@ -131,7 +126,11 @@ Work::Step StagedWork::step_in_place() {
   return put_in_places() ? Step::again : leave(Step::done);
 }
 
+// Who saw that all were through with the last Plan need not look who has left it. While this rank itself is
+// in it there is nothing to be rung for.
 bool StagedWork::area_is_free() {
+  if (use_.over >= last_.plan) return true;
+  if (own().left.load(std::memory_order_relaxed) < last_.plan) return false;
   if (!all_left()) {
     own().wanted.store(1);
     if (!all_left()) return false;
@@ -140,15 +139,16 @@ bool StagedWork::area_is_free() {
   return true;
 }
 
+// This rank too.
 bool StagedWork::all_left() {
-  while (left_ < last_.size() && last_[left_]->left.load() >= last_plan_) ++left_;
-  return left_ == last_.size();
+  while (left_ < last_.crew->size() && progress(*last_.crew, left_).left.load() >= last_.plan) ++left_;
+  return left_ == last_.crew->size();
 }
 
 // Whether all members have come to `count`, or abandoned the Plan. `known` of them have.
 bool StagedWork::all_have(Word word, std::uint64_t count, std::size_t& known) {
-  for (; known < members_.size(); ++known) {
-    const std::uint64_t value = (members_[known].progress->*word).load();
+  for (; known < members(); ++known) {
+    const std::uint64_t value = (progress(known).*word).load();
     if (value < at(plan_, count)) return false;
     if (value == at(plan_, kVoid)) abandoned_ = true;
   }
@@ -157,21 +157,21 @@ bool StagedWork::all_have(Word word, std::uint64_t count, std::size_t& known) {
 }
 
 void StagedWork::find_buffers(std::size_t chunk) {
-  for (std::size_t i = 0; i < members_.size(); ++i) buffers_[i] = buffer(members_[i], chunk);
+  for (std::size_t i = 0; i < members(); ++i) buffers_[i] = buffer(i, chunk);
 }
 
 void StagedWork::say(Word word, std::uint64_t count) {
   kernels::fetch_to_write(&own().left);  // which will be said before long
   (own().*word).store(at(plan_, count));
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (i != place_) members_[i].bell->ring();
+  for (std::size_t i = 0; i < members(); ++i) {
+    if (i != place()) ring(i);
   }
 }
 
 bool StagedWork::pack_one() {
   if (packed_ == chunks_ || packed_ == unpacked_ + buffer_count_) return false;
   if (const Ready is = ready(packed_); is != Ready::yes) return is == Ready::working;
-  run(packed_, [this] { pack(packed_, buffer(members_[place_], packed_)); });
+  run(packed_, [this] { pack(packed_, own_buffer(packed_)); });
   say(&Progress::written, kOffered + ++packed_);
   return true;
 }
@@ -201,7 +201,7 @@ bool StagedWork::unpack_one() {
   if (gives_up() || unpacked_ == taken_ || !all_have(&Progress::taken, unpacked_ + 1, know_taken_) ||
       gives_up())
     return false;
-  unpack(unpacked_, buffer(members_[place_], unpacked_));
+  unpack(unpacked_, own_buffer(unpacked_));
   ++unpacked_;
   return true;
 }
@@ -220,10 +220,13 @@ Work::Step StagedWork::give_up() {
 }
 
 Work::Step StagedWork::leave(Step how) {
-  if (how == Step::done) stores_.tell(bytes_moved());
+  if (how == Step::done) {
+    stores_.tell(bytes_moved());
+    use_.over = plan_;
+  }
   own().left.store(plan_);
-  for (const Member& member : members_) {
-    if (member.progress->wanted.load() != 0) member.bell->ring();
+  for (std::size_t i = 0; i < members(); ++i) {
+    if (progress(i).wanted.load() != 0) ring(i);
   }
   return how;
 }

@@ -11,22 +11,11 @@
 
 #include "core/control/plan.h"
 #include "core/engine/work.h"
-#include "ops/shm/neighbours.h"
+#include "ops/shm/crew.h"
 #include "ops/shm/store_choice.h"
 #include "ops/short_lists.h"
 
 namespace rueda {
-
-// Where a StagedWork runs, while it is made. `area` is the same on all `members` (this rank too, ascending).
-struct AreaPlace {
-  Neighbours& neighbours;
-  Rank rank;
-  std::span<const Rank> members;
-  std::size_t area;
-  LastUse& last;                   // of the area, before this one; becomes this one
-  StoreChoices* stores = nullptr;  // none: all that is stored goes through the cache
-  bool wide = false;               // one of the wide areas
-};
 
 // Purpose: one Plan's passage through an area. Each rank packs a chunk into a buffer of its own area and says
 // `written`; when all have, each takes its part of the chunk out of the buffers of all, or changes them, and
@@ -42,19 +31,20 @@ struct AreaPlace {
 // buffers there, which whoever carries something may use before others have read the offer.
 //
 // `written` and `taken` are the Plan's number * 2^24 + a count, `left` is the Plan's number; each
-// is written by its rank alone and only grows. A rank begins only when all members of the area's last Plan,
-// itself included, have left that Plan: so a Plan's words stay until all have seen them, and nobody still
-// reads or writes its buffers. `written` counts an offer as 1, and c chunks as c + 1; `taken` counts chunks,
-// and what was taken in place as 1. Who abandons a Plan says so by a count of kVoid, which whoever waits for
-// it sees; it then leaves at once: its tensors are its own, and what others still do in its buffers ends
-// before they leave. After an offer it stays until all others have taken or abandoned: they may be in its
-// tensors.
+// is written by its rank alone and only grows. `written` counts an offer as 1, and c chunks as c + 1; `taken`
+// counts chunks, and what was taken in place as 1. Who comes to the end of a Plan has seen that all have
+// taken everything: nobody reads or writes its buffers any more, nor waits for words of its that a later Plan
+// does not say as well, so its next one may begin at once. Who abandons a Plan says so by a count of kVoid,
+// which whoever waits for it sees; it then leaves at once: its tensors are its own. What others still do in
+// its buffers ends before they leave, and kVoid is to stay until all have seen it: so this rank's next Plan
+// in the area begins when all members have left this one. After an offer it stays until all others have taken
+// or abandoned: they may be in its tensors.
 //
 // Bells: `written`, `taken` and kVoid ring all members; `left` rings those that wait for it and have said so
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
 class StagedWork : public Work {
  public:
-  StagedWork(std::uint64_t plan, const AreaPlace& place);
+  StagedWork(std::uint64_t plan, const WorkPlace& place);
   Step step() final;
   void abandon() final { abandoned_ = true; }
   std::string_view phase() const final;
@@ -71,9 +61,10 @@ class StagedWork : public Work {
 
   // Before anything is shared; called again until it says false. May throw WorkFailure.
   virtual bool prepare() = 0;
-  // What the others need to find this rank's tensors in shared memory, into room of kOfferBytes; false when
-  // they do not lie there.
-  virtual bool offer(std::byte* /*room*/) { return false; }
+  // What the others need to find this rank's tensors in shared memory: how many bytes it has, kOfferBytes at
+  // most and as many on all members that offer, or 0 where they do not lie there.
+  virtual std::size_t offer_bytes() const { return 0; }
+  virtual void offer(std::byte* /*room*/) const {}
   // When all have offered: a piece of this rank's part, of the tensors of all; called again until it says
   // done. May throw WorkFailure.
   virtual Step take_in_place(std::span<std::byte* const> /*offers*/) { return Step::done; }
@@ -113,9 +104,9 @@ class StagedWork : public Work {
   // Known once all ranks go in place, or not.
   TimedStores& stores() { return stores_; }
   std::size_t buffer_count() const { return buffer_count_; }  // chunks that may be under way
-  std::byte* own_buffer(std::size_t chunk) { return buffer(members_[place_], chunk); }
-  std::size_t place() const { return place_; }  // of this rank among the members
-  std::size_t members() const { return members_.size(); }
+  std::byte* own_buffer(std::size_t chunk) { return buffer(crew_.place, chunk); }
+  std::size_t place() const { return crew_.place; }  // of this rank among the members
+  std::size_t members() const { return crew_.size(); }
   std::pmr::memory_resource* lists() { return lists_.memory(); }  // for those who derive from it
 
  private:
@@ -125,23 +116,19 @@ class StagedWork : public Work {
   static constexpr std::uint64_t kVoid = kMostChunks + 2;
 
   enum class Stage { before, offered, in_place, staged };
-  struct Member {
-    Progress* progress;
-    std::byte* buffers;
-    std::byte* offer;
-    Bell* bell;
-  };
 
-  Progress& own() { return *members_[place_].progress; }
-  std::byte* buffer(const Member& member, std::size_t chunk) const {
-    return member.buffers + (chunk & (buffer_count_ - 1)) * SegmentContents::kBufferBytes;
-  }
+  Progress& progress(const Crew& crew, std::size_t member) const;
+  Progress& progress(std::size_t member) const { return progress(crew_, member); }
+  Progress& own() const { return progress(crew_.place); }
+  std::byte* buffer(std::size_t member, std::size_t chunk) const;
+  std::byte* offer_of(std::size_t member, std::size_t bytes) const;
   bool gives_up() const { return abandoned_ && can_run_out(); }
   void begin_stage(Stage stage);
   template <class Loops>
   void run(std::size_t chunk, Loops loops);
   bool area_is_free();
   bool all_left();
+  void ring(std::size_t member) const { crew_.members[member].bell->ring(); }
   bool all_have(Word word, std::uint64_t count, std::size_t& known);
   void say(Word word, std::uint64_t count);
   bool decide();
@@ -155,15 +142,15 @@ class StagedWork : public Work {
   Step leave(Step how);
 
   const std::uint64_t plan_;
-  const std::uint64_t last_plan_;
-  const std::size_t place_;
-  const bool travels_;
+  const Crew& crew_;
+  const std::size_t area_;
+  const bool travels_;  // a wide area
+  LastUse& use_;
+  const LastUse last_;              // before this one
   const std::size_t buffer_count_;  // a power of 2
   ShortLists lists_;
-  std::pmr::vector<Member> members_{lists()};
-  std::pmr::vector<Progress*> last_{lists()};  // of the members of the area's last Plan
   std::pmr::vector<std::byte*> buffers_{lists()};
-  std::size_t left_ = 0;          // of last_
+  std::size_t left_ = 0;          // of the last Plan's members
   std::size_t know_written_ = 0;  // members that have
   std::size_t know_taken_ = 0;
   std::size_t chunks_ = 0;

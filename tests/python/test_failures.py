@@ -164,9 +164,9 @@ def test_a_rank_killed_at_a_random_moment():
 # The ways of an allreduce through shared memory, and what a Work may be doing there (Work::phase).
 TIERS = {
     "one_shots": {"waiting until others have read the last ones", "waiting for the values of other ranks"},
-    "staged": {"waiting until others have left the last operation", "packing tensors",
+    "staged": {"waiting until an earlier operation has left its memory", "packing tensors",
                "reducing or moving data in shared memory", "unpacking tensors"},
-    "in_place": {"waiting until others have left the last operation", "waiting for the tensors of others",
+    "in_place": {"waiting until an earlier operation has left its memory", "waiting for the tensors of others",
                  "reducing in place", "waiting for others to reduce"},
 }
 

@@ -129,6 +129,22 @@ TEST(Hierarchy, AnAllreduceCrossesEachCardOnce) {
   EXPECT_GT(moved_by_allreduce({2, 2}, kElements, fixed, defaults), 4 * kBytes) << "of all ranks";
 }
 
+// Which lies in the window of every rank, and on some it is not reduced where it is.
+TEST(Hierarchy, NothingIsReducedToo) {
+  MemoryNetwork network(4, 8);
+  network.stand_on_hosts({2, 2});
+  run_ranks_on(network, 4, [](Runtime& runtime) {
+    float there = 0, here = 0;
+    const bool in_place = runtime.topology().rank % 2 == 0;
+    for (int round = 0; round < 3; ++round) {
+      const Handle handle =
+          allreduce_async("x", ConstTensorView(in_place ? &here : &there, DataType::float32, {0}),
+                          TensorView(&here, DataType::float32, {0}), {ReduceOp::sum}, runtime);
+      handle.wait();
+    }
+  });
+}
+
 // Bytes of data between 6 ranks on 3 hosts when `act` moves kBytes.
 std::uint64_t moved_by(const std::function<void(Runtime&)>& act) {
   MemoryNetwork network(6, 8);

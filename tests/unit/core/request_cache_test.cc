@@ -148,6 +148,26 @@ TEST(RequestCacheProtocol, NamesThatDoNotComeAgainAreForgottenWhileAModelStays) 
   EXPECT_EQ(world.node(8).cache_hits(), static_cast<std::uint64_t>(kModel * (kRounds - 1)));
 }
 
+// Each has a name of its own: as many of them as may come do not push a name out.
+TEST(RequestCacheProtocol, BarriersTakeNoPlace) {
+  ControlWorld world(3, 41, {.cache_least = 2});
+  for (int round = 0; round < 3; ++round) {
+    world.submit_everywhere(request_for("w"));
+    world.settle();
+    for (int i = 0; i < 20; ++i) {
+      Request barrier;
+      barrier.name = "barrier." + std::to_string(round * 100 + i);
+      barrier.operation = Operation::barrier;
+      barrier.dtype = DataType::uint8;
+      world.submit_everywhere(barrier);
+      world.settle();
+    }
+  }
+  world.expect_same_plans();
+  EXPECT_EQ(world.node(2).cache_hits(), 2u);
+  for (const Plan& plan : world.plans(0)) EXPECT_TRUE(plan.evicted.empty());
+}
+
 TEST(RequestCacheProtocol, AnIdDoesNotEndInThePlanThatGivesIt) {
   // More names in one Plan than the cache keeps.
   ControlWorld world(3, 43, {.linger = std::chrono::seconds(1), .cache_least = 2});

@@ -78,7 +78,8 @@ TEST(DescriptorDoor, LetsNeighboursReachEachOtherAndWatch) {
     own.meet(welcome);
     const Rank peer = 1 - rank;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    if (!own.reaches(peer) || own.window(peer) == nullptr) return false;
+    const std::array<Rank, 2> both{0, 1};
+    if (own.crew(both) == nullptr || own.crew(both)->own_window == nullptr) return false;
     own.contents(peer).flags[2].value.store(77 + static_cast<std::uint64_t>(peer));
     std::vector<Rank> lost;
     while (std::chrono::steady_clock::now() < end && (rank == 0 ? lost.empty() : true)) {

@@ -104,5 +104,20 @@ TEST(Neighbours, WhoCannotBeMappedIsNotReached) {
   EXPECT_EQ(&own->contents(1), &thread->contents(1));  // one mapping in one process
 }
 
+TEST(Neighbours, ACrewIsFoundOnceAndOnlyWhereAllAreReached) {
+  const std::shared_ptr<Neighbours> own = neighbours(1), other = neighbours(2);
+  own->meet(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {"", own->card(), other->card()}});
+  const std::array<Rank, 2> pair{1, 2}, with_who_has_no_card{0, 1};
+  const Crew* crew = own->crew(pair);
+  ASSERT_NE(crew, nullptr);
+  EXPECT_EQ(own->crew(pair), crew);
+  EXPECT_EQ(own->crew(with_who_has_no_card), nullptr);
+  ASSERT_EQ(crew->size(), 2u);
+  EXPECT_EQ(crew->rank(), 1);
+  EXPECT_EQ(crew->members[1].rank, 2);
+  EXPECT_EQ(crew->members[1].contents, &own->contents(2));
+  EXPECT_EQ(crew->own_window, nullptr);  // nobody has one
+}
+
 }  // namespace
 }  // namespace rueda

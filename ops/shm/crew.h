@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a Plan that all share memory, as Works reach them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/bell.h"
+#include "ops/shm/segment.h"
+#include "ops/shm/window.h"
+
+namespace rueda {
+
+struct StoreChoices;
+
+// Purpose: what Works need of the members of a list of ranks, found once for all Plans of that list. Made and
+// owned by Neighbours, which keep what it points to; does not change.
+struct Crew {
+  struct Member {
+    Rank rank;
+    SegmentContents* contents;
+    Bell* bell;
+    const SharedFile* window;  // null: none that is mapped here
+  };
+
+  std::vector<Member> members;         // ascending
+  std::size_t place = 0;               // of this rank among them
+  const Window* own_window = nullptr;  // null too where another member's is not mapped here
+
+  std::size_t size() const { return members.size(); }
+  Rank rank() const { return members[place].rank; }  // this rank
+};
+
+// What this rank remembers about a slot or an area of its segment: the last Plan that used it, and who took
+// part; of an area also the last Plan of which this rank saw that nobody is in its buffers any more.
+struct LastUse {
+  std::uint64_t plan = 0;
+  const Crew* crew = nullptr;  // null: plan is 0
+  std::uint64_t over = 0;
+};
+
+// Where a Work runs, while it is made: the slot of a one-shot, or the area of a StagedWork.
+struct WorkPlace {
+  const Crew& crew;
+  std::size_t number;              // of the slot or area; the same on all members
+  LastUse& last;                   // of that, before this Work; becomes this one's; outlives it
+  StoreChoices* stores = nullptr;  // none: all that is stored goes through the cache
+  bool wide = false;               // one of the wide areas
+};
+
+}  // namespace rueda
