@@ -32,7 +32,7 @@ class Backend {
   // On rank 0 only, of a Plan that this one runs, with its members: what all ranks must do alike.
   virtual void decide(Plan&) const {}
   // `entries` belong to plan.tensors one by one, and both outlive the Work. Called in Plan order on every
-  // rank.
+  // rank, also by backends that use this one: what Works share goes from one to the next in that order.
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
   // Whether the Work of such a Plan heeds the `flow` of its first entry.
   virtual bool flows(const Plan&) const { return false; }

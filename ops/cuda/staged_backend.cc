@@ -42,11 +42,13 @@ class StagedTensors final : public Flow {
     bytes_ += HostBuffer::whole_lines(bytes);
   }
 
-  // Throws WorkFailure. Once it is ready, all go out, `piece` bytes at a time, unless only their memory is
-  // needed.
-  void copy_out(bool data, std::size_t piece) {
+  // Throws WorkFailure.
+  void take_memory() {
     host_ = side_.pinned.take("its tensors in pinned memory", bytes_);
     if (places_.size() > 1) device_ = side_.memory.take("its tensors packed on the device", bytes_);
+  }
+  // Once it is ready, all go out, `piece` bytes at a time, unless only their memory is needed.
+  void copy_out(bool data, std::size_t piece) {
     for (const Place& place : places_) submission(place).ready->hold_back(side_.queue->stream());
     if (data) {
       if (device_.memory) pack();
@@ -153,62 +155,66 @@ class StagedTensors final : public Flow {
   std::shared_ptr<const Fence> fence_;
 };
 
-// Purpose: one such Plan: out, through the backend below, and in again.
+// Purpose: one such Plan: out, through the backend below, and in again. The Work below is made at once, in
+// the order of Plans, and stepped when what it reads has come.
 class StagedWork final : public Work {
  public:
   StagedWork(const Plan& plan, std::span<Entry> entries, Backend& below, DeviceSides& sides, Rank rank)
-      : plan_(plan), entries_(entries), below_(below), sides_(sides), rank_(rank) {}
+      : plan_(plan), entries_(entries) {
+    arrange(sides);
+    // Then they lie as the Plan says.
+    const bool all_of_one_device = staged_.size() == 1 && std::ranges::none_of(entries_, &Entry::ghost);
+    flows_ = all_of_one_device && below.flows(plan_);
+    reads_ = plan_.operation != Operation::broadcast || plan_.root == rank;
+    try {
+      for (const auto& each : staged_) each->take_memory();
+    } catch (const WorkFailure& failure) {
+      no_memory_ = failure;
+    }
+    start_below(below);
+  }
   StagedWork(const StagedWork&) = delete;
   StagedWork& operator=(const StagedWork&) = delete;
   ~StagedWork() override { work_.reset(); }  // before what it works on
 
   Step step() override {
-    if (work_) return pass_on();
-    if (abandoned_) {
-      start_below();
-      work_->abandon();
-      return Step::again;
-    }
+    if (abandoned_) return pass_on();
     if (!begun_) {
-      begin();
+      begun_ = true;
+      if (no_memory_) throw WorkFailure(*no_memory_);
+      for (const auto& each : staged_) each->copy_out(reads_, flows_ ? kPiece : SIZE_MAX / 2);
       return Step::again;
     }
-    if (!flows_ && !std::ranges::all_of(staged_, [](auto& each) { return each->all_arrived(); }))
-      return Step::waiting;
-    start_below();
-    return Step::again;
+    return flows_ || all_arrived() ? pass_on() : Step::waiting;
   }
 
   void abandon() override {
     abandoned_ = true;
-    if (work_) work_->abandon();
+    work_->abandon();
   }
 
   std::string_view phase() const override {
-    return work_ ? work_->phase() : "copying from the device to the host";
+    return abandoned_ || flows_ || all_arrived() ? work_->phase() : "copying from the device to the host";
   }
 
  private:
-  void begin() {
-    begun_ = true;
+  bool all_arrived() const {
+    return std::ranges::all_of(staged_, [](auto& each) { return each->all_arrived(); });
+  }
+
+  void arrange(DeviceSides& sides) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].ghost) continue;  // its memory is the host's
       const Submission& submission = entries_[i].submission();
-      DeviceSide& side = sides_.at(submission.device);
+      DeviceSide& side = sides.at(submission.device);
       auto found = std::ranges::find_if(staged_, [&](auto& each) { return &each->side() == &side; });
       if (found == staged_.end())
         found = staged_.insert(found, std::make_unique<StagedTensors>(side, entries_));
       (*found)->add(i, submission.input.bytes());
     }
-    const bool reads = plan_.operation != Operation::broadcast || plan_.root == rank_;
-    // Then they lie as the Plan says.
-    const bool all_of_one_device = staged_.size() == 1 && std::ranges::none_of(entries_, &Entry::ghost);
-    const bool flows = all_of_one_device && below_.flows(plan_);
-    for (const auto& each : staged_) each->copy_out(reads, flows ? kPiece : SIZE_MAX / 2);
-    flows_ = flows;
   }
 
-  void start_below() {
+  void start_below(Backend& below) {
     for (Entry& entry : entries_) {
       if (entry.ghost) {
         below_entries_.push_back(entry);
@@ -237,7 +243,7 @@ class StagedWork final : public Work {
       });
     }
     if (flows_) below_entries_.front().flow = staged_.front().get();
-    work_ = below_.start(plan_, below_entries_);
+    work_ = below.start(plan_, below_entries_);
   }
 
   // While all ranks can still hear of it that one cannot.
@@ -282,12 +288,11 @@ class StagedWork final : public Work {
 
   const Plan& plan_;
   std::span<Entry> entries_;
-  Backend& below_;
-  DeviceSides& sides_;
-  Rank rank_;
   bool begun_ = false;
   bool abandoned_ = false;
-  bool flows_ = false;                                  // it begins before all is there
+  bool flows_ = false;  // the Work below begins before all is there
+  bool reads_ = true;   // this rank's tensors
+  std::optional<WorkFailure> no_memory_;
   std::vector<std::unique_ptr<StagedTensors>> staged_;  // one for each device
   std::vector<Entry> below_entries_;
   TensorView output_;  // of an operation that finds its own size

@@ -38,6 +38,35 @@ void run_on_devices(World world, const Body& body, Config config = {}) {
       });
 }
 
+// Rank 1's tensor on its way out of a device is overtaken by operations of the host's tensors.
+void broadcast_overtaken_by_the_host(Runtime& runtime, FakeDevice& device) {
+  constexpr std::size_t kElements = 50'000;
+  const Rank rank = runtime.topology().rank;
+  DeviceOnes tensor(device, kElements);
+  std::vector<std::vector<float>> host(5);
+  for (int round = 0; round < 100; ++round) {
+    std::fill_n(tensor.values(), kElements, static_cast<float>(rank == 1 ? round : -1));
+    for (auto& each : host) each.assign(kElements, static_cast<float>(round + rank));
+    Submission submission = tensor.sum("d");
+    submission.request.operation = Operation::broadcast;
+    submission.request.root = 1;
+    for (int i = 0; i < 20 * rank; ++i) device.give(submission.stream, [] {});  // it is late on one rank
+    const Handle on_device = runtime.submit(std::move(submission));
+    std::vector<Handle> handles;
+    for (std::size_t i = 0; i < host.size(); ++i)
+      handles.push_back(allreduce_async("h" + std::to_string(i), view(host[i]), view(host[i]),
+                                        {i % 2 == 0 ? ReduceOp::sum : ReduceOp::max}, runtime));
+    for (const Handle& handle : handles) handle.wait();
+    wait_on_device(on_device);
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      const auto expected = static_cast<float>(i % 2 == 0 ? 2 * round + 1 : round + 1);
+      ASSERT_EQ(std::ranges::count(host[i], expected), std::ssize(host[i])) << i << ", round " << round;
+    }
+    ASSERT_EQ(std::count(tensor.values(), tensor.values() + kElements, static_cast<float>(round)),
+              static_cast<std::ptrdiff_t>(kElements));
+  }
+}
+
 class StagedDevices : public testing::TestWithParam<World> {};
 
 TEST_P(StagedDevices, ReduceAsTheHostDoes) { run_on_devices(GetParam(), check_device_allreduce); }
@@ -84,6 +113,12 @@ TEST(StagedDevices, AJoinedRankTakesPartInLongOnes) {
       join(runtime);
     });
   }
+}
+
+TEST(StagedDevices, AreNotMixedUpWithWhatComesLater) {
+  Config config;
+  config.fusion_threshold = 0;
+  run_on_devices({2, 4}, broadcast_overtaken_by_the_host, config);
 }
 
 TEST(StagedDevices, MissingMemoryFailsTheOperationEverywhereAndTheNextWorks) {

@@ -24,7 +24,7 @@ class Below final : public Backend {
   }
   bool rings_bell() const override { return false; }
 
-  bool started() const { return !entries_.empty(); }
+  bool stepped() const { return stepped_; }
   Flow* flow() const { return entries_.front().flow; }
   std::span<float> values() const {
     const TensorView& output = entries_.front().submission().output;
@@ -35,12 +35,16 @@ class Below final : public Backend {
  private:
   struct BelowWork final : Work {
     explicit BelowWork(Below& below) : below(below) {}
-    Step step() override { return below.over ? Step::done : Step::waiting; }
+    Step step() override {
+      below.stepped_ = true;
+      return below.over ? Step::done : Step::waiting;
+    }
     void abandon() override {}
     std::string_view phase() const override { return "as the test wants"; }
     Below& below;
   };
   bool flows_;
+  bool stepped_ = false;
   std::span<Entry> entries_;
 };
 
@@ -61,7 +65,7 @@ class StagedBackendTest : public testing::Test {
     plan_.device = DeviceKind::cuda;
     place(plan_, tensor);
     work_ = staged_->start(plan_, entries_);
-    while (!below_->started()) work_->step();
+    while (!below_->stepped()) work_->step();
   }
   void end() {
     below_->over = true;
