@@ -31,6 +31,12 @@ target_compile_options(rueda_options INTERFACE
 target_compile_options(rueda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off> $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
 target_include_directories(rueda_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+# What librueda consists of: nobody is to put functions of theirs in the place of ours, so calls inside the library are
+# direct (ops/README.md, Choices).
+add_library(rueda_direct_calls INTERFACE)
+target_compile_options(rueda_direct_calls INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-plt> $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fno-semantic-interposition>)
+target_link_options(rueda_direct_calls INTERFACE -Wl,-Bsymbolic-functions)
 if(RUEDA_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR RUEDA_SANITIZE)
     message(FATAL_ERROR "RUEDA_FUZZ needs clang++ (here: ${CMAKE_CXX_COMPILER_ID}) and an empty RUEDA_SANITIZE")

@@ -46,6 +46,7 @@ class TreeTransport final : public Transport {
   std::vector<Rank> lost() override;
   // Where `near` carries all that can come: then `far` is looked at now and then only.
   bool rings_bell() const override;
+  bool quiet() const override { return rings_bell() && near_->quiet(); }
 
  private:
   enum class Way { undecided, far, near };

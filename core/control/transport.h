@@ -26,6 +26,9 @@ class Transport {
   virtual std::vector<Rank> lost() = 0;
   // Whether an arriving message rings the Runtime's bell; if not, the coordinator has to look.
   virtual bool rings_bell() const = 0;
+  // Whether nothing has come that receive() would return, nothing waits to leave, and both would ring. False
+  // where that takes more than a look at memory.
+  virtual bool quiet() const { return false; }
 };
 
 }  // namespace rueda

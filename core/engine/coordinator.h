@@ -42,6 +42,7 @@ class Coordinator : private TurnTaker {
   Outcome lent_turn(Time now) noexcept override;
   bool in_vain() override { return polling_.in_vain(); }
   bool may_rest(bool served) override;
+  bool all_is_quiet() override;
   bool lends() const;
   void prepare_to_rest();
   bool look(bool lent, Time now);

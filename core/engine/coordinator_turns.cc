@@ -97,6 +97,13 @@ bool Coordinator::may_rest(bool served) {
   return true;
 }
 
+bool Coordinator::all_is_quiet() {
+  const bool quiet = lends() && !busy() && !shared_.departing.load() && shared_.queue.empty() &&
+                     (!parts_.transport || parts_.transport->quiet()) && !negotiator_->due();
+  if (quiet) prepare_to_rest();
+  return quiet;
+}
+
 void Coordinator::prepare_to_rest() {
   polling_.give_up();
   shared_.observer.doing(works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle");

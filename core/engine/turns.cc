@@ -112,7 +112,8 @@ void Turns::hand_back(bool served) {
   bool wake = false;
   if (resting_.load()) {
     bell_->listen();
-    wake = taker_->lent_turn(clock_now()) != TurnTaker::Outcome::still || !taker_->may_rest(served);
+    wake = !(served && taker_->all_is_quiet()) &&
+           (taker_->lent_turn(clock_now()) != TurnTaker::Outcome::still || !taker_->may_rest(served));
   }
   give();
   if (wake || (resting_.load() && !bell_->listening())) bell_->wake();

@@ -36,6 +36,9 @@ class TurnTaker {
   // After a turn in which nothing moved: whether its own thread may rest on until the bell rings. `served`:
   // who had the turn has got what it waited for.
   virtual bool may_rest(bool served) = 0;
+  // The same after who had the turn has got what it waited for, by a look that takes less than a turn: false
+  // where that cannot tell.
+  virtual bool all_is_quiet() = 0;
 
  protected:
   ~TurnTaker() = default;

@@ -63,6 +63,8 @@ class ByteRingReader {
 
   // The next whole message, if there is one.
   std::optional<Bytes> receive();
+  // Since receive() has last found nothing.
+  bool nothing_has_come() const { return ring_.written.load() == read_; }
   // Ok, or what is wrong with the ring; nothing is received any more then.
   const Status& failure() const { return failure_; }
 

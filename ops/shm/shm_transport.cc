@@ -58,6 +58,12 @@ std::optional<Envelope> ShmTransport::receive() {
   return std::nullopt;
 }
 
+bool ShmTransport::quiet() const {
+  owner_.check();
+  return std::ranges::all_of(
+      edges_, [](const Edge& edge) { return edge.writer.empty() && edge.reader.nothing_has_come(); });
+}
+
 void ShmTransport::flush() {
   for (Edge& edge : edges_) {
     if (!edge.writer.empty()) throw_if_error(edge.writer.flush());

@@ -27,6 +27,7 @@ class ShmTransport final : public Transport {
   std::optional<Envelope> receive() override;
   std::vector<Rank> lost() override { return neighbours_->lost(); }
   bool rings_bell() const override { return true; }
+  bool quiet() const override;
 
  private:
   struct Edge {

@@ -85,6 +85,10 @@ class Caller : public TurnTaker {
   }
   bool in_vain() override { return looks_++ % 2 != 0; }
   bool may_rest(bool /*served*/) override { return !timed(); }
+  bool all_is_quiet() override {
+    std::lock_guard lock(mutex_);
+    return looks_++ % 2 != 0 && queue_.empty() && jobs_.empty() && !ending_.load();
+  }
 
   bool missed() const { return missed_; }
   std::size_t lent() const { return lent_; }
@@ -214,6 +218,7 @@ class Looker : public TurnTaker {
   }
   bool in_vain() override { return true; }
   bool may_rest(bool /*served*/) override { return true; }
+  bool all_is_quiet() override { return false; }
 
   OwnerThread owner_;
   std::shared_ptr<HandleState> state_ = std::make_shared<HandleState>();
