@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/bare_loop.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -43,10 +44,18 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
   if (memory != nullptr)
     own = memory->share(kBefore + (in_place_ ? elements : kBuffers * kChunk) * sizeof(float));
   const std::vector<std::string> cards = gather(own.card);
-  if (cards.size() != 2 && cards.size() != 4) throw std::runtime_error("--limit: of 2 or 4 ranks");
+  if (cards.size() != 2 && cards.size() != 4) {
+    throw std::runtime_error(
+        fmt::format("--limit: its loops are of 2 or 4 ranks, here are {}; start so many (ruedarun -np 2), or "
+                    "leave it out",
+                    cards.size()));
+  }
   for (const std::string& card : cards) {
     std::shared_ptr<std::byte> shown = memory != nullptr ? memory->open(card) : nullptr;
-    if (!shown) throw std::runtime_error("--limit: the ranks share no memory");
+    if (!shown)
+      throw std::runtime_error(
+          "--limit: the ranks share no memory; are all on one host, with RUEDA_SHM=1, and "
+          "is there address space (ulimit -v)?");
     std::byte* const data = shown.get();
     all_.push_back(
         {std::move(shown), reinterpret_cast<float*>(data + kBefore), reinterpret_cast<Words*>(data)});

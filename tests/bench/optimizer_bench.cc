@@ -12,9 +12,11 @@
 #include <torch/optim/adamw.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rueda/rueda_torch.h>
@@ -110,9 +112,16 @@ void run(int steps) {
 
 int main(int argc, char** argv) {
   try {
+    const std::string_view wanted = argc > 1 ? argv[1] : "30";
+    int steps = 0;
+    const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), steps);
+    if (argc > 2 || error != std::errc() || end != wanted.data() + wanted.size() || steps < 1)
+      throw std::runtime_error("ruedarun -np 2 optimizer_bench [STEPS]: a number of steps, 1 or more");
     rueda::bench::pin_to_core();
     rueda::init();
-    rueda::bench::run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 30);
+    if (rueda::size() < 2)
+      throw std::runtime_error("one rank has nothing to share: ruedarun -np 2 optimizer_bench");
+    rueda::bench::run(steps);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());

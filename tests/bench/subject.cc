@@ -32,7 +32,7 @@ std::shared_ptr<std::byte> allocate_in(MemoryKind kind, TensorMemory* window, Ra
   if (memory != nullptr) return memory;
   throw std::runtime_error(fmt::format(
       "--memory window: rank {} shares no {} bytes with its host: it takes several ranks there, started by "
-      "ruedarun, with RUEDA_SHM=1, and a RUEDA_WINDOW_LIMIT large enough",
+      "ruedarun, with RUEDA_SHM=1, a RUEDA_WINDOW_LIMIT large enough, and address space (ulimit -v)",
       rank, bytes));
 }
 
@@ -191,7 +191,9 @@ class BackendSubject final : public Subject {
     for (Rank other = 0; other < size(); ++other) {
       if (!neighbours_->reaches(other))
         throw std::runtime_error(
-            fmt::format("--level backend: rank {} shares no memory with rank {}", rank(), other));
+            fmt::format("--level backend: rank {} shares no memory with rank {}; is there address space "
+                        "(ulimit -v), and are both on one host?",
+                        rank(), other));
     }
     backend_ = std::make_unique<ShmBackend>(
         rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);

@@ -69,12 +69,27 @@ class Caller : public TurnTaker {
     }
     turns().end();
   }
-  // Another rank: answers what has been asked, and rings once for it.
+  // Another rank: answers what has been asked, and rings once for it; and says something of its own accord,
+  // when what it said before has been heard.
   void answer() {
     while (!ending_.load()) {
       if (const int asked = asked_.load(); answered_.exchange(asked) != asked) bell_->ring();
+      if (heard_.load() == said_.load()) {
+        said_.fetch_add(1);
+        bell_->ring();
+      }
       std::this_thread::sleep_for(microseconds(1));
     }
+  }
+
+  // Whether what has been said until now is heard in time.
+  bool hears() const {
+    const int said = said_.load();
+    for (const Time end = clock_now() + kLimit / 2; heard_.load() < said;) {
+      if (clock_now() > end) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
 
   Outcome lent_turn(Time) noexcept override {
@@ -87,7 +102,7 @@ class Caller : public TurnTaker {
   bool may_rest(bool /*served*/) override { return !timed(); }
   bool all_is_quiet() override {
     std::lock_guard lock(mutex_);
-    return looks_++ % 2 != 0 && queue_.empty() && jobs_.empty() && !ending_.load();
+    return queue_.empty() && jobs_.empty() && !ending_.load() && heard_.load() == said_.load();
   }
 
   bool missed() const { return missed_; }
@@ -111,7 +126,8 @@ class Caller : public TurnTaker {
       taken.swap(queue_);
     }
     refused_ = false;
-    bool moved = !taken.empty();
+    const int said = said_.load();
+    bool moved = heard_.exchange(said) != said || !taken.empty();
     for (State& state : taken) {
       Job job{
           std::move(state), static_cast<Ends>(random_() % 4), static_cast<unsigned>(random_() % 4), 0, {}};
@@ -145,7 +161,7 @@ class Caller : public TurnTaker {
   const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>(bell_, kLimit);
   std::mutex mutex_;
   std::vector<State> queue_;
-  std::atomic<int> asked_{0}, answered_{0};
+  std::atomic<int> asked_{0}, answered_{0}, said_{0}, heard_{0};
   std::atomic<bool> ending_{false};
   OwnerThread owner_;
   std::minstd_rand random_;
@@ -179,6 +195,7 @@ TEST_P(TurnsOf, NothingIsLeftUndone) {
       std::minstd_rand random(static_cast<unsigned>(thread) + 1);
       for (int round = 0; round < kTurns / GetParam() && late.load() == 0; ++round) {
         if (!submit_and_wait(caller, random() % 2 == 0)) ++late;
+        if (random() % 16 == 0 && !caller.hears()) ++late;
       }
     });
   }

@@ -42,6 +42,7 @@ class PostTransport final : public Transport {
   }
   std::vector<Rank> lost() override { return post_.lost; }
   bool rings_bell() const override { return false; }
+  bool quiet() const override { return post_.arrived[rank_].empty(); }
 
  private:
   Post& post_;
@@ -107,6 +108,24 @@ TEST(TreeTransport, WhatCameBeforeTheMeetingIsDelivered) {
   EXPECT_FALSE(world.ranks[0]->receive());
   world.ranks[0]->meet({{0, 1}, {0, 1}, true});
   EXPECT_TRUE(world.ranks[0]->complete());
+}
+
+TEST(TreeTransport, IsQuietOnlyWhereAllThatCanComeIsNear) {
+  for (const bool near : {true, false}) {
+    World world(2);
+    TreeTransport& leader = *world.ranks[0];
+    leader.meet({{0, 1}, {0, 1}, true});
+    EXPECT_FALSE(leader.quiet()) << "it does not know yet";
+    world.ranks[1]->meet({{0, 1}, near ? std::vector<Rank>{0, 1} : std::vector<Rank>{1}, true});
+    world.far.deliver(1, 0);
+    EXPECT_FALSE(leader.receive());
+    EXPECT_EQ(leader.quiet(), near);
+    world.near.arrived[0].push_back({1, message(1)});
+    EXPECT_FALSE(leader.quiet());
+  }
+  World hosts(2);
+  hosts.ranks[0]->meet({{0}, {0}, false});
+  EXPECT_FALSE(hosts.ranks[0]->quiet()) << "others are elsewhere";
 }
 
 TEST(TreeTransport, MessagesStayInOrderWhicheverWayIsAgreed) {
