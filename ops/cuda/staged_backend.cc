@@ -178,30 +178,27 @@ class StagedWork final : public Work {
   ~StagedWork() override { work_.reset(); }  // before what it works on
 
   Step step() override {
-    if (abandoned_) return pass_on();
+    if (steps_below_) return pass_on();
     if (!begun_) {
       begun_ = true;
       if (no_memory_) throw WorkFailure(*no_memory_);
       for (const auto& each : staged_) each->copy_out(reads_, flows_ ? kPiece : SIZE_MAX / 2);
       return Step::again;
     }
-    return flows_ || all_arrived() ? pass_on() : Step::waiting;
+    steps_below_ = flows_ || std::ranges::all_of(staged_, [](auto& each) { return each->all_arrived(); });
+    return steps_below_ ? pass_on() : Step::waiting;
   }
 
   void abandon() override {
-    abandoned_ = true;
+    steps_below_ = true;
     work_->abandon();
   }
 
   std::string_view phase() const override {
-    return abandoned_ || flows_ || all_arrived() ? work_->phase() : "copying from the device to the host";
+    return steps_below_ ? work_->phase() : "copying from the device to the host";
   }
 
  private:
-  bool all_arrived() const {
-    return std::ranges::all_of(staged_, [](auto& each) { return each->all_arrived(); });
-  }
-
   void arrange(DeviceSides& sides) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].ghost) continue;  // its memory is the host's
@@ -289,9 +286,9 @@ class StagedWork final : public Work {
   const Plan& plan_;
   std::span<Entry> entries_;
   bool begun_ = false;
-  bool abandoned_ = false;
-  bool flows_ = false;  // the Work below begins before all is there
-  bool reads_ = true;   // this rank's tensors
+  bool steps_below_ = false;  // what the Work below reads has come, or it is to read nothing
+  bool flows_ = false;        // the Work below begins before all is there
+  bool reads_ = true;         // this rank's tensors
   std::optional<WorkFailure> no_memory_;
   std::vector<std::unique_ptr<StagedTensors>> staged_;  // one for each device
   std::vector<Entry> below_entries_;

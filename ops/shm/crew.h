@@ -31,6 +31,11 @@ struct Crew {
 
   std::size_t size() const { return members.size(); }
   Rank rank() const { return members[place].rank; }  // this rank
+  void ring_others() const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i != place) members[i].bell->ring();
+    }
+  }
 };
 
 // What this rank remembers about a slot or an area of its segment: the last Plan that used it, and who took

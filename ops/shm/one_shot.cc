@@ -98,21 +98,18 @@ class OneShot : public Work {
   }
   Flag& own() const { return flag(crew_, crew_.place); }
   std::byte* own_slot() const { return crew_.members[crew_.place].contents->slots[slot_]; }
-  void ring(std::size_t member) const { crew_.members[member].bell->ring(); }
 
   void write() {
     stores_.time([this] { pack(own_slot()); });
     own().value.store(at(plan_.number, kWritten));
-    for (std::size_t i = 0; i < crew_.size(); ++i) {
-      if (i != crew_.place) ring(i);
-    }
+    crew_.ring_others();
   }
 
   Step leave(std::uint64_t phase) {
     own().value.store(at(plan_.number, phase));
     for (std::size_t i = 0; i < crew_.size(); ++i) {
       if (i == crew_.place) continue;
-      if (phase == kAbandoned || flag(crew_, i).wanted.load() != 0) ring(i);
+      if (phase == kAbandoned || flag(crew_, i).wanted.load() != 0) crew_.members[i].bell->ring();
     }
     return abandoned_ ? Step::given_up : Step::done;
   }

@@ -163,9 +163,7 @@ void StagedWork::find_buffers(std::size_t chunk) {
 void StagedWork::say(Word word, std::uint64_t count) {
   kernels::fetch_to_write(&own().left);  // which will be said before long
   (own().*word).store(at(plan_, count));
-  for (std::size_t i = 0; i < members(); ++i) {
-    if (i != place()) ring(i);
-  }
+  crew_.ring_others();
 }
 
 bool StagedWork::pack_one() {
@@ -226,7 +224,7 @@ Work::Step StagedWork::leave(Step how) {
   }
   own().left.store(plan_);
   for (std::size_t i = 0; i < members(); ++i) {
-    if (progress(i).wanted.load() != 0) ring(i);
+    if (progress(i).wanted.load() != 0) crew_.members[i].bell->ring();
   }
   return how;
 }

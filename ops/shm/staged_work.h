@@ -128,7 +128,6 @@ class StagedWork : public Work {
   void run(std::size_t chunk, Loops loops);
   bool area_is_free();
   bool all_left();
-  void ring(std::size_t member) const { crew_.members[member].bell->ring(); }
   bool all_have(Word word, std::uint64_t count, std::size_t& known);
   void say(Word word, std::uint64_t count);
   bool decide();
