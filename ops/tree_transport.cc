@@ -113,15 +113,7 @@ void TreeTransport::send_far(Rank to, Bytes bytes, std::byte kind) {
 std::optional<Envelope> TreeTransport::receive() {
   owner_.check();
   if (std::optional<Envelope> envelope = near_->receive()) return envelope;
-  return far_is_due() ? receive_far() : std::nullopt;
-}
-
-bool TreeTransport::far_is_due() {
-  if (!rings_bell()) return true;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - looked_far_ < kLookFarEvery) return false;
-  looked_far_ = now;
-  return true;
+  return std::exchange(far_is_due_, false) || !rings_bell() ? receive_far() : std::nullopt;
 }
 
 std::optional<Envelope> TreeTransport::receive_far() {
@@ -135,11 +127,15 @@ std::optional<Envelope> TreeTransport::receive_far() {
   return std::nullopt;
 }
 
-std::vector<Rank> TreeTransport::lost() {
-  std::vector<Rank> lost = near_->lost();
+std::vector<Rank> TreeTransport::lost(Time now) {
+  std::vector<Rank> lost = near_->lost(now);
   const bool near_sees_all = rings_bell() && host_->everybody;
-  if (!near_sees_all) std::ranges::copy(far_->lost(), std::back_inserter(lost));
+  if (!near_sees_all) std::ranges::copy(far_->lost(now), std::back_inserter(lost));
   std::erase_if(lost, [&](Rank rank) { return !told_lost_.insert(rank).second; });
+  if (now - looked_far_ >= kLookFarEvery) {
+    looked_far_ = now;
+    far_is_due_ = true;
+  }
   return lost;
 }
 

@@ -2,7 +2,6 @@
 // One Transport out of two: shared memory inside a host where it works, a network for everything else.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,7 +42,7 @@ class TreeTransport final : public Transport {
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
-  std::vector<Rank> lost() override;
+  std::vector<Rank> lost(Time now) override;
   // Where `near` carries all that can come: then `far` is looked at now and then only.
   bool rings_bell() const override;
   bool quiet() const override { return rings_bell() && near_->quiet(); }
@@ -62,7 +61,6 @@ class TreeTransport final : public Transport {
   std::optional<Envelope> receive_far();
   void take_word(Rank from, std::byte word);
   void decide(Rank peer, Way way);
-  bool far_is_due();
   bool host_complete() const;
   void tell_if_complete();
 
@@ -77,7 +75,8 @@ class TreeTransport final : public Transport {
   std::set<Rank> complete_;  // at rank 0: leaders that have said so
   bool told_complete_ = false;
   std::set<Rank> told_lost_;
-  std::chrono::steady_clock::time_point looked_far_{};
+  bool far_is_due_ = true;  // what rings has nothing to come by there
+  Time looked_far_{};
   OwnerThread owner_;
 };
 

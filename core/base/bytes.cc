@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/bytes.h"
 
+#include <algorithm>
+
 namespace rueda {
+
+void Writer::grow(std::size_t count) {
+  constexpr std::size_t kUsual = 128;  // most messages are not longer
+  bytes_.resize(std::max({written_ + count, 2 * bytes_.size(), kUsual}));
+}
 
 void Writer::put_size(std::uint64_t size) {
   for (; size >= 0x80; size >>= 7) put(static_cast<std::uint8_t>(0x80 | (size & 0x7f)));

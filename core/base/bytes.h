@@ -2,7 +2,6 @@
 // Everything that crosses ranks is written and read here, within bounds.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace rueda {
@@ -30,20 +30,22 @@ class Writer {
   void put_size(std::uint64_t size);
   void put_count(std::size_t count) { put_size(count); }
 
-  Bytes take() { return std::move(bytes_); }
+  Bytes take() {
+    bytes_.resize(std::exchange(written_, 0));
+    return std::exchange(bytes_, {});
+  }
 
  private:
   void append(const void* data, std::size_t count) {
     if (count == 0) return;
-    if (bytes_.capacity() == 0) bytes_.reserve(std::max(count, kUsual));
-    const std::size_t end = bytes_.size();
-    bytes_.resize(end + count);
-    std::memcpy(bytes_.data() + end, data, count);
+    if (bytes_.size() - written_ < count) grow(count);
+    std::memcpy(bytes_.data() + written_, data, count);
+    written_ += count;
   }
+  void grow(std::size_t count);
 
-  static constexpr std::size_t kUsual = 128;  // most messages are not longer
-
-  Bytes bytes_;
+  Bytes bytes_;  // more than are written: values are many and small, and a vector's end moves slowly
+  std::size_t written_ = 0;
 };
 
 // Purpose: reads what a Writer wrote from bytes that cannot be trusted. The first read past the end, or the

@@ -6,7 +6,9 @@
 namespace rueda {
 namespace {
 
-constinit thread_local ThreadIdentity acting_as = nullptr;  // null: as itself
+// Null: as itself. Initial-exec: asked for in each step, and a program that loads the library late has room
+// for some bytes.
+[[gnu::tls_model("initial-exec")]] constinit thread_local ThreadIdentity acting_as = nullptr;
 
 }  // namespace
 

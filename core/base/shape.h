@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -26,15 +27,18 @@ class Dimensions {
   Dimensions(std::initializer_list<std::int64_t> values) : Dimensions(values.begin(), values.end()) {}
   Dimensions(const std::vector<std::int64_t>& values)  // NOLINT(google-explicit-constructor): the same thing
       : Dimensions(values.begin(), values.end()) {}
-  Dimensions(const Dimensions&) = default;
-  Dimensions& operator=(const Dimensions&) = default;
-  Dimensions(Dimensions&& other) noexcept { *this = std::move(other); }
-  Dimensions& operator=(Dimensions&& other) noexcept {
-    size_ = std::exchange(other.size_, 0);
+  Dimensions(const Dimensions& other) : size_(other.size_), inside_(other.inside_) {
+    if (size_ > kInside) outside_ = copy_outside(other, size_);
+  }
+  Dimensions(Dimensions&& other) noexcept
+      : size_(std::exchange(other.size_, 0)), inside_(other.inside_), outside_(std::move(other.outside_)) {}
+  Dimensions& operator=(Dimensions other) noexcept {
+    size_ = other.size_;
     inside_ = other.inside_;
     outside_ = std::move(other.outside_);
     return *this;
   }
+  ~Dimensions() = default;
   // Of those from `begin` to `end`.
   template <std::forward_iterator Iterator>
   Dimensions(Iterator begin, Iterator end) {
@@ -45,8 +49,8 @@ class Dimensions {
   // As of a std::vector.
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  std::int64_t* data() { return size_ <= kInside ? inside_.data() : outside_.data(); }
-  const std::int64_t* data() const { return size_ <= kInside ? inside_.data() : outside_.data(); }
+  std::int64_t* data() { return size_ <= kInside ? inside_.data() : outside_.get(); }
+  const std::int64_t* data() const { return size_ <= kInside ? inside_.data() : outside_.get(); }
   auto begin() { return data(); }
   auto end() { return data() + size_; }
   auto begin() const { return data(); }
@@ -60,13 +64,9 @@ class Dimensions {
 
   // One dimension more, the last.
   void push_back(std::int64_t value) {
-    if (size_ >= kInside) {
-      if (size_ == kInside) outside_.assign(inside_.begin(), inside_.end());
-      outside_.push_back(value);
-    } else {
-      inside_[size_] = value;
-    }
+    if (size_ >= kInside) outside_ = copy_outside(*this, size_ + 1);
     ++size_;
+    back() = value;
   }
 
   // Whether as many, and the same.
@@ -77,12 +77,19 @@ class Dimensions {
 
   void fill(std::size_t size, std::int64_t value) {
     size_ = size;
-    size <= kInside ? inside_.fill(value) : outside_.assign(size, value);
+    if (size <= kInside) return inside_.fill(value);
+    outside_ = std::make_unique<std::int64_t[]>(size);
+    std::fill_n(outside_.get(), size, value);
+  }
+  static std::unique_ptr<std::int64_t[]> copy_outside(const Dimensions& from, std::size_t size) {
+    auto copy = std::make_unique<std::int64_t[]>(size);
+    std::ranges::copy(from, copy.get());
+    return copy;
   }
 
   std::size_t size_ = 0;
   std::array<std::int64_t, kInside> inside_{};
-  std::vector<std::int64_t> outside_;  // all of them, where they are more than that
+  std::unique_ptr<std::int64_t[]> outside_;  // all of them, where they are more than that
 };
 
 using Shape = Dimensions;    // elements in each dimension, the slowest first; empty: a scalar

@@ -50,10 +50,11 @@ std::vector<Plan> Caller::call(Time now, bool others_on_their_way) {
   if (!ready_.empty() && !lingers) {
     ready_bytes_ = 0;
     std::vector<ReadyRequest> ready = std::exchange(ready_, {});
-    for (Plan& plan : planner_.fuse(std::move(ready))) {
+    std::vector<Plan> fused = planner_.fuse(std::move(ready));
+    for (Plan& plan : fused) {
       if (plan.status.ok()) keeper_.give_ids(plan);
-      plans.push_back(std::move(plan));
     }
+    append(plans, std::move(fused));
     ready.clear();
     ready_ = std::move(ready);  // its room
   }

@@ -212,6 +212,22 @@ Failure read_failure(Reader& reader) {
   return failure;
 }
 
+// The place of an alternative in Message.
+template <class Content, class... Contents>
+constexpr std::uint8_t kind_of(std::type_identity<std::variant<Contents...>>) {
+  std::uint8_t kind = 0;
+  static_cast<void>(((std::is_same_v<Content, Contents> ? false : (++kind, true)) && ...));
+  return kind;
+}
+
+template <class Content>
+Bytes encoded(const Content& content) {
+  Writer writer;
+  writer.put(kind_of<Content>(std::type_identity<Message>()));
+  write(writer, content);
+  return writer.take();
+}
+
 }  // namespace
 
 void write(Writer& writer, const Status& status) {
@@ -227,11 +243,11 @@ Status read_status(Reader& reader) {
 }
 
 Bytes encode(const Message& message) {
-  Writer writer;
-  writer.put(static_cast<std::uint8_t>(message.index()));
-  std::visit([&](const auto& content) { write(writer, content); }, message);
-  return writer.take();
+  return std::visit([](const auto& content) { return encoded(content); }, message);
 }
+
+Bytes encode(const Report& report) { return encoded(report); }
+Bytes encode(const Orders& orders) { return encoded(orders); }
 
 std::optional<Message> decode(ConstBytes bytes) {
   Reader reader(bytes);

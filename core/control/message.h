@@ -136,6 +136,9 @@ inline constexpr std::size_t kLongestCard = 256;
 using Message = std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort>;
 
 Bytes encode(const Message& message);
+// The same, of what is sent most.
+Bytes encode(const Report& report);
+Bytes encode(const Orders& orders);
 // Nothing when the bytes are not exactly one well-formed message.
 std::optional<Message> decode(ConstBytes bytes);
 

@@ -16,8 +16,8 @@ void Negotiator::take_orders(Orders orders, ConstBytes bytes, Time now) {
     if (plan.number != applied_ + 1 || !cache_->resolve(plan, applied_))
       return refuse_message(node_.parent, fmt::format("Plan {} after Plan {}", plan.number, applied_));
     apply(plan, now);
-    plans_.push_back(std::move(plan));
   }
+  append(plans_, std::move(orders.plans));
   ended_ = orders.end;
   forget_ended_ids();
 }
@@ -31,14 +31,17 @@ void Negotiator::issue(Orders orders, Time now) {
     next_area_ = static_cast<std::uint8_t>((next_area_ + 1) % kAreas);
   }
   if (!node_.children.empty()) {
-    const Bytes bytes = encode(orders);
-    for (Rank child : node_.children) outgoing_.push_back({child, bytes});
+    Bytes bytes = encode(orders);
+    for (Rank child : node_.children) {
+      if (child != node_.children.back()) outgoing_.push_back({child, bytes});
+    }
+    outgoing_.push_back({node_.children.back(), std::move(bytes)});
   }
   for (Plan& plan : orders.plans) {
     apply(plan, now);
     takes_part_ = plan.members && plan.members->contains(node_.rank);
-    plans_.push_back(std::move(plan));
   }
+  append(plans_, std::move(orders.plans));
   ended_ = orders.end;
   forget_ended_ids();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/plan.h"
 
+#include <iterator>
 #include <tuple>
 
 #include "core/control/message.h"
@@ -43,12 +44,17 @@ void place(Plan& plan, PlanTensor& tensor) {
   plan.buffer_bytes += fused_bytes(*tensor.request);
 }
 
+void append(std::vector<Plan>& plans, std::vector<Plan>&& more) {
+  if (plans.empty()) return plans.swap(more);
+  plans.insert(plans.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+}
+
 bool operator==(const Plan& a, const Plan& b) {
   auto words = [](const Plan& p) {
     return std::tie(p.number, p.status, p.process_set, p.operation, p.dtype, p.reduce_op, p.prescale_factor,
                     p.postscale_factor, p.reduction_order, p.compression, p.compression_share, p.measure,
-                    p.device, p.capture, p.joined, p.pairing, p.root, p.backend, p.area, p.chunk_bytes, p.result,
-                    p.evicted, p.tensors);
+                    p.device, p.capture, p.joined, p.pairing, p.root, p.backend, p.area, p.chunk_bytes,
+                    p.result, p.evicted, p.tensors);
   };
   return words(a) == words(b);
 }

@@ -89,6 +89,9 @@ std::int64_t fused_bytes(const Request& request);
 std::string_view to_string(Pairing pairing);
 std::optional<Pairing> pairing_from(std::uint8_t value);
 
+// Adds them behind others.
+void append(std::vector<Plan>& plans, std::vector<Plan>&& more);
+
 // Gives the tensor its offset behind those that have theirs, and adds its room to the Plan's buffer_bytes.
 void place(Plan& plan, PlanTensor& tensor);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "core/base/time.h"
 #include "core/base/types.h"
 
 namespace rueda {
@@ -22,8 +23,9 @@ class Transport {
   virtual ~Transport() = default;
   virtual void send(Rank to, Bytes bytes) = 0;
   virtual std::optional<Envelope> receive() = 0;
-  // Ranks that are known to have died, each told once.
-  virtual std::vector<Rank> lost() = 0;
+  // Ranks that are known to have died, each told once. Asked in each turn: what is to be done now and then is
+  // done here, when it is due.
+  virtual std::vector<Rank> lost(Time now) = 0;
   // Whether an arriving message rings the Runtime's bell; if not, the coordinator has to look.
   virtual bool rings_bell() const = 0;
   // Whether nothing has come that receive() would return, nothing waits to leave, and both would ring. False

@@ -54,7 +54,7 @@ ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> chil
       if (!alignment.receive(envelope->peer, envelope->bytes, monotonic_ns()))
         result.early.push_back(std::move(*envelope));
       heard = clock_now();
-    } else if (const std::vector<Rank> lost = transport->lost(); !lost.empty()) {
+    } else if (const std::vector<Rank> lost = transport->lost(clock_now()); !lost.empty()) {
       result.status = Status::peer_lost(
           fmt::format("init: rank {} is lost: its process ended at the start of the job.", lost.front()));
       break;

@@ -35,7 +35,7 @@ bool Coordinator::turn(bool lent, Time now) {
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
   bool moved = accept_submissions(now);
   moved |= hear_others(now);
-  if (parts_.transport) std::ranges::copy(parts_.transport->lost(), std::back_inserter(losses_));
+  if (parts_.transport) std::ranges::copy(parts_.transport->lost(now), std::back_inserter(losses_));
   if (!lent) std::ranges::for_each(std::exchange(losses_, {}), [&](Rank lost) { name_the_lost(lost); });
   negotiator_->tick(now, !works_.empty());
   if (lent && !lends()) return true;
@@ -62,6 +62,7 @@ bool Coordinator::come_to_rest() {
 
 bool Coordinator::accept_submissions(Time now) {
   const bool departing = shared_.departing.load();  // read before the queue: all that came before is in it
+  if (shared_.queue.empty() && departing == departed_) return false;
   std::vector<Entry> entries = std::exchange(spare_, {});
   shared_.queue.take(entries);
   const bool any = !entries.empty();
@@ -161,14 +162,14 @@ std::optional<Envelope> Coordinator::next_message() {
 
 bool Coordinator::start_plans(Time now) {
   bool moved = false;
-  while (std::optional<Works::Called> called = works_.next()) {
-    start_plan(std::move(*called), now);
+  while (Works::Called* const called = works_.next()) {
+    start_plan(*called, now);
     moved = true;
   }
   return moved;
 }
 
-void Coordinator::start_plan(Works::Called called, Time now) {
+void Coordinator::start_plan(Works::Called& called, Time now) {
   const Plan& plan = called.plan;
   if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
     const auto set = static_cast<ProcessSetId>(plan.result);
@@ -179,14 +180,10 @@ void Coordinator::start_plan(Works::Called called, Time now) {
                                                     title(entry.request()))));
     }
   }
-  if (!plan.members || !plan.members->contains(parts_.rank)) return;
-  if (!plan.status.ok()) {
-    for (Entry& entry : called.entries) complete(entry, plan.status);
-  } else if (traits(plan.operation).moves_data) {
-    works_.start(std::move(called), now);
-  } else {
-    for (Entry& entry : called.entries) decided(plan, entry);
-  }
+  const bool takes_part = plan.members && plan.members->contains(parts_.rank);
+  if (takes_part && plan.status.ok() && traits(plan.operation).moves_data) return works_.start_next(now);
+  for (Entry& entry : called.entries) plan.status.ok() ? decided(plan, entry) : complete(entry, plan.status);
+  works_.drop_next();
 }
 
 // Somebody whom they wait for may have stopped: who has does not say so.

@@ -59,7 +59,7 @@ class Coordinator : private TurnTaker {
   bool finished() const;
 
   std::vector<Entry> entries_for(const Plan& plan);
-  void start_plan(Works::Called called, Time now);
+  void start_plan(Works::Called& called, Time now);
   void give_up(const Plan& plan, const std::string& what);
   void decided(const Plan& plan, Entry& entry);
   void give_back(Entry& entry, const Status& status);

@@ -64,6 +64,9 @@ class HandleState {
   std::shared_ptr<Waiters> waiters_;
 };
 
+// With what counts references it is a block that malloc keeps ready for a thread: of up to 1,032 bytes.
+static_assert(sizeof(HandleState) <= 1000);
+
 // Purpose: takes over the coordinator's references to completed operations, so that tensors are destroyed on
 // a framework thread: by wait(), or for a Handle that nobody waits for when submit and shutdown empty the
 // list. Guarded by its mutex.

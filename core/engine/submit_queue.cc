@@ -7,19 +7,17 @@ namespace rueda {
 
 Status SubmitQueue::push(std::span<Entry> entries) {
   std::lock_guard lock(mutex_);
-  if (closed_.ok())
-    entries_.insert(entries_.end(), std::move_iterator(entries.begin()), std::move_iterator(entries.end()));
-  return closed_;
+  if (!closed_.ok()) return closed_;
+  entries_.insert(entries_.end(), std::move_iterator(entries.begin()), std::move_iterator(entries.end()));
+  any_.store(true);
+  return {};
 }
 
 void SubmitQueue::take(std::vector<Entry>& entries) {
+  if (empty()) return;
   std::lock_guard lock(mutex_);
   entries_.swap(entries);
-}
-
-bool SubmitQueue::empty() {
-  std::lock_guard lock(mutex_);
-  return entries_.empty();
+  any_.store(false);
 }
 
 void SubmitQueue::close(Status why) {

@@ -2,6 +2,7 @@
 // The one way from framework threads to the coordinator.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -19,10 +20,11 @@ class SubmitQueue {
   Status push(std::span<Entry> entries);
   // All there are, into `entries`, which is empty; its room serves those that come next.
   void take(std::vector<Entry>& entries);
-  bool empty();
+  bool empty() const { return !any_.load(); }
   void close(Status why);  // the first reason stays
 
  private:
+  std::atomic<bool> any_{false};
   std::mutex mutex_;
   std::vector<Entry> entries_;
   Status closed_;

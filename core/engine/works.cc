@@ -15,9 +15,9 @@ namespace {
 // A turn costs as much as some steps of a Work, and many looks whether other ranks have come as far. So long
 // it leaves all else to wait, ...
 constexpr Duration kStretch = std::chrono::microseconds(50);
-// ... and so long it looks for others after a step, if they share memory: where they keep pace they are there
-// by then.
-constexpr Duration kLooks = std::chrono::microseconds(2);
+// ... and so often it looks for others after a step, if they share memory: for some 2 us. Where they keep pace
+// they are there by then.
+constexpr int kLooks = 40;
 
 }  // namespace
 
@@ -26,19 +26,20 @@ bool Works::room_for(const Plan& plan) const {
          (running_.empty() || plan.number < running_.front().plan.number + kPlansApart);
 }
 
-std::optional<Works::Called> Works::next() {
-  if (called_.empty() || !room_for(called_.front().plan)) return std::nullopt;
-  Called called = std::move(called_.front());
-  called_.pop_front();
-  return called;
+void Works::add(Plan&& plan, std::vector<Entry>&& entries) {
+  Called& called = called_.emplace_back();
+  called.plan = std::move(plan);
+  called.entries = std::move(entries);
 }
 
-void Works::start(Called called, Time now) {
-  Running& running = running_.emplace_back();
+Works::Called* Works::next() {
+  return called_.empty() || !room_for(called_.front().plan) ? nullptr : &called_.front();
+}
+
+void Works::start_next(Time now) {
+  running_.splice(running_.end(), called_, called_.begin());
+  Called& running = running_.back();
   running.moved = now;
-  running.plan = std::move(called.plan);
-  running.entries = std::move(called.entries);
-  running.aborted = std::move(called.aborted);
   observer_.started(running.plan);
   for (const Entry& entry : running.entries) {
     if (!entry.ghost) observer_.started(entry.flight);
@@ -56,7 +57,7 @@ void Works::start(Called called, Time now) {
   if (failure) fail(running, *failure);
 }
 
-void Works::fail(Running& running, const WorkFailure& failure) {
+void Works::fail(Called& running, const WorkFailure& failure) {
   if (running.failed) throw std::runtime_error(failure.what);  // it does not even run out
   running.failed = true;
   running.work->abandon();
@@ -67,14 +68,12 @@ bool Works::step(Time now) {
   const bool looks = ring_bell();
   const bool begun = looks && !running_.empty() && running_.back().moved == now;
   bool moved = false;
-  Time last = now;
-  while (!running_.empty()) {
+  for (int in_vain = 0; !running_.empty() && in_vain < kLooks;) {
     const bool moves = step_each(now);
     moved |= moves;
-    if (!moved && !begun) break;
-    const Time passed = clock_now();
-    if (moves) last = passed;
-    if (passed - now > kStretch || (!moves && (!looks || passed - last > kLooks))) break;
+    if (!moves && (!looks || (!moved && !begun))) break;
+    if (moves && clock_now() - now > kStretch) break;
+    in_vain = moves ? 0 : in_vain + 1;
   }
   return moved;
 }
@@ -97,7 +96,7 @@ bool Works::step_each(Time now) {
   return moved;
 }
 
-bool Works::step(Running& running) {
+bool Works::step(Called& running) {
   observer_.doing(running.plan, running.work->phase());
   Work::Step step{};
   try {
@@ -126,20 +125,18 @@ void Works::abort(std::uint64_t plan, const Status& status) {
 }
 
 void Works::end(const Status& status) {
-  for (Running& running : running_) {
-    running.work.reset();
-    for (Entry& entry : running.entries) callbacks_.complete(entry, status);
+  for (std::list<Called>* calls : {&running_, &called_}) {
+    for (Called& called : *calls) {
+      called.work.reset();
+      for (Entry& entry : called.entries) callbacks_.complete(entry, status);
+    }
+    calls->clear();
   }
-  for (Called& called : called_) {
-    for (Entry& entry : called.entries) callbacks_.complete(entry, status);
-  }
-  running_.clear();
-  called_.clear();
 }
 
 std::string_view Works::phase() const { return phase(running_.front()); }
 
-std::string_view Works::phase(const Running& running) {
+std::string_view Works::phase(const Called& running) {
   return running.work ? running.work->phase() : "waiting to hear why another rank gave up";
 }
 
@@ -151,7 +148,7 @@ std::optional<std::string_view> Works::phase_of(std::uint64_t plan) const {
 
 bool Works::ring_bell() const {
   return std::ranges::all_of(
-      running_, [&](const Running& running) { return backends_[running.plan.backend]->rings_bell(); });
+      running_, [&](const Called& running) { return backends_[running.plan.backend]->rings_bell(); });
 }
 
 }  // namespace rueda

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -30,23 +29,28 @@ class Works {
     std::function<void(Entry& entry, const Status& status)> complete;
     std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
   };
+  // From its arrival to the end of its Work.
   struct Called {
     Plan plan;
     std::vector<Entry> entries;  // of this rank, for its tensors
-    Status aborted;              // why it has failed before it began here
+    Status aborted;              // why it has failed on some rank
+    std::unique_ptr<Work> work;  // null: not made yet, or over
+    bool done = false;           // and the results are right
+    bool failed = false;         // here, and it has been said
+    Time moved{};                // last
   };
 
   // At most so many at a time. All else outlives this.
   Works(const Backends& backends, std::size_t most, Observer& observer, Callbacks callbacks)
       : backends_(backends), most_(most), observer_(observer), callbacks_(std::move(callbacks)) {}
 
-  void add(Plan plan, std::vector<Entry> entries) {
-    called_.push_back({std::move(plan), std::move(entries), {}});
-  }
+  void add(Plan&& plan, std::vector<Entry>&& entries);
   // The next Plan in order, if it can start now.
-  std::optional<Called> next();
-  // Where it has failed already its Work takes part all the same, so that others come to the end of theirs.
-  void start(Called called, Time now);
+  Called* next();
+  // That one. Where it has failed already its Work takes part all the same, so that others come to the end of
+  // theirs.
+  void start_next(Time now);
+  void drop_next() { called_.pop_front(); }  // it has no Work
   // Steps of each in turn, while there is something to do and not for long; whether anything moved.
   bool step(Time now);
   // That Plan has failed on some rank. If it is over here it keeps its result.
@@ -61,7 +65,7 @@ class Works {
   template <class Visit>
   void for_unmoved(Visit visit) const {
     Time since{};
-    for (const Running& running : running_) visit(running.plan, since = std::max(since, running.moved));
+    for (const Called& running : running_) visit(running.plan, since = std::max(since, running.moved));
   }
   // What the Work of a Plan does; nothing where none runs here.
   std::optional<std::string_view> phase_of(std::uint64_t plan) const;
@@ -71,28 +75,19 @@ class Works {
   bool ring_bell() const;
 
  private:
-  struct Running {
-    Plan plan;
-    std::vector<Entry> entries;
-    std::unique_ptr<Work> work;  // null: over
-    bool done = false;           // and the results are right
-    bool failed = false;         // here, and it has been said
-    Time moved{};                // last
-    Status aborted;
-  };
-
   bool room_for(const Plan& plan) const;
-  void fail(Running& running, const WorkFailure& failure);
+  void fail(Called& running, const WorkFailure& failure);
   bool step_each(Time now);
-  bool step(Running& running);
-  static std::string_view phase(const Running& running);
+  bool step(Called& running);
+  static std::string_view phase(const Called& running);
 
   const Backends& backends_;
   std::size_t most_;
   Observer& observer_;
   Callbacks callbacks_;
-  std::deque<Called> called_;   // in the order of their numbers
-  std::list<Running> running_;  // a list: Works keep references to their Plan and entries
+  // Lists: Works keep references to their Plan and entries.
+  std::list<Called> called_;  // have no Work yet; in the order of their numbers
+  std::list<Called> running_;
 };
 
 }  // namespace rueda

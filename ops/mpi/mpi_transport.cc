@@ -80,8 +80,7 @@ void MpiTransport::retire_sent() {
 // Both who can know are asked ten times a second: MPICH, within milliseconds of the death (asking costs about
 // 0.1 ms), and the agent, which also knows how the process ended. What MPICH alone says is passed on a little
 // later, so that the reason can be told first; that of a rank that ended well never comes.
-std::vector<Rank> MpiTransport::lost() {
-  const auto now = std::chrono::steady_clock::now();
+std::vector<Rank> MpiTransport::lost(Time now) {
   if (now - looked_for_lost_ < std::chrono::milliseconds(100)) return {};
   looked_for_lost_ = now;
   std::vector<Rank> found = std::exchange(named_by_mpi_, failed_in_mpi());

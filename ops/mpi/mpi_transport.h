@@ -4,7 +4,6 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -23,7 +22,7 @@ class MpiTransport final : public Transport {
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
-  std::vector<Rank> lost() override;
+  std::vector<Rank> lost(Time now) override;
   bool rings_bell() const override { return false; }
 
  private:
@@ -46,7 +45,7 @@ class MpiTransport final : public Transport {
   std::vector<Rank> known_lost_;
   std::vector<Rank> named_by_mpi_;  // at the last look
   int failed_in_mpi_ = 0;           // how many MPICH has named
-  std::chrono::steady_clock::time_point looked_for_lost_{};
+  Time looked_for_lost_{};
   OwnerThread owner_;
 };
 

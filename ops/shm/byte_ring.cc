@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -27,16 +28,19 @@ Status corrupted(std::uint64_t written, std::uint64_t read) {
 void ByteRingWriter::send(Bytes message) {
   RUEDA_ASSERT(message.size() <= ByteRingReader::kLongest);
   const auto length = static_cast<std::uint32_t>(message.size());
-  Writer head;
-  head.put(length);
-  head.put(~length);
-  waiting_.push_back(head.take());
+  const std::array words{length, ~length};
+  const ConstBytes head = std::as_bytes(std::span(words));
+  if (waiting_.empty() && space().value_or(0) >= kHead + length) {
+    put(head);
+    put(message);
+    return;
+  }
+  waiting_.emplace_back(head.begin(), head.end());
   if (length > 0) waiting_.push_back(std::move(message));
 }
 
 Status ByteRingWriter::flush() {
-  while (!waiting_.empty()) {
-    const std::uint64_t before = written_;
+  while (!empty()) {
     while (!waiting_.empty()) {
       const std::optional<std::size_t> room = space();
       if (!room) return corrupted(written_, ring_.read.load());
@@ -49,8 +53,8 @@ Status ByteRingWriter::flush() {
       waiting_.pop_front();
       gone_ = 0;
     }
-    if (written_ != before) {
-      ring_.written.store(written_);
+    if (written_ != told_) {
+      ring_.written.store(told_ = written_);
       bell_.ring();
     }
     if (waiting_.empty()) break;
@@ -128,7 +132,7 @@ void ByteRingReader::take(Bytes& to, std::size_t wanted) {
     const std::size_t at = read_ % ByteRing::kBytes;
     const std::size_t first = std::min(count, ByteRing::kBytes - at);
     to.insert(to.end(), ring_.bytes + at, ring_.bytes + at + first);
-    to.insert(to.end(), ring_.bytes, ring_.bytes + (count - first));
+    if (first < count) to.insert(to.end(), ring_.bytes, ring_.bytes + (count - first));
     read_ += count;
   }
 }

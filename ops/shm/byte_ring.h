@@ -36,10 +36,11 @@ class ByteRingWriter {
   // `bell` is the reader's.
   ByteRingWriter(ByteRing& ring, Bell bell) : ring_(ring), bell_(std::move(bell)) {}
 
+  // To be flushed.
   void send(Bytes message);
-  // Moves into the ring what fits. Ok, or what is wrong with the ring.
+  // Moves into the ring what fits, and tells the reader. Ok, or what is wrong with the ring.
   Status flush();
-  bool empty() const { return waiting_.empty(); }
+  bool empty() const { return waiting_.empty() && told_ == written_; }
 
  private:
   std::optional<std::size_t> space();
@@ -48,6 +49,7 @@ class ByteRingWriter {
   ByteRing& ring_;
   Bell bell_;
   std::uint64_t written_ = 0;
+  std::uint64_t told_ = 0;     // of these
   std::uint64_t read_ = 0;     // as last seen
   std::deque<Bytes> waiting_;  // each with its length in front
   std::size_t gone_ = 0;       // bytes of the first that are in the ring already

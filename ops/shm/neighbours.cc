@@ -127,8 +127,7 @@ Neighbours::Mapped Neighbours::mapped(std::shared_ptr<Segment> segment, Descript
   return {std::move(segment), std::move(window.file), std::move(bell), std::move(process)};
 }
 
-std::vector<Rank> Neighbours::lost() {
-  const auto now = std::chrono::steady_clock::now();
+std::vector<Rank> Neighbours::lost(Time now) {
   if (now - looked_ < std::chrono::milliseconds(50)) return {};
   looked_ = now;
   serve_doors();

@@ -2,7 +2,6 @@
 // The ranks of this host, as far as memory can be shared with them.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "core/base/descriptor.h"
+#include "core/base/time.h"
 #include "core/base/types.h"
 #include "ops/shm/crew.h"
 #include "ops/shm/descriptor_door.h"
@@ -48,7 +48,7 @@ class Neighbours {
 
   // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
   // second at most.
-  std::vector<Rank> lost();
+  std::vector<Rank> lost(Time now);
   // This rank's job has ended: from now on the end of its process is no loss to anyone.
   void end();
 
@@ -77,7 +77,7 @@ class Neighbours {
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;
   std::map<std::vector<Rank>, Crew> crews_;
-  std::chrono::steady_clock::time_point looked_{};
+  Time looked_{};
 };
 
 }  // namespace rueda

@@ -25,7 +25,7 @@ class ShmTransport final : public Transport {
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
-  std::vector<Rank> lost() override { return neighbours_->lost(); }
+  std::vector<Rank> lost(Time now) override { return neighbours_->lost(now); }
   bool rings_bell() const override { return true; }
   bool quiet() const override;
 

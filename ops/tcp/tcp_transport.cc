@@ -145,8 +145,8 @@ void TcpTransport::take(Rank peer, Edge& edge, ConstBytes piece) {
   if (kind == kEnd) arrived_.push_back({peer, std::exchange(edge.message, {})});
 }
 
-std::vector<Rank> TcpTransport::lost() {
-  std::vector<Rank> lost = start_->lost();
+std::vector<Rank> TcpTransport::lost(Time now) {
+  std::vector<Rank> lost = start_->lost(now);
   for (auto& [peer, edge] : edges_) {
     const std::optional<std::string>& failure = link_->failure(peer);
     if (!failure || edge.farewell || std::exchange(edge.told, true)) continue;

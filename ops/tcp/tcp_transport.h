@@ -39,7 +39,7 @@ class TcpTransport final : public Transport {
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
   // Throws std::runtime_error where a neighbour broke the rules of the link.
-  std::vector<Rank> lost() override;
+  std::vector<Rank> lost(Time now) override;
   bool rings_bell() const override { return !connected_ && start_->rings_bell(); }
 
   // No Plan's: lanes do not reach so far. The largest is that of messages which are timed at the start.

@@ -30,7 +30,7 @@ class MemoryTransport final : public Transport {
     mail.pop_front();
     return envelope;
   }
-  std::vector<Rank> lost() override {
+  std::vector<Rank> lost(Time) override {
     std::lock_guard lock(network_.mutex_);
     std::vector<Rank> fresh;
     for (; told_ < network_.lost_.size(); ++told_) {

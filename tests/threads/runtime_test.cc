@@ -154,7 +154,7 @@ class FailingTransport final : public Transport {
     if (victim_.load() == std::this_thread::get_id()) throw std::runtime_error("the cable is out");
     return other_->receive();
   }
-  std::vector<Rank> lost() override { return other_->lost(); }
+  std::vector<Rank> lost(Time now) override { return other_->lost(now); }
   bool rings_bell() const override { return other_->rings_bell(); }
 
  private:

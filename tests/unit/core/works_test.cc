@@ -63,9 +63,8 @@ class WorksTest : public testing::Test {
     works_.add(std::move(plan), std::move(entries));
   }
   void start() {
-    std::optional<Works::Called> called = works_.next();
-    ASSERT_TRUE(called);
-    works_.start(std::move(*called), now_);
+    ASSERT_NE(works_.next(), nullptr);
+    works_.start_next(now_);
   }
   Script& script(std::uint64_t number) { return scripts_[number]; }
   void will(std::uint64_t number, Work::Step step) {

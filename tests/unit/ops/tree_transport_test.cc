@@ -40,7 +40,7 @@ class PostTransport final : public Transport {
     mail.pop_front();
     return envelope;
   }
-  std::vector<Rank> lost() override { return post_.lost; }
+  std::vector<Rank> lost(Time) override { return post_.lost; }
   bool rings_bell() const override { return false; }
   bool quiet() const override { return post_.arrived[rank_].empty(); }
 
@@ -237,17 +237,17 @@ TEST(TreeTransport, AMemberWhoseLeaderIsNearNeedNotLookFar) {
     (mapped ? world.near : world.far).deliver(0, 1);
     EXPECT_EQ(world.ranks[1]->receive()->bytes, message(1));
     world.far.lost = {3};  // on the other host, where the bell cannot tell
-    EXPECT_EQ(world.ranks[1]->lost(), std::vector<Rank>{3});
+    EXPECT_EQ(world.ranks[1]->lost(clock_now()), std::vector<Rank>{3});
   }
 }
 
 TEST(TreeTransport, ALossIsToldOnceWhoeverSeesIt) {
   World world(3);
   world.near.lost = {1};
-  EXPECT_EQ(world.ranks[0]->lost(), std::vector<Rank>{1});
+  EXPECT_EQ(world.ranks[0]->lost(clock_now()), std::vector<Rank>{1});
   world.far.lost = {1, 2};
-  EXPECT_EQ(world.ranks[0]->lost(), std::vector<Rank>{2});
-  EXPECT_TRUE(world.ranks[0]->lost().empty());
+  EXPECT_EQ(world.ranks[0]->lost(clock_now()), std::vector<Rank>{2});
+  EXPECT_TRUE(world.ranks[0]->lost(clock_now()).empty());
 }
 
 }  // namespace

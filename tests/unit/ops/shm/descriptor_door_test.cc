@@ -83,7 +83,7 @@ TEST(DescriptorDoor, LetsNeighboursReachEachOtherAndWatch) {
     own.contents(peer).flags[2].value.store(77 + static_cast<std::uint64_t>(peer));
     std::vector<Rank> lost;
     while (std::chrono::steady_clock::now() < end && (rank == 0 ? lost.empty() : true)) {
-      lost = own.lost();  // serves those who still ask
+      lost = own.lost(clock_now());  // serves those who still ask
       const bool touched = own.contents(rank).flags[2].value.load() == 77 + static_cast<std::uint64_t>(rank);
       if (rank == 1 && touched) raise(SIGKILL);
       std::this_thread::sleep_for(milliseconds(1));

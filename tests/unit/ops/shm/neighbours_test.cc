@@ -62,7 +62,7 @@ class Other {
 std::vector<Rank> lost_within(Neighbours& own, std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   while (std::chrono::steady_clock::now() < end) {
-    if (std::vector<Rank> lost = own.lost(); !lost.empty()) return lost;
+    if (std::vector<Rank> lost = own.lost(clock_now()); !lost.empty()) return lost;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return {};
@@ -73,7 +73,7 @@ TEST(Neighbours, AKilledProcessIsLostOnce) {
   const std::shared_ptr<Neighbours> own = neighbours(0);
   own->meet({{}, {"here", "here"}, {1, 2}, {own->card(), other.card()}});
   ASSERT_TRUE(own->reaches(1));
-  EXPECT_TRUE(own->lost().empty());
+  EXPECT_TRUE(own->lost(clock_now()).empty());
   other.kill();
   EXPECT_EQ(lost_within(*own, std::chrono::seconds(5)), std::vector<Rank>{1});
   EXPECT_TRUE(lost_within(*own, std::chrono::milliseconds(200)).empty());

@@ -30,7 +30,7 @@ class StartTransport final : public Transport {
   explicit StartTransport(Start& start) : start_(start) {}
   void send(Rank, Bytes) override { ++start_.sent; }
   std::optional<Envelope> receive() override { return Envelope{7, {}}; }
-  std::vector<Rank> lost() override { return std::exchange(start_.lost, {}); }
+  std::vector<Rank> lost(Time) override { return std::exchange(start_.lost, {}); }
   bool rings_bell() const override { return true; }
 
  private:
@@ -107,7 +107,7 @@ TEST(TcpTransport, MessagesOfAnyLengthStayInOrder) {
       }
       return testing::Test::HasFailure() || (got[0] == kMessages && got[1] == kMessages);
     }));
-    for (const Rank rank : {0, 1}) EXPECT_TRUE(pair.ranks[rank]->lost().empty());
+    for (const Rank rank : {0, 1}) EXPECT_TRUE(pair.ranks[rank]->lost(clock_now()).empty());
   }
 }
 
@@ -146,7 +146,7 @@ TEST(TcpTransport, WhoSaysFarewellIsNotLost) {
     EXPECT_TRUE(wait_until([&] {
       while (std::optional<Envelope> envelope = pair.ranks[0]->receive())
         EXPECT_EQ(envelope->bytes, message(got++));
-      EXPECT_TRUE(pair.ranks[0]->lost().empty());
+      EXPECT_TRUE(pair.ranks[0]->lost(clock_now()).empty());
       return got == 50;
     }));
     pair.ranks[0].reset();
@@ -164,15 +164,15 @@ TEST(TcpTransport, WhoEndsWithoutFarewellIsLostOnce) {
   std::vector<Rank> lost;
   EXPECT_TRUE(wait_until([&] {
     EXPECT_FALSE(pair.ranks[0]->receive());
-    lost = pair.ranks[0]->lost();
+    lost = pair.ranks[0]->lost(clock_now());
     return !lost.empty();
   }));
   EXPECT_EQ(lost, std::vector<Rank>{1});
-  EXPECT_TRUE(pair.ranks[0]->lost().empty());
+  EXPECT_TRUE(pair.ranks[0]->lost(clock_now()).empty());
   pair.ranks[0]->send(1, message(1));  // is dropped
   EXPECT_FALSE(pair.ranks[0]->receive());
   pair.starts[0].lost = {3};
-  EXPECT_EQ(pair.ranks[0]->lost(), std::vector<Rank>{3});
+  EXPECT_EQ(pair.ranks[0]->lost(clock_now()), std::vector<Rank>{3});
 }
 
 TEST(TcpTransport, ItsEndIsNotHeldUpForLong) {
