@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "core/base/arithmetic.h"
 #include "core/engine/handle_state.h"
 
 namespace rueda {
@@ -13,13 +14,12 @@ namespace {
 // are rounded as there (the program may flush denormals to zero on its own threads), and nobody cancels it.
 class InItsPlace {
  public:
-  InItsPlace(ThreadIdentity identity, const std::fenv_t& arithmetic) : acting_(identity) {
+  InItsPlace(ThreadIdentity identity, std::uint32_t arithmetic) : acting_(identity) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels_);
-    std::fegetenv(&before_);
-    std::fesetenv(&arithmetic);
+    use_arithmetic(arithmetic);
   }
   ~InItsPlace() {
-    std::fesetenv(&before_);
+    use_arithmetic(before_);
     pthread_setcancelstate(cancels_, nullptr);
   }
   InItsPlace(const InItsPlace&) = delete;
@@ -27,7 +27,7 @@ class InItsPlace {
 
  private:
   ActingAs acting_;
-  std::fenv_t before_;
+  const std::uint32_t before_ = arithmetic();
   int cancels_ = PTHREAD_CANCEL_ENABLE;
 };
 
@@ -35,7 +35,7 @@ class InItsPlace {
 
 void Turns::begin(TurnTaker& taker) {
   taker_ = &taker;
-  std::fegetenv(&arithmetic_);
+  arithmetic_ = arithmetic();
   identity_.store(thread_identity());
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <cfenv>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -88,7 +87,7 @@ class Turns {
   std::atomic<bool> taken_{true};                  // the token; before begin() and after end(), too
   std::atomic<bool> resting_{false};               // the own thread sleeps, or is about to
   std::atomic<ThreadIdentity> identity_{nullptr};  // the own thread's
-  std::fenv_t arithmetic_{};                       // the own thread's; written in begin()
+  std::uint32_t arithmetic_ = 0;                    // the own thread's; written in begin()
   TurnTaker* taker_ = nullptr;                     // with the token
   const std::shared_ptr<Bell> bell_;
   const Duration longest_rest_;
