@@ -6,9 +6,7 @@
 namespace rueda {
 namespace {
 
-// Null: as itself. Initial-exec: asked for in each step, and a program that loads the library late has room
-// for some bytes.
-[[gnu::tls_model("initial-exec")]] constinit thread_local ThreadIdentity acting_as = nullptr;
+constinit thread_local ThreadIdentity acting_as = nullptr;  // null: as itself
 
 }  // namespace
 

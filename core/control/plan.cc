@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/plan.h"
 
+#include <algorithm>
 #include <iterator>
 #include <tuple>
 
@@ -59,24 +60,43 @@ bool operator==(const Plan& a, const Plan& b) {
   return words(a) == words(b);
 }
 
+void take_terms(Plan& plan, const Request& request) {
+  plan.process_set = request.process_set;
+  plan.operation = request.operation;
+  plan.dtype = request.dtype;
+  plan.reduce_op = request.reduce_op;
+  plan.prescale_factor = request.prescale_factor;
+  plan.postscale_factor = request.postscale_factor;
+  plan.reduction_order = request.reduction_order;
+  plan.compression = request.compression;
+  plan.compression_share = request.compression_share;
+  plan.measure = request.measure;
+  plan.device = request.device;
+  plan.capture = request.capture;
+  plan.root = request.root;
+}
+
+bool can_be(const Plan& plan) {
+  const bool alone = plan.tensors.size() == 1;
+  const bool pairs = plan.pairing != Pairing::none;
+  if (pairs && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum)) return false;
+  if (plan.compression == Compression::topk && (!alone || plan.reduction_order != ReductionOrder::any))
+    return false;
+  auto agrees = [&plan](const PlanTensor& tensor) {
+    const Request& request = *tensor.request;
+    return std::tie(plan.process_set, plan.operation, plan.dtype, plan.reduce_op, plan.measure, plan.device,
+                    plan.capture) == std::tie(request.process_set, request.operation, request.dtype,
+                                              request.reduce_op, request.measure, request.device,
+                                              request.capture);
+  };
+  return alone || (traits(plan.operation).fusable && std::ranges::all_of(plan.tensors, agrees));
+}
+
 void write(Writer& writer, const Plan& plan) {
   writer.put(plan.number);
   write(writer, plan.status);
-  writer.put(plan.process_set);
-  writer.put(plan.operation);
-  writer.put(plan.dtype);
-  writer.put(plan.reduce_op);
-  writer.put(plan.prescale_factor);
-  writer.put(plan.postscale_factor);
-  writer.put(plan.reduction_order);
-  writer.put(plan.compression);
-  if (plan.compression == Compression::topk) writer.put(plan.compression_share);
-  writer.put(static_cast<std::uint8_t>(plan.measure));
-  if (plan.measure) write(writer, plan.joined);
-  writer.put(plan.device);
-  if (plan.device != DeviceKind::host) writer.put(plan.capture);
+  write(writer, plan.joined);
   writer.put(plan.pairing);
-  writer.put(plan.root);
   writer.put(plan.backend);
   writer.put(plan.area);
   writer.put(plan.chunk_bytes);
@@ -95,39 +115,17 @@ Plan read_plan(Reader& reader) {
   Plan plan;
   plan.number = reader.get<std::uint64_t>();
   plan.status = read_status(reader);
-  plan.process_set = reader.get<ProcessSetId>();
-  plan.operation = reader.get_enum(operation_from);
-  plan.dtype = reader.get_enum(data_type_from);
-  plan.reduce_op = reader.get_enum(reduce_op_from);
-  plan.prescale_factor = reader.get<double>();
-  plan.postscale_factor = reader.get<double>();
-  plan.reduction_order = reader.get_enum(reduction_order_from);
-  plan.compression = reader.get_enum(compression_from);
-  const bool shares = plan.compression == Compression::topk;
-  if (shares) plan.compression_share = reader.get<double>();
-  plan.measure = reader.get<std::uint8_t>() != 0;
-  if (plan.measure) plan.joined = read_rank_set(reader);
-  plan.device = reader.get_enum(device_kind_from);
-  if (plan.device != DeviceKind::host) plan.capture = reader.get<std::uint32_t>();
+  plan.joined = read_rank_set(reader);
   plan.pairing = reader.get_enum(pairing_from);
-  plan.root = reader.get<Rank>();
   plan.backend = reader.get<std::uint8_t>();
   plan.area = reader.get<std::uint8_t>();
   if (plan.area >= kAreas) reader.fail();
   plan.chunk_bytes = reader.get<std::int64_t>();
   plan.result = reader.get<std::int64_t>();
-  if (!can_reduce(plan.operation, plan.dtype, plan.reduce_op)) reader.fail();
-  if (plan.measure && !can_measure(plan.operation, plan.dtype)) reader.fail();
-  const bool pairs = plan.pairing != Pairing::none;
-  if (pairs && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum)) reader.fail();
-  if (shares &&
-      (!is_share(plan.compression_share) || !can_send_a_share(plan.operation, plan.dtype, plan.reduce_op) ||
-       plan.reduction_order != ReductionOrder::any))
-    reader.fail();
   if (plan.chunk_bytes <= 0 && plan.status.ok()) reader.fail();
   plan.evicted = reader.get_list<CacheId>(sizeof(CacheId), [](Reader& r) { return r.get<CacheId>(); });
   plan.tensors = reader.get_list<PlanTensor>(sizeof(CacheId) + 1, read_tensor);
-  if (plan.tensors.empty() || (shares && plan.tensors.size() != 1)) reader.fail();
+  if (plan.tensors.empty()) reader.fail();
   return plan;
 }
 

@@ -40,6 +40,16 @@ enum class Pairing : std::uint8_t { none, doubling, halving };
 struct Plan {
   std::uint64_t number = 0;
   Status status;
+  RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
+  Pairing pairing = Pairing::none;  // of an allreduce
+  std::uint8_t backend = 0;         // index into Parts::backends, the same on all ranks
+  std::uint8_t area = 0;            // of shared memory, below kAreas: Plans take turns in them
+  std::int64_t chunk_bytes = 0;     // messages of a Work carry at most so many
+  std::int64_t result = 0;          // join: the last rank; add_process_set: the new set's id
+  std::vector<CacheId> evicted;     // ids that end with this Plan
+  std::vector<PlanTensor> tensors;
+
+  // Not on their way; the receiver finds them out. First what its tensors' requests have in common.
   ProcessSetId process_set = kWorld;
   Operation operation = Operation::allreduce;
   DataType dtype = DataType::float32;
@@ -52,17 +62,7 @@ struct Plan {
   bool measure = false;
   DeviceKind device = DeviceKind::host;  // where the tensors of all ranks are
   std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
-  RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
-  Pairing pairing = Pairing::none;  // of an allreduce
   Rank root = 0;
-  std::uint8_t backend = 0;      // index into Parts::backends, the same on all ranks
-  std::uint8_t area = 0;         // of shared memory, below kAreas: Plans take turns in them
-  std::int64_t chunk_bytes = 0;  // messages of a Work carry at most so many
-  std::int64_t result = 0;       // join: the last rank; add_process_set: the new set's id
-  std::vector<CacheId> evicted;  // ids that end with this Plan
-  std::vector<PlanTensor> tensors;
-
-  // Not on their way; the receiver finds them out.
   std::int64_t buffer_bytes = 0;           // of the fused buffer; a single tensor needs none unless strided
   std::shared_ptr<const RankSet> members;  // of the process set
 
@@ -91,6 +91,11 @@ std::optional<Pairing> pairing_from(std::uint8_t value);
 
 // Adds them behind others.
 void append(std::vector<Plan>& plans, std::vector<Plan>&& more);
+
+// What the tensors of a Plan have in common, as one of their requests says it.
+void take_terms(Plan& plan, const Request& request);
+// Whether all of them say the same, and can be carried out as the Plan says.
+bool can_be(const Plan& plan);
 
 // Gives the tensor its offset behind those that have theirs, and adds its room to the Plan's buffer_bytes.
 void place(Plan& plan, PlanTensor& tensor);

@@ -12,23 +12,10 @@ void append(Plan& plan, SharedRequest request) {
 }
 
 Plan plan_for(ReadyRequest ready) {
-  SharedRequest& request = ready.request;
   Plan plan;
-  plan.process_set = request->process_set;
-  plan.operation = request->operation;
-  plan.dtype = request->dtype;
-  plan.reduce_op = request->reduce_op;
-  plan.prescale_factor = request->prescale_factor;
-  plan.postscale_factor = request->postscale_factor;
-  plan.reduction_order = request->reduction_order;
-  plan.compression = request->compression;
-  plan.compression_share = request->compression_share;
-  plan.measure = request->measure;
-  plan.device = request->device;
-  plan.capture = request->capture;
+  take_terms(plan, *ready.request);
   plan.joined = std::move(ready.joined);
-  plan.root = request->root;
-  append(plan, std::move(request));
+  append(plan, std::move(ready.request));
   return plan;
 }
 

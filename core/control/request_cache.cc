@@ -46,9 +46,10 @@ bool RequestCache::resolve(Plan& plan, std::uint64_t at) const {
     tensor.request = request(tensor.id, at);
     if (!tensor.request) return false;
   }
+  take_terms(plan, *plan.tensors.front().request);
   plan.buffer_bytes = 0;
   for (PlanTensor& tensor : plan.tensors) place(plan, tensor);
-  return true;
+  return can_be(plan);
 }
 
 CacheId RequestCache::current(KeyView key, std::uint64_t at) const {

@@ -35,6 +35,11 @@ void PlantedFault::change(Message& message, Rank from) {
   planted_ = true;
 }
 
+// As far as a message tells.
+static bool of_all(const PlanTensor& tensor) {
+  return tensor.in_full && tensor.request->process_set == kWorld;
+}
+
 void PlantedFault::learn(Rank to, const Orders& orders) {
   children_.insert(to);
   for (const Plan& plan : orders.plans) {
@@ -43,7 +48,7 @@ void PlantedFault::learn(Rank to, const Orders& orders) {
     ended_.insert(ended_.end(), ending_.begin(), ending_.end());
     ending_ = plan.evicted;
     for (const PlanTensor& tensor : plan.tensors) {
-      if (tensor.id != 0 && (open_.contains(tensor.id) || plan.process_set == kWorld)) open_[tensor.id] = {};
+      if (tensor.id != 0 && (open_.contains(tensor.id) || of_all(tensor))) open_[tensor.id] = {};
     }
     for (CacheId id : plan.evicted) open_.erase(id);
     if (kind_ != Kind::reused_id || planted_ || ended_.empty()) continue;

@@ -22,13 +22,11 @@ static SharedRequest thin_request() {
   return std::make_shared<const Request>(thin);
 }
 
-static Plan thin_plan() {
+static Plan short_plan() {
   Plan plan;
   plan.number = 45;
   plan.area = 1;
   plan.chunk_bytes = 64;
-  plan.compression = Compression::topk;
-  plan.compression_share = 0.125;
   plan.tensors = {{12, false, nullptr, 0}};
   return plan;
 }
@@ -36,22 +34,14 @@ static Plan thin_plan() {
 std::vector<Message> message_samples() {
   Plan plan;
   plan.number = 42;
-  plan.process_set = 3;
-  plan.dtype = DataType::int8;
   plan.chunk_bytes = 64;
-  plan.reduction_order = ReductionOrder::fixed;
-  plan.compression = Compression::bf16;
   plan.result = -5;
   plan.evicted = {7, 300};
   plan.tensors = {{9, true, shared("a"), 0}, {10, false, nullptr, 0}, {0, true, shared("b"), 0}};
   Plan measured;
   measured.number = 43;
-  measured.dtype = DataType::float16;
   measured.chunk_bytes = 64;
-  measured.measure = true;
   measured.pairing = Pairing::halving;
-  measured.device = DeviceKind::cuda;
-  measured.capture = 70000;
   measured.joined = RankSet(2, 5);
   measured.joined.add(7, 8);
   measured.tensors = {{11, false, nullptr, 0}};
@@ -83,7 +73,7 @@ std::vector<Message> message_samples() {
              {{{shared("a"), ranks}}, {{shared("b"), RankSet::of(0)}, {shared("b"), RankSet::of(1)}}},
              ranks,
              RankSet::of(8)},
-      Orders{{plan, measured, thin_plan(), error}, true},
+      Orders{{plan, measured, short_plan(), error}, true},
       Failure{Status::backend_error("broken")},
       Stall{std::make_shared<const Request>(grouped)},
       Stall{thin_request()},

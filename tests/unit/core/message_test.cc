@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/control/message.h"
+#include "core/control/request_cache.h"
 #include "tests/support/message_samples.h"
 
 namespace rueda {
@@ -109,44 +110,56 @@ TEST(Message, WhatCannotBeMeasuredIsAnError) {
     request.dtype = dtype;
     request.operation = operation;
     request.measure = true;
-    Plan plan;
-    plan.dtype = dtype;
-    plan.operation = operation;
-    plan.chunk_bytes = 1;
-    plan.tensors = {{1, false, nullptr, 0}};
-    const bool as_it_is = decode(encode(Orders{{plan}, false})).has_value();
-    plan.measure = true;
-    EXPECT_TRUE(as_it_is);
-    const bool stall = decode(encode(Stall{std::make_shared<const Request>(request)})).has_value();
-    EXPECT_EQ(decode(encode(Orders{{plan}, false})).has_value(), stall);
-    return stall;
+    return decode(encode(Stall{std::make_shared<const Request>(request)})).has_value();
   };
   EXPECT_TRUE(survives(DataType::float16, Operation::allreduce));
   EXPECT_FALSE(survives(DataType::int32, Operation::allreduce));
   EXPECT_FALSE(survives(DataType::float32, Operation::reducescatter));
 }
 
+// What a Plan's tensors have in common follows from their requests.
+TEST(Message, APlanIsWhatItsRequestsSay) {
+  Request request = some_request("t");
+  request.dtype = DataType::float16;
+  request.prescale_factor = 0.5;
+  request.process_set = 3;
+  Plan plan;
+  plan.chunk_bytes = 1;
+  plan.tensors = {{1, true, std::make_shared<const Request>(request), 0}};
+  const std::optional<Message> read = decode(encode(Orders{{plan}, false}));
+  ASSERT_TRUE(read);
+  Plan arrived = std::get<Orders>(*read).plans.front();
+  EXPECT_TRUE(RequestCache().resolve(arrived, 0));
+  EXPECT_EQ(arrived.dtype, DataType::float16);
+  EXPECT_EQ(arrived.prescale_factor, 0.5);
+  EXPECT_EQ(arrived.process_set, 3u);
+  EXPECT_EQ(arrived.buffer_bytes, fused_bytes(request));
+  // Of different kinds.
+  request.dtype = DataType::float32;
+  arrived.tensors.push_back({2, true, std::make_shared<const Request>(request), 0});
+  EXPECT_FALSE(RequestCache().resolve(arrived, 0));
+  // Of one that nobody knows.
+  arrived.tensors = {{9, false, nullptr, 0}};
+  EXPECT_FALSE(RequestCache().resolve(arrived, 0));
+}
+
 TEST(Message, SharesThatCannotBeAreAnError) {
   auto survives = [](double share, DataType dtype, ReduceOp op, ReductionOrder order, std::size_t tensors) {
-    Plan plan;
-    plan.dtype = dtype;
-    plan.reduce_op = op;
-    plan.reduction_order = order;
-    plan.compression = Compression::topk;
-    plan.compression_share = share;
-    plan.chunk_bytes = 1;
-    plan.tensors.assign(tensors, {1, false, nullptr, 0});
     Request request = some_request("t");
     request.dtype = dtype;
     request.reduce_op = op;
+    request.reduction_order = order;
     request.compression = Compression::topk;
     request.compression_share = share;
-    const bool stall = decode(encode(Stall{std::make_shared<const Request>(request)})).has_value();
-    const bool orders = decode(encode(Orders{{plan}, false})).has_value();
-    if (tensors == 1 && order == ReductionOrder::any) {
-      EXPECT_EQ(stall, orders);
-    }
-    return orders;
+    const auto shared = std::make_shared<const Request>(request);
+    Plan plan;
+    plan.chunk_bytes = 1;
+    plan.tensors.assign(tensors, {1, true, shared, 0});
+    const std::optional<Message> read = decode(encode(Orders{{plan}, false}));
+    EXPECT_EQ(read.has_value(), decode(encode(Stall{shared})).has_value());
+    if (!read) return false;
+    Plan arrived = std::get<Orders>(*read).plans.front();
+    return RequestCache().resolve(arrived, 0);
   };
   constexpr auto kAny = ReductionOrder::any;
   EXPECT_TRUE(survives(1.0, DataType::float32, ReduceOp::sum, kAny, 1));
