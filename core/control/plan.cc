@@ -82,13 +82,12 @@ bool can_be(const Plan& plan) {
   if (pairs && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum)) return false;
   if (plan.compression == Compression::topk && (!alone || plan.reduction_order != ReductionOrder::any))
     return false;
-  auto agrees = [&plan](const PlanTensor& tensor) {
-    const Request& request = *tensor.request;
-    return std::tie(plan.process_set, plan.operation, plan.dtype, plan.reduce_op, plan.measure, plan.device,
-                    plan.capture) == std::tie(request.process_set, request.operation, request.dtype,
-                                              request.reduce_op, request.measure, request.device,
-                                              request.capture);
+  auto terms = [](const auto& each) {  // of a Plan or a Request
+    return std::tie(each.process_set, each.operation, each.dtype, each.reduce_op, each.prescale_factor,
+                    each.postscale_factor, each.reduction_order, each.compression, each.measure, each.device,
+                    each.capture);
   };
+  auto agrees = [&](const PlanTensor& tensor) { return terms(*tensor.request) == terms(plan); };
   return alone || (traits(plan.operation).fusable && std::ranges::all_of(plan.tensors, agrees));
 }
 

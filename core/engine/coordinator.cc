@@ -182,7 +182,8 @@ void Coordinator::start_plan(Works::Called& called, Time now) {
   }
   const bool takes_part = plan.members && plan.members->contains(parts_.rank);
   if (takes_part && plan.status.ok() && traits(plan.operation).moves_data) return works_.start_next(now);
-  for (Entry& entry : called.entries) plan.status.ok() ? decided(plan, entry) : complete(entry, plan.status);
+  std::vector<Entry> entries = std::move(called.entries);
+  for (Entry& entry : entries) plan.status.ok() ? decided(plan, entry) : complete(entry, plan.status);
   works_.drop_next();
 }
 

@@ -15,7 +15,7 @@ namespace {
 // A turn costs as much as some steps of a Work, and many looks whether other ranks have come as far. So long
 // it leaves all else to wait, ...
 constexpr Duration kStretch = std::chrono::microseconds(50);
-// ... and so often it looks for others after a step, if they share memory: for some 2 us. Where they keep pace
+// ... and so often it looks at Works after a step, if they share memory: for some 2 us. Where they keep pace
 // they are there by then.
 constexpr int kLooks = 40;
 
@@ -73,7 +73,7 @@ bool Works::step(Time now) {
     moved |= moves;
     if (!moves && (!looks || (!moved && !begun))) break;
     if (moves && clock_now() - now > kStretch) break;
-    in_vain = moves ? 0 : in_vain + 1;
+    in_vain = moves ? 0 : in_vain + static_cast<int>(running_.size());
   }
   return moved;
 }

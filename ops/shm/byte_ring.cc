@@ -32,7 +32,7 @@ void ByteRingWriter::send(Bytes message) {
   const ConstBytes head = std::as_bytes(std::span(words));
   if (waiting_.empty() && space().value_or(0) >= kHead + length) {
     put(head);
-    put(message);
+    if (length > 0) put(message);
     return;
   }
   waiting_.emplace_back(head.begin(), head.end());

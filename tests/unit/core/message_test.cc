@@ -134,10 +134,15 @@ TEST(Message, APlanIsWhatItsRequestsSay) {
   EXPECT_EQ(arrived.prescale_factor, 0.5);
   EXPECT_EQ(arrived.process_set, 3u);
   EXPECT_EQ(arrived.buffer_bytes, fused_bytes(request));
-  // Of different kinds.
-  request.dtype = DataType::float32;
+  // Two of one kind, or not.
   arrived.tensors.push_back({2, true, std::make_shared<const Request>(request), 0});
-  EXPECT_FALSE(RequestCache().resolve(arrived, 0));
+  EXPECT_TRUE(RequestCache().resolve(arrived, 0));
+  for (const double scale : {0.25, 0.5}) {
+    request.prescale_factor = scale;
+    request.dtype = scale == 0.25 ? DataType::float16 : DataType::float32;
+    arrived.tensors.back().request = std::make_shared<const Request>(request);
+    EXPECT_FALSE(RequestCache().resolve(arrived, 0)) << scale;
+  }
   // Of one that nobody knows.
   arrived.tensors = {{9, false, nullptr, 0}};
   EXPECT_FALSE(RequestCache().resolve(arrived, 0));
