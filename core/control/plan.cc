@@ -61,18 +61,8 @@ bool operator==(const Plan& a, const Plan& b) {
 }
 
 void take_terms(Plan& plan, const Request& request) {
-  plan.process_set = request.process_set;
-  plan.operation = request.operation;
-  plan.dtype = request.dtype;
-  plan.reduce_op = request.reduce_op;
-  plan.prescale_factor = request.prescale_factor;
-  plan.postscale_factor = request.postscale_factor;
-  plan.reduction_order = request.reduction_order;
-  plan.compression = request.compression;
+  shared_terms(plan) = shared_terms(request);
   plan.compression_share = request.compression_share;
-  plan.measure = request.measure;
-  plan.device = request.device;
-  plan.capture = request.capture;
   plan.root = request.root;
 }
 
@@ -82,12 +72,7 @@ bool can_be(const Plan& plan) {
   if (pairs && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum)) return false;
   if (plan.compression == Compression::topk && (!alone || plan.reduction_order != ReductionOrder::any))
     return false;
-  auto terms = [](const auto& each) {  // of a Plan or a Request
-    return std::tie(each.process_set, each.operation, each.dtype, each.reduce_op, each.prescale_factor,
-                    each.postscale_factor, each.reduction_order, each.compression, each.measure, each.device,
-                    each.capture);
-  };
-  auto agrees = [&](const PlanTensor& tensor) { return terms(*tensor.request) == terms(plan); };
+  auto agrees = [&](const PlanTensor& tensor) { return shared_terms(*tensor.request) == shared_terms(plan); };
   return alone || (traits(plan.operation).fusable && std::ranges::all_of(plan.tensors, agrees));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -91,6 +92,14 @@ std::optional<Pairing> pairing_from(std::uint8_t value);
 
 // Adds them behind others.
 void append(std::vector<Plan>& plans, std::vector<Plan>&& more);
+
+// What tensors that share a Plan must agree on, of a Request or of the Plan.
+template <class Terms>
+auto shared_terms(Terms& terms) {
+  return std::tie(terms.process_set, terms.operation, terms.dtype, terms.reduce_op, terms.prescale_factor,
+                  terms.postscale_factor, terms.reduction_order, terms.compression, terms.measure,
+                  terms.device, terms.capture);
+}
 
 // What the tensors of a Plan have in common, as one of their requests says it.
 void take_terms(Plan& plan, const Request& request);

@@ -23,13 +23,7 @@ Plan plan_for(ReadyRequest ready) {
 
 bool Planner::fits(const Plan& plan, const ReadyRequest& ready) const {
   const Request& request = *ready.request;
-  return plan.process_set == request.process_set && plan.operation == request.operation &&
-         plan.dtype == request.dtype && plan.reduce_op == request.reduce_op &&
-         plan.prescale_factor == request.prescale_factor &&
-         plan.postscale_factor == request.postscale_factor &&
-         plan.reduction_order == request.reduction_order && plan.compression == request.compression &&
-         plan.measure == request.measure && plan.device == request.device &&
-         plan.capture == request.capture && plan.joined == ready.joined &&
+  return shared_terms(plan) == shared_terms(request) && plan.joined == ready.joined &&
          plan.tensors.front().request->elsewhere == request.elsewhere &&
          plan.buffer_bytes + fused_bytes(request) <= knobs_.fusion_threshold;
 }
