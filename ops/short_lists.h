@@ -4,20 +4,68 @@
 
 #include <array>
 #include <cstddef>
-#include <memory_resource>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
 
 namespace rueda {
 
 // Purpose: room inside an object for its lists of some entries for each rank of a host, so that making a Work
-// is one allocation; longer ones go to the heap. Nothing is given back before the end: reserve. Part of an
-// object that does not move, before the lists.
+// is one allocation; longer ones go to the heap. Nothing is given back before the end. Part of an object that
+// does not move, before the lists. No std::pmr: its calls cannot be inlined, and take as long as all else
+// that is done to make a Work.
 class ShortLists {
  public:
-  std::pmr::memory_resource* memory() { return &lists_; }
+  std::byte* take(std::size_t bytes) {
+    const std::size_t room = (bytes + kStep - 1) / kStep * kStep;
+    if (room <= room_.size() - used_) return room_.data() + std::exchange(used_, used_ + room);
+    return take_longer(bytes);
+  }
 
  private:
-  alignas(std::max_align_t) std::array<std::byte, 320> room_;
-  std::pmr::monotonic_buffer_resource lists_{room_.data(), room_.size()};
+  [[gnu::noinline]] std::byte* take_longer(std::size_t bytes) {
+    return longer_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+  }
+
+  static constexpr std::size_t kStep = alignof(std::max_align_t);
+
+  std::size_t used_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> longer_;
+  alignas(kStep) std::array<std::byte, 256> room_;  // uninitialised
+};
+
+// Purpose: a list of so many elements at most, which are known when it is made. Part of the same object.
+template <class T>
+class ShortList {
+ public:
+  ShortList(ShortLists& room, std::size_t most)
+      : elements_(reinterpret_cast<T*>(room.take(most * sizeof(T)))), most_(most) {}
+  ~ShortList() { clear(); }
+  ShortList(const ShortList&) = delete;
+  ShortList& operator=(const ShortList&) = delete;
+
+  template <class... Arguments>
+  void emplace_back(Arguments&&... arguments) {
+    RUEDA_ASSERT(size_ < most_);
+    std::construct_at(elements_ + size_, std::forward<Arguments>(arguments)...);
+    ++size_;
+  }
+  void clear() { std::destroy_n(elements_, std::exchange(size_, 0)); }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::span<T> all() { return {elements_, size_}; }
+  std::span<const T> all() const { return {elements_, size_}; }
+  T& operator[](std::size_t i) { return elements_[i]; }
+  const T& operator[](std::size_t i) const { return elements_[i]; }
+
+ private:
+  T* elements_;
+  std::size_t most_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace rueda

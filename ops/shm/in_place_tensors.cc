@@ -11,11 +11,13 @@
 namespace rueda {
 
 InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew,
-                               std::pmr::memory_resource* lists)
-    : plan_(plan), crew_(crew), offsets_(lists), tensors_(lists) {
+                               ShortLists& lists)
+    : plan_(plan),
+      crew_(crew),
+      offsets_(lists, candidates(entries, crew)),
+      tensors_(lists, candidates(entries, crew) * crew.size()) {
   const Window* const window = crew.own_window;
-  if (window == nullptr || entries.size() > kMost) return;
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : entries.first(candidates(entries, crew))) {
     const TensorView& output = entry.submission().output;
     const bool empty = output.bytes() == 0;  // lies anywhere
     const std::optional<std::uint64_t> offset = empty ? 0 : window->offset_of(output.data, output.bytes());
@@ -23,14 +25,12 @@ InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const
       rule_out();
       return;
     }
-    if (offsets_.empty()) offsets_.reserve(entries.size());
-    offsets_.push_back(*offset);
+    offsets_.emplace_back(*offset);
   }
 }
 
 void InPlaceTensors::find(std::span<std::byte* const> offers) {
   if (found()) return;
-  tensors_.reserve(offsets_.size() * crew_.size());
   for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
     const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
     for (std::size_t member = 0; member < crew_.size(); ++member) {
@@ -42,11 +42,13 @@ void InPlaceTensors::find(std::span<std::byte* const> offers) {
         throw WorkFailure{fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",
                                       crew_.members[member].rank, bytes, offset, window.size())};
       }
-      tensors_.push_back(window.data() + offset);
+      tensors_.emplace_back(window.data() + offset);
     }
   }
 }
 
-bool InPlaceTensors::begin_at_lines() const { return std::ranges::all_of(tensors_, kernels::begins_line); }
+bool InPlaceTensors::begin_at_lines() const {
+  return std::ranges::all_of(tensors_.all(), kernels::begins_line);
+}
 
 }  // namespace rueda

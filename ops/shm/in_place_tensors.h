@@ -5,14 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory_resource>
 #include <span>
-#include <vector>
 
 #include "core/control/plan.h"
 #include "core/engine/entry.h"
 #include "ops/shm/crew.h"
 #include "ops/shm/staged_work.h"
+#include "ops/short_lists.h"
 
 namespace rueda {
 
@@ -20,15 +19,14 @@ namespace rueda {
 // the Work; refers to its Plan.
 class InPlaceTensors {
  public:
-  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew,
-                 std::pmr::memory_resource* lists);
+  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew, ShortLists& lists);
 
   // All of this rank's outputs lie in its window, as they are, and it reaches the windows of all members.
   bool possible() const { return !offsets_.empty(); }
   void rule_out() { offsets_.clear(); }
   // For StagedWork: how many bytes an offer has, 0 where none is possible; the offer.
   std::size_t offer_bytes() const { return offsets_.size() * sizeof(std::uint64_t); }
-  void offer(std::byte* room) const { std::memcpy(room, offsets_.data(), offer_bytes()); }
+  void offer(std::byte* room) const { std::memcpy(room, offsets_.all().data(), offer_bytes()); }
   // When all have offered; does nothing the second time. Throws WorkFailure where what another rank says
   // cannot be: it may come from another build.
   void find(std::span<std::byte* const> offers);
@@ -42,11 +40,15 @@ class InPlaceTensors {
 
  private:
   static constexpr std::size_t kMost = StagedWork::kOfferBytes / sizeof(std::uint64_t);
+  // How many tensors may lie in a window: all or none.
+  static std::size_t candidates(std::span<Entry> entries, const Crew& crew) {
+    return crew.own_window == nullptr || entries.size() > kMost ? 0 : entries.size();
+  }
 
   const Plan& plan_;
   const Crew& crew_;
-  std::pmr::vector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
-  std::pmr::vector<std::byte*> tensors_;     // of all members, entry by entry
+  ShortList<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
+  ShortList<std::byte*> tensors_;     // of all members, entry by entry
 };
 
 }  // namespace rueda

@@ -28,12 +28,16 @@ using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 class OneShot : public Work {
  public:
   OneShot(const Plan& plan, const WorkPlace& place)
-      : plan_(plan), crew_(place.crew), last_(place.last), slot_(place.number), awaited_end_(crew_.size()) {
+      : plan_(plan),
+        crew_(place.crew),
+        last_(place.last),
+        slot_(place.number),
+        slots_(lists_, crew_.size()),
+        awaited_end_(crew_.size()) {
     if (plan.buffer_bytes > kTimed && place.stores != nullptr) stores_ = TimedStores(place.stores->one_shot);
     for (std::size_t i = 0; last_.crew != nullptr && i < last_.crew->size(); ++i)
       kernels::fetch(&flag(*last_.crew, i).value);  // all this is on its way while the rest is made
-    slots_.reserve(crew_.size());
-    for (const Crew::Member& member : crew_.members) slots_.push_back(member.contents->slots[slot_]);
+    for (const Crew::Member& member : crew_.members) slots_.emplace_back(member.contents->slots[slot_]);
     kernels::fetch_to_write(own_slot());
     place.last.plan = plan.number;
     place.last.crew = &crew_;
@@ -74,7 +78,7 @@ class OneShot : public Work {
     if (!gives()) stores_ = {};  // it stores nothing for others
   }
   bool gives() const { return crew_.place >= awaited_begin_ && crew_.place < awaited_end_; }
-  std::span<const std::byte* const> slots() const { return slots_; }
+  std::span<const std::byte* const> slots() const { return slots_.all(); }
 
   // A tensor that fits into a slot, into `to`, or where it lies if that will do.
   static const void* contiguous(const ConstTensorView& tensor, Block& room) {
@@ -140,11 +144,11 @@ class OneShot : public Work {
     return true;
   }
 
-  ShortLists lists_;
-  std::pmr::vector<const std::byte*> slots_{lists_.memory()};  // of the members
   const Crew& crew_;
   const LastUse last_;  // of the slot, before this one
   const std::size_t slot_;
+  ShortLists lists_;
+  ShortList<const std::byte*> slots_;  // of the members
   TimedStores stores_;
   std::size_t awaited_begin_ = 0;  // members whose values are waited for, up to awaited_end_
   std::size_t awaited_end_;
@@ -241,6 +245,7 @@ bool fits(const Plan& plan) {
   if (plan.operation == Operation::barrier) return true;
   if (plan.operation == Operation::broadcast) return fits_broadcast(plan);
   if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
+  if (plan.buffer_bytes > static_cast<std::int64_t>(SegmentContents::kSlotBytes)) return false;
   const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
   const auto room =
       static_cast<std::int64_t>(SegmentContents::kSlotBytes / size_of(accumulator_of(plan.dtype)));

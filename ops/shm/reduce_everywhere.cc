@@ -71,8 +71,10 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
   if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements, stores);
   std::array<const void*, 4> copies{};
   std::array<void*, 4> places{};
-  std::ranges::copy(sources, copies.begin());
-  std::ranges::copy(destinations, places.begin());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    copies[i] = sources[i];
+    places[i] = destinations[i];
+  }
   const unsigned others = ((1U << destinations.size()) - 1) & ~(1U << stores.own);
   sum(copies.data(), places.data(), elements, reduction.postscale, stores.streamed ? others : 0);
 }

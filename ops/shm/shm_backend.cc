@@ -86,7 +86,7 @@ std::unique_ptr<Work> ShmBackend::make(const Plan& plan, std::span<Entry> entrie
   const WorkPlace place{crew, plan.area, last_area_use_[plan.area], &stores};
   if (staged_allreduce::fits(plan)) {
     auto work = staged_allreduce::start(plan, entries, place, memory_);
-    if (SquareSums::on_the_way(plan, entries)) return work;
+    if (!plan.measure || SquareSums::on_the_way(plan, entries)) return work;
     return measured_after(std::move(work), plan, entries, rank_);
   }
   if (staged_adasum::fits(plan)) {

@@ -31,12 +31,12 @@ class StagedAllreduce final : public StagedWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquareSums::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.crew, lists()) {
+        in_place_(plan, entries, place.crew, lists()),
+        inputs_(lists(), entries.size()),
+        outputs_(lists(), entries.size()),
+        sources_(lists(), members()),
+        slices_(lists(), members()) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
-    inputs_.reserve(entries.size());
-    outputs_.reserve(entries.size());
-    sources_.reserve(members());
-    slices_.reserve(members());
     for (Entry& entry : entries) {
       inputs_.emplace_back(entry.submission().input, memory);
       outputs_.emplace_back(entry.submission().output, memory);
@@ -85,8 +85,9 @@ class StagedAllreduce final : public StagedWork {
                    [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
                      slices_.clear();
                      for (std::size_t member = 0; member < members(); ++member)
-                       slices_.push_back(in_place_.of(entry, member) + in_tensor);
-                     sources_.assign(slices_.begin(), slices_.end());
+                       slices_.emplace_back(in_place_.of(entry, member) + in_tensor);
+                     sources_.clear();
+                     for (const std::byte* slice : slices_.all()) sources_.emplace_back(slice);
                      reduce(entry, part);
                    });
     taken_ += bytes;
@@ -113,8 +114,8 @@ class StagedAllreduce final : public StagedWork {
       sources_.clear();
       slices_.clear();
       for (std::byte* buffer : buffers) {
-        sources_.push_back(buffer + begin + place_in_slice);
-        slices_.push_back(buffer + begin + place_in_slice);
+        sources_.emplace_back(buffer + begin + place_in_slice);
+        slices_.emplace_back(buffer + begin + place_in_slice);
       }
       sources_[place()] = inputs_[entry].data() + place_in_tensor;
       slices_[place()] = outputs_[entry].data() + place_in_tensor;
@@ -128,14 +129,14 @@ class StagedAllreduce final : public StagedWork {
   void reduce(std::size_t entry, std::size_t bytes) {
     const std::size_t size = size_of(plan_.dtype);
     const Stores way{stores().streamed(), place()};
-    if (!squares_) return reduce_everywhere(reduction_, sources_, slices_, bytes / size, way);
+    if (!squares_) return reduce_everywhere(reduction_, sources_.all(), slices_.all(), bytes / size, way);
     constexpr std::size_t kBlock = 8192;
     for (std::size_t part = 0; bytes > 0; bytes -= part) {
       part = std::min(kBlock, bytes);
-      reduce_everywhere(reduction_, sources_, slices_, part / size, way);
+      reduce_everywhere(reduction_, sources_.all(), slices_.all(), part / size, way);
       squares_->add(entry, slices_[place()], part / size);
-      for (const std::byte*& source : sources_) source += part;
-      for (std::byte*& slice : slices_) slice += part;
+      for (const std::byte*& source : sources_.all()) source += part;
+      for (std::byte*& slice : slices_.all()) slice += part;
     }
   }
 
@@ -193,10 +194,10 @@ class StagedAllreduce final : public StagedWork {
   const std::optional<SquareSums> squares_;
   Flow* const flow_;
   InPlaceTensors in_place_;
-  std::pmr::vector<ContiguousInput> inputs_{lists()};
-  std::pmr::vector<ContiguousOutput> outputs_{lists()};
-  std::pmr::vector<const std::byte*> sources_{lists()};
-  std::pmr::vector<std::byte*> slices_{lists()};
+  ShortList<ContiguousInput> inputs_;
+  ShortList<ContiguousOutput> outputs_;
+  ShortList<const std::byte*> sources_;
+  ShortList<std::byte*> slices_;
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
   std::size_t copied_ = 0;  // bytes of inputs_[prepared_]

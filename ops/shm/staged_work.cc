@@ -26,8 +26,9 @@ StagedWork::StagedWork(std::uint64_t plan, const WorkPlace& place)
       use_(place.last),
       last_(place.last),
       buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers),
+      buffers_(lists_, place.crew.size()),
       choices_(place.stores) {
-  buffers_.resize(members());
+  for (std::size_t i = 0; i < members(); ++i) buffers_.emplace_back(nullptr);
   place.last.plan = plan;
   place.last.crew = &crew_;
 }
@@ -51,10 +52,8 @@ std::byte* StagedWork::offer_of(std::size_t member, std::size_t bytes) const {
 
 Work::Step StagedWork::step() {
   if (stage_ == Stage::before) {
-    if (!abandoned_ && !prepared_) {
-      prepared_ = !prepare();
-      return Step::again;
-    }
+    if (!abandoned_ && !prepared_) prepared_ = !prepare();
+    if (!abandoned_ && !prepared_) return Step::again;
     if (!area_is_free()) return Step::waiting;
     const std::size_t bytes = abandoned_ || chunks_ == 0 ? 0 : offer_bytes();
     begin_stage(bytes > 0 ? Stage::offered : Stage::staged);
@@ -116,7 +115,7 @@ void StagedWork::run(std::size_t chunk, Loops loops) {
 Work::Step StagedWork::step_in_place() {
   if (!took_in_place_) {
     Step step = Step::done;
-    stores_.time([&] { step = take_in_place(buffers_); });
+    stores_.time([&] { step = take_in_place(buffers_.all()); });
     if (step != Step::done) return step;
     took_in_place_ = true;
     say(&Progress::taken, 1);
@@ -178,7 +177,7 @@ bool StagedWork::take_one() {
   if (begun_ == packed_ || !all_have(&Progress::written, kOffered + begun_ + 1, know_written_) || gives_up())
     return false;
   find_buffers(begun_);
-  run(begun_, [this] { take(begun_, buffers_); });
+  run(begun_, [this] { take(begun_, buffers_.all()); });
   ++begun_;
   if (!travels_) say(&Progress::taken, ++taken_);
   return true;
@@ -189,7 +188,7 @@ bool StagedWork::finish_some() {
   bool moved = travel();
   for (; taken_ < begun_ && back(taken_) && !gives_up(); moved = true) {
     find_buffers(taken_);
-    finish(taken_, buffers_);
+    finish(taken_, buffers_.all());
     say(&Progress::taken, ++taken_);
   }
   return moved;

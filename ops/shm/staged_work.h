@@ -5,9 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
 #include <span>
-#include <vector>
 
 #include "core/control/plan.h"
 #include "core/engine/work.h"
@@ -107,7 +105,7 @@ class StagedWork : public Work {
   std::byte* own_buffer(std::size_t chunk) { return buffer(crew_.place, chunk); }
   std::size_t place() const { return crew_.place; }  // of this rank among the members
   std::size_t members() const { return crew_.size(); }
-  std::pmr::memory_resource* lists() { return lists_.memory(); }  // for those who derive from it
+  ShortLists& lists() { return lists_; }  // for those who derive from it
 
  private:
   using Progress = SegmentContents::Progress;
@@ -148,9 +146,9 @@ class StagedWork : public Work {
   const LastUse last_;              // before this one
   const std::size_t buffer_count_;  // a power of 2
   ShortLists lists_;
-  std::pmr::vector<std::byte*> buffers_{lists()};
-  std::size_t left_ = 0;          // of the last Plan's members
-  std::size_t know_written_ = 0;  // members that have
+  ShortList<std::byte*> buffers_;  // of all members
+  std::size_t left_ = 0;           // of the last Plan's members
+  std::size_t know_written_ = 0;   // members that have
   std::size_t know_taken_ = 0;
   std::size_t chunks_ = 0;
   std::size_t packed_ = 0;  // chunks

@@ -14,6 +14,7 @@
 #include "core/engine/tensor_memory.h"
 #include "ops/shm/store_choice.h"
 #include "tests/bench/buffer_memory.h"
+#include "tests/bench/start_line.h"
 
 namespace rueda::bench {
 
@@ -53,6 +54,7 @@ class BareLoop {
   // Counts of a rank, which only grow.
   struct Words {
     alignas(64) std::atomic<std::uint64_t> arrived;
+    std::atomic<std::int64_t> proposal;             // of when to begin
     alignas(64) std::atomic<std::uint64_t> packed;  // chunks
     alignas(64) std::atomic<std::uint64_t> added;
   };
@@ -75,6 +77,7 @@ class BareLoop {
   void unpack(const Chunk& chunk);
   void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;
   void meet();
+  void begin_together();
   void tell(Word word, std::uint64_t value);
   void await(Word word, std::uint64_t value) const;
 
@@ -82,6 +85,7 @@ class BareLoop {
   const std::size_t rank_;
   const std::size_t elements_;
   std::vector<Shown> all_;
+  StartLine start_;
   std::shared_ptr<std::byte> ordinary_;  // this rank's tensor, unless it lies in the window
   int polls_ = 10'000;                   // before the core is given away
   std::uint64_t met_ = 0;

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 
 #include "tests/bench/awake.h"
+#include "tests/bench/start_line.h"
 
 namespace rueda::bench {
 namespace {
@@ -47,11 +49,27 @@ void run(CollectiveBuffers& buffers) {
   }
 }
 
+Rank size_of_world() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+// Whether all ranks stand on this one's host.
+bool one_host() {
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int here = 0;
+  MPI_Comm_size(host, &here);
+  MPI_Comm_free(&host);
+  return here == size_of_world();
+}
+
 class MpiReference final : public Reference {
  public:
   bool has(const Collective& what) const override { return type_of(what.dtype).has_value(); }
   double seconds(CollectiveBuffers& buffers) override {
-    MPI_Barrier(MPI_COMM_WORLD);
+    begin_together();
     const auto begin = std::chrono::steady_clock::now();
     run(buffers);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -59,6 +77,15 @@ class MpiReference final : public Reference {
     MPI_Barrier(MPI_COMM_WORLD);
     return seconds;
   }
+
+ private:
+  void begin_together() const {
+    std::int64_t instant = start_.proposal();
+    MPI_Allreduce(MPI_IN_PLACE, &instant, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    StartLine::await(instant);
+  }
+
+  const StartLine start_{one_host(), size_of_world()};
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "ops/tcp/tcp_parts.h"
 #include "tests/bench/awake.h"
 #include "tests/bench/reference.h"
+#include "tests/bench/start_line.h"
 
 namespace rueda::bench {
 namespace {
@@ -38,7 +39,10 @@ std::shared_ptr<std::byte> allocate_in(MemoryKind kind, TensorMemory* window, Ra
 
 class StackSubject final : public Subject {
  public:
-  StackSubject() { init(); }
+  StackSubject() {
+    init();
+    start_ = StartLine(local_size() == rueda::size(), rueda::size());
+  }
   ~StackSubject() override { shutdown(); }
 
   Rank rank() const override { return rueda::rank(); }
@@ -50,8 +54,7 @@ class StackSubject final : public Subject {
 
   double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
     const std::string name = name_of(buffers.what(), measure);
-    barrier_async(awaited()).wait();  // wakes all; who is woken leaves late
-    barrier_async(awaited()).wait();
+    begin_together();
     const Clock::time_point begin = Clock::now();
     const Handle handle = submit(name, buffers, measure);
     handle.wait();
@@ -78,6 +81,14 @@ class StackSubject final : public Subject {
   }
 
  private:
+  void begin_together() const {
+    barrier_async(awaited()).wait();  // wakes all; who is woken leaves late
+    std::int64_t instant = start_.proposal();
+    const TensorView agreed(&instant, DataType::int64, {1});
+    allreduce_async("bench.start", agreed, agreed, {ReduceOp::max}, awaited()).wait();
+    StartLine::await(instant);
+  }
+
   // Each operation is waited for at once.
   static Scope awaited() { return Scope().awaited(); }
 
@@ -117,6 +128,7 @@ class StackSubject final : public Subject {
     return words;
   }
 
+  StartLine start_;
   Handle gathered_;
 };
 
@@ -129,7 +141,9 @@ class BackendSubject final : public Subject {
     Welcome welcome;
     for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);
     everybody_ = std::make_shared<const RankSet>(0, size());
-    if (welcome.hosts == std::vector(welcome.hosts.size(), host_name())) {
+    const bool one_host = welcome.hosts == std::vector(welcome.hosts.size(), host_name());
+    start_ = StartLine(one_host, size());
+    if (one_host) {
       use_shared_memory(config, welcome);
     } else {
       use_tcp(config, welcome);
@@ -154,11 +168,9 @@ class BackendSubject final : public Subject {
     plan.measure = measure;
     if (!neighbours_) plan.pairing = pairing_of(plan);
     std::vector<Entry> entries;
-    Entry& entry = entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
-    entry.submission().input = buffers.input();
-    entry.submission().output = buffers.output();
-    entry.submission().allocate = [&](DataType, const Shape&) { return buffers.output(); };
-    meet();
+    entries.push_back(entry_of(plan, buffers.input(), buffers.output()));
+    entries.front().submission().allocate = [&](DataType, const Shape&) { return buffers.output(); };
+    begin_together();
     const Clock::time_point begin = Clock::now();
     carry_out(plan, entries);
     const double seconds = seconds_since(begin);
@@ -263,6 +275,25 @@ class BackendSubject final : public Subject {
     carry_out(plan, entries);
   }
 
+  void begin_together() {
+    std::int64_t instant = start_.proposal();
+    const TensorView agreed(&instant, DataType::int64, {1});
+    Plan plan = plan_of(Operation::allreduce, agreed.dtype, agreed.elements());
+    plan.reduce_op = ReduceOp::max;
+    if (!neighbours_) plan.pairing = pairing_of(plan);
+    std::vector<Entry> entries;
+    entries.push_back(entry_of(plan, agreed, agreed));
+    carry_out(plan, entries);
+    StartLine::await(instant);
+  }
+
+  static Entry entry_of(const Plan& plan, const ConstTensorView& input, const TensorView& output) {
+    Entry entry(plan.tensors.front().request, std::make_shared<HandleState>());
+    entry.submission().input = input;
+    entry.submission().output = output;
+    return entry;
+  }
+
   void carry_out(const Plan& plan, std::vector<Entry>& entries) {
     const std::unique_ptr<Work> work = backend_->start(plan, entries);
     for (int in_vain = 0;;) {
@@ -280,6 +311,7 @@ class BackendSubject final : public Subject {
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const RankSet> everybody_;
   std::map<std::int64_t, Pairing> pairings_;  // by bytes
+  StartLine start_;
   std::uint64_t plans_ = 0;
 };
 
