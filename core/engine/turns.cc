@@ -77,12 +77,12 @@ void Turns::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) {
 }
 
 bool Turns::take_until_done(const HandleState& state, Duration longest) {
-  Time until = clock_now() + longest;
+  Wait wait{clock_now(), longest};
   bool taken = false, lent = true;
-  while (!state.done() && clock_now() < until) {
+  while (!state.done() && clock_now() < wait.until()) {
     if (lent && take()) {
       taken = true;
-      lent = take_lent_turns(state, until, longest);
+      lent = take_lent_turns(state, wait);
     } else {
       sched_yield();
     }
@@ -91,16 +91,16 @@ bool Turns::take_until_done(const HandleState& state, Duration longest) {
 }
 
 // Whether there may be more of them.
-bool Turns::take_lent_turns(const HandleState& state, Time& until, Duration longest) {
+bool Turns::take_lent_turns(const HandleState& state, Wait& wait) {
   const InItsPlace coordinator(identity_.load(), arithmetic_);
   bell_->stay_awake();
   TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
   Time now = clock_now();
-  while (outcome != TurnTaker::Outcome::not_for_lent && !state.done() && now < until) {
+  while (outcome != TurnTaker::Outcome::not_for_lent && !state.done() && now < wait.until()) {
     outcome = taker_->lent_turn(now);
     if (outcome == TurnTaker::Outcome::still && taker_->in_vain()) sched_yield();
     now = clock_now();
-    if (outcome == TurnTaker::Outcome::moved) until = now + longest;
+    if (outcome == TurnTaker::Outcome::moved) wait.moved(now);
   }
   hand_back(state.done());
   return outcome != TurnTaker::Outcome::not_for_lent;

@@ -2,6 +2,7 @@
 // Whose turn it is to run the coordinator.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -66,8 +67,8 @@ class Turns {
   // With the turn, which nobody gets any more.
   void end() { taker_ = nullptr; }
 
-  // A waiting thread: takes turns until `state` is done, or nothing has moved for `longest`. While it gets
-  // none it looks, with yields, for as long. Whether it has had one.
+  // A waiting thread: takes turns until `state` is done, or nothing has moved for `longest` or half of what
+  // went before. While it gets none it looks, with yields, for as long. Whether it has had one.
   bool take_until_done(const HandleState& state, Duration longest);
 
   // Wakes the own thread if it sleeps and nobody has the turn.
@@ -77,17 +78,33 @@ class Turns {
   bool mine() const;
 
  private:
+  // How long a thread takes turns in vain: `longest`, or half of what it has been at before the last move, as
+  // other ranks take about as long as this one, and to be woken takes longer than a short operation.
+  class Wait {
+   public:
+    Wait(Time begun, Duration longest) : begun_(begun), longest_(longest), until_(begun + longest) {}
+    void moved(Time now) {
+      until_ = now + std::max(longest_, std::min<Duration>((now - begun_) / 2, kLongestRest));
+    }
+    Time until() const { return until_; }
+
+   private:
+    Time begun_;
+    Duration longest_;
+    Time until_;
+  };
+
   bool take();
   void give();
   void take_back();
   void sleep(std::uint32_t heard, std::chrono::nanoseconds longest);
-  bool take_lent_turns(const HandleState& state, Time& until, Duration longest);
+  bool take_lent_turns(const HandleState& state, Wait& wait);
   void hand_back(bool served);
 
   std::atomic<bool> taken_{true};                  // the token; before begin() and after end(), too
   std::atomic<bool> resting_{false};               // the own thread sleeps, or is about to
   std::atomic<ThreadIdentity> identity_{nullptr};  // the own thread's
-  std::uint32_t arithmetic_ = 0;                    // the own thread's; written in begin()
+  std::uint32_t arithmetic_ = 0;                   // the own thread's; written in begin()
   TurnTaker* taker_ = nullptr;                     // with the token
   const std::shared_ptr<Bell> bell_;
   const Duration longest_rest_;
