@@ -69,6 +69,7 @@ Work::Step StagedWork::step() {
   const bool packed = pack_one(), taken = take_one(), finished = travels_ && finish_some(),
              unpacked = unpack_one();
   if (gives_up()) return give_up();
+  if (unpacked && unpacked_ == chunks_ && !put_in_places()) return leave(Step::done);
   return packed || taken || finished || unpacked ? Step::again : Step::waiting;
 }
 
