@@ -19,6 +19,10 @@ namespace rueda {
 // that is done to make a Work.
 class ShortLists {
  public:
+  ShortLists() = default;
+  ShortLists(const ShortLists&) = delete;
+  ShortLists& operator=(const ShortLists&) = delete;
+
   std::byte* take(std::size_t bytes) {
     const std::size_t room = (bytes + kStep - 1) / kStep * kStep;
     if (room <= room_.size() - used_) return room_.data() + std::exchange(used_, used_ + room);
@@ -27,20 +31,30 @@ class ShortLists {
 
  private:
   [[gnu::noinline]] std::byte* take_longer(std::size_t bytes) {
-    return longer_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+    return longer_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
   }
 
   static constexpr std::size_t kStep = alignof(std::max_align_t);
 
   std::size_t used_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> longer_;
-  alignas(kStep) std::array<std::byte, 256> room_;  // uninitialised
+  alignas(kStep) std::array<std::byte, 320> room_;  // uninitialised
 };
 
-// Purpose: a list of so many elements at most, which are known when it is made. Part of the same object.
+// Purpose: a list of so many elements at most, which are known when it is made, or gets its room. Part of the
+// same object.
 template <class T>
 class ShortList {
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+
  public:
+  ShortList() = default;
+  // Nothing where it has some.
+  void get_room(ShortLists& room, std::size_t most) {
+    if (elements_ != nullptr) return;
+    elements_ = reinterpret_cast<T*>(room.take(most * sizeof(T)));
+    most_ = most;
+  }
   ShortList(ShortLists& room, std::size_t most)
       : elements_(reinterpret_cast<T*>(room.take(most * sizeof(T)))), most_(most) {}
   ~ShortList() { clear(); }
@@ -63,8 +77,8 @@ class ShortList {
   const T& operator[](std::size_t i) const { return elements_[i]; }
 
  private:
-  T* elements_;
-  std::size_t most_;
+  T* elements_ = nullptr;
+  std::size_t most_ = 0;
   std::size_t size_ = 0;
 };
 

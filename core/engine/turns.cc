@@ -103,7 +103,9 @@ bool Turns::take_lent_turns(const HandleState& state, Wait& wait) {
     if (outcome == TurnTaker::Outcome::moved) wait.moved(now);
   }
   hand_back(state.done());
-  return outcome != TurnTaker::Outcome::not_for_lent;
+  if (outcome != TurnTaker::Outcome::not_for_lent) return true;
+  wait.left_to_others(now);
+  return false;
 }
 
 // The own thread sleeps on only if the bell rings for it, after which nothing was to do. After give() this is

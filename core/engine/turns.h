@@ -67,8 +67,9 @@ class Turns {
   // With the turn, which nobody gets any more.
   void end() { taker_ = nullptr; }
 
-  // A waiting thread: takes turns until `state` is done, or nothing has moved for `longest` or half of what
-  // went before. While it gets none it looks, with yields, for as long. Whether it has had one.
+  // A waiting thread: takes turns until `state` is done, or nothing has moved for `longest` or, up to 2 ms,
+  // for half of what went before. While it gets none it looks, with yields, for as long. Whether it has had
+  // one.
   bool take_until_done(const HandleState& state, Duration longest);
 
   // Wakes the own thread if it sleeps and nobody has the turn.
@@ -78,17 +79,22 @@ class Turns {
   bool mine() const;
 
  private:
-  // How long a thread takes turns in vain: `longest`, or half of what it has been at before the last move, as
-  // other ranks take about as long as this one, and to be woken takes longer than a short operation.
+  // Purpose: until when a thread takes turns in vain: for `longest`, or half of what it has been at before
+  // the last move, but for kLongestVain at most, since other ranks take about as long as this one, and to be
+  // woken takes longer than a short operation. On the stack of the thread that waits.
   class Wait {
    public:
     Wait(Time begun, Duration longest) : begun_(begun), longest_(longest), until_(begun + longest) {}
     void moved(Time now) {
-      until_ = now + std::max(longest_, std::min<Duration>((now - begun_) / 2, kLongestRest));
+      until_ = now + std::max(longest_, std::min<Duration>((now - begun_) / 2, kLongestVain));
     }
+    // What is left is for another thread.
+    void left_to_others(Time now) { until_ = std::min(until_, now + longest_); }
     Time until() const { return until_; }
 
    private:
+    static constexpr Duration kLongestVain = std::chrono::milliseconds(2);
+
     Time begun_;
     Duration longest_;
     Time until_;

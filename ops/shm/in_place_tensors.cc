@@ -12,10 +12,7 @@ namespace rueda {
 
 InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew,
                                ShortLists& lists)
-    : plan_(plan),
-      crew_(crew),
-      offsets_(lists, candidates(entries, crew)),
-      tensors_(lists, candidates(entries, crew) * crew.size()) {
+    : plan_(plan), crew_(crew), lists_(lists), offsets_(lists, candidates(entries, crew)) {
   const Window* const window = crew.own_window;
   for (const Entry& entry : entries.first(candidates(entries, crew))) {
     const TensorView& output = entry.submission().output;
@@ -31,6 +28,7 @@ InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const
 
 void InPlaceTensors::find(std::span<std::byte* const> offers) {
   if (found()) return;
+  tensors_.get_room(lists_, offsets_.size() * crew_.size());
   for (std::size_t entry = 0; entry < offsets_.size(); ++entry) {
     const auto bytes = static_cast<std::size_t>(plan_.tensors[entry].elements()) * size_of(plan_.dtype);
     for (std::size_t member = 0; member < crew_.size(); ++member) {

@@ -47,6 +47,7 @@ class InPlaceTensors {
 
   const Plan& plan_;
   const Crew& crew_;
+  ShortLists& lists_;
   ShortList<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
   ShortList<std::byte*> tensors_;     // of all members, entry by entry
 };

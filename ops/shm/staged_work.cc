@@ -51,6 +51,7 @@ std::byte* StagedWork::offer_of(std::size_t member, std::size_t bytes) const {
 }
 
 Work::Step StagedWork::step() {
+  const Step none = stage_ == Stage::before ? Step::again : Step::waiting;  // it may have moved before that
   if (stage_ == Stage::before) {
     if (!abandoned_ && !prepared_) prepared_ = !prepare();
     if (!abandoned_ && !prepared_) return Step::again;
@@ -62,7 +63,7 @@ Work::Step StagedWork::step() {
       say(&Progress::written, kOffered);
     }
   }
-  if (!abandoned_ && stage_ == Stage::offered && !decide()) return Step::waiting;
+  if (!abandoned_ && stage_ == Stage::offered && !decide()) return none;
   if (gives_up()) return give_up();
   if (stage_ == Stage::in_place) return step_in_place();
   if (unpacked_ == chunks_) return put_in_places() ? Step::again : leave(Step::done);
@@ -70,7 +71,7 @@ Work::Step StagedWork::step() {
              unpacked = unpack_one();
   if (gives_up()) return give_up();
   if (unpacked && unpacked_ == chunks_ && !put_in_places()) return leave(Step::done);
-  return packed || taken || finished || unpacked ? Step::again : Step::waiting;
+  return packed || taken || finished || unpacked ? Step::again : none;
 }
 
 std::string_view StagedWork::phase() const {

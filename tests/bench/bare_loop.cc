@@ -60,7 +60,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
     all_.push_back(
         {std::move(shown), reinterpret_cast<float*>(data + kBefore), reinterpret_cast<Words*>(data)});
   }
-  start_ = StartLine(true, static_cast<Rank>(cards.size()));
+  start_ = StartLine(true, static_cast<int>(cards.size()));
   if (cards.size() > static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN))) polls_ = 20;
   meet();
 }
@@ -68,7 +68,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Tens
 double BareLoop::seconds(const Fill& fill) {
   fill(bytes_at(in_place_ ? all_[rank_].values : ordinary()));
   TimedStores stores(in_place_ ? stores_.in_place : stores_.staged);
-  begin_together();
+  StartLine::await(agreed_start());
   const auto start = std::chrono::steady_clock::now();
   in_place_ ? reduce_in_place(stores) : reduce_staged(stores);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -174,12 +174,12 @@ void BareLoop::meet() {
   await(&Words::arrived, met_);
 }
 
-void BareLoop::begin_together() {
+std::int64_t BareLoop::agreed_start() {
   all_[rank_].words->proposal.store(start_.proposal(), std::memory_order_relaxed);
   meet();
   std::int64_t last = 0;
   for (const Shown& each : all_) last = std::max(last, each.words->proposal.load(std::memory_order_relaxed));
-  StartLine::await(last);
+  return last;
 }
 
 }  // namespace rueda::bench

@@ -77,7 +77,7 @@ class BareLoop {
   void unpack(const Chunk& chunk);
   void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;
   void meet();
-  void begin_together();
+  std::int64_t agreed_start();
   void tell(Word word, std::uint64_t value);
   void await(Word word, std::uint64_t value) const;
 

@@ -33,7 +33,7 @@ allreduce, allgather, broadcast, alltoall, reducescatter
             of what each rank gives to alltoall and reducescatter, gets from allgather
 
 Each rank stays on a core. It writes its tensors anew before each step (data that does not
-move between caches makes the numbers lie), then all meet in a barrier. Results are checked.
+move between caches makes the numbers lie), then all begin at one instant. Results are checked.
 step          from a rank's first call to its last result, slowest rank: median and p99
 negotiation   from the last rank's last submission, as its coordinator took it, to
               the slowest rank's last Plan; clocks aligned; share: of the step
@@ -88,10 +88,17 @@ DataType dtype_from(const std::string& text) {
 
 bool known_to_mpi(DataType dtype) { return dtype != DataType::boolean && accumulator_of(dtype) == dtype; }
 
+// What stands between commas, at the end too.
+std::vector<std::string> items(const std::string& text) {
+  std::vector<std::string> result;
+  std::istringstream list(text + ',');
+  for (std::string one; std::getline(list, one, ',');) result.push_back(one);
+  return result;
+}
+
 std::vector<MemoryKind> memories_from(const std::string& text) {
   std::vector<MemoryKind> result;
-  std::istringstream list(text);
-  for (std::string one; std::getline(list, one, ',');) {
+  for (const std::string& one : items(text)) {
     if (one != "ordinary" && one != "window")
       refuse(fmt::format("--memory {}: it is ordinary, window, or both with a comma", text));
     const MemoryKind kind = one == "window" ? MemoryKind::window : MemoryKind::ordinary;
@@ -99,7 +106,6 @@ std::vector<MemoryKind> memories_from(const std::string& text) {
       refuse(fmt::format("--memory {}: {} stands there twice", text, one));
     result.push_back(kind);
   }
-  if (result.empty()) refuse("--memory is empty");
   return result;
 }
 
@@ -114,13 +120,11 @@ std::optional<Operation> operation_from(const std::string& mode) {
 std::vector<Collective> collectives(Operation operation, const Words& given) {
   const DataType dtype = dtype_from(given.dtype);
   std::vector<Collective> result;
-  std::istringstream list(given.sizes);
-  for (std::string size; std::getline(list, size, ',');) {
+  for (const std::string& size : items(given.sizes)) {
     result.push_back({operation, dtype, size_from(size), given.topk});
     if (result.back().bytes % size_of(dtype) != 0)
       refuse(fmt::format("--sizes: {} bytes are no whole number of {}", size, given.dtype));
   }
-  if (result.empty()) refuse("--sizes is empty");
   return result;
 }
 
@@ -277,6 +281,7 @@ int enough_steps(std::size_t bytes) {
 
 std::optional<Experiment> read_options(int argc, char** argv) {
   Experiment experiment;
+  experiment.command = fmt::format("{}", fmt::join(argv + 1, argv + argc, " "));
   Words words;
   const options::options_description shown = description_of(experiment, words);
   const options::variables_map given = parsed(argc, argv, shown, experiment.mode);

@@ -16,6 +16,7 @@ enum class Level { stack, backend };
 
 // A plain value.
 struct Experiment {
+  std::string command;  // the words of the command line
   std::string mode;
   std::string model;                    // whose gradients; empty: tensors of one size
   std::optional<Workload> workload;     // latency, tensors, pack

@@ -12,6 +12,7 @@
 
 #include "core/rueda.h"
 #include "tests/bench/awake.h"
+#include "tests/bench/subject.h"
 
 namespace rueda::bench {
 namespace {
@@ -51,7 +52,7 @@ class Steps {
   void run(bool measured) {
     for (const TensorView& tensor : tensors_) write(tensor);
     const Scope all, scope = tensors_.size() == 1 ? all.awaited() : all;
-    barrier_async(all.awaited()).wait();
+    StartLine::await(agreed_start(start_));
     std::int64_t last_call = 0;
     const std::int64_t begin = now_ns();
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -100,6 +101,7 @@ class Steps {
   }
 
   Times& times_;
+  const StartLine start_{local_size() == size(), size()};
   std::vector<std::string> names_;
   std::vector<std::shared_ptr<std::byte>> memory_;
   std::vector<TensorView> tensors_;
@@ -152,7 +154,7 @@ Measured measure(const Experiment& experiment, const Allocate& allocate, Referen
   result.negotiation = microseconds_between(times.aligned_submission, times.aligned_plan);
   result.call_to_plan = microseconds_between(times.aligned_last_call, times.aligned_plan);
   result.reference = microseconds(times.reference);
-  result.plans = static_cast<double>(plans) / experiment.steps - 1;  // the barrier has one
+  result.plans = static_cast<double>(plans) / experiment.steps - 2;  // agreeing on the start has two
   return result;
 }
 

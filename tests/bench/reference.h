@@ -18,7 +18,7 @@ class Reference {
   virtual bool has(const Collective& what) const = 0;
   // Memory for its tensors, as its users have it.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) { return ordinary_memory(bytes); }
-  // Of one operation on those buffers, after a barrier.
+  // Of one operation on those buffers, which all begin together.
   virtual double seconds(CollectiveBuffers& buffers) = 0;
 };
 

@@ -69,7 +69,7 @@ class MpiReference final : public Reference {
  public:
   bool has(const Collective& what) const override { return type_of(what.dtype).has_value(); }
   double seconds(CollectiveBuffers& buffers) override {
-    begin_together();
+    StartLine::await(agreed_start());
     const auto begin = std::chrono::steady_clock::now();
     run(buffers);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -79,10 +79,10 @@ class MpiReference final : public Reference {
   }
 
  private:
-  void begin_together() const {
+  std::int64_t agreed_start() const {
     std::int64_t instant = start_.proposal();
     MPI_Allreduce(MPI_IN_PLACE, &instant, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
-    StartLine::await(instant);
+    return instant;
   }
 
   const StartLine start_{one_host(), size_of_world()};

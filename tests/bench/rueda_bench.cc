@@ -38,7 +38,8 @@ Sides sides(const Experiment& experiment) {
     result.device = device_bench(experiment);
     return result;
   }
-  result.own_subject = experiment.level == Level::backend ? backend_subject() : stack_subject();
+  result.own_subject =
+      experiment.level == Level::backend ? backend_subject(experiment.command) : stack_subject();
   if (experiment.beside == "mpi") result.own_reference = mpi_reference();
   return result;
 }

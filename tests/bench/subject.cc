@@ -54,7 +54,7 @@ class StackSubject final : public Subject {
 
   double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
     const std::string name = name_of(buffers.what(), measure);
-    begin_together();
+    StartLine::await(agreed_start(start_));
     const Clock::time_point begin = Clock::now();
     const Handle handle = submit(name, buffers, measure);
     handle.wait();
@@ -81,14 +81,6 @@ class StackSubject final : public Subject {
   }
 
  private:
-  void begin_together() const {
-    barrier_async(awaited()).wait();  // wakes all; who is woken leaves late
-    std::int64_t instant = start_.proposal();
-    const TensorView agreed(&instant, DataType::int64, {1});
-    allreduce_async("bench.start", agreed, agreed, {ReduceOp::max}, awaited()).wait();
-    StartLine::await(instant);
-  }
-
   // Each operation is waited for at once.
   static Scope awaited() { return Scope().awaited(); }
 
@@ -136,7 +128,8 @@ class StackSubject final : public Subject {
 // Runtime.
 class BackendSubject final : public Subject {
  public:
-  BackendSubject() {
+  explicit BackendSubject(const std::string& command) {
+    check_alike(command);
     const Config config = config_from_environment();
     Welcome welcome;
     for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);
@@ -159,7 +152,7 @@ class BackendSubject final : public Subject {
   Rank size() const override { return ranks_.size(); }
 
   std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) override {
-    return allocate_in(kind, window_.get(), rank(), bytes);
+    return allocate_in(kind, in_windows_ ? window_.get() : nullptr, rank(), bytes);
   }
 
   double run(CollectiveBuffers& buffers, const void*& result, bool measure) override {
@@ -170,7 +163,7 @@ class BackendSubject final : public Subject {
     std::vector<Entry> entries;
     entries.push_back(entry_of(plan, buffers.input(), buffers.output()));
     entries.front().submission().allocate = [&](DataType, const Shape&) { return buffers.output(); };
-    begin_together();
+    StartLine::await(agreed_start());
     const Clock::time_point begin = Clock::now();
     carry_out(plan, entries);
     const double seconds = seconds_since(begin);
@@ -189,6 +182,17 @@ class BackendSubject final : public Subject {
   void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }
 
  private:
+  void check_alike(const std::string& command) const {
+    const std::vector<std::string> commands = ranks_.gather(command);
+    for (std::size_t other = 1; other < commands.size(); ++other) {
+      if (commands[other] != commands.front()) {
+        throw std::runtime_error(
+            fmt::format("rank 0 was started with '{}', rank {} with '{}': give all ranks the same options",
+                        commands.front(), other, commands[other]));
+      }
+    }
+  }
+
   void use_shared_memory(const Config& config, Welcome& welcome) {
     if (!config.shm)
       throw std::runtime_error("--level backend: RUEDA_SHM=0 forbids what it measures; unset it");
@@ -207,6 +211,9 @@ class BackendSubject final : public Subject {
                         "(ulimit -v), and are both on one host?",
                         rank(), other));
     }
+    std::vector<Rank> all;
+    for (Rank other = 0; other < size(); ++other) all.push_back(other);
+    in_windows_ = neighbours_->crew(all)->own_window != nullptr;
     backend_ = std::make_unique<ShmBackend>(
         rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
   }
@@ -228,7 +235,7 @@ class BackendSubject final : public Subject {
   // As rank 0 decides. Asked for once a size: its answer before each turn of ours would take as many bytes of
   // what cards let through at once as a short operation has.
   Pairing pairing_of(Plan plan) {
-    const auto [known, fresh] = pairings_.try_emplace(plan.buffer_bytes);
+    const auto [known, fresh] = pairings_.try_emplace({plan.operation, plan.buffer_bytes});
     if (fresh) {
       if (rank() == 0) backend_->decide(plan);
       const std::string decided = ranks_.gather(std::to_string(static_cast<int>(plan.pairing))).front();
@@ -275,7 +282,7 @@ class BackendSubject final : public Subject {
     carry_out(plan, entries);
   }
 
-  void begin_together() {
+  std::int64_t agreed_start() {
     std::int64_t instant = start_.proposal();
     const TensorView agreed(&instant, DataType::int64, {1});
     Plan plan = plan_of(Operation::allreduce, agreed.dtype, agreed.elements());
@@ -284,7 +291,7 @@ class BackendSubject final : public Subject {
     std::vector<Entry> entries;
     entries.push_back(entry_of(plan, agreed, agreed));
     carry_out(plan, entries);
-    StartLine::await(instant);
+    return instant;
   }
 
   static Entry entry_of(const Plan& plan, const ConstTensorView& input, const TensorView& output) {
@@ -307,17 +314,29 @@ class BackendSubject final : public Subject {
   const long cores_ = sysconf(_SC_NPROCESSORS_ONLN);  // asked once: it reads a file
   Ranks ranks_;
   std::shared_ptr<Window> window_;          // none over tcp
+  bool in_windows_ = false;                 // all reach those of all
   std::shared_ptr<Neighbours> neighbours_;  // none over tcp
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const RankSet> everybody_;
-  std::map<std::int64_t, Pairing> pairings_;  // by bytes
+  std::map<std::pair<Operation, std::int64_t>, Pairing> pairings_;  // by bytes
   StartLine start_;
   std::uint64_t plans_ = 0;
 };
 
 }  // namespace
 
+std::int64_t agreed_start(const StartLine& start) {
+  const Scope awaited = Scope().awaited();
+  barrier_async(awaited).wait();  // wakes all; who is woken leaves late
+  std::int64_t instant = start.proposal();
+  const TensorView agreed(&instant, DataType::int64, {1});
+  allreduce_async("bench.start", agreed, agreed, {ReduceOp::max}, awaited).wait();
+  return instant;
+}
+
 std::unique_ptr<Subject> stack_subject() { return std::make_unique<StackSubject>(); }
-std::unique_ptr<Subject> backend_subject() { return std::make_unique<BackendSubject>(); }
+std::unique_ptr<Subject> backend_subject(const std::string& command) {
+  return std::make_unique<BackendSubject>(command);
+}
 
 }  // namespace rueda::bench

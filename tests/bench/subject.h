@@ -2,11 +2,14 @@
 // What carries out a collective operation that is measured: the whole stack, or Works alone.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/bench/bare_loop.h"
 #include "tests/bench/collective.h"
+#include "tests/bench/start_line.h"
 
 namespace rueda::bench {
 
@@ -18,9 +21,9 @@ class Subject {
   virtual Rank size() const = 0;
   // Throws where there is none of that kind.
   virtual std::shared_ptr<std::byte> allocate(MemoryKind kind, std::size_t bytes) = 0;
-  // Seconds of one operation after a barrier, and where its result is. Returns when all are through: where
-  // ranks share a core, one could otherwise write its next data while another is to find out. Throws what
-  // went wrong. `measure`: of an allreduce, with the squares of its result.
+  // Seconds of one operation that all begin together, and where its result is. Returns when all are through:
+  // where ranks share a core, one could otherwise write its next data while another is to find out. Throws
+  // what went wrong. `measure`: of an allreduce, with the squares of its result.
   virtual double run(CollectiveBuffers& buffers, const void*& result, bool measure) = 0;
   // The least that an allreduce of so many float32 takes these ranks.
   virtual std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) = 0;
@@ -30,10 +33,14 @@ class Subject {
   virtual void take_largest(std::vector<double>& values) = 0;
 };
 
+// When all begin, by the default Runtime: in place of a barrier.
+std::int64_t agreed_start(const StartLine& start);
+
 // Submit, negotiate, run, wait.
 std::unique_ptr<Subject> stack_subject();
 // The same Works through shared memory, or by TCP between hosts, stepped by this thread, with bounded
-// polling; no coordinator.
-std::unique_ptr<Subject> backend_subject();
+// polling; no coordinator. Throws where not all ranks have the same words on their command lines, of which
+// one would wait for the other for ever.
+std::unique_ptr<Subject> backend_subject(const std::string& command);
 
 }  // namespace rueda::bench

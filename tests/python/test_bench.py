@@ -157,6 +157,8 @@ def test_plot(sizes, tmp_path):
     (["tensors", "--count", "-1"], "--count -1: it must be from 1 to 100000"),
     (["tensors", "--sizes", "8"], "--sizes is for allreduce and its like, not for tensors"),
     (["allreduce", "--sizes", "4,1X"], "--sizes: '1X'"),
+    (["allreduce", "--sizes", "4,"], "--sizes: ''"),
+    (["allreduce", "--memory", "window,"], "--memory window,: it is ordinary, window"),
     (["allreduce", "--sizes", "6"], "6 bytes are no whole number of float32"),
     (["allreduce", "--dtype", "float31"], "there is no --dtype float31"),
     (["allreduce", "--level", "top"], "--level top: it is stack or backend"),
@@ -203,6 +205,15 @@ def test_on_devices(arguments, tmp_path):
     assert len(rows) == (4 if arguments[0] == "pack" else 1)
     for row in rows:
         assert row["count"] == 5 and row["median_us"] > 0
+
+
+def test_different_options_are_told():
+    script = 'exec "$0" allreduce --level backend --steps 5 --sizes $((8 << PMI_RANK))'
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", "sh", "-c", script, BIN / "rueda-bench"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 1
+    assert ("rank 0 was started with 'allreduce --level backend --steps 5 --sizes 8', rank 1 with 'allreduce --level "
+            "backend --steps 5 --sizes 16': give all ranks the same options") in done.stderr
 
 
 def test_what_cannot_be_done_is_an_error(tmp_path):

@@ -276,5 +276,44 @@ TEST(Turns, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
   own.join();
 }
 
+// Purpose: moves for a while, and then never again.
+class Mover : public TurnTaker {
+ public:
+  Outcome lent_turn(Time now) noexcept override {
+    if (begun_ == Time{}) begun_ = now;
+    if (now - begun_ > std::chrono::milliseconds(8)) return Outcome::still;
+    moved_ = now;
+    return Outcome::moved;
+  }
+  bool in_vain() override { return true; }
+  bool may_rest(bool /*served*/) override { return true; }
+  bool all_is_quiet() override { return false; }
+  Time moved() const { return moved_; }
+
+ private:
+  Time begun_{};
+  Time moved_{};
+};
+
+TEST(Turns, WhoHasBeenAtItForLongLooksForLonger) {
+  const auto bell = std::make_shared<Bell>();
+  Turns turns(bell);
+  Mover mover;
+  std::atomic<bool> rests{false};
+  std::thread own([&] {
+    turns.begin(mover);
+    const std::uint32_t heard = bell->listen();
+    rests.store(true);
+    turns.rest(heard, kLimit);
+    turns.end();
+  });
+  while (!rests.load()) sched_yield();
+  const HandleState never;
+  while (!turns.take_until_done(never, microseconds(50)) || mover.moved() == Time{}) continue;
+  EXPECT_GE(clock_now() - mover.moved(), std::chrono::milliseconds(2));
+  bell->wake();
+  own.join();
+}
+
 }  // namespace
 }  // namespace rueda

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/start_line.h"
+
 namespace rueda::bench {
 
 // So many bytes, so often.
@@ -46,17 +48,20 @@ inline float peer_value(std::size_t element, int rank) {
 }
 
 // Microseconds of each step on the slowest rank. The buffer is written anew by its owner before each step,
-// then all meet. `wrong` gets how many elements were.
+// then all begin at one instant. `wrong` gets how many elements were.
 template <class Library>
 std::vector<double> peer_series(Library& library, const PeerWork& work, double& wrong) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> values(work.bytes / sizeof(float)), wanted(values.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
     for (int rank = 0; rank < library.size(); ++rank) wanted[i] += peer_value(i, rank);
-  std::vector<double> series, sum{0};
+  const StartLine start(true, library.size());
+  std::vector<double> series, sum{0}, instant;
   for (int step = -work.warmup; step < work.steps; ++step) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = peer_value(i, library.rank());
-    library.barrier();
+    instant = {static_cast<double>(start.proposal())};  // exact: 2^53 ns are 104 days
+    library.take_largest(instant);
+    StartLine::await(static_cast<std::int64_t>(instant[0]));
     const Clock::time_point begin = Clock::now();
     library.allreduce(values.data(), values.size());
     const std::chrono::duration<double, std::micro> time = Clock::now() - begin;

@@ -62,5 +62,17 @@ TEST(ShortList, EndsItsElements) {
   EXPECT_EQ(counted.use_count(), 1);
 }
 
+TEST(ShortList, MayGetItsRoomLater) {
+  ShortLists lists;
+  ShortList<int> list, none(lists, 0);
+  EXPECT_TRUE(list.empty() && none.empty());
+  list.get_room(lists, 2);
+  list.emplace_back(3);
+  list.get_room(lists, 2);  // it has some
+  list.emplace_back(4);
+  EXPECT_EQ(list[0], 3);
+  EXPECT_EQ(list[1], 4);
+}
+
 }  // namespace
 }  // namespace rueda
