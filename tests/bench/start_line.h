@@ -28,7 +28,7 @@ class StartLine {
   }
 
  private:
-  static constexpr std::int64_t kAhead = 50'000;  // longer than all take to hear of it
+  static constexpr std::int64_t kAhead = 20'000;  // longer than all take to hear of it
 
   static std::int64_t now() {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);

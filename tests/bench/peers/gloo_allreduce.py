@@ -24,7 +24,7 @@ class Meeting:
     """A barrier, one number that rank 0 gives to all, and an instant at which all begin (as start_line.h has it), in
     memory of all ranks: two words for each rank and one more."""
 
-    AHEAD = 50_000  # ns
+    AHEAD = 20_000  # ns
 
     def __init__(self, ranks):
         self.ranks = ranks
