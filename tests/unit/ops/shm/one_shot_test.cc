@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace rueda {
 namespace {
 
@@ -28,6 +30,22 @@ TEST(OneShot, OnlyWhatFitsIsTaken) {
   EXPECT_FALSE(one_shot::fits(plan(DataType::float32, -64, 1)));
   EXPECT_FALSE(one_shot::fits(plan(DataType::float32, 0, -1)));
   EXPECT_FALSE(one_shot::fits(plan(DataType::float64, std::int64_t{1} << 62, std::int64_t{1} << 62)));
+  // Of several tensors, by all they take.
+  auto fused = [](std::int64_t tensors, std::int64_t elements) {
+    Plan plan;
+    for (std::int64_t i = 0; i < tensors; ++i) {
+      Request request;
+      request.name = std::to_string(i);
+      request.shape = {elements};
+      place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+    }
+    return plan;
+  };
+  EXPECT_EQ(fused(64, 1).buffer_bytes, 4096);
+  EXPECT_TRUE(one_shot::fits(fused(64, 1)));
+  EXPECT_FALSE(one_shot::fits(fused(65, 1)));
+  EXPECT_TRUE(one_shot::fits(fused(1, 1024)));
+  EXPECT_FALSE(one_shot::fits(fused(1, 1025)));
   auto broadcast = [&plan](std::int64_t elements) {
     Plan result = plan(DataType::bfloat16, 0, elements);
     result.operation = Operation::broadcast;
