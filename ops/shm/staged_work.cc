@@ -53,8 +53,10 @@ std::byte* StagedWork::offer_of(std::size_t member, std::size_t bytes) const {
 Work::Step StagedWork::step() {
   const Step none = stage_ == Stage::before ? Step::again : Step::waiting;  // it may have moved before that
   if (stage_ == Stage::before) {
-    if (!abandoned_ && !prepared_) prepared_ = !prepare();
-    if (!abandoned_ && !prepared_) return Step::again;
+    if (!abandoned_ && !prepared_) {
+      if (prepare()) return Step::again;
+      prepared_ = true;
+    }
     if (!area_is_free()) return Step::waiting;
     const std::size_t bytes = abandoned_ || chunks_ == 0 ? 0 : offer_bytes();
     begin_stage(bytes > 0 ? Stage::offered : Stage::staged);

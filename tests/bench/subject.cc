@@ -204,15 +204,15 @@ class BackendSubject final : public Subject {
       welcome.process_ids.push_back(std::stoll(process));
     welcome.cards = ranks_.gather(neighbours_->card());
     neighbours_->meet(welcome);
+    std::vector<Rank> all;
     for (Rank other = 0; other < size(); ++other) {
+      all.push_back(other);
       if (!neighbours_->reaches(other))
         throw std::runtime_error(
             fmt::format("--level backend: rank {} shares no memory with rank {}; is there address space "
                         "(ulimit -v), and are both on one host?",
                         rank(), other));
     }
-    std::vector<Rank> all;
-    for (Rank other = 0; other < size(); ++other) all.push_back(other);
     in_windows_ = neighbours_->crew(all)->own_window != nullptr;
     backend_ = std::make_unique<ShmBackend>(
         rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
@@ -278,7 +278,7 @@ class BackendSubject final : public Subject {
   void meet() {
     const Plan plan = plan_of(Operation::barrier, DataType::uint8, 0);
     std::vector<Entry> entries;
-    entries.emplace_back(plan.tensors.front().request, std::make_shared<HandleState>());
+    entries.push_back(entry_of(plan, {}, {}));
     carry_out(plan, entries);
   }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -221,6 +222,33 @@ TEST(Turns, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
   EXPECT_EQ(caller.lent(), 0U);
 }
 
+// Purpose: the own thread, which does nothing but rest from the beginning to the end. `first` runs on it.
+class Resting {
+ public:
+  Resting(
+      Turns& turns, Bell& bell, TurnTaker& taker, std::function<void()> first = [] {})
+      : bell_(bell) {
+    own_ = std::thread([this, &turns, &taker, first = std::move(first)] {
+      first();
+      turns.begin(taker);
+      const std::uint32_t heard = bell_.listen();
+      rests_.store(true);
+      turns.rest(heard, kLimit);
+      turns.end();
+    });
+    while (!rests_.load()) sched_yield();
+  }
+  ~Resting() {
+    bell_.wake();
+    own_.join();
+  }
+
+ private:
+  Bell& bell_;
+  std::atomic<bool> rests_{false};
+  std::thread own_;
+};
+
 // What counts is what numbers become.
 bool rounds_up() {
   volatile float one = 1.0f, little = 1e-20f;
@@ -256,24 +284,15 @@ TEST(Turns, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
   const auto bell = std::make_shared<Bell>();
   Turns turns(bell);
   Looker looker(turns);
-  std::atomic<bool> rests{false};
-  std::thread own([&] {
+  const Resting own(turns, *bell, looker, [&looker] {
     std::fesetround(FE_UPWARD);
     looker.owner_.check();
-    turns.begin(looker);
-    const std::uint32_t heard = bell->listen();
-    rests.store(true);
-    turns.rest(heard, kLimit);
-    turns.end();
   });
-  while (!rests.load()) sched_yield();
   while (!turns.take_until_done(*looker.state_, std::chrono::milliseconds(1))) continue;
   EXPECT_TRUE(looker.mine_);
   EXPECT_TRUE(looker.rounds_up_);
   EXPECT_FALSE(turns.mine());
   EXPECT_FALSE(rounds_up());
-  bell->wake();
-  own.join();
 }
 
 // Purpose: moves for a while, and then never again.
@@ -299,20 +318,10 @@ TEST(Turns, WhoHasBeenAtItForLongLooksForLonger) {
   const auto bell = std::make_shared<Bell>();
   Turns turns(bell);
   Mover mover;
-  std::atomic<bool> rests{false};
-  std::thread own([&] {
-    turns.begin(mover);
-    const std::uint32_t heard = bell->listen();
-    rests.store(true);
-    turns.rest(heard, kLimit);
-    turns.end();
-  });
-  while (!rests.load()) sched_yield();
+  const Resting own(turns, *bell, mover);
   const HandleState never;
   while (!turns.take_until_done(never, microseconds(50)) || mover.moved() == Time{}) continue;
   EXPECT_GE(clock_now() - mover.moved(), std::chrono::milliseconds(2));
-  bell->wake();
-  own.join();
 }
 
 }  // namespace
