@@ -118,14 +118,13 @@ std::vector<std::string> RollCall::differing_settings() const {
     if (!introduction) continue;
     for (std::size_t i = 0; i < std::min(own_.settings.size(), introduction->settings.size()); ++i) {
       if (introduction->settings[i] == own_.settings[i]) continue;
-      others[fmt::format("{} here, {}", own_.settings[i], introduction->settings[i])].add(
+      others[fmt::format("RUEDA_{} here, RUEDA_{}", own_.settings[i], introduction->settings[i])].add(
           RankSet::of(introduction->rank));
     }
   }
   std::vector<std::string> lines;
   for (const auto& [values, ranks] : others) {
-    lines.push_back(
-        fmt::format("RUEDA_{} on {}; rank 0 decides for all where it can", values, to_string(ranks)));
+    lines.push_back(fmt::format("{} on {}; rank 0 decides for all where it can", values, to_string(ranks)));
   }
   return lines;
 }

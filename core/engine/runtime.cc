@@ -128,8 +128,10 @@ std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
     std::memset(buffer->data(), 0, bytes);
     return {buffer, buffer->data()};
   } catch (const std::bad_alloc&) {
-    throw BackendError(Status::backend_error(
-        fmt::format("rank {}: there is no memory for a tensor of {} bytes", topology_.rank, bytes)));
+    throw BackendError(Status::backend_error(fmt::format(
+        "rank {}: there is no memory for a tensor of {} bytes; free some, use smaller tensors, or "
+        "allow more (ulimit -v)",
+        topology_.rank, bytes)));
   }
 }
 

@@ -25,6 +25,7 @@ namespace rueda {
 namespace {
 
 constexpr const char* kArchived = "rueda_part";
+constexpr const char* kSubject = "parameters of a sharded optimizer";
 
 // As torch's allocator for that device gives it.
 std::shared_ptr<std::byte> memory_on(at::Device device, std::int64_t bytes) {
@@ -40,10 +41,9 @@ at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.num
 
 ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runtime_(runtime) {
   scope_ = runtime.next_name("sharded", kWorld);
-  const std::string subject = "parameters of a sharded optimizer";
   std::vector<std::string> lines;
-  all_use([&] { lines = take_over(groups); }, scope_ + ".parameters", subject, runtime);
-  check_agreement(scope_ + ".agreement", subject, lines, runtime);
+  all_use([&] { lines = take_over(groups); }, scope_ + ".parameters", kSubject, runtime);
+  check_agreement(scope_ + ".agreement", kSubject, lines, runtime);
   const at::NoGradGuard no_grad;
   if (device_.is_cpu())
     block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
@@ -94,10 +94,11 @@ std::vector<std::string> ParameterShards::take_over(const Groups& groups) {
 void ParameterShards::make_block() {
   Runtime& runtime = this->runtime();
   const Rank rank = runtime.topology().rank;
-  if (!shared_) {
+  const auto get_memory = [&] {
     block_ =
         device_.is_cpu() ? runtime.allocate(static_cast<std::size_t>(bytes_)) : memory_on(device_, bytes_);
-  }
+  };
+  if (!shared_) all_use(get_memory, scope_ + ".memory", kSubject, runtime);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
     const at::Tensor place =

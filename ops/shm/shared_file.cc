@@ -94,13 +94,17 @@ Status check_free(std::string_view purpose, std::size_t bytes, std::size_t rest)
 // Zeroed pages. In pieces: a signal may interrupt a call, which is then made again, and other ranks may be
 // taking theirs, so each time it is asked for what is still to come.
 Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::size_t bytes) {
-  constexpr std::size_t kPiece = std::size_t{32} << 20;
+  std::size_t piece = std::size_t{32} << 20;  // smaller ones are through before the next signal
   for (const std::size_t end = offset + bytes; offset < end;) {
     if (Status status = check_free(purpose, bytes, end - offset); !status.ok()) return status;
-    const std::size_t part = std::min(kPiece, end - offset);
+    const std::size_t part = std::min(piece, end - offset);
     const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(part));
     if (error != 0 && error != EINTR) return too_little_memory(purpose, bytes, std::strerror(error));
-    if (error == 0) offset += part;
+    if (error == 0) {
+      offset += part;
+    } else {
+      piece = std::max(piece / 2, SharedFile::kPage);
+    }
   }
   return {};
 }

@@ -259,16 +259,18 @@ options::options_description description_of(Experiment& experiment, Words& words
 options::variables_map parsed(int argc, char** argv, const options::options_description& shown,
                               std::string& mode) {
   options::options_description all;
-  all.add(shown).add_options()("mode", options::value(&mode));
-  options::positional_options_description first;
-  first.add("mode", 1);
+  std::vector<std::string> more;
+  all.add(shown).add_options()("mode", options::value(&mode))("more", options::value(&more));
+  options::positional_options_description words;
+  words.add("mode", 1).add("more", -1);
   options::variables_map given;
   // No abbreviations: alternate.py, which reads the same words, knows none.
   using options::command_line_style::allow_guessing;
   const int style = options::command_line_style::unix_style & ~allow_guessing;
-  options::store(options::command_line_parser(argc, argv).options(all).positional(first).style(style).run(),
+  options::store(options::command_line_parser(argc, argv).options(all).positional(words).style(style).run(),
                  given);
   options::notify(given);
+  if (!more.empty()) refuse(fmt::format("'{}' after {}: one mode at a time", more.front(), mode));
   return given;
 }
 

@@ -136,17 +136,18 @@ nlohmann::json report(const Experiment& experiment, const std::vector<SweepRow>&
   const auto ranks = static_cast<Rank>(placement.cores.size());
   print_placement(experiment.mode, placement,
                   fmt::format("{} of {}; ", level_in_words(experiment), to_string(rows.front().what.dtype)));
-  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>7}{}{}{}{}\n", "bytes", "memory", "steps", "median",
-             "min", "p99", "bus GB/s", "wrong", experiment.measure ? "   measured  times" : "",
-             experiment.limit ? "      limit  share" : "",
+  fmt::print("{:>11}{:>10}{:>7}{:>11}{:>11}{:>11}{:>10}{:>10}{:>7}{}{}{}{}\n", "bytes", "memory", "steps",
+             "median", "min", "p99", "alg GB/s", "bus GB/s", "wrong",
+             experiment.measure ? "   measured  times" : "", experiment.limit ? "      limit  share" : "",
              experiment.beside.empty() ? "" : fmt::format("{:>11}   ratio", in_words(experiment.beside)),
              experiment.limit && !experiment.beside.empty() ? "   best" : "");
   nlohmann::json all = nlohmann::json::array();
   for (const SweepRow& row : rows) {
     const nlohmann::json numbers = to_json(row, experiment, ranks);
-    fmt::print("{:>11}{:>10}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>7.0f}", row.what.bytes,
+    fmt::print("{:>11}{:>10}{:>7}{:>11.1f}{:>11.1f}{:>11.1f}{:>10.2f}{:>10.2f}{:>7.0f}", row.what.bytes,
                to_string(row.memory), row.ours.size(), median(row.ours), std::ranges::min(row.ours),
-               percentile(row.ours, 0.99), numbers["busbw_gbs"].get<double>(), row.wrong);
+               percentile(row.ours, 0.99), numbers["algbw_gbs"].get<double>(),
+               numbers["busbw_gbs"].get<double>(), row.wrong);
     if (!row.measured.empty())
       fmt::print("{:>11.1f}{:>7.2f}", median(row.measured), median(row.measured) / median(row.ours));
     if (!row.limit.empty())

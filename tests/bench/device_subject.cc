@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/device_subject.h"
+#include "tests/bench/gather.h"
 
 #include <fmt/format.h>
 
@@ -63,6 +64,7 @@ class DeviceSubject final : public Subject {
 
   std::unique_ptr<BareLoop> bare_loop(MemoryKind, std::size_t) override { return nullptr; }
   void rest() override {}
+  std::vector<std::string> gather(const std::string& word) override { return gather_words(word, runtime_); }
   void take_largest(std::vector<double>& values) override {
     if (!values.empty())
       allreduce_async("bench.largest", view(values), view(values), {ReduceOp::max}, runtime_).wait();

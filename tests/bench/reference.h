@@ -25,8 +25,8 @@ class Reference {
 // MPI. Throws std::runtime_error where it cannot be used: a build without it, a job of one rank.
 std::unique_ptr<Reference> mpi_reference();
 
-// Purpose: the ranks of a program that does not call init(), by MPI. One in a process, used by its main
-// thread.
+// Purpose: the ranks of a program that does not call init(), by MPI, as a program of one thread has it. One
+// in a process, used by its main thread.
 class Ranks {
  public:
   Ranks();
@@ -36,7 +36,7 @@ class Ranks {
 
   Rank rank() const { return rank_; }
   Rank size() const { return size_; }
-  // The words of all ranks, in order; at most 1 KiB each.
+  // The words of all ranks, in order.
   std::vector<std::string> gather(const std::string& word) const;
   // The largest of all ranks, one by one.
   void take_largest(std::vector<double>& values) const;

@@ -28,9 +28,32 @@ struct Sides {
   std::unique_ptr<Subject> own_subject;
   std::unique_ptr<Reference> own_reference;
 
-  Subject& subject() { return device ? device->subject() : *own_subject; }
+  Subject& subject() const { return device ? device->subject() : *own_subject; }
   Reference* reference() { return device ? device->reference() : own_reference.get(); }
 };
+
+// Of ranks that measure something else one would wait for the other for ever.
+void check_alike(Subject& subject, const std::string& command) {
+  const std::vector<std::string> commands = subject.gather(command);
+  for (std::size_t other = 1; other < commands.size(); ++other) {
+    if (commands[other] != commands.front()) {
+      throw std::runtime_error(
+          fmt::format("rank 0 was started with '{}', rank {} with '{}': give all ranks the same options",
+                      commands.front(), other, commands[other]));
+    }
+  }
+}
+
+// After the report: a benchmark of something that is wrong has failed.
+void check_right(const std::vector<SweepRow>& rows) {
+  for (const SweepRow& row : rows) {
+    if (row.wrong > 0) {
+      throw std::runtime_error(fmt::format(
+          "{} of {} bytes in {} memory: {} elements of the results are wrong, of the rank with most",
+          to_string(row.what.operation), row.what.bytes, to_string(row.memory), row.wrong));
+    }
+  }
+}
 
 Sides sides(const Experiment& experiment) {
   Sides result;
@@ -38,8 +61,7 @@ Sides sides(const Experiment& experiment) {
     result.device = device_bench(experiment);
     return result;
   }
-  result.own_subject =
-      experiment.level == Level::backend ? backend_subject(experiment.command) : stack_subject();
+  result.own_subject = experiment.level == Level::backend ? backend_subject() : stack_subject();
   if (experiment.beside == "mpi") result.own_reference = mpi_reference();
   return result;
 }
@@ -53,11 +75,10 @@ void run_pack(const Experiment& experiment, Sides& sides, bool pinned) {
 }
 
 void run(const Experiment& experiment) {
-  check_writable("--json", experiment.json);
-  check_writable("--plot", experiment.plot);
   const bool pinned = pin_to_core();
   Sides both = sides(experiment);
   Subject& subject = both.subject();
+  check_alike(subject, experiment.command);
   if (experiment.mode == "pack") return run_pack(experiment, both, pinned);
   std::optional<Measured> measured;
   if (experiment.workload) {
@@ -69,12 +90,14 @@ void run(const Experiment& experiment) {
     for (MemoryKind memory : experiment.memories)
       rows.push_back(measure_row(experiment, subject, both.reference(), what, memory));
   const Placement where = placement(subject, pinned);
-  if (subject.rank() != 0) return;
-  const nlohmann::json numbers =
-      measured ? report(experiment, *measured, where) : report(experiment, rows, where);
-  if (!experiment.json.empty()) write_file("--json", experiment.json, numbers.dump(2) + '\n');
-  if (!experiment.plot.empty())
-    write_file("--plot", experiment.plot, to_svg(plot_of(experiment, rows, where)));
+  if (subject.rank() == 0) {
+    const nlohmann::json numbers =
+        measured ? report(experiment, *measured, where) : report(experiment, rows, where);
+    if (!experiment.json.empty()) write_file("--json", experiment.json, numbers.dump(2) + '\n');
+    if (!experiment.plot.empty())
+      write_file("--plot", experiment.plot, to_svg(plot_of(experiment, rows, where)));
+  }
+  check_right(rows);
 }
 
 }  // namespace
@@ -83,8 +106,11 @@ void run(const Experiment& experiment) {
 int main(int argc, char** argv) {
   try {
     const auto experiment = rueda::bench::read_options(argc, argv);
-    if (experiment && experiment->alternation) rueda::bench::become_alternation(argc, argv);
-    if (experiment) rueda::bench::run(*experiment);
+    if (!experiment) return 0;
+    rueda::bench::check_writable("--json", experiment->json);
+    rueda::bench::check_writable("--plot", experiment->plot);
+    if (experiment->alternation) rueda::bench::become_alternation(argc, argv);
+    rueda::bench::run(*experiment);
     return 0;
   } catch (const boost::program_options::error& error) {
     fmt::print(stderr, "error: {}. See rueda-bench --help.\n", error.what());

@@ -15,6 +15,7 @@
 #include "ops/shm/shm_backend.h"
 #include "ops/tcp/tcp_parts.h"
 #include "tests/bench/awake.h"
+#include "tests/bench/gather.h"
 #include "tests/bench/reference.h"
 #include "tests/bench/start_line.h"
 
@@ -71,10 +72,13 @@ class StackSubject final : public Subject {
 
   std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) override {
     return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()),
-                                      default_runtime().tensor_memory().get(), gather);
+                                      default_runtime().tensor_memory().get(),
+                                      [](const std::string& word) { return gather_words(word); });
   }
 
   void rest() override { rest_awake(); }
+
+  std::vector<std::string> gather(const std::string& word) override { return gather_words(word); }
 
   void take_largest(std::vector<double>& values) override {
     if (!values.empty()) allreduce_async("bench.largest", view(values), view(values), {ReduceOp::max}).wait();
@@ -108,18 +112,6 @@ class StackSubject final : public Subject {
     }
   }
 
-  // Words of one length.
-  static std::vector<std::string> gather(const std::string& word) {
-    const ConstTensorView own(word.data(), DataType::uint8, {static_cast<std::int64_t>(word.size())});
-    const Handle handle = allgather_async("bench.words", own);
-    handle.wait();
-    std::vector<std::string> words;
-    const auto* all = static_cast<const char*>(handle.output().data);
-    for (Rank other = 0; other < rueda::size(); ++other)
-      words.emplace_back(all + static_cast<std::size_t>(other) * word.size(), word.size());
-    return words;
-  }
-
   StartLine start_;
   Handle gathered_;
 };
@@ -128,8 +120,7 @@ class StackSubject final : public Subject {
 // Runtime.
 class BackendSubject final : public Subject {
  public:
-  explicit BackendSubject(const std::string& command) {
-    check_alike(command);
+  BackendSubject() {
     const Config config = config_from_environment();
     Welcome welcome;
     for (const std::string& host : ranks_.gather(host_name())) welcome.hosts.push_back(host);
@@ -175,24 +166,14 @@ class BackendSubject final : public Subject {
 
   std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) override {
     return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()), window_.get(),
-                                      [this](const std::string& word) { return ranks_.gather(word); });
+                                      [this](const std::string& word) { return gather(word); });
   }
 
   void rest() override {}
+  std::vector<std::string> gather(const std::string& word) override { return ranks_.gather(word); }
   void take_largest(std::vector<double>& values) override { ranks_.take_largest(values); }
 
  private:
-  void check_alike(const std::string& command) const {
-    const std::vector<std::string> commands = ranks_.gather(command);
-    for (std::size_t other = 1; other < commands.size(); ++other) {
-      if (commands[other] != commands.front()) {
-        throw std::runtime_error(
-            fmt::format("rank 0 was started with '{}', rank {} with '{}': give all ranks the same options",
-                        commands.front(), other, commands[other]));
-      }
-    }
-  }
-
   void use_shared_memory(const Config& config, Welcome& welcome) {
     if (!config.shm)
       throw std::runtime_error("--level backend: RUEDA_SHM=0 forbids what it measures; unset it");
@@ -335,8 +316,6 @@ std::int64_t agreed_start(const StartLine& start) {
 }
 
 std::unique_ptr<Subject> stack_subject() { return std::make_unique<StackSubject>(); }
-std::unique_ptr<Subject> backend_subject(const std::string& command) {
-  return std::make_unique<BackendSubject>(command);
-}
+std::unique_ptr<Subject> backend_subject() { return std::make_unique<BackendSubject>(); }
 
 }  // namespace rueda::bench

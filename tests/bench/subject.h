@@ -29,6 +29,8 @@ class Subject {
   virtual std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) = 0;
   // Returns when nothing of this disturbs MPI on the same processes.
   virtual void rest() = 0;
+  // The words of all ranks, in order.
+  virtual std::vector<std::string> gather(const std::string& word) = 0;
   // The largest of all ranks, one by one.
   virtual void take_largest(std::vector<double>& values) = 0;
 };
@@ -39,8 +41,7 @@ std::int64_t agreed_start(const StartLine& start);
 // Submit, negotiate, run, wait.
 std::unique_ptr<Subject> stack_subject();
 // The same Works through shared memory, or by TCP between hosts, stepped by this thread, with bounded
-// polling; no coordinator. Throws where not all ranks have the same words on their command lines, of which
-// one would wait for the other for ever.
-std::unique_ptr<Subject> backend_subject(const std::string& command);
+// polling; no coordinator.
+std::unique_ptr<Subject> backend_subject();
 
 }  // namespace rueda::bench

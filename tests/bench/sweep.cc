@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 namespace rueda::bench {
 namespace {
@@ -15,6 +21,38 @@ Collective divisible(Collective what, Rank ranks) {
   return what;
 }
 
+// What both sides and the limit work on.
+struct Memory {
+  std::optional<CollectiveBuffers> ours, theirs;
+  std::unique_ptr<BareLoop> least;
+};
+
+// Throws on all ranks what is missing on one.
+Memory memory_for(const Experiment& experiment, Subject& subject, Reference* reference,
+                  const Collective& what, MemoryKind kind) {
+  Memory memory;
+  std::string problem;
+  try {
+    memory.ours.emplace(what, subject.rank(), subject.size(),
+                        [&](std::size_t bytes) { return subject.allocate(kind, bytes); });
+    if (reference != nullptr && reference->has(what)) {
+      memory.theirs.emplace(what, subject.rank(), subject.size(),
+                            [&](std::size_t bytes) { return reference->allocate(bytes); });
+    }
+  } catch (const std::bad_alloc&) {
+    problem = fmt::format(
+        "rank {} has no memory for tensors of {} bytes; give smaller --sizes, or allow more (ulimit -v)",
+        subject.rank(), what.bytes);
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  for (const std::string& each : subject.gather(problem)) {
+    if (!each.empty()) throw std::runtime_error(each);
+  }
+  if (experiment.limit) memory.least = subject.bare_loop(kind, static_cast<std::size_t>(what.elements()));
+  return memory;
+}
+
 }  // namespace
 
 SweepRow measure_row(const Experiment& experiment, Subject& subject, Reference* reference,
@@ -23,15 +61,8 @@ SweepRow measure_row(const Experiment& experiment, Subject& subject, Reference* 
   SweepRow row;
   row.what = what;
   row.memory = memory;
-  CollectiveBuffers buffers(what, subject.rank(), subject.size(),
-                            [&](std::size_t bytes) { return subject.allocate(memory, bytes); });
-  std::optional<CollectiveBuffers> theirs;
-  if (reference != nullptr && reference->has(what)) {
-    theirs.emplace(what, subject.rank(), subject.size(),
-                   [&](std::size_t bytes) { return reference->allocate(bytes); });
-  }
-  std::unique_ptr<BareLoop> least;
-  if (experiment.limit) least = subject.bare_loop(memory, static_cast<std::size_t>(what.elements()));
+  auto [own_buffers, theirs, least] = memory_for(experiment, subject, reference, what, memory);
+  CollectiveBuffers& buffers = *own_buffers;
   const int steps = std::min(experiment.steps, enough_steps(what.bytes));
   std::size_t wrong = 0;
   row.warmup = std::min(experiment.warmup, steps);

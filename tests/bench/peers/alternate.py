@@ -71,7 +71,7 @@ class Ours:
         printed = run(self.name, self.command, {})
         rows = json.loads(self.file.read_text())
         if isinstance(rows, dict):  # of tensors
-            rows = [{**rows, "bytes": rows["bytes_in_all"], "count": rows["steps"]}]
+            rows = [{**rows, "bytes": rows["bytes_in_all"]}]
         return printed.splitlines()[0], {row["bytes"]: row for row in rows}
 
 
@@ -82,7 +82,7 @@ class Theirs:
         self.peer, self.ranks, self.name = peer, ranks, peer.name
 
     def measured(self, ours):
-        works = ",".join(f"{row['bytes']}:{row['count']}:{row['warmup']}" for row in ours.values())
+        works = ",".join(f"{row['bytes']}:{row.get('steps', row['count'])}:{row['warmup']}" for row in ours.values())
         command, environment = self.peer.command(self.ranks, works)
         rows = {row["bytes"]: row for row in list_in(self.name, run(self.name, command, environment))}
         wrong = sum(row["wrong"] for row in rows.values())
