@@ -334,7 +334,7 @@ int main(int argc, char** argv) {
       {"fails_to_allocate", fails_to_allocate},
       {"reduces", reduces},
       {"one_shots", [](double) { reduce_many(64, 30, false, false); }},
-      {"staged", [](double) { reduce_many(4, 1000, false, true); }},
+      {"staged", [](double) { reduce_many(16, 250, false, true); }},
       {"in_place", [](double) { reduce_many(4, 2000, true, false); }}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
