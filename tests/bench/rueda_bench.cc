@@ -59,9 +59,11 @@ Sides sides(const Experiment& experiment) {
   Sides result;
   if (experiment.on_device) {
     result.device = device_bench(experiment);
+    check_alike(result.subject(), experiment.command);
     return result;
   }
   result.own_subject = experiment.level == Level::backend ? backend_subject() : stack_subject();
+  check_alike(*result.own_subject, experiment.command);
   if (experiment.beside == "mpi") result.own_reference = mpi_reference();
   return result;
 }
@@ -78,7 +80,6 @@ void run(const Experiment& experiment) {
   const bool pinned = pin_to_core();
   Sides both = sides(experiment);
   Subject& subject = both.subject();
-  check_alike(subject, experiment.command);
   if (experiment.mode == "pack") return run_pack(experiment, both, pinned);
   std::optional<Measured> measured;
   if (experiment.workload) {

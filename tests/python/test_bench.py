@@ -220,6 +220,15 @@ def test_different_options_are_told(options):
 
 
 @pytest.mark.parametrize("level", ["stack", "backend"])
+def test_one_rank_alone_beside_mpi_is_told(level):
+    script = f'exec "$0" allreduce --level {level} --sizes 4 $([ $PMI_RANK = 0 ] || echo --against mpi)'
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", "sh", "-c", script, BIN / "rueda-bench"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 1
+    assert "rank 1 with 'allreduce --level" in done.stderr and "give all ranks the same options" in done.stderr
+
+
+@pytest.mark.parametrize("level", ["stack", "backend"])
 def test_too_little_memory_on_one_rank_is_told(level):
     script = f'[ $PMI_RANK = 0 ] || ulimit -v 2000000; exec "$0" allreduce --level {level} --steps 5 --sizes 1G'
     done = subprocess.run([BIN / "ruedarun", "-np", "2", "sh", "-c", script, BIN / "rueda-bench"], capture_output=True,
