@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that trains with a ShardedOptimizer; tests/python/test_sharded.py starts it:
-// sharded_rank trains | killed FOLDER | resumes FOLDER
+// sharded_rank trains | killed FOLDER | resumes FOLDER | lacks_memory
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
 #include <c10/core/GradMode.h>
+#include <sys/resource.h>
 #include <torch/serialize.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -147,6 +150,27 @@ void resume(const std::string& folder) {
   expect_equal(straight, model);
 }
 
+// Rank 1 has no memory for a second copy of a large model. All hear of it, and go on with a small one.
+void lack_memory() {
+  const Model large{at::empty({50'000'000}).requires_grad_(true)};
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit few{pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{50} << 20), before.rlim_max};
+  if (rueda::rank() == 1) setrlimit(RLIMIT_AS, &few);
+  try {
+    const Adam optimizer(large, torch::optim::AdamWOptions(0.01));
+    throw std::runtime_error("there was memory");
+  } catch (const rueda::InvalidArgument& error) {
+    std::printf("rank %d: %s\n", rueda::rank(), error.what());
+  }
+  setrlimit(RLIMIT_AS, &before);
+  const Model small = make_model();
+  Adam optimizer(small, torch::optim::AdamWOptions(0.01));
+  train(optimizer, small);
+}
+
 void compare_with_whole() {
   const Model whole = make_model(), parts = make_model();
   rueda::DistributedOptimizer<rueda::FusedAdamW> reference(whole, torch::optim::AdamWOptions(0.01));
@@ -168,6 +192,10 @@ int main(int argc, char** argv) {
     if (mode == "killed") {
       be_killed(folder);
       return 3;
+    }
+    if (mode == "lacks_memory") {
+      lack_memory();
+      return 0;
     }
     mode == "resumes" ? resume(folder) : compare_with_whole();
     std::printf("rank %d has the same bits\n", rueda::rank());

@@ -27,6 +27,14 @@ def test_has_the_bits_of_the_unsharded_optimizer(ranks, settings):
     assert done.stdout.count("has the same bits") == ranks
 
 
+def test_a_rank_without_memory_is_named_by_all_who_go_on():
+    done = run("lacks_memory", 3, **WAYS["apart"])
+    assert done.returncode == 0, done.stderr
+    for rank in range(3):
+        assert (f"rank {rank}: parameters of a sharded optimizer: rank 1: rank 1: there is no memory for a tensor of 200000000 "
+                "bytes; free some, use smaller tensors, or allow more (ulimit -v)") in done.stdout
+
+
 NAMED = 5  # seconds until all ranks have named one that is lost, as promised to users
 
 
