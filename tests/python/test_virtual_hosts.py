@@ -185,7 +185,7 @@ def test_the_benchmark_of_works_alone_between_hosts():
     status, out, err = job("--no-prefix", "--virtual-hosts", 4, "-np", 4, BIN / "rueda-bench", "allreduce", *options)
     assert status == 0, err
     rows = [line.split() for line in out if "ordinary" in line]
-    assert [row[0] for row in rows] == ["4", "65536", "1048576"] and all(row[7] == "0" for row in rows), out
+    assert [row[0] for row in rows] == ["4", "65536", "1048576"] and all(row[8] == "0" for row in rows), out
 
 
 def test_a_killed_rank_is_named_with_its_host():
