@@ -11,7 +11,7 @@
 
 #include "core/base/rank_set.h"
 #include "core/rueda.h"
-#include "frameworks/torch/byte_exchange.h"
+#include "core/byte_exchange.h"
 #include "frameworks/torch/fingerprint.h"
 
 namespace rueda {

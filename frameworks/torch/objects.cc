@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "frameworks/torch/agreement.h"
-#include "frameworks/torch/byte_exchange.h"
+#include "core/byte_exchange.h"
 
 namespace rueda {
 namespace {

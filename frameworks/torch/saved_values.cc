@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "frameworks/torch/byte_exchange.h"
+#include "core/byte_exchange.h"
 
 namespace rueda {
 namespace {

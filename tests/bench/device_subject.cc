@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/device_subject.h"
-#include "tests/bench/gather.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/byte_exchange.h"
 #include "core/rueda.h"
 #include "ops/nccl/nccl_check.h"
 #include "ops/nccl/nccl_lane.h"
@@ -64,7 +64,9 @@ class DeviceSubject final : public Subject {
 
   std::unique_ptr<BareLoop> bare_loop(MemoryKind, std::size_t) override { return nullptr; }
   void rest() override {}
-  std::vector<std::string> gather(const std::string& word) override { return gather_words(word, runtime_); }
+  std::vector<std::string> gather(const std::string& word) override {
+    return allgather_bytes(word, "bench.words", runtime_);
+  }
   void take_largest(std::vector<double>& values) override {
     if (!values.empty())
       allreduce_async("bench.largest", view(values), view(values), {ReduceOp::max}, runtime_).wait();

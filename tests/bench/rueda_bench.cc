@@ -28,7 +28,7 @@ struct Sides {
   std::unique_ptr<Subject> own_subject;
   std::unique_ptr<Reference> own_reference;
 
-  Subject& subject() const { return device ? device->subject() : *own_subject; }
+  Subject& subject() { return device ? device->subject() : *own_subject; }
   Reference* reference() { return device ? device->reference() : own_reference.get(); }
 };
 
@@ -59,11 +59,10 @@ Sides sides(const Experiment& experiment) {
   Sides result;
   if (experiment.on_device) {
     result.device = device_bench(experiment);
-    check_alike(result.subject(), experiment.command);
-    return result;
+  } else {
+    result.own_subject = experiment.level == Level::backend ? backend_subject() : stack_subject();
   }
-  result.own_subject = experiment.level == Level::backend ? backend_subject() : stack_subject();
-  check_alike(*result.own_subject, experiment.command);
+  check_alike(result.subject(), experiment.command);
   if (experiment.beside == "mpi") result.own_reference = mpi_reference();
   return result;
 }

@@ -9,13 +9,13 @@
 #include <map>
 #include <stdexcept>
 
+#include "core/byte_exchange.h"
 #include "core/control/message.h"
 #include "core/rueda.h"
 #include "ops/init.h"
 #include "ops/shm/shm_backend.h"
 #include "ops/tcp/tcp_parts.h"
 #include "tests/bench/awake.h"
-#include "tests/bench/gather.h"
 #include "tests/bench/reference.h"
 #include "tests/bench/start_line.h"
 
@@ -73,12 +73,14 @@ class StackSubject final : public Subject {
   std::unique_ptr<BareLoop> bare_loop(MemoryKind kind, std::size_t elements) override {
     return std::make_unique<BareLoop>(kind, elements, static_cast<std::size_t>(rank()),
                                       default_runtime().tensor_memory().get(),
-                                      [](const std::string& word) { return gather_words(word); });
+                                      [this](const std::string& word) { return gather(word); });
   }
 
   void rest() override { rest_awake(); }
 
-  std::vector<std::string> gather(const std::string& word) override { return gather_words(word); }
+  std::vector<std::string> gather(const std::string& word) override {
+    return allgather_bytes(word, "bench.words", {});
+  }
 
   void take_largest(std::vector<double>& values) override {
     if (!values.empty()) allreduce_async("bench.largest", view(values), view(values), {ReduceOp::max}).wait();

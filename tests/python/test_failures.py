@@ -177,11 +177,13 @@ def test_a_rank_killed_inside_an_allreduce():
     chance = random.Random(seed)
     hits = {(tier, phase): 0 for tier, phases in TIERS.items() for phase in phases}
     outside, slowest = 0, 0.0
-    for number in range(2 * KILLS if KILLS >= 200 else max(KILLS, 6)):
-        unhit = {tier for (tier, _), count in hits.items() if count == 0}
-        if number >= KILLS >= 200 and not unhit:  # phases that are rare get as many again at most
+    every_phase, planned = KILLS >= 200, max(KILLS, 6)
+    for number in range(2 * planned):
+        tiers = list(TIERS)
+        if number >= planned:  # as many again at most for phases that are rare
+            tiers = [tier for tier in TIERS if every_phase and not all(hits[tier, phase] for phase in TIERS[tier])]
+        if not tiers:
             break
-        tiers = sorted(unhit) if number >= KILLS >= 200 else list(TIERS)
         tier, ranks = tiers[number % len(tiers)], (2, 4)[number // 3 % 2]
         job = Job(tier, 0, ranks=ranks, RUEDA_FUSION_THRESHOLD="0", RUEDA_WORKS_IN_FLIGHT="64")
         pids = job.wait_until_running()
@@ -205,8 +207,8 @@ def test_a_rank_killed_inside_an_allreduce():
     for (tier, phase), count in sorted(hits.items()):
         print(f"{tier:10} {phase:50} {count:4}")
     print(f"{'':10} {'in no operation':50} {outside:4}\nthe slowest end came after {slowest:.2f} s")
-    if KILLS >= 200:
-        assert sum(hits.values()) >= 0.75 * (sum(hits.values()) + outside) and all(hits.values()), hits
+    if every_phase:
+        assert outside <= (sum(hits.values()) + outside) / 4 and all(hits.values()), hits
 
 
 def test_a_stopped_rank_goes_on():

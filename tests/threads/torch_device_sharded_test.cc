@@ -9,7 +9,7 @@
 #include <torch/optim/sgd.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/byte_exchange.h"
+#include "core/byte_exchange.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
 #include "frameworks/torch/optimizers/radam.h"
 #include "frameworks/torch/sharded_model.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/byte_exchange.h"
+#include "core/byte_exchange.h"
 
 #include <span>
 
