@@ -51,7 +51,7 @@ class Agent {
   Agent(Behind hydra, FrameStream supervisor)
       : hydra_(std::move(hydra)), supervisor_(std::move(supervisor)) {}
 
-  void run(int number, const std::vector<std::string>& command);
+  void run(int number, const std::vector<std::string>& command, const SignalState& signals);
 
  private:
   bool is_over() const { return rank_ == 0 && !status_ && (job_over_ || alone_); }
@@ -82,11 +82,11 @@ class Agent {
   std::optional<Clock::time_point> act_at_;  // report status_, or else kill the rank
 };
 
-void Agent::run(int number, const std::vector<std::string>& command) {
+void Agent::run(int number, const std::vector<std::string>& command, const SignalState& signals) {
   ::prctl(PR_SET_PDEATHSIG, SIGHUP);  // wakes the loop, which looks at getppid()
   adopt_orphans();
   signals_ = catch_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
-  rank_ = start_rank(command);
+  rank_ = start_rank(command, signals);
   if (rank_ < 0) {
     fmt::print(stderr, "ruedarun: cannot fork rank {}: {}\n", number, std::strerror(errno));
     std::fflush(stderr);
@@ -158,6 +158,8 @@ void Agent::obey(const agents::Message& message) {
   } else if (const auto* wanted = std::get_if<agents::SendSignal>(&message)) {
     if (rank_ != 0 && cause_ == agents::Cause::own) cause_ = agents::Cause::asked;
     signal_rank(wanted->signal);
+  } else if (const auto* passed = std::get_if<agents::PassOn>(&message)) {
+    signal_rank(passed->signal);
   } else if (std::holds_alternative<agents::JobOver>(message)) {
     job_over_ = true;
   }
@@ -235,7 +237,7 @@ int run_agent(const std::vector<std::string>& command) {
         place.rank, host_name(), supervision.addresses);
     return kCannotStart;
   }
-  Agent(std::move(hydra), std::move(supervisor)).run(place.rank, words);
+  Agent(std::move(hydra), std::move(supervisor)).run(place.rank, words, supervision.signals);
   return 0;
 }
 

@@ -32,6 +32,12 @@ std::int32_t get_number(Reader& reader, std::int32_t least) {
   return value;
 }
 
+std::int32_t get_signal(Reader& reader) {
+  const std::int32_t signal = get_number(reader, 1);
+  if (signal >= NSIG) reader.fail();
+  return signal;
+}
+
 void write(Writer& writer, const Greeting& message) {
   writer.put(message.rank);
   put(writer, message.nonce);
@@ -57,6 +63,7 @@ void write(Writer& writer, const PeerEnded& message) {
 }
 void write(Writer& writer, const SendSignal& message) { writer.put(message.signal); }
 void write(Writer&, const JobOver&) {}
+void write(Writer& writer, const PassOn& message) { writer.put(message.signal); }
 
 void read(Reader& reader, Greeting& message) {
   message.rank = get_number(reader, 0);
@@ -84,11 +91,9 @@ void read(Reader& reader, PeerEnded& message) {
   message.rank = get_number(reader, 0);
   message.words = get_text(reader, kLongestWords);
 }
-void read(Reader& reader, SendSignal& message) {
-  message.signal = get_number(reader, 1);
-  if (message.signal >= NSIG) reader.fail();
-}
+void read(Reader& reader, SendSignal& message) { message.signal = get_signal(reader); }
 void read(Reader&, JobOver&) {}
+void read(Reader& reader, PassOn& message) { message.signal = get_signal(reader); }
 
 // Makes the alternative of that number and reads it.
 template <std::size_t... Numbers>

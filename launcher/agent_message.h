@@ -62,12 +62,18 @@ struct SendSignal {
   std::int32_t signal = 0;
   bool operator==(const SendSignal&) const = default;
 };
+// ruedarun to agent: the same for a signal that ruedarun was sent. How the rank answers is its own affair.
+struct PassOn {
+  std::int32_t signal = 0;
+  bool operator==(const PassOn&) const = default;
+};
 // ruedarun to agent: every rank has ended. The agent clears up and ends.
 struct JobOver {
   bool operator==(const JobOver&) const = default;
 };
 
-using Message = std::variant<Greeting, Challenge, Answer, Started, Ended, PeerEnded, SendSignal, JobOver>;
+using Message =
+    std::variant<Greeting, Challenge, Answer, Started, Ended, PeerEnded, SendSignal, JobOver, PassOn>;
 
 Bytes encode(const Message& message);
 // Nothing when `bytes` are no message.

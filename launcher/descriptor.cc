@@ -60,6 +60,13 @@ std::string identity_of(int descriptor) {
   return fmt::format("{}:{}:{}", descriptor, about.st_dev, about.st_ino);
 }
 
+bool same_file(int a, int b) {
+  struct stat of_a {};
+  struct stat of_b {};
+  return ::fstat(a, &of_a) == 0 && ::fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
 void fill_standard_streams() {
   int opened = 0;
   while ((opened = ::open("/dev/null", O_RDWR)) >= 0 && opened <= STDERR_FILENO) {}

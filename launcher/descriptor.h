@@ -35,6 +35,8 @@ inline constexpr int kLeastInherited = 200;
 // "number:device:file": says in an environment which inherited descriptor is meant. Empty when there is none.
 std::string identity_of(int descriptor);
 
+bool same_file(int a, int b);
+
 // Opens /dev/null for those of the three standard streams that are closed, so that no other file takes their
 // place.
 void fill_standard_streams();

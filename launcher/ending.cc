@@ -14,7 +14,8 @@ constexpr auto kFailureToKill = 1s;
 constexpr auto kInterruptGrace = 1s;
 constexpr auto kTerminateToKill = 700ms;
 constexpr auto kKillToForce = 700ms;
-constexpr auto kLastOutput = 1s;  // for mpiexec to pass on what the ranks have written
+constexpr auto kLastOutput = 1s;     // for mpiexec to pass on what the ranks have written
+constexpr auto kMoreOutput = 500ms;  // after some of it
 
 void bring_forward(std::optional<Ending::Time>& time, Ending::Time to) {
   time = std::min(time.value_or(to), to);
@@ -31,10 +32,21 @@ void Ending::plan(Time terminate, Time kill) {
 void Ending::on_failure(Time now) { plan(now + kFailureGrace, now + kFailureGrace + kFailureToKill); }
 void Ending::on_interrupt(Time now) { plan(now + kInterruptGrace, now + kInterruptGrace + kTerminateToKill); }
 void Ending::on_terminate(Time now) { plan(now, now + kTerminateToKill); }
-void Ending::on_hurry(Time now) { plan(now, now); }
+void Ending::on_terminate(Time now, std::chrono::seconds grace) { plan(now, now + grace); }
+
+void Ending::on_hurry(Time now) {
+  in_a_hurry_ = true;
+  plan(now, now);
+}
 
 void Ending::on_all_ended(Time now) {
-  if (has_begun()) bring_forward(force_at_, now + kLastOutput);
+  if (!has_begun()) return;
+  all_ended_ = true;
+  bring_forward(force_at_, now + kLastOutput);
+}
+
+void Ending::on_output(Time now) {
+  if (all_ended_ && !in_a_hurry_) force_at_ = std::max<Time>(*force_at_, now + kMoreOutput);
 }
 
 Ending::Act Ending::next_act(Time now) {

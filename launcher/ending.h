@@ -9,8 +9,9 @@ namespace rueda {
 
 // Purpose: the times of a job's end; pure, time comes in. After a failure the others have 3 s to say what
 // they know, then SIGTERM, 1 s later SIGKILL; after Ctrl-C 1 s, after SIGTERM none, then 0.7 s to SIGKILL.
-// What does not end by that is ended 0.7 s later without asking. Whatever asks again can only bring that
-// nearer. Owner: the main thread of the supervisor.
+// What does not end by that is ended 0.7 s later without asking, and mpiexec 0.5 s after the last output
+// of ranks that have ended. Whatever asks again can only bring that nearer. Owner: the main thread of the
+// supervisor.
 class Ending {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -19,8 +20,10 @@ class Ending {
   void on_failure(Time now);
   void on_interrupt(Time now);
   void on_terminate(Time now);
-  void on_hurry(Time now);      // asked a second time
-  void on_all_ended(Time now);  // of a job that was to end: only mpiexec is left
+  void on_terminate(Time now, std::chrono::seconds grace);  // by one who gives the ranks that long
+  void on_hurry(Time now);                                  // asked a second time
+  void on_all_ended(Time now);                              // of a job that was to end: only mpiexec is left
+  void on_output(Time now);  // something has come of what the ranks had written: there may be more
 
   bool has_begun() const { return force_at_.has_value(); }
   Act next_act(Time now);  // what is due; call until nothing is
@@ -34,6 +37,8 @@ class Ending {
   std::optional<Time> force_at_;
   bool terminated_ = false;
   bool killed_ = false;
+  bool all_ended_ = false;
+  bool in_a_hurry_ = false;
 };
 
 }  // namespace rueda

@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kHosts = "RUEDA_LAUNCH_HOSTS";
 constexpr const char* kAddresses = "RUEDA_LAUNCH_ADDRESSES";
 constexpr const char* kToken = "RUEDA_LAUNCH_TOKEN";
+constexpr const char* kSignals = "RUEDA_LAUNCH_SIGNALS";
 
 constexpr int kKeep = 0;
 constexpr int kReplace = 1;
@@ -108,13 +109,17 @@ void export_choices(const LaunchOptions& options) {
   ::setenv("HYDRA_LAUNCHER_EXTRA_ARGS", words.c_str(), kReplace);
 }
 
-void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token) {
+void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token,
+                            const SignalState& signals) {
   // Of MPICH's two network modules ucx crashes on a send to a dead rank; ofi over tcp returns an error.
   ::setenv("MPIR_CVAR_CH4_NETMOD", "ofi", kKeep);
   ::setenv("FI_PROVIDER", "tcp", kKeep);
+  // Python would hold back what it prints into a pipe, and lose it where it dies.
+  ::setenv("PYTHONUNBUFFERED", "1", kKeep);
   ::setenv(kHosts, hosts.c_str(), kReplace);
   ::setenv(kAddresses, addresses.c_str(), kReplace);
   ::setenv(kToken, to_text(token).c_str(), kReplace);
+  ::setenv(kSignals, to_text(signals).c_str(), kReplace);
 }
 
 Place export_rank_environment() {
@@ -132,8 +137,9 @@ Place export_rank_environment() {
 }
 
 Supervision take_supervision() {
-  Supervision supervision{text_of(kAddresses), token_from(text_of(kToken))};
-  for (const char* variable : {kAddresses, kToken, kHosts}) ::unsetenv(variable);
+  Supervision supervision{text_of(kAddresses), token_from(text_of(kToken)),
+                          signal_state_from(text_of(kSignals)).value_or(SignalState{})};
+  for (const char* variable : {kAddresses, kToken, kHosts, kSignals}) ::unsetenv(variable);
   return supervision;
 }
 

@@ -8,6 +8,7 @@
 
 #include "launcher/options.h"
 #include "launcher/proof.h"
+#include "launcher/signals.h"
 
 namespace rueda {
 
@@ -46,15 +47,18 @@ int threads_for_each(int local_size);
 void export_choices(const LaunchOptions& options);
 
 // By the supervisor, before it starts mpiexec, which hands it on to every rank. What the user has set stays.
-void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token);
+// Ranks are to have the signals as ruedarun has inherited them.
+void export_job_environment(const std::string& hosts, const std::string& addresses, const Token& token,
+                            const SignalState& signals);
 
 // By the agent: RUEDA_RANK and so on, OMP_NUM_THREADS. Returns the rank's place.
 Place export_rank_environment();
 
-// Where the agent finds ruedarun, and what proves that they belong together.
+// Where the agent finds ruedarun, what proves that they belong together, and how the rank is to start.
 struct Supervision {
   std::string addresses;
   std::optional<Token> token;
+  SignalState signals;
 };
 
 // By the agent: takes the launcher's own variables out of the environment.

@@ -64,7 +64,8 @@ constexpr std::array kFlags{
          "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end; they decide the "
          "status"},
     Flag{Kind::own, "stop-grace", "TIME",
-         "how long they may take for that before they are ended; default: 60s"},
+         "how long they may take for that before they are ended; default: 60s. Given, it also counts when "
+         "ruedarun gets SIGTERM; default there: 0.7s"},
     Flag{Kind::own, "mpi-args", "WORDS", "more words for mpiexec (Hydra)"},
     Flag{Kind::own, "binding-args", "WORDS", "the same; for example '-bind-to core'"},
     Flag{Kind::own, "tcp", "", "MPI over TCP, even where the environment chooses something else"},

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "launcher/processes.h"
 #include "launcher/virtual_hosts.h"
@@ -42,7 +40,7 @@ std::string find_mpiexec() {
 }
 
 std::vector<std::string> mpiexec_command(const std::string& mpiexec, const LaunchOptions& options,
-                                         const std::string& label) {
+                                         const std::string& label, const std::vector<std::string>& way) {
   // Without its own clean-up: the agents know more, and others are often about to say why the job ends.
   std::vector<std::string> command{
       mpiexec, "-disable-auto-cleanup", "-np", std::to_string(options.ranks), "-prepend-pattern", label};
@@ -50,25 +48,12 @@ std::vector<std::string> mpiexec_command(const std::string& mpiexec, const Launc
     command.insert(command.end(), {"-iface", options.network_interface});
   if (options.virtual_hosts.count > 0)
     command.insert(command.end(), {"-launcher", "ssh", "-launcher-exec", hosts_program()});
+  command.insert(command.end(), way.begin(), way.end());
   command.insert(command.end(), options.mpiexec_words.begin(), options.mpiexec_words.end());
   if (!options.hosts.empty()) command.insert(command.end(), {"-hosts", options.hosts});
   command.insert(command.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "--agent", "--"});
   std::ranges::transform(options.command, std::back_inserter(command), disguised);
   return command;
-}
-
-bool leaves_this_machine(const LaunchOptions& options) {
-  if (!options.hosts.empty()) {
-    std::istringstream list(options.hosts);
-    for (std::string host; std::getline(list, host, ',');) {
-      host = host.substr(0, host.rfind(':'));
-      if (host != "localhost" && host != "127.0.0.1" && host != host_name()) return true;
-    }
-    return false;
-  }
-  constexpr std::array kOfManagers{"SLURM_JOB_ID",    "PBS_NODEFILE",   "LSB_MCPU_HOSTS", "PE_HOSTFILE",
-                                   "COBALT_NODEFILE", "LOADL_HOSTFILE", "HYDRA_HOST_FILE"};
-  return std::ranges::any_of(kOfManagers, [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
 std::string disguised(const std::string& word) {

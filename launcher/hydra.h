@@ -13,12 +13,9 @@ namespace rueda {
 std::string find_mpiexec();
 
 // The command that starts an agent for each rank. Hydra puts `label` before each piece of output (%r: the
-// rank).
+// rank). `way`: words that say by which program it starts ranks.
 std::vector<std::string> mpiexec_command(const std::string& mpiexec, const LaunchOptions& options,
-                                         const std::string& label);
-
-// Whether ranks may start on other machines: hosts are named, or a resource manager names them.
-bool leaves_this_machine(const LaunchOptions& options);
+                                         const std::string& label, const std::vector<std::string>& way = {});
 
 // Hydra takes ":" for the start of another program and drops empty words: words are disguised on the way to
 // the agent.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <random>
 #include <utility>
@@ -19,13 +20,20 @@ std::string random_mark() {
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
+std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& options) {
+  RankOutput output(STDOUT_FILENO, options.ranks, options.prefix, options.prefix_time);
+  RankOutput errors = same_file(STDOUT_FILENO, STDERR_FILENO)
+                          ? output.beside()
+                          : RankOutput(STDERR_FILENO, options.ranks, options.prefix, options.prefix_time);
+  return {std::move(output), std::move(errors)};
+}
+
 }  // namespace
 
 JobOutput::JobOutput(const LaunchOptions& options)
     : token_(random_mark()),
       label_(LabelledStream::label_pattern(token_)),
-      outputs_{RankOutput(STDOUT_FILENO, options.ranks, options.prefix),
-               RankOutput(STDERR_FILENO, options.ranks, options.prefix)},
+      outputs_(outputs_of(options)),
       streams_{
           LabelledStream(token_,
                          [this](int rank, std::string_view text) {
@@ -33,8 +41,6 @@ JobOutput::JobOutput(const LaunchOptions& options)
                            if (mpiexec_said_.size() < kMostSaid) mpiexec_said_ += text;
                          }),
           LabelledStream(token_, [this](int rank, std::string_view text) { outputs_[1].add(rank, text); })} {
-  for (RankOutput& output : outputs_)
-    if (options.prefix_time) output.show_time();
   if (options.output_folder.empty()) return;
   outputs_[0].keep_copies(options.output_folder, "stdout");
   outputs_[1].keep_copies(options.output_folder, "stderr");
@@ -51,9 +57,7 @@ std::array<Descriptor, JobOutput::kStreams> JobOutput::open() {
   return write_ends;
 }
 
-void JobOutput::read(std::size_t stream) { read_some_of(stream); }
-
-bool JobOutput::read_some_of(std::size_t stream) {
+bool JobOutput::read(std::size_t stream) {
   Descriptor& pipe = pipes_[stream];
   const std::string_view bytes = read_some(pipe.number());
   const bool ended = bytes.empty() && errno != EAGAIN && errno != EINTR;
@@ -70,9 +74,20 @@ bool JobOutput::flush() {
 
 void JobOutput::say(std::string_view line) { outputs_[1].add_line(line); }
 
+void JobOutput::show_due(LineMixer::Time now) {
+  for (RankOutput& output : outputs_) output.show_due(now);
+}
+
+std::optional<LineMixer::Time> JobOutput::next_time() const {
+  std::optional<LineMixer::Time> next;
+  for (const RankOutput& output : outputs_)
+    if (const auto time = output.next_time()) next = std::min(next.value_or(*time), *time);
+  return next;
+}
+
 void JobOutput::read_rest() {
   for (std::size_t stream = 0; stream < kStreams; ++stream) {
-    while (pipes_[stream] && read_some_of(stream)) flush();
+    while (pipes_[stream] && read(stream)) flush();
     streams_[stream].finish();
   }
 }

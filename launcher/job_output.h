@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "launcher/descriptor.h"
@@ -12,7 +13,8 @@
 
 namespace rueda {
 
-// Purpose: both streams of mpiexec, taken apart by rank and written line by line. Owner: the main thread of
+// Purpose: both streams of mpiexec, taken apart by rank and written line by line; as one text where both
+// go to the same file. Owner: the main thread of
 // the supervisor; lives as long as the job.
 class JobOutput {
  public:
@@ -24,16 +26,16 @@ class JobOutput {
   std::array<Descriptor, kStreams> open();             // makes the pipes; returns the ends to write to
 
   int descriptor(std::size_t stream) const { return pipes_[stream].number(); }
-  void read(std::size_t stream);
-  bool flush();                     // false when nobody reads standard output
-  void say(std::string_view line);  // ruedarun's own words
+  bool read(std::size_t stream);                     // false when nothing was there
+  bool flush();                                      // false when nobody reads standard output
+  void say(std::string_view line);                   // ruedarun's own words
+  void show_due(LineMixer::Time now);                // lines without an end that have waited long enough
+  std::optional<LineMixer::Time> next_time() const;  // show_due() has something to do then
   const std::string& mpiexec_said() const { return mpiexec_said_; }
   void read_rest();  // mpiexec has ended, and what it wrote is in the pipes
   void finish();
 
  private:
-  bool read_some_of(std::size_t stream);
-
   const std::string token_;
   const std::string label_;
   std::array<RankOutput, kStreams> outputs_;

@@ -26,6 +26,7 @@ class JobRecord {
   // The agent has gone. True when that is a failure: it had not reported the end of its rank.
   bool note_gone(int rank);
 
+  bool has_started(int rank) const { return ranks_[static_cast<std::size_t>(rank)].started.has_value(); }
   bool all_started() const { return started_ == ranks_.size(); }
   bool all_ended() const { return ended_ == ranks_.size(); }
   bool none_runs() const { return ended_ == started_; }

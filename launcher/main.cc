@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/config.h"
@@ -17,8 +18,10 @@
 #include "launcher/horovod_names.h"
 #include "launcher/hydra.h"
 #include "launcher/options.h"
+#include "launcher/signals.h"
 #include "launcher/supervisor.h"
 #include "launcher/virtual_hosts.h"
+#include "launcher/way_to_start.h"
 
 namespace rueda {
 namespace {
@@ -37,8 +40,13 @@ void tell_what_is_ignored(const LaunchOptions& options) {
 using Words = std::vector<std::string>;
 
 int supervise(const LaunchOptions& options, double start_timeout) {
+  const SignalState inherited = signal_state();
+  Descriptor signals = catch_signals_of_job(inherited);  // from here on none of them ends ruedarun by itself
   tell_what_is_ignored(options);
-  return Supervisor(options, find_mpiexec(), start_timeout).run();
+  WayToStart way = way_to_start(options, surroundings());
+  forget_outer_launcher();
+  return Supervisor(options, find_mpiexec(), std::move(way), start_timeout, std::move(signals), inherited)
+      .run();
 }
 
 int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual_host) {

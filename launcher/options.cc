@@ -17,6 +17,7 @@
 #include "launcher/config_file.h"
 #include "launcher/flags.h"
 #include "launcher/host_file.h"
+#include "launcher/processes.h"
 #include "launcher/stop_after.h"
 #include "launcher/virtual_hosts.h"
 
@@ -155,7 +156,10 @@ const std::map<std::string_view, Act>& acts() {
       {"stop-after",
        [](LaunchOptions& o, const std::string& text) { o.stop_after = read_time("--stop-after", text); }},
       {"stop-grace",
-       [](LaunchOptions& o, const std::string& text) { o.stop_grace = read_time("--stop-grace", text); }},
+       [](LaunchOptions& o, const std::string& text) {
+         o.stop_grace = read_time("--stop-grace", text);
+         o.stop_grace_given = true;
+       }},
       {"mpi-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"binding-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"tcp", [](LaunchOptions& o, const std::string&) { o.tcp = true; }},
@@ -261,12 +265,7 @@ void check_program(const std::string& program) {
       throw UsageError(fmt::format("not executable: '{}'; try chmod +x", program));
     return;
   }
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
-    if (is_file(candidate) && ::access(candidate.c_str(), X_OK) == 0) return;
-  }
+  if (is_program(program)) return;
   throw UsageError(
       fmt::format("no such program: '{}' is not in PATH{}", program,
                   is_file(program) ? fmt::format("; say './{}' for the one in this folder", program) : ""));

@@ -46,6 +46,7 @@ struct LaunchOptions {
   bool tcp = false;
   std::chrono::seconds stop_after{0};  // 0: never
   std::chrono::seconds stop_grace{60};
+  bool stop_grace_given = false;           // then it also counts from SIGTERM on
   std::string network_interface;           // empty: whichever
   std::string ssh_words;                   // for ssh, as on a command line
   std::vector<std::string> mpiexec_words;  // as the user gave them

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <thread>
 
 #include "launcher/descriptor.h"
+#include "launcher/signals.h"
 
 namespace rueda {
 namespace {
@@ -73,6 +75,7 @@ std::string output_of(const std::vector<std::string>& command) {
   if (child == 0) {
     ::dup2(pipe.write_end.number(), STDOUT_FILENO);
     ::dup2(pipe.write_end.number(), STDERR_FILENO);
+    set_signal_state({});  // Ctrl-C ends it
     execute(command);
     ::_exit(127);
   }
@@ -97,17 +100,25 @@ void kill_descendants() {
   }
 }
 
+bool is_program(const std::string& name) {
+  const auto can_be_started = [](const std::string& path) {
+    struct stat about {};
+    return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (name.find('/') != std::string::npos) return can_be_started(name);
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (can_be_started((folder.empty() ? "." : folder) + "/" + name)) return true;
+  return false;
+}
+
+bool has_children(pid_t process) { return children_by_parent().contains(process); }
+
 std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-void restore_signals() {
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
 }
 
 }  // namespace rueda

@@ -27,7 +27,9 @@ void kill_descendants();
 
 std::string host_name();
 
-// Signals as a program expects them at its start: none blocked, SIGPIPE with its default meaning.
-void restore_signals();
+// Whether it can be started: a path, or a name that PATH finds.
+bool is_program(const std::string& name);
+
+bool has_children(pid_t process);
 
 }  // namespace rueda

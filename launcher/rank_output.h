@@ -2,41 +2,44 @@
 // What the ranks print, line by line.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "launcher/descriptor.h"
+#include "launcher/line_mixer.h"
 
 namespace rueda {
 
-// Purpose: gathers the pieces that ranks write to one stream into lines, so that lines of different ranks
-// never mix, and writes each with its prefix; also keeps a copy in a file for each rank. Nothing is lost: a
-// line without an end is written by finish(), one longer than kLongestLine in parts of that size. Owner: the
+// Purpose: writes what ranks print on one of their streams to one file, mixed by LineMixer; also keeps a copy
+// of it, byte for byte, in a file for each rank. Nothing is lost: finish() writes what has no end. Owner: the
 // main thread.
 class RankOutput {
  public:
-  static constexpr std::size_t kLongestLine = 1 << 20;
-
-  // Writes to `descriptor`, which stays open. With a folder, a copy goes to FOLDER/rank.N/NAME for each rank.
-  RankOutput(int descriptor, int ranks, bool prefix);
-  void show_time() { show_time_ = true; }                                // in the prefix
-  void keep_copies(const std::string& folder, const std::string& name);  // throws UsageError
+  // Writes to `descriptor`, which stays open. A prefix has the rank, the time, both, or there is none.
+  RankOutput(int descriptor, int ranks, bool rank_in_prefix, bool time_in_prefix = false);
+  // For the other stream of these ranks, where it goes to the same file (a terminal).
+  RankOutput beside() const;
+  // With a folder, a copy goes to FOLDER/rank.N/NAME for each rank. Throws UsageError.
+  void keep_copies(const std::string& folder, const std::string& name);
 
   void add(int rank, std::string_view text);
   void add_line(std::string_view line);  // ruedarun's own words
-  bool flush();                          // false when the descriptor takes no more
+  void show_due(LineMixer::Time now) { mixer_->show_due(now); }
+  std::optional<LineMixer::Time> next_time() const { return mixer_->next_time(); }
+  bool flush();  // false when the descriptor takes no more
   bool finish();
 
  private:
-  void end_line(int rank, bool complete);
+  RankOutput(int descriptor, int ranks, int first_source, std::shared_ptr<LineMixer> mixer);
 
   int descriptor_;
-  bool prefix_;
-  bool show_time_ = false;
-  std::vector<std::string> unfinished_;  // by rank
-  std::vector<Descriptor> copies_;       // by rank, or empty
-  std::string ready_;
+  int ranks_;
+  int first_source_;  // of the mixer: rank 0 on this stream
+  std::shared_ptr<LineMixer> mixer_;
+  std::vector<Descriptor> copies_;  // by rank, or empty
 };
 
 }  // namespace rueda

@@ -24,11 +24,11 @@ int number_in(const char* variable) {
   return text == nullptr ? -1 : std::atoi(text);
 }
 
-void become_rank(pid_t agent, const std::vector<std::string>& command) {
+void become_rank(pid_t agent, const std::vector<std::string>& command, const SignalState& signals) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != agent) ::_exit(kCannotStart);  // the agent has ended before the line above
-  restore_signals();
+  set_signal_state(signals);
   execute(command);
   fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", command.front(), std::strerror(errno));
   std::fflush(stderr);
@@ -49,10 +49,10 @@ void close_leaked_descriptors() {
   ::close_range(next, ~0U, 0);
 }
 
-pid_t start_rank(const std::vector<std::string>& command) {
+pid_t start_rank(const std::vector<std::string>& command, const SignalState& signals) {
   const pid_t agent = ::getpid();
   const pid_t rank = ::fork();
-  if (rank == 0) become_rank(agent, command);
+  if (rank == 0) become_rank(agent, command, signals);
   if (rank < 0) return rank;
   ::setpgid(rank, rank);  // here too: whichever comes first
   for (int descriptor :

@@ -26,20 +26,23 @@
 
 namespace rueda {
 
-Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, double start_timeout)
+Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, WayToStart way,
+                       double start_timeout, Descriptor signals, const SignalState& inherited)
     : options_(options),
       mpiexec_path_(std::move(mpiexec)),
+      way_(std::move(way)),
       start_timeout_(start_timeout),
       token_(random_token()),
-      hub_(token_, options.ranks, leaves_this_machine(options)),
+      hub_(token_, options.ranks, way_.other_hosts),
       job_(options.ranks),
       stop_after_(options.stop_after, options.stop_grace),
-      output_(options) {}
+      output_(options),
+      signals_(std::move(signals)),
+      inherited_(inherited) {}
 
 int Supervisor::run() {
   adopt_orphans();
-  signals_ = catch_signals({SIGINT, SIGTERM, SIGHUP, SIGCHLD});
-  export_job_environment(options_.hosts, hub_.addresses(), token_);
+  export_job_environment(options_.hosts, hub_.addresses(), token_, inherited_);
   offer_standard_input();
   start();
   while (!is_over()) turn();
@@ -48,7 +51,7 @@ int Supervisor::run() {
 }
 
 void Supervisor::start() {
-  std::vector<std::string> command = mpiexec_command(mpiexec_path_, options_, output_.label());
+  std::vector<std::string> command = mpiexec_command(mpiexec_path_, options_, output_.label(), way_.words);
   if (options_.verbose) output_.say(fmt::format("ruedarun: starting {}", fmt::join(command, " ")));
   output_.flush();
   std::array<Descriptor, JobOutput::kStreams> write_ends = output_.open();
@@ -62,16 +65,18 @@ void Supervisor::start() {
     ::dup2(nothing.number(), STDIN_FILENO);
     ::dup2(write_ends[0].number(), STDOUT_FILENO);
     ::dup2(write_ends[1].number(), STDERR_FILENO);
-    restore_signals();
+    set_signal_state(inherited_.for_hydra());
     execute(command);
     fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", mpiexec_path_, std::strerror(errno));
     std::fflush(stderr);
     ::_exit(127);
   }
   if (mpiexec_ < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  stop_after_.on_start(Clock::now());
+  started_at_ = Clock::now();
+  stop_after_.on_start(started_at_);
   start_deadline_ =
-      Clock::now() + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_timeout_));
+      started_at_ + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_timeout_));
+  if (way_.by == WayToStart::By::manager) next_look_ = started_at_;
 }
 
 void Supervisor::turn() {
@@ -82,26 +87,47 @@ void Supervisor::turn() {
   ::poll(waits.data(), waits.size(), milliseconds_to_next_act());
   if (waits[0].revents != 0) read_signals();
   hear_agents();
-  if (waits[2].revents != 0) output_.read(0);
-  if (waits[3].revents != 0) output_.read(1);
-  if (!output_.flush() && signal_ == 0) on_signal(SIGPIPE);
+  bool something_came = waits[2].revents != 0 && output_.read(0);
+  something_came |= waits[3].revents != 0 && output_.read(1);
+  output_.show_due(Clock::now());
+  if (!output_.flush() && signal_ == 0) end_by(SIGPIPE);
+  if (something_came) ending_.on_output(Clock::now());
   act_on_time();
 }
 
 void Supervisor::read_signals() {
-  while (int signal = next_signal(signals_)) {
-    if (signal == SIGCHLD) {
-      reap();
-    } else {
-      on_signal(signal);
-    }
-  }
+  while (int signal = next_signal(signals_)) on_signal(signal);
 }
 
 void Supervisor::on_signal(int signal) {
+  switch (signal) {
+    case SIGCHLD: return reap();
+    case SIGINT:
+    case SIGTERM:
+    case SIGHUP: return end_by(signal);
+    case SIGTSTP: return stop_with_the_ranks();
+    default: pass_on(signal);
+  }
+}
+
+void Supervisor::pass_on(int signal) {
+  for (int rank = 0; rank < options_.ranks; ++rank)
+    if (job_.has_started(rank)) hub_.tell(rank, agents::PassOn{signal});
+  if (!job_.all_started() && signal != SIGCONT) passed_on_.insert(signal);
+}
+
+// Ranks are not in the terminal's session: it stops ruedarun alone.
+void Supervisor::stop_with_the_ranks() {
+  hub_.tell_all(agents::PassOn{SIGTSTP});
+  stop_until_continued();
+  hub_.tell_all(agents::PassOn{SIGCONT});
+}
+
+void Supervisor::end_by(int signal) {
   const auto now = Clock::now();
   if (signal_ != 0) return ending_.on_hurry(now);
   signal_ = signal;
+  if (signal == SIGTERM && options_.stop_grace_given) return ending_.on_terminate(now, options_.stop_grace);
   if (signal != SIGINT) return ending_.on_terminate(now);
   hub_.tell_all(agents::SendSignal{SIGINT});
   ending_.on_interrupt(now);
@@ -141,7 +167,8 @@ void Supervisor::hear(const AgentHub::Heard& heard) {
   const int rank = heard.rank;
   if (const auto* started = std::get_if<agents::Started>(&heard.what)) {
     job_.note_start(rank, *started);
-    if (job_.all_started()) start_deadline_.reset();
+    for (int signal : passed_on_) hub_.tell(rank, agents::PassOn{signal});
+    if (job_.all_started()) start_is_over();
     return;
   }
   const auto* ended = std::get_if<agents::Ended>(&heard.what);
@@ -164,13 +191,33 @@ void Supervisor::fail(int rank) {
   ending_.on_failure(Clock::now());
 }
 
-void Supervisor::fail_start() {
+void Supervisor::start_is_over() {
   start_deadline_.reset();
+  next_look_.reset();
+}
+
+// Hydra does not notice when srun ends, and waits.
+void Supervisor::watch_start(Clock::time_point now) {
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+  constexpr auto kUnseen = std::chrono::seconds(3);  // it may have ended before the first look
+  if (start_deadline_ && now >= *start_deadline_)
+    return fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
+                                  job_.missing(), start_timeout_, way_.remedy));
+  if (!next_look_ || now < *next_look_) return;
+  next_look_ = now + kBetweenLooks;
+  if (mpiexec_status_ || ending_.has_begun()) return;
+  if (has_children(mpiexec_)) {
+    starter_seen_ = true;
+  } else if (starter_seen_ || now > started_at_ + kUnseen) {
+    fail_start(
+        fmt::format("{} has ended, and {} did not start; {}", way_.program, job_.missing(), way_.remedy));
+  }
+}
+
+void Supervisor::fail_start(const std::string& why) {
+  start_is_over();
   never_started_ = false;  // they are told here
-  output_.say(
-      fmt::format("ruedarun: {} did not start within {} s; look at the hosts, or allow more time by "
-                  "--start-timeout",
-                  job_.missing(), start_timeout_));
+  output_.say("ruedarun: " + why);
   if (!failure_) failure_ = 1;
   ending_.on_terminate(Clock::now());
 }
@@ -186,7 +233,7 @@ void Supervisor::check_all_ended() {
 
 void Supervisor::act_on_time() {
   const auto now = Clock::now();
-  if (start_deadline_ && now >= *start_deadline_) fail_start();
+  watch_start(now);
   if (ending_.has_begun() || job_.all_ended()) stop_after_.on_end();
   for (StopAfter::Act act; (act = stop_after_.next_act(now)) != StopAfter::Act::nothing;)
     act == StopAfter::Act::ask ? ask_to_stop() : give_up_asking();
@@ -223,7 +270,8 @@ void Supervisor::force() {
 int Supervisor::milliseconds_to_next_act() const {
   std::optional<Clock::time_point> next;
   for (const std::optional<Clock::time_point>& time :
-       {ending_.next_time(), stop_after_.next_time(), start_deadline_, hub_.next_deadline()})
+       {ending_.next_time(), stop_after_.next_time(), start_deadline_, next_look_, hub_.next_deadline(),
+        output_.next_time()})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -241,8 +289,8 @@ void Supervisor::finish() {
   if (unexplained || options_.verbose) output_.say(output_.mpiexec_said());
   if (unexplained) {
     failure_ = std::max(1, exit_code(*mpiexec_status_));
-    output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start", how_it_ended(*mpiexec_status_),
-                            job_.missing()));
+    output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start; {}", how_it_ended(*mpiexec_status_),
+                            job_.missing(), way_.remedy));
   } else if (never_started_ && !job_.all_started()) {
     output_.say(fmt::format("ruedarun: {} did not start", job_.missing()));
   }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "launcher/agent_hub.h"
@@ -15,7 +16,9 @@
 #include "launcher/job_record.h"
 #include "launcher/mpich_litter.h"
 #include "launcher/options.h"
+#include "launcher/signals.h"
 #include "launcher/stop_after.h"
+#include "launcher/way_to_start.h"
 
 namespace rueda {
 
@@ -25,7 +28,9 @@ namespace rueda {
 // times), and after a time that the user gave (StopAfter). Owner: the main thread; lives as long as the job.
 class Supervisor {
  public:
-  Supervisor(const LaunchOptions& options, std::string mpiexec, double start_timeout);
+  // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
+  Supervisor(const LaunchOptions& options, std::string mpiexec, WayToStart way, double start_timeout,
+             Descriptor signals, const SignalState& inherited);
 
   // Returns ruedarun's exit status.
   int run();
@@ -38,12 +43,17 @@ class Supervisor {
   void turn();
   void read_signals();
   void on_signal(int signal);
+  void end_by(int signal);
+  void pass_on(int signal);
+  void stop_with_the_ranks();
   void reap();
   void mpiexec_ended(int status);
   void hear_agents();
   void hear(const AgentHub::Heard& heard);
   void fail(int rank);
-  void fail_start();
+  void start_is_over();
+  void watch_start(Clock::time_point now);
+  void fail_start(const std::string& why);
   void check_all_ended();
   void act_on_time();
   void ask_to_stop();
@@ -55,6 +65,7 @@ class Supervisor {
 
   const LaunchOptions options_;
   const std::string mpiexec_path_;
+  const WayToStart way_;
   const double start_timeout_;  // seconds
   const Token token_;
   MpichLitter litter_;
@@ -64,10 +75,15 @@ class Supervisor {
   StopAfter stop_after_;
   JobOutput output_;
   Descriptor signals_;
+  const SignalState inherited_;
+  std::set<int> passed_on_;  // signals that ranks which start later are to get, too
 
   pid_t mpiexec_ = 0;
   std::optional<int> mpiexec_status_;
+  Clock::time_point started_at_;
   std::optional<Clock::time_point> start_deadline_;
+  std::optional<Clock::time_point> next_look_;  // at the resource manager's program, until all ranks run
+  bool starter_seen_ = false;                   // that program
   std::optional<int> failure_;  // exit status of the first rank that failed, or of a start that did
   int signal_ = 0;              // the first that asked for the end, or 0
   int failure_lines_ = 0;       // how many ranks have been named

@@ -14,14 +14,24 @@ RUEDARUN = os.path.join(os.environ.get("RUEDA_BIN", "build/bin"), "ruedarun")
 SECONDS = 20
 
 
+def clean_environment(**settings):
+    """Without what a job or a resource manager around the tests may have set."""
+    others = ("RUEDA_", "OMP_", "MPIR_", "FI_", "PYTHONUNBUFFERED", "SLURM", "PBS_", "LSB_", "HYDRA_", "PMI")
+    return {name: value for name, value in os.environ.items() if not name.startswith(others)} | settings
+
+
+def default_signals():
+    """A shell without job control has them ignored in what it starts in the background: these tests, too."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Job:
     """A ruedarun in a process group of its own, ended with all that is in it."""
 
-    def __init__(self, *words, stdin=subprocess.DEVNULL, **settings):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("RUEDA_", "OMP_", "MPIR_", "FI_"))}
-        environment.update(settings)
-        self.process = subprocess.Popen([RUEDARUN, *words], stdin=stdin, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    def __init__(self, *words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, before=default_signals, **settings):
+        self.process = subprocess.Popen([RUEDARUN, *words], stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True,
+                                        env=clean_environment(**settings), start_new_session=True, preexec_fn=before)
 
     def end(self, given=None):
         """Exit status, lines on stdout, text on stderr."""

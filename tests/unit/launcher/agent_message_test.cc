@@ -24,7 +24,8 @@ std::vector<Message> one_of_each() {
           Ended{9, Cause::proxy_gone},
           PeerEnded{2, "rank 2 is gone"},
           SendSignal{15},
-          JobOver{}};
+          JobOver{},
+          PassOn{10}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {
@@ -56,6 +57,8 @@ TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(Greeting{-1, {}})));
   EXPECT_FALSE(decode(encode(SendSignal{0})));
   EXPECT_FALSE(decode(encode(SendSignal{1000})));
+  EXPECT_FALSE(decode(encode(PassOn{0})));
+  EXPECT_FALSE(decode(encode(PassOn{1000})));
   EXPECT_FALSE(decode(encode(Ended{0, static_cast<Cause>(4)})));
   EXPECT_FALSE(decode(encode(Started{"a", 0, 1, 1}))) << "signals to process 0 go to everybody";
 }

@@ -50,6 +50,13 @@ TEST(Ending, InterruptsAndHurry) {
               ElementsAre(Pair(Act::terminate, 200), Pair(Act::kill, 200), Pair(Act::force, 900)));
 }
 
+TEST(Ending, AGraceThatWasGivenCounts) {
+  Ending ending;
+  ending.on_terminate(kBegin, 5s);
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 0), Pair(Act::kill, 5000), Pair(Act::force, 5700)));
+}
+
 TEST(Ending, WhatHasBeenDoneIsNotDoneAgain) {
   Ending ending;
   ending.on_terminate(kBegin);
@@ -63,6 +70,21 @@ TEST(Ending, AJobThatEndsByItselfIsGivenAllTime) {
   Ending ending;
   ending.on_all_ended(kBegin);
   EXPECT_FALSE(ending.next_time());
+}
+
+TEST(Ending, MpiexecHasTimeWhileOutputComes) {
+  Ending ending;
+  ending.on_output(kBegin);
+  EXPECT_FALSE(ending.next_time());
+  ending.on_terminate(kBegin);
+  ending.on_output(kBegin);
+  ending.on_all_ended(kBegin + 100ms);
+  for (auto now = kBegin + 200ms; now <= kBegin + 5s; now += 100ms) ending.on_output(now);
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 0), Pair(Act::kill, 700), Pair(Act::force, 5500)));
+  ending.on_hurry(kBegin + 5s);
+  ending.on_output(kBegin + 5s);
+  EXPECT_LE(ending.next_time(), kBegin + 5700ms) << "who asks twice does not wait for it";
 }
 
 TEST(JobRecord, FirstFailureAndItsWords) {

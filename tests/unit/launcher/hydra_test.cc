@@ -18,6 +18,14 @@ TEST(Hydra, WordsComeBackAsTheyWere) {
   }
 }
 
+TEST(Hydra, TheUsersWordsComeBehindTheWayToStart) {
+  LaunchOptions options{.ranks = 1, .mpiexec_words = {"-v"}, .command = {"prog"}};
+  std::vector<std::string> command = mpiexec_command("/m/mpiexec", options, "LABEL", {"-launcher", "fork"});
+  auto way = std::find(command.begin(), command.end(), "-launcher");
+  ASSERT_LE(way + 3, command.end());
+  EXPECT_EQ(std::vector<std::string>(way, way + 3), (std::vector<std::string>{"-launcher", "fork", "-v"}));
+}
+
 TEST(Hydra, CommandLine) {
   LaunchOptions options{.ranks = 3, .hosts = "a,b", .command = {"prog", ":"}};
   std::vector<std::string> command = mpiexec_command("/m/mpiexec", options, "LABEL");

@@ -42,6 +42,19 @@ TEST(RankOutput, WithoutPrefixNothingIsAdded) {
   EXPECT_EQ(all_of(pipe), "x\ny");
 }
 
+TEST(RankOutput, BothStreamsOfATerminalAreOneText) {
+  Pipe pipe = make_pipe();
+  RankOutput output(pipe.write_end.number(), 2, true);
+  RankOutput errors = output.beside();
+  output.add(0, "name? ");
+  errors.add(1, "warning\n");
+  output.show_due(LineMixer::Time::max());
+  errors.add(0, "oops\n");
+  output.add(0, "Bob\n");
+  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(all_of(pipe), "[1] warning\n[0] name? \n[0] oops\n[0] Bob\n");
+}
+
 TEST(RankOutput, ALineOverTheLimitComesInParts) {
   Pipe pipe = make_pipe();
   std::string written;
@@ -49,7 +62,7 @@ TEST(RankOutput, ALineOverTheLimitComesInParts) {
     for (std::string_view piece; !(piece = read_some(pipe.read_end.number())).empty();) written += piece;
   });
   RankOutput output(pipe.write_end.number(), 1, false);
-  std::string line(RankOutput::kLongestLine * 3 / 2, 'x');
+  std::string line(LineMixer::kLongestHeld * 3 / 2, 'x');
   output.add(0, line + "\n");
   EXPECT_TRUE(output.finish());
   pipe.write_end.close();

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of several writers on one output.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rueda {
+
+// Purpose: makes one text of what several sources write, each of them in pieces of any size; pure, time comes
+// in. A piece ends at a line feed, or at a carriage return as progress bars have them; it is shown as soon as
+// it is whole. Text without an end (a prompt) is shown when nothing has followed it for kQuiet, or after
+// kLongestHold, and what follows it is put behind it. With prefixes each piece begins with one, and sources
+// never share a line: where another one must write behind unfinished text, it begins a new line. Only bars
+// overwrite each other, as each update names its source. Without prefixes no byte is added or left out.
+// Owner: the main thread.
+class LineMixer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Prefix = std::function<std::string(int source)>;
+  static constexpr std::size_t kLongestHeld = 1 << 20;  // bytes of a piece
+  static constexpr std::chrono::milliseconds kQuiet{200};
+  static constexpr std::chrono::milliseconds kLongestHold{600};
+
+  explicit LineMixer(int sources, Prefix prefix = {});
+
+  void add(int source, std::string_view text, Time now);
+  void add_own_line(std::string_view line);  // of nobody: begins a new line in any case
+  void show_due(Time now);
+  std::optional<Time> next_time() const;  // show_due() has something to do then
+  void finish();  // all that is left, each on a line of its own where there are prefixes
+
+  std::string take();  // what is to be written
+
+ private:
+  enum class End { none, line, carriage_return };
+  // How the last piece written has ended.
+  enum class Cursor {
+    line_start,   // by a line feed
+    behind_text,  // not yet
+    over_text,    // by a carriage return: what comes next overwrites it
+  };
+  struct Source {
+    std::string held;       // of a piece, not shown yet
+    bool in_line = false;   // the line has been shown in part
+    bool in_bar = false;    // the piece began with a carriage return
+    Time oldest, youngest;  // byte of `held`
+  };
+
+  void show(int source, End end);
+  bool begin(int source, End end);
+  void write(std::string_view text, End end);
+  void begin_new_line();
+
+  Prefix prefix_;
+  std::vector<Source> sources_;
+  std::set<int> holding_;  // sources of which something is held
+  std::string ready_;
+  Cursor cursor_ = Cursor::line_start;
+  int writer_ = -1;        // of the piece at the cursor
+  bool over_bar_ = false;  // that piece is one of a progress bar
+};
+
+}  // namespace rueda
