@@ -9,8 +9,8 @@ namespace rueda {
 std::size_t left_of_root(std::size_t members) { return std::bit_floor(members - 1); }
 
 TreeOrder::TreeOrder(const ScaledReduction& reduction)
-    : values_(&kernels::kernels_for(reduction.dtype)),
-      sums_(&kernels::kernels_for(accumulator_of(reduction.dtype))),
+    : sums_(reduction.accumulation().sums),
+      values_(reduction.of_sums ? sums_ : reduction.accumulation().values),
       op_(reduction.op),
       prescale_(reduction.prescale) {}
 

@@ -35,8 +35,8 @@ class TreeOrder {
   void combine_right(std::byte* sum, std::span<const std::byte* const> copies, std::size_t offset,
                      std::size_t elements) const;
 
-  const kernels::Kernels* values_;
   const kernels::Kernels* sums_;
+  const kernels::Kernels* values_;  // of the copies
   ReduceOp op_;
   kernels::Scale prescale_;
 };

@@ -35,7 +35,7 @@ enum class DeviceKind : std::uint8_t { host, cuda };
 
 // How elements of several ranks become one.
 //   sum      integers wrap modulo 2^bits; bool: logical or
-//   average  the sum divided by the number of ranks; integers divide rounding toward zero; bool: an error
+//   average  the sum divided by the number of ranks; of integers exact, rounded toward zero; bool: an error
 //   min, max bool: logical and, or
 //   product  integers wrap modulo 2^bits; bool: logical and
 //   adasum   allreduce of floating point only. Two vectors a and b become

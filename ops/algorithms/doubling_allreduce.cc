@@ -16,10 +16,10 @@ std::vector<std::int64_t> line_bounds(const DoublingAllreduce::Job& job) {
 
 DoublingAllreduce::DoublingAllreduce(Job job)
     : job_(std::move(job)),
-      values_(kernels::kernels_for(job_.reduction.dtype)),
-      sums_(kernels::kernels_for(accumulator_of(job_.reduction.dtype))),
+      values_(*job_.reduction.accumulation().values),
+      sums_(*job_.reduction.accumulation().sums),
       value_size_(static_cast<std::int64_t>(size_of(job_.reduction.dtype))),
-      sum_size_(static_cast<std::int64_t>(size_of(accumulator_of(job_.reduction.dtype)))),
+      sum_size_(static_cast<std::int64_t>(job_.reduction.accumulation().sum_size)),
       bounds_(halves() ? line_bounds(job_) : std::vector<std::int64_t>{0, job_.elements}),
       steps_(halves() ? halving_steps(job_.route.group.place, job_.route.group.size)
                       : doubling_steps(job_.route.group.place, job_.route.group.size)) {}

@@ -103,7 +103,7 @@ void OrderedPass::combine(std::int64_t round) {
   const Group& group = job_.route.group;
   const ScaledReduction& reduction = job_.reduction;
   const TreeOrder tree(reduction);
-  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
+  const kernels::Accumulation& accumulation = reduction.accumulation();
   const Piece part = piece(group.place, round);
   std::vector<const std::byte*> copies(static_cast<std::size_t>(group.size));
   copies[group.place] = job_.input + part.begin * value_size_;
@@ -111,12 +111,12 @@ void OrderedPass::combine(std::int64_t round) {
     copies[group.neighbour(-distance)] = slot(round, distance);
   std::byte* output = job_.output + (part.begin - job_.bounds[group.place]) * value_size_;
   alignas(64) std::array<std::byte, TreeOrder::kBlockBytes> sum;
-  constexpr std::int64_t kBlock = TreeOrder::kBlockBytes / sizeof(double);
-  for (std::int64_t done = 0; done < part.count; done += kBlock) {
-    const auto count = static_cast<std::size_t>(std::min(kBlock, part.count - done));
+  const auto block = static_cast<std::int64_t>(TreeOrder::kBlockBytes / accumulation.sum_size);
+  for (std::int64_t done = 0; done < part.count; done += block) {
+    const auto count = static_cast<std::size_t>(std::min(block, part.count - done));
     tree.combine(sum.data(), copies, static_cast<std::size_t>(done * value_size_), count);
     std::byte* complete = output + done * value_size_;
-    kernels.store(complete, sum.data(), count, reduction.postscale);
+    accumulation.values->store(complete, sum.data(), count, reduction.postscale);
     if (job_.squares) job_.squares->add_fused(part.begin + done, complete, static_cast<std::int64_t>(count));
   }
 }

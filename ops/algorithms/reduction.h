@@ -16,7 +16,9 @@ struct ScaledReduction {
   ReductionOrder order = ReductionOrder::any;
   Compression compression = Compression::none;  // of all values
   Pairing pairing = Pairing::none;
-  bool of_sums = false;  // what is to be reduced are partial sums, of the accumulator's type
+  bool of_sums = false;  // what is to be reduced are partial sums, in accumulators
+
+  const kernels::Accumulation& accumulation() const { return kernels::accumulation_of(dtype, op); }
 
   static ScaledReduction of(const Plan& plan, Rank size) {
     return {plan.dtype,

@@ -7,29 +7,36 @@
 namespace rueda {
 namespace {
 
-DataType travels_as(const RingPass::Job& job) {
+// Of compressed values.
+std::optional<DataType> travels_as(const RingPass::Job& job) {
   switch (job.compression) {
     case Compression::fp16: return DataType::float16;
     case Compression::bf16: return DataType::bfloat16;
     case Compression::topk:  // another algorithm
     case Compression::none: break;
   }
-  return accumulator_of(job.dtype);
+  return std::nullopt;
 }
 
-DataType input_type(const RingPass::Job& job) { return job.of_sums ? accumulator_of(job.dtype) : job.dtype; }
+const kernels::Accumulation& accumulation_of(const RingPass::Job& job) {
+  return kernels::accumulation_of(job.dtype, job.op);
+}
 
 }  // namespace
 
-std::size_t RingPass::bytes_of_partial_sum(const Job& job) { return size_of(travels_as(job)); }
+std::size_t RingPass::bytes_of_partial_sum(const Job& job) {
+  const std::optional<DataType> narrow = travels_as(job);
+  return narrow ? size_of(*narrow) : accumulation_of(job).sum_size;
+}
 
 RingPass::RingPass(Job job)
     : job_(std::move(job)),
       schedule_(job_.schedule),
-      kernels_(kernels::kernels_for(job_.dtype)),
-      input_kernels_(kernels::kernels_for(input_type(job_))),
-      narrow_(job_.compression == Compression::none ? nullptr : &kernels::kernels_for(travels_as(job_))),
-      input_size_(static_cast<std::int64_t>(size_of(input_type(job_)))),
+      kernels_(*accumulation_of(job_).values),
+      input_kernels_(job_.of_sums ? *accumulation_of(job_).sums : kernels_),
+      narrow_(travels_as(job_) ? &kernels::kernels_for(*travels_as(job_)) : nullptr),
+      input_size_(
+          static_cast<std::int64_t>(job_.of_sums ? accumulation_of(job_).sum_size : size_of(job_.dtype))),
       value_size_(static_cast<std::int64_t>(size_of(job_.dtype))),
       partial_size_(static_cast<std::int64_t>(bytes_of_partial_sum(job_))),
       // A received partial sum stays until it has been passed on, `depth` messages later at most; as many

@@ -33,7 +33,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         total_(bytes_of(plan)),
         chunk_(chunk_bytes(plan.chunk_bytes)),
         value_size_(size_of(plan.dtype)),
-        sum_size_(size_of(accumulator_of(plan.dtype))),
+        sum_size_(between_hosts_.accumulation().sum_size),
         squares_(SquareSums::on_the_way(plan, entries)),
         flow_(entries.front().flow),
         in_place_(plan, entries, place.area.crew, lists()) {

@@ -124,7 +124,7 @@ class Reducescatter final : public HierarchyExchange {
         inside_(ScaledReduction::of(plan, plan.members->count())),
         between_hosts_(inside_),
         value_size_(size_of(plan.dtype)),
-        sum_size_(size_of(accumulator_of(plan.dtype))) {
+        sum_size_(inside_.accumulation().sum_size) {
     between_hosts_.prescale = {};
     between_hosts_.of_sums = true;
     Shares shares(plan, groups());

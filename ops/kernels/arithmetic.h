@@ -95,22 +95,27 @@ struct Divided {
     }
   }
 };
+
+// An integer that T holds, rounded toward zero. A NaN, from a factor that is not finite, becomes the least.
+template <class T>
+RUEDA_INLINE T saturated(double value) {
+  using Limits = std::numeric_limits<T>;
+  constexpr double kLeast = static_cast<double>(Limits::min()), kMost = static_cast<double>(Limits::max());
+  if constexpr (sizeof(T) == 8) {
+    return value >= kMost ? Limits::max() : value >= kLeast ? static_cast<T>(value) : Limits::min();
+  } else {
+    value = value > kLeast ? value : kLeast;
+    value = value < kMost ? value : kMost;
+    return static_cast<T>(static_cast<std::int32_t>(value));
+  }
+}
+
 struct Saturated {  // integers, by way of float64
   template <class T>
   RUEDA_INLINE T of(T value, Scale scale) {
-    using Limits = std::numeric_limits<T>;
-    constexpr double kLeast = static_cast<double>(Limits::min()), kMost = static_cast<double>(Limits::max());
-    if constexpr (sizeof(T) == 8) {
-      const double scaled = static_cast<double>(value) * scale.factor / static_cast<double>(scale.divisor);
-      return scaled >= kMost ? Limits::max() : scaled >= kLeast ? static_cast<T>(scaled) : Limits::min();
-    } else {
-      double scaled = static_cast<double>(static_cast<std::int32_t>(value)) * scale.factor /
-                      static_cast<double>(scale.divisor);
-      scaled =
-          scaled > kLeast ? scaled : kLeast;  // a NaN, from a factor that is not finite, becomes the least
-      scaled = scaled < kMost ? scaled : kMost;
-      return static_cast<T>(static_cast<std::int32_t>(scaled));
-    }
+    using Whole = std::conditional_t<sizeof(T) == 8, T, std::int32_t>;
+    return saturated<T>(static_cast<double>(static_cast<Whole>(value)) * scale.factor /
+                        static_cast<double>(scale.divisor));
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "ops/kernels/arithmetic.h"
+#include "ops/kernels/average.h"
 #include "ops/kernels/everywhere.h"
 #include "ops/kernels/half.h"
 #include "ops/kernels/square_sum.h"
@@ -119,21 +120,64 @@ constexpr std::array<Kernels, kDataTypeCount> kTable{
     SixteenBit<Level, Bfloat16>::table(), full_width<Level, float>(),
     full_width<Level, double>(),          full_width<Level, Flag>()};
 
+// Integers come first in DataType, and in its order here.
+constexpr std::size_t kIntegers = 5;
+static_assert(static_cast<std::size_t>(DataType::int64) + 1 == kIntegers);
+
+template <class Level>
+constexpr std::array<Kernels, kIntegers> kAverages{
+    Averaging<Level, std::uint8_t>::table(), Averaging<Level, std::int8_t>::table(),
+    Averaging<Level, std::int16_t>::table(), Averaging<Level, std::int32_t>::table(),
+    Averaging<Level, std::int64_t>::table()};
+
+constexpr Kernels kSumsOfInt64 = SumsOfInt64::table();
+
 struct NamedTable {
   std::string_view name;
   const std::array<Kernels, kDataTypeCount>* kernels;
+  const std::array<Kernels, kIntegers>* averages;
+
+  const Kernels& at(DataType dtype) const { return (*kernels)[static_cast<std::size_t>(dtype)]; }
+  Accumulation accumulation(DataType dtype, ReduceOp op) const {
+    if (op != ReduceOp::average || !is_integer(dtype)) return in(accumulator_of(dtype), at(dtype));
+    const Kernels& values = (*averages)[static_cast<std::size_t>(dtype)];
+    if (dtype == DataType::int64) return {&values, &kSumsOfInt64, sizeof(Int128)};
+    return in(dtype == DataType::int32 ? DataType::float64 : DataType::int32, values);
+  }
+
+ private:
+  Accumulation in(DataType sum, const Kernels& values) const { return {&values, &at(sum), size_of(sum)}; }
 };
 
 // Best first.
 const std::vector<NamedTable>& available_tables() {
   static const std::vector<NamedTable> tables = [] {
     std::vector<NamedTable> found;
-    if (Avx512::available()) found.push_back({Avx512::kName, &kTable<Avx512>});
-    if (Avx2::available()) found.push_back({Avx2::kName, &kTable<Avx2>});
-    found.push_back({Base::kName, &kTable<Base>});
+    if (Avx512::available()) found.push_back({Avx512::kName, &kTable<Avx512>, &kAverages<Avx512>});
+    if (Avx2::available()) found.push_back({Avx2::kName, &kTable<Avx2>, &kAverages<Avx2>});
+    found.push_back({Base::kName, &kTable<Base>, &kAverages<Base>});
     return found;
   }();
   return tables;
+}
+
+const NamedTable& table_at(std::string_view level) {
+  const auto found = std::ranges::find(available_tables(), level, &NamedTable::name);
+  RUEDA_ASSERT(found != available_tables().end());
+  return *found;
+}
+
+using Accumulations = std::array<std::array<Accumulation, kReduceOpCount>, kDataTypeCount>;
+
+Accumulations all_accumulations() {
+  Accumulations all;
+  for (std::uint8_t dtype = 0; dtype < kDataTypeCount; ++dtype) {
+    for (std::uint8_t op = 0; op < kReduceOpCount; ++op) {
+      all[dtype][op] =
+          available_tables().front().accumulation(static_cast<DataType>(dtype), static_cast<ReduceOp>(op));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -141,6 +185,11 @@ const std::vector<NamedTable>& available_tables() {
 const Kernels& kernels_for(DataType dtype) {
   static const auto& best = *available_tables().front().kernels;
   return best[static_cast<std::size_t>(dtype)];
+}
+
+const Accumulation& accumulation_of(DataType dtype, ReduceOp op) {
+  static const Accumulations all = all_accumulations();
+  return all[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
 }
 
 std::string_view active_level() { return available_tables().front().name; }
@@ -154,10 +203,10 @@ std::span<const std::string_view> available_levels() {
   return names;
 }
 
-const Kernels& kernels_at(std::string_view level, DataType dtype) {
-  const auto found = std::ranges::find(available_tables(), level, &NamedTable::name);
-  RUEDA_ASSERT(found != available_tables().end());
-  return (*found->kernels)[static_cast<std::size_t>(dtype)];
+const Kernels& kernels_at(std::string_view level, DataType dtype) { return table_at(level).at(dtype); }
+
+Accumulation accumulation_at(std::string_view level, DataType dtype, ReduceOp op) {
+  return table_at(level).accumulation(dtype, op);
 }
 
 }  // namespace rueda::kernels

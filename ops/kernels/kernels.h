@@ -49,9 +49,21 @@ struct Kernels {
 // of NaNs included.
 const Kernels& kernels_for(DataType dtype);
 
+// How a reduction adds up: in accumulator_of(dtype), but averages of integers in something wider, so that
+// they do not wrap: int32 for 8 and 16 bits, float64 for int32, 128 bits for int64. The kernels of such an
+// average can only add. They scale and saturate what they load as values of the dtype; what they store is
+// scaled and saturated once more.
+struct Accumulation {
+  const Kernels* values = nullptr;  // of the dtype
+  const Kernels* sums = nullptr;    // of accumulators, taken as values; only load and combine, unscaled
+  std::size_t sum_size = 0;         // bytes of an accumulator
+};
+const Accumulation& accumulation_of(DataType dtype, ReduceOp op);
+
 std::string_view active_level();
 // Levels this machine can run, and the table of one of them (for tests and benchmarks).
 std::span<const std::string_view> available_levels();
 const Kernels& kernels_at(std::string_view level, DataType dtype);
+Accumulation accumulation_at(std::string_view level, DataType dtype, ReduceOp op);
 
 }  // namespace rueda::kernels

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/wait_check.h"
 #include "ops/mpi/mpi_check.h"
 #include "ops/mpi/mpi_runtime.h"
 
@@ -71,9 +72,10 @@ MpiGroup::MpiGroup(std::vector<Rank> world_ranks) : world_ranks_(checked(std::mo
 bool MpiGroup::start(Time deadline) {
   if (stage_ == Stage::untouched) begin();
   if (stage_ == Stage::grouping) {
-    if (grouped_.wait_until(deadline) != std::future_status::ready) return false;
+    if (!wait_for_future(grouped_, deadline)) return false;
     duplicate(grouped_.get());
   }
+  RegularLooks looks;
   while (stage_ == Stage::duplicating) {
     int done = 0;
     check(MPI_Testall(2, duplications_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
@@ -82,6 +84,7 @@ bool MpiGroup::start(Time deadline) {
       break;
     }
     if (clock_now() > deadline) return false;
+    looks.look_if_due();
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   return true;

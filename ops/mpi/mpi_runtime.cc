@@ -14,6 +14,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/base/wait_check.h"
 #include "core/rueda.h"
 #include "ops/launched.h"
 #include "ops/mpi/mpi_check.h"
@@ -142,7 +143,7 @@ MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double patience) {
 bool MpiRuntime::start(Time deadline) {
   if (stage_ == Stage::untouched) begin();
   if (stage_ == Stage::ready) return true;
-  if (level_.wait_until(deadline) != std::future_status::ready) return false;
+  if (!wait_for_future(level_, deadline)) return false;
   check_level(level_.get());
   keep_launcher_from_children();
   agent_.tell_shared_memory();

@@ -62,6 +62,8 @@ bool reduces_as_meant(const Plan& plan) {
   if (plan.reduction_order != ReductionOrder::any || plan.measure) return false;
   if (plan.compression == Compression::topk) return false;
   const bool sums = plan.reduce_op == ReduceOp::sum || plan.reduce_op == ReduceOp::average;
+  // NCCL's sums of integers wrap.
+  if (plan.reduce_op == ReduceOp::average && is_integer(plan.dtype)) return false;
   const bool scaled = plan.prescale_factor != 1.0 || plan.postscale_factor != 1.0;
   return !scaled || (sums && is_floating_point(plan.dtype));
 }

@@ -164,12 +164,12 @@ class ShortAllreduce final : public OneShot {
       : OneShot(plan, place),
         entries_(entries),
         value_size_(size_of(plan.dtype)),
-        sum_size_(size_of(accumulator_of(plan.dtype))),
-        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.crew.size()))) {}
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.crew.size()))),
+        accumulation_(reduction_.accumulation()) {}
 
  private:
   std::size_t place_of(std::size_t i) const {
-    return static_cast<std::size_t>(plan_.tensors[i].offset) / value_size_ * sum_size_;
+    return static_cast<std::size_t>(plan_.tensors[i].offset) / value_size_ * accumulation_.sum_size;
   }
 
   void pack(std::byte* slot) override {
@@ -179,13 +179,13 @@ class ShortAllreduce final : public OneShot {
       const ConstTensorView& input = entries_[i].submission().input;
       const auto elements = static_cast<std::size_t>(input.elements());
       std::byte* const to = stores().streamed() ? loaded.data() : slot + place_of(i);
-      kernels::kernels_for(plan_.dtype).load(to, contiguous(input, room), elements, reduction_.prescale);
-      if (stores().streamed()) stores().copy(slot + place_of(i), to, elements * sum_size_);
+      accumulation_.values->load(to, contiguous(input, room), elements, reduction_.prescale);
+      if (stores().streamed()) stores().copy(slot + place_of(i), to, elements * accumulation_.sum_size);
     }
   }
 
   void take() override {
-    const TreeOrder tree({accumulator_of(plan_.dtype), reduction_.op});
+    const TreeOrder tree({.dtype = plan_.dtype, .op = reduction_.op, .of_sums = true});
     alignas(64) Block sum;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
@@ -195,7 +195,7 @@ class ShortAllreduce final : public OneShot {
   }
 
   void unpack(const TensorView& output, const std::byte* sum, std::size_t elements) {
-    const kernels::Kernels& values = kernels::kernels_for(plan_.dtype);
+    const kernels::Kernels& values = *accumulation_.values;
     if (output.contiguous()) return values.store(output.data, sum, elements, reduction_.postscale);
     Block packed;
     values.store(packed.data(), sum, elements, reduction_.postscale);
@@ -204,8 +204,8 @@ class ShortAllreduce final : public OneShot {
 
   const std::span<Entry> entries_;
   const std::size_t value_size_;
-  const std::size_t sum_size_;  // bytes of an accumulator
   const ScaledReduction reduction_;
+  const kernels::Accumulation& accumulation_;
 };
 
 // Who gives waits for nobody.
@@ -247,8 +247,8 @@ bool fits(const Plan& plan) {
   if (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum) return false;
   if (plan.buffer_bytes > static_cast<std::int64_t>(SegmentContents::kSlotBytes)) return false;
   const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
-  const auto room =
-      static_cast<std::int64_t>(SegmentContents::kSlotBytes / size_of(accumulator_of(plan.dtype)));
+  const std::size_t sum_size = kernels::accumulation_of(plan.dtype, plan.reduce_op).sum_size;
+  const auto room = static_cast<std::int64_t>(SegmentContents::kSlotBytes / sum_size);
   return std::ranges::all_of(plan.tensors, [&](const PlanTensor& tensor) {
     return tensor.offset >= 0 && tensor.offset % size == 0 && tensor.offset / size <= room &&
            tensor.elements() >= 0 && tensor.elements() <= room - tensor.offset / size;

@@ -13,7 +13,7 @@ namespace {
 
 // So much of all is asked for at once: more lines than a core can wait for make each other late.
 constexpr std::size_t kBlockBytes = 2048;
-static_assert(kBlockBytes / 2 * sizeof(float) <= TreeOrder::kBlockBytes);
+static_assert(kBlockBytes * sizeof(std::int32_t) <= TreeOrder::kBlockBytes);  // the averages of 8 bits
 
 void fetch_all(std::span<const std::byte* const> copies, std::size_t begin, std::size_t bytes,
                bool to_write) {
@@ -32,13 +32,13 @@ void fetch_all(std::span<const std::byte* const> copies, std::size_t begin, std:
 kernels::Kernels::SumEverywhere one_pass(const ScaledReduction& reduction, std::size_t copies) {
   const bool sums = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
   if (!sums || !reduction.prescale.identity()) return nullptr;
-  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
+  const kernels::Kernels& kernels = *reduction.accumulation().values;
   return copies == 2 ? kernels.sum_of_two : copies == 4 ? kernels.sum_of_four : nullptr;
 }
 
 void reduce_in_blocks(const ScaledReduction& reduction, std::span<const std::byte* const> sources,
                       std::span<std::byte* const> destinations, std::size_t elements, Stores stores) {
-  const kernels::Kernels& kernels = kernels::kernels_for(reduction.dtype);
+  const kernels::Kernels& kernels = *reduction.accumulation().values;
   const std::size_t size = size_of(reduction.dtype), block = kBlockBytes / size;
   const TreeOrder tree(reduction);
   std::byte* const own = destinations[stores.own];
@@ -82,7 +82,7 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
 void sum_up(const ScaledReduction& reduction, std::span<const std::byte* const> sources, std::byte* sums,
             std::size_t elements) {
   const std::size_t size = size_of(reduction.dtype), block = kBlockBytes / size;
-  const std::size_t sum_size = size_of(accumulator_of(reduction.dtype));
+  const std::size_t sum_size = reduction.accumulation().sum_size;
   const TreeOrder tree(reduction);
   for (std::size_t begin = 0; begin < elements; begin += block) {
     const std::size_t part = std::min(block, elements - begin), next = begin + part;

@@ -28,10 +28,12 @@ HostBuffer zeros(std::size_t bytes) {
 enum class Work { load, sum, average, squares };
 
 void run(benchmark::State& state, std::string_view level, DataType dtype, Work work, std::size_t bytes) {
-  const std::size_t wide = rueda::size_of(rueda::accumulator_of(dtype)), size = rueda::size_of(dtype);
+  const ReduceOp op = work == Work::average ? ReduceOp::average : ReduceOp::sum;
+  const kernels::Accumulation how = kernels::accumulation_at(level, dtype, op);
+  const std::size_t wide = how.sum_size, size = rueda::size_of(dtype);
   const std::size_t count = bytes / size;
   const HostBuffer acc = zeros(count * wide), values = zeros(count * size);
-  const kernels::Kernels& table = kernels::kernels_at(level, dtype);
+  const kernels::Kernels& table = *how.values;
   for (auto _ : state) {
     switch (work) {
       case Work::load: table.load(acc.data(), values.data(), count, {}); break;

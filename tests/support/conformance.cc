@@ -141,6 +141,7 @@ void check_allreduce(Runtime& runtime) {
       add_allreduce(batch, runtime, {dtype, ReduceOp::sum, {777}, true, false, 1.0, 2.0});
   }
   batch.run();
+  check_averages_of_integers(runtime, Operation::allreduce);
 }
 
 void check_allgather(Runtime& runtime) {
@@ -267,6 +268,7 @@ void check_reducescatter(Runtime& runtime) {
     }
   }
   batch.run();
+  check_averages_of_integers(runtime, Operation::reducescatter);
 }
 
 void check_strides(Runtime& runtime) {

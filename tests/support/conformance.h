@@ -15,6 +15,8 @@ void check_allgather(Runtime& runtime);
 void check_broadcast(Runtime& runtime);
 void check_alltoall(Runtime& runtime);
 void check_reducescatter(Runtime& runtime);
+// Of allreduce or reducescatter, which these call: averages of integers whose sums do not fit their type.
+void check_averages_of_integers(Runtime& runtime, Operation operation);
 void check_adasum(Runtime& runtime);
 void check_strides(Runtime& runtime);
 void check_barrier(Runtime& runtime);

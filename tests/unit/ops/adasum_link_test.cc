@@ -45,7 +45,7 @@ void check(const LinkPart& part, Rank ranks) {
 }
 
 // `abandons`: how many of 100 Works.
-void run_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
+void run_adasum_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
   std::mt19937 random(seed);
   const auto ranks = static_cast<Rank>(2 + random() % 7);
   auto make = [&](std::uint64_t number, Rank rank) { return part_of(number, rank, ranks); };
@@ -53,9 +53,9 @@ void run_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
   world.run(random, done, given_up, [&](const LinkPart& part) { check(part, ranks); });
 }
 
-TEST(AdasumOverLinks, ComesToItsEndInAnyInterleaving) { expect_all_done(run_world); }
+TEST(AdasumOverLinks, ComesToItsEndInAnyInterleaving) { expect_all_done(run_adasum_world); }
 
-TEST(AdasumOverLinks, MayBeAbandonedAtAnyMoment) { expect_many_abandoned(300, run_world); }
+TEST(AdasumOverLinks, MayBeAbandonedAtAnyMoment) { expect_many_abandoned(300, run_adasum_world); }
 
 }  // namespace
 }  // namespace rueda

@@ -178,7 +178,8 @@ void compare(const std::vector<LinkPart*>& parts) {
 }
 
 // `abandons`: how many of 100 Works.
-void run_world(unsigned seed, unsigned abandons, int& done, int& given_up, std::set<std::string>& phases) {
+void run_doubling_world(unsigned seed, unsigned abandons, int& done, int& given_up,
+                        std::set<std::string>& phases) {
   std::mt19937 random(seed);
   const Pairing pairing = random() % 2 == 0 ? Pairing::doubling : Pairing::halving;
   const auto ranks = pairing == Pairing::halving ? static_cast<Rank>(2U << random() % 3)
@@ -198,14 +199,14 @@ void run_world(unsigned seed, unsigned abandons, int& done, int& given_up, std::
 TEST(DoublingAllreduce, GivesTheSameBitsInAnyInterleaving) {
   std::set<std::string> phases;
   expect_all_done([&](unsigned seed, unsigned abandons, int& done, int& given_up) {
-    run_world(seed, abandons, done, given_up, phases);
+    run_doubling_world(seed, abandons, done, given_up, phases);
   });
 }
 
 TEST(DoublingAllreduce, MayBeAbandonedInEveryPhase) {
   std::set<std::string> phases;
   expect_many_abandoned(600, [&](unsigned seed, unsigned abandons, int& done, int& given_up) {
-    run_world(seed, abandons, done, given_up, phases);
+    run_doubling_world(seed, abandons, done, given_up, phases);
   });
   for (const char* phase :
        {"packing tensors", "reducing by recursive doubling", "reducing by recursive halving",

@@ -59,7 +59,7 @@ void check(const Parts& parts, double share) {
 }
 
 // `abandons`: how many of 100 Works. A rank begins a Plan when the one before has had a step.
-void run_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
+void run_topk_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
   std::mt19937 random(seed);
   const auto ranks = static_cast<Rank>(2 + random() % 5);
   const double share = std::vector{0.01, 0.1, 0.5, 1.0}[random() % 4];
@@ -92,9 +92,9 @@ void run_world(unsigned seed, unsigned abandons, int& done, int& given_up) {
   check(parts, share);
 }
 
-TEST(TopkOverLinks, ComesToItsEndInAnyInterleaving) { expect_all_done(run_world); }
+TEST(TopkOverLinks, ComesToItsEndInAnyInterleaving) { expect_all_done(run_topk_world); }
 
-TEST(TopkOverLinks, MayBeAbandonedAtAnyMoment) { expect_many_abandoned(300, run_world); }
+TEST(TopkOverLinks, MayBeAbandonedAtAnyMoment) { expect_many_abandoned(300, run_topk_world); }
 
 }  // namespace
 }  // namespace rueda

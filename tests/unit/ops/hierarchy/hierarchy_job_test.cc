@@ -47,7 +47,7 @@ struct Simulated {
   std::uint32_t heard = 0;
 };
 
-struct Job {
+struct HierarchyJob {
   MemoryNetwork network;
   std::vector<Simulated> ranks;
   std::vector<std::shared_ptr<const RankSet>> plans;  // members of Plan i + 1
@@ -56,7 +56,7 @@ struct Job {
   std::size_t given_up = 0;
   std::size_t went_in_place = 0;  // steps of Works that do
 
-  Job(const Sizes& sizes, std::size_t count, std::size_t slices, std::mt19937& random)
+  HierarchyJob(const Sizes& sizes, std::size_t count, std::size_t slices, std::mt19937& random)
       : network(count_of(sizes)) {
     Welcome welcome;
     for (std::size_t host = 0; host < sizes.size(); ++host)
@@ -304,7 +304,7 @@ TEST(HierarchyJob, AnyInterleavingOfAnySets) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    Job job(kHosts[seed % 4], 24, seed % 3, random);
+    HierarchyJob job(kHosts[seed % 4], 24, seed % 3, random);
     job.run(random);
     ASSERT_FALSE(HasFatalFailure());
     EXPECT_EQ(job.given_up, 0u);
@@ -321,7 +321,7 @@ TEST(HierarchyJob, AnyOfThemMayBeAbandoned) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    Job job(kHosts[seed % 4], 24, seed % 3, random);
+    HierarchyJob job(kHosts[seed % 4], 24, seed % 3, random);
     job.gives_up_in_16 = 1 + seed % 5;
     job.run(random);
     ASSERT_FALSE(HasFatalFailure());

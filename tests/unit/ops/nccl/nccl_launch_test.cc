@@ -136,7 +136,8 @@ TEST_F(NcclLaunchTest, AnErrorNamesTheCallAndHasNcclsWords) {
 TEST_F(NcclLaunchTest, KnowsWhatNcclDoesAsItIsMeant) {
   using enum DataType;
   EXPECT_TRUE(nccl_can_run(reducing(float16, ReduceOp::average, 0.5)));
-  EXPECT_TRUE(nccl_can_run(reducing(int32, ReduceOp::average)));
+  EXPECT_TRUE(nccl_can_run(reducing(int32, ReduceOp::sum)));
+  EXPECT_FALSE(nccl_can_run(reducing(int32, ReduceOp::average))) << "whose sum wraps";
   EXPECT_FALSE(nccl_can_run(reducing(int32, ReduceOp::sum, 0.5))) << "saturated, in float64";
   EXPECT_FALSE(nccl_can_run(reducing(float32, ReduceOp::max, 0.5)));
   EXPECT_FALSE(nccl_can_run(reducing(int16, ReduceOp::sum))) << "has no such type";

@@ -8,7 +8,7 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kMebibyte = 1 << 20;
 
 // ns a byte each way.
 struct Machine {
@@ -30,7 +30,7 @@ class StoreChoiceTest : public testing::Test {
   }
 
   void took(bool streamed, double each) {
-    choice_.took(streamed, kBytes, std::chrono::nanoseconds(static_cast<std::int64_t>(each * kBytes)));
+    choice_.took(streamed, kMebibyte, std::chrono::nanoseconds(static_cast<std::int64_t>(each * kMebibyte)));
   }
 
   StoreChoice choice_;
