@@ -32,6 +32,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/RuedaConfig.cmake.in ${P
   INSTALL_DESTINATION ${rueda_package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/RuedaConfig.cmake ${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake DESTINATION ${rueda_package})
-install(FILES ${PROJECT_SOURCE_DIR}/examples/data/squad_sample.json ${PROJECT_SOURCE_DIR}/examples/data/nq_sample.jsonl ${PROJECT_SOURCE_DIR}/examples/data/text_sample.txt
+install(FILES ${PROJECT_SOURCE_DIR}/examples/data/squad_sample.json ${PROJECT_SOURCE_DIR}/examples/data/squad2_sample.json
+  ${PROJECT_SOURCE_DIR}/examples/data/nq_sample.jsonl ${PROJECT_SOURCE_DIR}/examples/data/text_sample.txt
   ${PROJECT_SOURCE_DIR}/examples/data/vocab.txt
   DESTINATION ${CMAKE_INSTALL_DATADIR}/rueda/examples)

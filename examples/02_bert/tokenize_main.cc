@@ -1,24 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// bert_tokenize VOCAB [FILE]: the word piece ids of each line of FILE, or of standard input, one line each.
-// With --cased before VOCAB the text is not lower-cased. With --offsets each id is followed by ":BEGIN-END"
-// in bytes.
+// bert_tokenize TOKENIZER [FILE]: the word piece ids of each line of FILE, or of standard input, one line
+// each. TOKENIZER is the folder of a checkpoint, or a vocab.txt by itself; of that --cased does not
+// lower-case the text. With --offsets each id is followed by ":BEGIN-END" in bytes. With --save FOLDER the
+// tokenizer's files are written there.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "examples/lib/data/json_file.h"
+#include "examples/lib/data/tokenizer_files.h"
 #include "examples/lib/data/word_piece.h"
 
 namespace {
 
 using rueda::examples::WordPieceTokenizer;
 
-constexpr std::string_view kUsage = "usage: bert_tokenize [--cased] [--offsets] VOCAB [FILE]\n";
+constexpr std::string_view kUsage =
+    "usage: bert_tokenize [--cased] [--offsets] [--save FOLDER] FOLDER|VOCAB [FILE]\n";
+constexpr std::int64_t kMostTokens = 512;  // of a BERT, where the tokenizer does not say
+
+struct Arguments {
+  bool cased = false;
+  bool offsets = false;
+  std::string saved;
+  std::vector<std::string> files;
+};
 
 std::string format_line(const std::vector<WordPieceTokenizer::Token>& tokens, bool offsets) {
   std::string line;
@@ -30,13 +45,29 @@ std::string format_line(const std::vector<WordPieceTokenizer::Token>& tokens, bo
   return line += '\n';
 }
 
-int run(bool cased, bool offsets, const std::string& vocabulary, const std::string& file) {
-  const auto tokenizer = WordPieceTokenizer::from_file(vocabulary, !cased);
-  const std::string text = rueda::examples::read_text(file);
+WordPieceTokenizer tokenizer_of(const Arguments& arguments) {
+  const std::filesystem::path place = arguments.files[0];
+  if (!std::filesystem::is_directory(place)) return WordPieceTokenizer::from_file(place, !arguments.cased);
+  if (arguments.cased)
+    throw std::runtime_error("--cased is for a vocab.txt; " + place.string() +
+                             " says itself how it reads text");
+  rueda::examples::ReadTokenizer read = rueda::examples::read_tokenizer(place);
+  for (const std::string& note : read.notes) fmt::print(stderr, "{}\n", note);
+  return std::move(read.tokenizer);
+}
+
+int run(const Arguments& arguments) {
+  const WordPieceTokenizer tokenizer = tokenizer_of(arguments);
+  if (!arguments.saved.empty()) {
+    std::filesystem::create_directories(arguments.saved);
+    rueda::examples::write_tokenizer(arguments.saved, tokenizer, kMostTokens);
+  }
+  const std::string text =
+      rueda::examples::read_text(arguments.files.size() == 2 ? arguments.files[1] : "/dev/stdin");
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    fmt::print("{}",
-               format_line(tokenizer.tokenize(std::string_view(text).substr(begin, end - begin)), offsets));
+    const auto tokens = tokenizer.tokenize(std::string_view(text).substr(begin, end - begin));
+    fmt::print("{}", format_line(tokens, arguments.offsets));
     begin = end + 1;
   }
   return std::fflush(stdout) == 0 ? 0 : 1;
@@ -44,27 +75,29 @@ int run(bool cased, bool offsets, const std::string& vocabulary, const std::stri
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  bool cased = false, offsets = false;
-  std::vector<std::string> files;
-  for (const std::string_view argument : std::vector<std::string_view>(arguments + 1, arguments + count)) {
+int main(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view argument = values[i];
     if (argument == "--cased") {
-      cased = true;
+      arguments.cased = true;
     } else if (argument == "--offsets") {
-      offsets = true;
+      arguments.offsets = true;
+    } else if (argument == "--save" && i + 1 < count) {
+      arguments.saved = values[++i];
     } else if (argument.starts_with("--")) {
       fmt::print(stderr, "error: unknown option {}\n{}", argument, kUsage);
       return 2;
     } else {
-      files.emplace_back(argument);
+      arguments.files.emplace_back(argument);
     }
   }
-  if (files.empty() || files.size() > 2) {
-    fmt::print(stderr, "error: a vocabulary and at most one file are needed\n{}", kUsage);
+  if (arguments.files.empty() || arguments.files.size() > 2) {
+    fmt::print(stderr, "error: a tokenizer and at most one file are needed\n{}", kUsage);
     return 2;
   }
   try {
-    return run(cased, offsets, files[0], files.size() == 2 ? files[1] : "/dev/stdin");
+    return run(arguments);
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 1;

@@ -35,8 +35,8 @@ int main(int argument_count, char** arguments) {
     }
     prepare_device(options->device);
     StopRequest::forget(options->stop_file);
-    // All that can fail on reading fails before the ranks wait for one another.
-    const std::unique_ptr<Task> task = make_task(*options);
+    // All that can fail on reading fails before a rank waits in training.
+    const std::unique_ptr<Task> task = make_on_all_ranks([&] { return make_task(*options); });
     run_training(*task, *options);
     return 0;
   });

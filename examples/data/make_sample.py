@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes squad_sample.json, nq_sample.jsonl, text_sample.txt and vocab.txt: a small question answering data set for
-trying out train_bert, some of it in the form of Natural Questions for --task nq, and its paragraphs as running text
-for --task mlm, distill and evaluate_lm.
+"""Makes squad_sample.json, squad2_sample.json, nq_sample.jsonl, text_sample.txt and vocab.txt: a small question
+answering data set for trying out train_bert, some of it with questions that have no answer (SQuAD v2.0), some of it in
+the form of Natural Questions for --task nq, and its paragraphs as running text for --task mlm, distill and evaluate_lm.
 
 Each paragraph tells where one thing comes from and where it went; six questions ask for its parts. The wording is
 regular, so that a small BERT with random parameters learns it in some hundred steps. No thing occurs in two
@@ -70,6 +70,11 @@ QUESTIONS = [
     ("Where does the {thing} stand today?", "place"),
 ]
 
+# Of SQuAD v2.0: few, each paragraph with as many questions that it answers as that it does not.
+V2_ARTICLES = 4
+V2_PARAGRAPHS = 2
+V2_QUESTIONS = 3
+
 NQ_EXAMPLES = 120
 # Of all five types of answers. The words that tell which it is come first, as in real questions.
 NQ_QUESTIONS = [
@@ -134,6 +139,39 @@ def make_articles(generator):
         ]
         articles.append({"title": f"Things with a history {article + 1}", "paragraphs": paragraphs})
     return articles
+
+
+def make_v2_paragraph(paragraph, other):
+    """Questions that the paragraph answers, and questions about the thing of another, which it does not."""
+    asked = [
+        {**question, "answers": question["answers"] * 2, "is_impossible": False}
+        for question in paragraph["qas"][:V2_QUESTIONS]
+    ]
+    for question, mine in zip(other["qas"][:V2_QUESTIONS], paragraph["qas"]):
+        asked.append(
+            {
+                "id": mine["id"] + "-none",
+                "question": question["question"],
+                "answers": [],
+                "plausible_answers": mine["answers"],
+                "is_impossible": True,
+            }
+        )
+    return {"context": paragraph["context"], "qas": asked}
+
+
+def make_v2_articles(articles):
+    made = []
+    for article in articles[:V2_ARTICLES]:
+        paragraphs = article["paragraphs"][:V2_PARAGRAPHS]
+        others = article["paragraphs"][V2_PARAGRAPHS:]
+        made.append(
+            {
+                "title": article["title"],
+                "paragraphs": [make_v2_paragraph(*pair) for pair in zip(paragraphs, others)],
+            }
+        )
+    return made
 
 
 def make_nq_line(generator, articles, number):
@@ -219,6 +257,8 @@ def main():
     articles = make_articles(random.Random(20))
     sample = json.dumps({"version": "1.1", "data": articles}, ensure_ascii=False, indent=1)
     (folder / "squad_sample.json").write_text(sample + "\n", encoding="utf-8")
+    second = json.dumps({"version": "v2.0", "data": make_v2_articles(articles)}, ensure_ascii=False)
+    (folder / "squad2_sample.json").write_text(second + "\n", encoding="utf-8")
     generator = random.Random(21)
     examples = [make_nq_line(generator, articles, number) for number in range(NQ_EXAMPLES)]
     (folder / "nq_sample.jsonl").write_text(

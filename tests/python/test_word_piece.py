@@ -203,14 +203,14 @@ def test_random_sequences_equal_transformers(character_vocabulary):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", ":5: the vocabulary ends without the special tokens [MASK]"),
-        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\na\n", ':8: token "a" stands already on line 6'),
-        ("[PAD]\n\n[UNK]\n", ":2: empty line"),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", ": the special tokens [MASK] are missing"),
+        ("[PAD]\n\n[UNK]\n", ": the special tokens [SEP], [CLS], [MASK] are missing"),
+        ("[PAD]\n[UNK]\ra\n", ":2: a carriage return inside the line"),
     ],
 )
 def test_bad_vocabulary_is_named(tmp_path, text, message):
     path = tmp_path / "vocab.txt"
-    path.write_text(text)
+    path.write_text(text, newline="")
     result = subprocess.run(
         [program("bert_tokenize"), str(path)], input=b"a\n", capture_output=True, timeout=60
     )

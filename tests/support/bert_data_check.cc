@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests/python/test_bert_data.py compares with Python, as a program:
-//   score                                        JSON lines {prediction, truths} on standard input -> "EXACT
-//   F1" a line features SQUAD VOCAB MAX_LENGTH STRIDE       -> each window as a JSON line copy FROM TO reads
-//   one safetensors file and writes the other
+//   score   JSON lines {prediction, truths} on standard input -> "EXACT F1" a line, as SQuAD v1.1 has it
+//   score2  the same, as SQuAD v2.0 has it, and three lines more, "EXACT F1 COUNT" in percent: of all, of
+//   those
+//           with a truth, of those without
+//   features SQUAD VOCAB MAX_LENGTH STRIDE   -> each window as a JSON line
+//   copy FROM TO   reads one safetensors file and writes the other
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -22,13 +25,25 @@ namespace {
 
 using namespace rueda::examples;
 
-void print_scores() {
+void print_scores(bool second_version) {
+  std::vector<Score> scores;
+  std::vector<bool> answered;
   for (std::string line; std::getline(std::cin, line);) {
     const auto question = nlohmann::json::parse(line);
     const auto truths = question.at("truths").get<std::vector<std::string>>();
-    const Score result = score(question.at("prediction").get<std::string>(), truths);
-    fmt::print("{:.17g} {:.17g}\n", result.exact, result.f1);
+    const auto scored = second_version ? score_with_null : score;
+    scores.push_back(scored(question.at("prediction").get<std::string>(), truths));
+    answered.push_back(!truths.empty());
+    fmt::print("{:.17g} {:.17g}\n", scores.back().exact, scores.back().f1);
   }
+  if (!second_version) return;
+  const SplitScore split = split_score(scores, answered);
+  const auto print = [](const Score& part, std::size_t count) {
+    fmt::print("{:.17g} {:.17g} {}\n", part.exact, part.f1, count);
+  };
+  print(split.all, scores.size());
+  print(split.has_answer, split.has_answer_total);
+  print(split.no_answer, split.no_answer_total);
 }
 
 void print_features(const std::string& squad, const std::string& vocabulary, int max_length, int stride) {
@@ -49,12 +64,13 @@ void copy_safetensors(const std::string& from, const std::string& to) {
 }
 
 void run(std::span<const std::string> arguments) {
-  if (arguments.size() == 1 && arguments[0] == "score") return print_scores();
+  if (arguments.size() == 1 && arguments[0] == "score") return print_scores(false);
+  if (arguments.size() == 1 && arguments[0] == "score2") return print_scores(true);
   if (arguments.size() == 3 && arguments[0] == "copy") return copy_safetensors(arguments[1], arguments[2]);
   if (arguments.size() == 5 && arguments[0] == "features")
     return print_features(arguments[1], arguments[2], std::stoi(arguments[3]), std::stoi(arguments[4]));
   throw std::invalid_argument(
-      "usage: bert_data_check score | features SQUAD VOCAB MAX_LENGTH STRIDE | copy FROM TO");
+      "usage: bert_data_check score | score2 | features SQUAD VOCAB MAX_LENGTH STRIDE | copy FROM TO");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/tokenizer_files.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/masked_lm.h"
@@ -79,7 +79,7 @@ template <class Model>
 void encode(const Arguments& arguments) {
   const std::filesystem::path& folder = arguments.folder;
   const examples::BertConfig config = examples::read_bert_config(folder / "config.json");
-  const auto tokenizer = examples::WordPieceTokenizer::from_file(folder / "vocab.txt");
+  const auto tokenizer = examples::read_tokenizer(folder).tokenizer;
   const auto model = std::make_shared<Model>(config);
   examples::load_parameters(*model, folder);
   model->eval();

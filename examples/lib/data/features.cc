@@ -56,9 +56,8 @@ void check_room(const Question& question, std::int32_t room, std::int32_t questi
                 std::int32_t max_length, std::int32_t stride) {
   if (room > stride) return;
   throw std::invalid_argument(fmt::format(
-      "max_length {} leaves {} tokens of context beside the {} of question {} and {} special ones; "
-      "more than the stride of {} are needed: raise max_length, or lower the stride or "
-      "max_question_length",
+      "--max-length {} leaves {} tokens of context beside the {} of question {} and {} special ones; "
+      "more than the --stride of {} are needed: raise --max-length, or lower --stride",
       max_length, std::max(room, 0), question_tokens, question.id, kSpecialTokens, stride));
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,14 +20,20 @@ class JsonNode {
 
   // All of these throw std::runtime_error, naming place and path, if the value is not what is asked for.
   [[noreturn]] void fail(std::string_view what) const;
-  JsonNode member(const char* key) const;
-  std::size_t size() const;              // of an array
-  JsonNode at(std::size_t index) const;  // below size()
+  JsonNode member(const std::string& key) const;
+  std::optional<JsonNode> find(const std::string& key) const;  // a member, unless it is missing or null
+  std::size_t size() const;                                    // of an array
+  JsonNode at(std::size_t index) const;                        // below size()
   std::string text() const;
   std::size_t position() const;  // a number from 0
   std::int64_t integer() const;
+  bool boolean() const;
 
   const nlohmann::json& value() const { return *value_; }
+  // The same value, said to be at another place, which must outlive it.
+  JsonNode at_place(const std::string& place) const { return {place, *value_, path_}; }
+  // The value as a message shows it: lists and objects by their kind alone.
+  std::string shown() const;
 
  private:
   JsonNode(const std::string& place, const nlohmann::json& value, std::string path)

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "examples/lib/data/foreign_file.h"
+
 namespace rueda::examples {
 namespace {
 
@@ -56,6 +58,7 @@ bool LineReader::next(std::string_view& line) {
   begin_ = end == buffer_.npos ? past : end + 1;
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (number_ == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  if (number_ == 1) refuse_foreign_file(path_, line);
   check(line);
   return true;
 }

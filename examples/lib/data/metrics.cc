@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQuAD's normalization of answers, exact match, F1, and the choice of the best span.
+// SQuAD's normalization of answers, exact match, F1, and the choice of the best span or of none.
 #include "examples/lib/data/metrics.h"
 
 #include <fmt/format.h>
@@ -119,6 +119,16 @@ Score score(std::string_view prediction, std::span<const std::string> truths) {
   return best;
 }
 
+Score score_with_null(std::string_view prediction, std::span<const std::string> truths) {
+  std::vector<std::string> with_words;
+  for (const std::string& truth : truths) {
+    if (!answer_words(truth).empty()) with_words.push_back(truth);
+  }
+  if (!with_words.empty()) return score(prediction, with_words);
+  const double right = answer_words(prediction).empty() ? 1 : 0;
+  return {right, right};
+}
+
 Score mean_score(std::span<const Score> scores) {
   Score mean;
   if (scores.empty()) return mean;
@@ -128,6 +138,12 @@ Score mean_score(std::span<const Score> scores) {
   }
   const auto count = static_cast<double>(scores.size());
   return {100 * mean.exact / count, 100 * mean.f1 / count};
+}
+
+SplitScore split_score(std::span<const Score> scores, const std::vector<bool>& answered) {
+  std::vector<Score> with, without;
+  for (std::size_t i = 0; i < scores.size(); ++i) (answered.at(i) ? with : without).push_back(scores[i]);
+  return {mean_score(scores), mean_score(with), mean_score(without), with.size(), without.size()};
 }
 
 std::optional<SpanChoice> best_span_of(const WindowLogits& window, std::size_t n_best,
@@ -151,20 +167,25 @@ std::optional<SpanChoice> best_span_of(const WindowLogits& window, std::size_t n
   return best;
 }
 
-std::string best_span(std::string_view context, std::span<const WindowLogits> windows, std::size_t n_best,
-                      std::int32_t max_answer_length) {
-  std::optional<SpanChoice> best;
-  const Feature* feature = nullptr;
+std::optional<AnswerPlace> best_place(std::span<const WindowLogits> windows, std::size_t n_best,
+                                      std::int32_t max_answer_length) {
+  std::optional<AnswerPlace> best;
   for (const WindowLogits& window : windows) {
     const auto span = best_span_of(window, n_best, max_answer_length);
     if (!span || (best && span->sum <= best->sum)) continue;  // equal: the earlier window
-    best = span;
-    feature = window.feature;
+    const auto& offsets = window.feature->offsets;
+    best = {offsets[span->start].first, offsets[span->end].second, span->sum};
   }
+  return best;
+}
+
+AnswerPlace place_or_null(std::span<const WindowLogits> windows, double null_threshold) {
+  const std::optional<AnswerPlace> best = best_place(windows);
   if (!best) return {};
-  const auto [first, last] =
-      std::pair(feature->offsets[best->start].first, feature->offsets[best->end].second);
-  return std::string(context.substr(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)));
+  double null = std::numeric_limits<double>::infinity();
+  for (const WindowLogits& window : windows)
+    null = std::min(null, double{comparable(window.start.front())} + double{comparable(window.end.front())});
+  return null - best->sum > null_threshold ? AnswerPlace{} : *best;
 }
 
 }  // namespace rueda::examples

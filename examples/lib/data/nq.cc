@@ -51,6 +51,19 @@ std::string read_id(const JsonNode& node) {
   return node.value().is_string() ? node.text() : fmt::to_string(node.integer());
 }
 
+void read_example(const JsonNode& node, NqExample& example) {
+  example.question = node.member("question_text").text();
+  example.document = node.member("document_text").text();
+  if (example.question.empty()) node.fail("question_text is empty");
+  if (example.document.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    node.fail("a document of 2 GiB or more cannot be read");
+  const auto spaces = std::ranges::count(example.document, ' ');
+  const std::int64_t words = example.document.empty() ? 0 : spaces + 1;
+  const JsonNode annotations = node.member("annotations");
+  for (std::size_t i = 0; i < annotations.size(); ++i)
+    example.annotations.push_back(read_annotation(annotations.at(i), words));
+}
+
 }  // namespace
 
 std::vector<std::string_view> document_words(std::string_view document) {
@@ -73,18 +86,9 @@ NqExample parse_nq(std::string_view line, const std::string& place) {
   if (document.is_object() && document.contains("document_tokens") && !document.contains("document_text")) {
     node.fail("this is the full form of Natural Questions, the simplified one (document_text) is needed");
   }
-  NqExample example{read_id(node.member("example_id")),
-                    node.member("question_text").text(),
-                    node.member("document_text").text(),
-                    {}};
-  if (example.question.empty()) node.fail("question_text is empty");
-  if (example.document.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    node.fail("a document of 2 GiB or more cannot be read");
-  const auto spaces = std::ranges::count(example.document, ' ');
-  const std::int64_t words = example.document.empty() ? 0 : spaces + 1;
-  const JsonNode annotations = node.member("annotations");
-  for (std::size_t i = 0; i < annotations.size(); ++i)
-    example.annotations.push_back(read_annotation(annotations.at(i), words));
+  NqExample example{.id = read_id(node.member("example_id"))};
+  const std::string named = fmt::format("{}: example {}", place, example.id);
+  read_example(node.at_place(named), example);
   return example;
 }
 

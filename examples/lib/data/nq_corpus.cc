@@ -13,7 +13,10 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unordered_set>
+#include <utility>
 
+#include "examples/lib/data/foreign_file.h"
 #include "examples/lib/data/line_reader.h"
 
 namespace rueda::examples {
@@ -66,6 +69,52 @@ void on_all_cores(std::size_t count, const Work& work) {
   }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
+}
+
+// What becomes of one line.
+struct Tokenized {
+  std::string id;
+  std::vector<std::int32_t> record;
+  std::string fault;  // empty: it is good
+};
+
+Tokenized tokenize_line(const NumberedLine& line, const WordPieceTokenizer& tokenizer,
+                        std::int32_t max_question_length) {
+  try {
+    NqExample example = parse_nq(line.text, line.place);
+    Tokenized made{.record = to_record(example, tokenizer, max_question_length)};
+    if (from_record(made.record).question.empty())
+      made.fault = fmt::format("{}: example {}: question_text has no word", line.place, example.id);
+    made.id = std::move(example.id);
+    return made;
+  } catch (const std::runtime_error& error) {
+    return {.fault = error.what()};
+  }
+}
+
+// All good examples of a file, in its order. Returns the others.
+BadItems write_examples(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
+                        std::int32_t max_question_length, RecordWriter& writer) {
+  LineReader lines(path);
+  BadItems bad;
+  std::unordered_set<std::string> ids;
+  for (auto block = next_block(lines); !block.empty(); block = next_block(lines)) {
+    if (ids.empty() && is_web_page(block.front().text))
+      throw std::runtime_error(fmt::format("{}: {}", path.string(), kWebPage));
+    std::vector<Tokenized> made(block.size());
+    on_all_cores(block.size(),
+                 [&](std::size_t i) { made[i] = tokenize_line(block[i], tokenizer, max_question_length); });
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      Tokenized& one = made[i];
+      if (one.fault.empty() && !ids.insert(one.id).second)
+        one.fault = fmt::format("{}: example {}: example_id occurs before", block[i].place, one.id);
+      if (one.fault.empty())
+        writer.append(one.record);
+      else
+        bad.add(std::move(one.fault));
+    }
+  }
+  return bad;
 }
 
 // How much an annotation is preferred as the target; 0 is best.
@@ -148,28 +197,29 @@ NqTokens from_record(std::span<const std::int32_t> record) {
   return tokens;
 }
 
+NqCorpus::NqCorpus(RecordFile records, OnBadItems on_bad)
+    : records_(std::move(records)), size_(records_.size()) {
+  if (on_bad == OnBadItems::skip) bad_ = BadItems::from_record(records_[--size_]);
+}
+
 NqCorpus NqCorpus::open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
-                        std::int32_t max_question_length, const TokenCache& cache) {
+                        std::int32_t max_question_length, const TokenCache& cache, OnBadItems on_bad) {
   if (max_question_length < 1)
     throw std::invalid_argument(
         fmt::format("max_question_length is {}; it must be at least 1", max_question_length));
-  const TokenCache::Key key{path, "nq", fmt::format("max_question_length {}", max_question_length)};
-  NqCorpus corpus(cache.get(key, tokenizer, [&](RecordWriter& writer) {
-    LineReader lines(path);
-    for (auto block = next_block(lines); !block.empty(); block = next_block(lines)) {
-      std::vector<std::vector<std::int32_t>> records(block.size());
-      on_all_cores(block.size(), [&](std::size_t i) {
-        const NqExample example = parse_nq(block[i].text, block[i].place);
-        records[i] = to_record(example, tokenizer, max_question_length);
-        if (from_record(records[i]).question.empty())
-          throw std::runtime_error(fmt::format("{}: question_text has no word", block[i].place));
-      });
-      for (const auto& record : records) writer.append(record);
-    }
-    if (writer.records() == 0)
-      throw std::runtime_error(fmt::format("{}: there is no example in it", path.string()));
-  }));
-  return corpus;
+  const bool skips = on_bad == OnBadItems::skip;
+  const TokenCache::Key key{
+      path, "nq",
+      fmt::format("max_question_length {}{}", max_question_length, skips ? ", without bad items" : "")};
+  return {cache.get(key, tokenizer,
+                    [&](RecordWriter& writer) {
+                      const BadItems bad = write_examples(path, tokenizer, max_question_length, writer);
+                      if (!skips || writer.records() == 0) bad.refuse_any(path.string());
+                      if (writer.records() == 0)
+                        throw std::runtime_error(fmt::format("{}: there is no example in it", path.string()));
+                      if (skips) writer.append(bad.to_record());
+                    }),
+          on_bad};
 }
 
 }  // namespace rueda::examples

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/lib/data/bad_items.h"
 #include "examples/lib/data/nq.h"
 #include "examples/lib/data/token_cache.h"
 #include "examples/lib/data/word_piece.h"
@@ -49,19 +50,25 @@ NqTokens from_record(std::span<const std::int32_t> record);
 // tokenized by all cores into the node's cache; from then on only what is looked at is in memory. Any thread.
 class NqCorpus {
  public:
-  // Throws std::runtime_error naming file and line of what is wrong, or if there is no example in it.
+  // A line is bad where it is no example, a span is outside of the document, or the example's id occurs
+  // before. Throws std::runtime_error naming the file, and line and example of bad ones where they are
+  // refused; also where no example is left.
   static NqCorpus open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
-                       std::int32_t max_question_length, const TokenCache& cache);
+                       std::int32_t max_question_length, const TokenCache& cache,
+                       OnBadItems on_bad = OnBadItems::refuse);
 
-  std::size_t size() const { return records_.size(); }
+  std::size_t size() const { return size_; }
+  const BadItems& bad() const { return bad_; }                    // that were left out
   std::uint32_t checksum() const { return records_.checksum(); }  // of all tokens
   // Example `index`, below size(); valid as long as this object.
   NqTokens operator[](std::size_t index) const { return from_record(records_[index]); }
 
  private:
-  explicit NqCorpus(RecordFile records) : records_(std::move(records)) {}
+  NqCorpus(RecordFile records, OnBadItems on_bad);
 
-  RecordFile records_;
+  RecordFile records_;  // of each example, and behind them of the bad ones where these are left out
+  std::size_t size_;
+  BadItems bad_;
 };
 
 }  // namespace rueda::examples

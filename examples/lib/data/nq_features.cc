@@ -59,9 +59,9 @@ std::int32_t NqWindows::room(const NqTokens& tokens) const {
 void NqWindows::check(const NqTokens& tokens) const {
   if (room(tokens) > settings_.stride) return;
   throw std::invalid_argument(
-      fmt::format("max_length {} leaves {} pieces of context beside the question of example {}; more than "
-                  "the stride of {} are "
-                  "needed: raise max_length, or lower the stride",
+      fmt::format("--max-length {} leaves {} pieces of context beside the question of example {}; more than "
+                  "the --stride of {} are "
+                  "needed: raise --max-length, or lower --stride",
                   settings_.max_length, std::max(room(tokens), 0), tokens.id, settings_.stride));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading SQuAD v1.1 JSON with a check of every field, and the split by article.
+// Reading SQuAD's JSON with a check of every field, and the split by article.
 #include "examples/lib/data/squad.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "examples/lib/data/json_file.h"
 #include "examples/lib/data/json_node.h"
@@ -31,53 +33,128 @@ std::vector<std::int32_t> code_point_offsets(std::string_view text) {
   return offsets;
 }
 
-Answer read_answer(const JsonNode& node, const std::string& id, std::string_view context,
-                   const std::vector<std::int32_t>& offsets) {
-  Answer answer{node.member("text").text(), 0};
-  const JsonNode start = node.member("answer_start");
-  const std::size_t position = start.position();
-  if (answer.text.empty()) node.fail(fmt::format("question {} has an empty answer", id));
-  if (position >= offsets.size() - 1)
-    start.fail(fmt::format("question {}: \"{}\" is expected at character {}, the context has {}", id,
-                           answer.text, position, offsets.size() - 1));
-  answer.begin = offsets[position];
-  const std::string_view rest = context.substr(static_cast<std::size_t>(answer.begin));
-  if (!rest.starts_with(answer.text)) {
-    std::size_t length = std::min(answer.text.size(), rest.size());
-    while (length < rest.size() && !begins_code_point(rest[length])) ++length;
-    start.fail(fmt::format("question {}: \"{}\" is expected at character {}, found \"{}\"", id, answer.text,
-                           position, rest.substr(0, length)));
+// A text as a message shows it: in one line, and never long.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  if (text.size() <= kMost) return json(text).dump();
+  std::size_t length = kMost;
+  while (!begins_code_point(text[length])) --length;
+  return json(text.substr(0, length)).dump() + "...";
+}
+
+// Purpose: one reading of one file.
+class SquadReader {
+ public:
+  explicit SquadReader(std::string file) : file_(std::move(file)) {}
+
+  SquadData read(const json& document) {
+    const JsonNode top(file_, document);
+    const JsonNode articles = top.member("data");
+    const auto version = document.find("version");
+    data_.may_lack_answers = version != document.end() && (*version == "v2.0" || *version == "2.0");
+    for (std::size_t i = 0; i < articles.size(); ++i)
+      data_.bad.attempt([&] { read_article(articles.at(i)); });
+    if (data_.questions.empty()) {
+      data_.bad.refuse_any(file_);
+      articles.fail("there is no question in it");
+    }
+    return std::move(data_);
   }
-  return answer;
-}
 
-Question read_question(const JsonNode& node, std::size_t paragraph, std::string_view context,
-                       const std::vector<std::int32_t>& offsets) {
-  Question question{node.member("id").text(), node.member("question").text(), paragraph, {}};
-  const JsonNode answers = node.member("answers");
-  if (answers.size() == 0)
-    answers.fail(fmt::format("question {} has no answer; SQuAD v1.1 gives each at least one", question.id));
-  for (std::size_t i = 0; i < answers.size(); ++i)
-    question.answers.push_back(read_answer(answers.at(i), question.id, context, offsets));
-  return question;
-}
+ private:
+  void read_article(const JsonNode& node) {
+    std::string title = node.member("title").text();
+    const JsonNode paragraphs = node.member("paragraphs");
+    const std::size_t count = paragraphs.size();
+    data_.titles.push_back(std::move(title));
+    for (std::size_t i = 0; i < count; ++i) data_.bad.attempt([&] { read_paragraph(paragraphs.at(i)); });
+  }
 
-void read_paragraph(const JsonNode& node, SquadData& data) {
-  const JsonNode context = node.member("context");
-  Paragraph paragraph{data.titles.size() - 1, context.text()};
-  if (paragraph.context.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    context.fail("a context of 2 GiB or more cannot be read");
-  const auto offsets = code_point_offsets(paragraph.context);
-  const JsonNode questions = node.member("qas");
-  for (std::size_t i = 0; i < questions.size(); ++i)
-    data.questions.push_back(
-        read_question(questions.at(i), data.paragraphs.size(), paragraph.context, offsets));
-  data.paragraphs.push_back(std::move(paragraph));
-}
+  void read_paragraph(const JsonNode& node) {
+    const JsonNode context = node.member("context");
+    Paragraph paragraph{data_.titles.size() - 1, context.text()};
+    if (paragraph.context.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+      context.fail("a context of 2 GiB or more cannot be read");
+    const JsonNode questions = node.member("qas");
+    const std::size_t count = questions.size();
+    data_.paragraphs.push_back(std::move(paragraph));
+    offsets_ = code_point_offsets(data_.paragraphs.back().context);
+    for (std::size_t i = 0; i < count; ++i) data_.bad.attempt([&] { read_question(questions.at(i)); });
+  }
+
+  void read_question(const JsonNode& unnamed) {
+    const JsonNode id = unnamed.member("id");
+    Question question{id.text(), {}, data_.paragraphs.size() - 1, {}};
+    const std::string place = fmt::format("{}: question {}", file_, shown(question.id));
+    const JsonNode node = unnamed.at_place(place);
+    if (!ids_.insert(question.id).second) id.at_place(place).fail("the id occurs before");
+    question.text = node.member("question").text();
+    const JsonNode answers = node.member("answers");
+    for (std::size_t i = 0; i < answers.size(); ++i) question.answers.push_back(read_answer(answers.at(i)));
+    check_whether_answered(node, !question.answers.empty());
+    data_.questions.push_back(std::move(question));
+  }
+
+  // Of v2.0 is a file that says so, and any with an impossible question.
+  void check_whether_answered(const JsonNode& node, bool answered) {
+    const std::optional<JsonNode> told = node.find("is_impossible");
+    const bool impossible = told && told->boolean();
+    if (impossible && answered) node.fail("is_impossible is true, and there are answers");
+    if (impossible) data_.may_lack_answers = true;
+    if (answered || impossible) return;
+    if (told) node.fail("is_impossible is false, and there is no answer");
+    if (!data_.may_lack_answers)
+      node.fail("there is no answer; only a question whose is_impossible is true may lack one");
+  }
+
+  Answer read_answer(const JsonNode& node) const {
+    Answer answer{node.member("text").text(), 0};
+    const JsonNode start = node.member("answer_start");
+    if (!start.value().is_number_unsigned() && start.value() == -1)
+      start.fail(
+          "answer_start is -1: a question that is unanswerable has no answers, and is_impossible true");
+    const std::size_t position = start.position();
+    if (answer.text.empty()) node.fail("an answer without text");
+    if (stands_at(answer.text, position)) {
+      answer.begin = offsets_[position];
+      return answer;
+    }
+    for (const std::size_t near : {position - 1, position + 1}) {
+      if (!stands_at(answer.text, near)) continue;
+      start.fail(fmt::format("answer_start is off by one: {} stands at character {}, not at {}",
+                             shown(answer.text), near, position));
+    }
+    fail_on_answer(start, answer.text, position);
+  }
+
+  bool stands_at(std::string_view text, std::size_t position) const {
+    return position < offsets_.size() - 1 &&
+           context().substr(static_cast<std::size_t>(offsets_[position])).starts_with(text);
+  }
+
+  [[noreturn]] void fail_on_answer(const JsonNode& start, std::string_view text, std::size_t position) const {
+    if (position >= offsets_.size() - 1)
+      start.fail(fmt::format("{} is expected at character {}, the context has {}", shown(text), position,
+                             offsets_.size() - 1));
+    const std::string_view rest = context().substr(static_cast<std::size_t>(offsets_[position]));
+    std::size_t length = std::min(text.size(), rest.size());
+    while (length < rest.size() && !begins_code_point(rest[length])) ++length;
+    start.fail(fmt::format("{} is expected at character {}, found {}", shown(text), position,
+                           shown(rest.substr(0, length))));
+  }
+
+  std::string_view context() const { return data_.paragraphs.back().context; }
+
+  const std::string file_;
+  SquadData data_;
+  std::vector<std::int32_t> offsets_;  // of the last paragraph's code points
+  std::unordered_set<std::string> ids_;
+};
 
 // The articles from `first` to before `last`, renumbered from 0.
 SquadData select_articles(const SquadData& data, std::size_t first, std::size_t last) {
   SquadData selected;
+  selected.may_lack_answers = data.may_lack_answers;
   selected.titles.assign(data.titles.begin() + static_cast<std::ptrdiff_t>(first),
                          data.titles.begin() + static_cast<std::ptrdiff_t>(last));
   std::vector<std::optional<std::size_t>> places(data.paragraphs.size());
@@ -97,18 +174,11 @@ SquadData select_articles(const SquadData& data, std::size_t first, std::size_t 
 
 }  // namespace
 
-SquadData read_squad(const std::filesystem::path& path) {
+SquadData read_squad(const std::filesystem::path& path, OnBadItems on_bad) {
   const std::string file = path.string();
   const json document = read_json(path);
-  const JsonNode articles = JsonNode(file, document).member("data");
-  SquadData data;
-  for (std::size_t i = 0; i < articles.size(); ++i) {
-    const JsonNode article = articles.at(i);
-    data.titles.push_back(article.member("title").text());
-    const JsonNode paragraphs = article.member("paragraphs");
-    for (std::size_t j = 0; j < paragraphs.size(); ++j) read_paragraph(paragraphs.at(j), data);
-  }
-  if (data.questions.empty()) articles.fail("there is no question in it");
+  SquadData data = SquadReader(file).read(document);
+  if (on_bad == OnBadItems::refuse) data.bad.refuse_any(file);
   return data;
 }
 

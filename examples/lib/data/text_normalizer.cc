@@ -85,23 +85,25 @@ bool is_punctuation(char32_t value) {
   }
 }
 
-std::vector<NormalizedCharacter> clean(std::string_view utf8) {
-  std::vector<NormalizedCharacter> cleaned;
-  cleaned.reserve(utf8.size());
+// The characters of the text, cleaned and with ideographs set apart where the settings say so.
+std::vector<NormalizedCharacter> characters_of(std::string_view utf8, const NormalizerSettings& settings) {
+  std::vector<NormalizedCharacter> characters;
+  characters.reserve(utf8.size());
   const auto length = static_cast<std::int32_t>(utf8.size());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(utf8.data());
   for (std::int32_t position = 0; position < length;) {
     const std::int32_t begin = position;
     UChar32 character;
     U8_NEXT(bytes, position, length, character);
-    if (character < 0 || is_dropped(character)) continue;
-    const auto value = static_cast<char32_t>(u_isUWhiteSpace(character) ? ' ' : character);
-    const bool spaced = is_cjk_ideograph(character);
-    if (spaced) cleaned.push_back({U' ', begin, begin});
-    cleaned.push_back({value, begin, position});
-    if (spaced) cleaned.push_back({U' ', position, position});
+    if (character < 0 || (settings.clean_text && is_dropped(character))) continue;
+    const bool as_space = settings.clean_text && u_isUWhiteSpace(character);
+    const auto value = static_cast<char32_t>(as_space ? ' ' : character);
+    const bool spaced = settings.separate_ideographs && is_cjk_ideograph(character);
+    if (spaced) characters.push_back({U' ', begin, begin});
+    characters.push_back({value, begin, position});
+    if (spaced) characters.push_back({U' ', position, position});
   }
-  return cleaned;
+  return characters;
 }
 
 // Marks that follow one another are put in Unicode's canonical order, equal classes staying as they are.
@@ -147,21 +149,36 @@ std::vector<NormalizedCharacter> decompose(const std::vector<NormalizedCharacter
   return decomposed;
 }
 
+// Each character by itself, whatever stands around a sigma. One has a lower case of two characters.
+std::vector<NormalizedCharacter> lower(std::span<const NormalizedCharacter> text) {
+  constexpr char32_t kDottedCapitalI = 0x130, kDotAbove = 0x307;
+  std::vector<NormalizedCharacter> lowered;
+  lowered.reserve(text.size());
+  for (const NormalizedCharacter& character : text) {
+    const bool dotted = character.value == kDottedCapitalI;
+    const auto value = dotted ? UChar32{'i'} : u_tolower(static_cast<UChar32>(character.value));
+    lowered.push_back({static_cast<char32_t>(value), character.begin, character.end});
+    if (dotted) lowered.push_back({kDotAbove, character.begin, character.end});
+  }
+  return lowered;
+}
+
 }  // namespace
 
-std::vector<NormalizedCharacter> normalize_for_bert(std::string_view utf8, bool lower_case) {
-  std::vector<NormalizedCharacter> text = clean(utf8);
-  if (!lower_case) return text;
-  text = decompose(text);
-  std::erase_if(text, [](const NormalizedCharacter& character) {
-    return character.value >= 0x300 && category(static_cast<UChar32>(character.value)) == U_NON_SPACING_MARK;
-  });
-  // Without accents each character has a lower case of one character, which does not depend on its
-  // neighbours.
-  for (NormalizedCharacter& character : text)
-    character.value = static_cast<char32_t>(u_tolower(static_cast<UChar32>(character.value)));
-  return text;
+std::vector<NormalizedCharacter> normalize_for_bert(std::string_view utf8,
+                                                    const NormalizerSettings& settings) {
+  std::vector<NormalizedCharacter> text = characters_of(utf8, settings);
+  if (settings.strips_accents()) {
+    text = decompose(text);
+    std::erase_if(text, [](const NormalizedCharacter& character) {
+      return character.value >= 0x300 &&
+             category(static_cast<UChar32>(character.value)) == U_NON_SPACING_MARK;
+    });
+  }
+  return settings.lower_case ? lower(text) : text;
 }
+
+bool is_white_space(char32_t value) { return u_isUWhiteSpace(static_cast<UChar32>(value)) != 0; }
 
 std::vector<std::span<const NormalizedCharacter>> split_words(std::span<const NormalizedCharacter> text) {
   std::vector<std::span<const NormalizedCharacter>> words;
@@ -172,7 +189,8 @@ std::vector<std::span<const NormalizedCharacter>> split_words(std::span<const No
   };
   for (std::size_t position = 0; position < text.size(); ++position) {
     const bool punctuation = is_punctuation(text[position].value);
-    if (text[position].value == U' ' || punctuation) end_word(position);
+    if (text[position].value == U' ' || punctuation || is_white_space(text[position].value))
+      end_word(position);
     if (punctuation) words.push_back(text.subspan(position, 1));
   }
   end_word(text.size());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,12 +20,27 @@ struct NormalizedCharacter {
   friend bool operator==(const NormalizedCharacter&, const NormalizedCharacter&) = default;
 };
 
-// Drops control characters and invalid UTF-8, turns any white space into a space, puts spaces around CJK
-// ideographs; with `lower_case` also decomposes (NFD), drops accents and lower-cases.
-std::vector<NormalizedCharacter> normalize_for_bert(std::string_view utf8, bool lower_case);
+// Which of its steps a tokenizer takes, in this order. The defaults are those of bert-base-uncased.
+struct NormalizerSettings {
+  bool clean_text = true;             // drops control characters, turns any white space into a space
+  bool separate_ideographs = true;    // puts spaces around CJK ideographs
+  std::optional<bool> strip_accents;  // decomposes (NFD) and drops accents; unset: as lower_case says
+  bool lower_case = true;
 
-// Words: runs of characters between spaces, each punctuation character a word of its own. Views into `text`.
+  bool strips_accents() const { return strip_accents.value_or(lower_case); }
+  friend bool operator==(const NormalizerSettings&, const NormalizerSettings&) = default;
+};
+
+// Bytes that are not valid UTF-8 are dropped, whatever the settings.
+std::vector<NormalizedCharacter> normalize_for_bert(std::string_view utf8,
+                                                    const NormalizerSettings& settings);
+
+// Words: runs of characters between white space, each punctuation character a word of its own. Views into
+// `text`.
 std::vector<std::span<const NormalizedCharacter>> split_words(std::span<const NormalizedCharacter> text);
+
+// White space as Unicode has it.
+bool is_white_space(char32_t value);
 
 // Appends a code point.
 void append_utf8(char32_t value, std::string& text);

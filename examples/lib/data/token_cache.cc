@@ -96,10 +96,11 @@ std::optional<RecordFile> open_if_good(const std::filesystem::path& file, const 
 }  // namespace
 
 std::uint64_t hash_of(const WordPieceTokenizer& tokenizer) {
-  std::uint64_t hash = tokenizer.lower_case() ? 1 : 0;
+  std::uint64_t hash = tokenizer.settings().normalizer.lower_case ? 1 : 0;
   for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id)
     hash = hash_of(tokenizer.token(static_cast<std::int32_t>(id)), hash);
-  return hash;
+  const std::string unusual = unusual_settings(tokenizer.settings());
+  return unusual.empty() ? hash : hash_of(unusual, hash);
 }
 
 TokenCache TokenCache::none() { return {}; }

@@ -179,7 +179,7 @@ void WordCounts::add(std::string_view utf8) {
   for (const std::string_view special : kFirstTokens)
     for (std::size_t at = text.find(special); at != text.npos; at = text.find(special, at))
       text.replace(at, special.size(), " ");
-  const std::vector<NormalizedCharacter> characters = normalize_for_bert(text, lower_case_);
+  const std::vector<NormalizedCharacter> characters = normalize_for_bert(text, normalizer_);
   for (const auto word : split_words(characters)) {
     if (word.size() > WordPieceTokenizer::kMostCharactersPerWord) continue;
     std::u32string letters;

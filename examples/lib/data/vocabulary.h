@@ -9,12 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "examples/lib/data/text_normalizer.h"
+
 namespace rueda::examples {
 
 // How often each word occurs, a word being what BERT's tokenizer looks up pieces of. Used by one thread.
 class WordCounts {
  public:
-  explicit WordCounts(bool lower_case) : lower_case_(lower_case) {}
+  explicit WordCounts(bool lower_case) : normalizer_{.lower_case = lower_case} {}
 
   // Special tokens written out in the text, such as the [UNK] of WikiText, are no words; nor is what is too
   // long for the tokenizer.
@@ -23,7 +25,7 @@ class WordCounts {
   const std::map<std::u32string, std::uint64_t>& counts() const { return counts_; }
 
  private:
-  bool lower_case_;
+  NormalizerSettings normalizer_;
   std::map<std::u32string, std::uint64_t> counts_;  // in order: what is made of it is the same every time
 };
 

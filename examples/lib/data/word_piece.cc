@@ -1,70 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading the vocabulary, special tokens, and greedy longest-match word pieces.
+// The vocabulary, tokens found in the text itself, and greedy longest-match word pieces.
 #include "examples/lib/data/word_piece.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <stdexcept>
 
-#include "examples/lib/data/json_file.h"
+#include "examples/lib/data/vocabulary_file.h"
 
 namespace rueda::examples {
 namespace {
 
-constexpr std::array<std::string_view, 5> kSpecialTokens = {"[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"};
-constexpr std::string_view kContinuation = "##";
-
-// Where the next special token written out in `text` begins, at or after `from`; sets `which`. npos if there
-// is none.
-std::size_t find_special(std::string_view text, std::size_t from, std::string_view& which) {
-  for (std::size_t at = text.find('[', from); at != text.npos; at = text.find('[', at + 1)) {
-    for (const std::string_view special : kSpecialTokens) {
-      if (!text.substr(at).starts_with(special)) continue;
-      which = special;
-      return at;
-    }
+// Settings as a BertTokenizer has them for this vocabulary if nothing is said but lower_case.
+TokenizerSettings usual_settings(std::vector<std::optional<std::string>> vocabulary, bool lower_case) {
+  TokenizerSettings settings{.vocabulary = std::move(vocabulary), .normalizer = {.lower_case = lower_case}};
+  AddedTokenIds ids(settings.vocabulary);
+  for (const SpecialTokenKey& key : kSpecialTokenKeys) {
+    const std::string& name = settings.special.*key.name;
+    if (ids.knows(name)) settings.added.push_back({.content = name, .id = ids.add(name)});
   }
-  return text.npos;
+  std::ranges::sort(settings.added, {}, &AddedToken::id);
+  return settings;
+}
+
+// All but the vocabulary and lower_case.
+std::string words_of(const TokenizerSettings& settings) {
+  const SpecialTokens& names = settings.special;
+  std::string words = fmt::format("clean {} ideographs {} accents {} prefix {} most {} names {} {} {} {} {}",
+                                  settings.normalizer.clean_text, settings.normalizer.separate_ideographs,
+                                  settings.normalizer.strips_accents() == settings.normalizer.lower_case,
+                                  settings.continuation, settings.most_characters_per_word, names.classifier,
+                                  names.separator, names.padding, names.unknown, names.mask);
+  for (const AddedToken& token : settings.added)
+    words += fmt::format(" added {} {} {} {} {} {}", token.content, token.id, token.single_word, token.lstrip,
+                         token.rstrip, token.normalized);
+  return words;
 }
 
 }  // namespace
 
+WordPieceTokenizer::WordPieceTokenizer(TokenizerSettings settings)
+    : settings_(std::move(settings)),
+      in_text_(settings_.added, /*normalized=*/false, settings_.normalizer),
+      in_normalized_text_(settings_.added, /*normalized=*/true, settings_.normalizer) {
+  index_vocabulary();
+  index_added_tokens();
+  find_special_tokens();
+}
+
 WordPieceTokenizer WordPieceTokenizer::from_file(const std::filesystem::path& vocab_txt, bool lower_case) {
-  const std::string text = read_text(vocab_txt);
-  const std::string file = vocab_txt.string();
-  WordPieceTokenizer tokenizer;
-  tokenizer.lower_case_ = lower_case;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string token = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (token.ends_with('\r')) token.pop_back();
-    const auto line = tokenizer.tokens_.size() + 1;
-    if (token.empty())
-      throw std::runtime_error(fmt::format("{}:{}: empty line; each line must be a token", file, line));
-    const auto [place, added] = tokenizer.ids_.emplace(token, static_cast<std::int32_t>(line - 1));
-    if (!added)
-      throw std::runtime_error(
-          fmt::format("{}:{}: token \"{}\" stands already on line {}", file, line, token, place->second + 1));
-    tokenizer.tokens_.push_back(std::move(token));
+  VocabularyFile file = read_vocabulary(vocab_txt);
+  try {
+    return WordPieceTokenizer(usual_settings(std::move(file.tokens), lower_case));
+  } catch (const std::runtime_error& error) {
+    file.notes.insert(file.notes.begin(), fmt::format("{}: {}", vocab_txt.string(), error.what()));
+    throw std::runtime_error(fmt::format("{}", fmt::join(file.notes, "; ")));
   }
-  std::string missing;
-  for (const std::string_view special : kSpecialTokens)
-    if (tokenizer.find(special) == nullptr)
-      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", special);
+}
+
+void WordPieceTokenizer::index_vocabulary() {
+  for (const std::optional<std::string>& token : settings_.vocabulary) {
+    if (token) ids_.emplace(*token, static_cast<std::int32_t>(tokens_.size()));
+    tokens_.push_back(token.value_or(""));
+    longest_ = std::max(longest_, tokens_.back().size());
+  }
+}
+
+void WordPieceTokenizer::index_added_tokens() {
+  for (const AddedToken& token : settings_.added) {
+    const auto id = static_cast<std::size_t>(token.id);
+    if (id >= tokens_.size()) tokens_.resize(id + 1);
+    const bool is_taken = id < settings_.vocabulary.size() && settings_.vocabulary[id];
+    if ((is_taken || !tokens_[id].empty()) && tokens_[id] != token.content)
+      throw std::runtime_error(fmt::format("the added token \"{}\" has the id {}, which \"{}\" has already",
+                                           token.content, token.id, tokens_[id]));
+    tokens_[id] = token.content;
+  }
+}
+
+void WordPieceTokenizer::find_special_tokens() {
+  std::vector<std::string> missing;
+  const auto id_of = [&](const std::string& name) {
+    if (const std::int32_t* id = find(name)) return *id;
+    const auto added = std::ranges::find(settings_.added, name, &AddedToken::content);
+    if (added != settings_.added.end() && name != settings_.special.unknown) return added->id;
+    missing.push_back(name);
+    return 0;
+  };
+  unknown_id_ = id_of(settings_.special.unknown);
+  sep_id_ = id_of(settings_.special.separator);
+  pad_id_ = id_of(settings_.special.padding);
+  cls_id_ = id_of(settings_.special.classifier);
+  mask_id_ = id_of(settings_.special.mask);
   if (!missing.empty())
-    throw std::runtime_error(
-        fmt::format("{}:{}: the vocabulary ends without the special tokens {}; is this a BERT vocab.txt?",
-                    file, tokenizer.tokens_.size(), missing));
-  tokenizer.cls_id_ = *tokenizer.find("[CLS]");
-  tokenizer.sep_id_ = *tokenizer.find("[SEP]");
-  tokenizer.pad_id_ = *tokenizer.find("[PAD]");
-  tokenizer.unknown_id_ = *tokenizer.find("[UNK]");
-  tokenizer.mask_id_ = *tokenizer.find("[MASK]");
-  return tokenizer;
+    throw std::runtime_error(fmt::format(
+        "the special tokens {} are missing; is this the vocabulary of a BERT?", fmt::join(missing, ", ")));
 }
 
 const std::string& WordPieceTokenizer::token(std::int32_t id) const {
@@ -84,41 +117,70 @@ std::vector<WordPieceTokenizer::Token> WordPieceTokenizer::tokenize(std::string_
     throw std::length_error(
         fmt::format("a text of {} bytes is too long to tokenize; split it below 2 GiB", utf8.size()));
   std::vector<Token> tokens;
-  std::size_t begin = 0;
-  while (begin < utf8.size()) {
-    std::string_view special;
-    const std::size_t at = std::min(find_special(utf8, begin, special), utf8.size());
-    add_text(utf8.substr(begin, at - begin), static_cast<std::int32_t>(begin), tokens);
-    if (special.empty()) break;
-    begin = at + special.size();
-    tokens.push_back({*find(special), static_cast<std::int32_t>(at), static_cast<std::int32_t>(begin)});
+  std::size_t position = 0;
+  const auto add_text_until = [&](std::size_t end) {
+    if (end <= position) return;
+    add_text(utf8.substr(position, end - position), static_cast<std::int32_t>(position), tokens);
+  };
+  for (const TokenFinder::Found& found : in_text_.find(utf8)) {
+    add_text_until(found.begin);
+    tokens.push_back(
+        {found.id, static_cast<std::int32_t>(found.begin), static_cast<std::int32_t>(found.end)});
+    position = found.end;
   }
+  add_text_until(utf8.size());
   return tokens;
 }
 
 void WordPieceTokenizer::add_text(std::string_view utf8, std::int32_t base,
                                   std::vector<Token>& tokens) const {
-  const std::vector<NormalizedCharacter> text = normalize_for_bert(utf8, lower_case_);
+  const std::vector<NormalizedCharacter> text = normalize_for_bert(utf8, settings_.normalizer);
+  return in_normalized_text_.empty() ? add_words(text, base, tokens) : add_normalized(text, base, tokens);
+}
+
+// Looks for added tokens in normalized text, as UTF-8 once more.
+void WordPieceTokenizer::add_normalized(std::span<const NormalizedCharacter> text, std::int32_t base,
+                                        std::vector<Token>& tokens) const {
+  std::string utf8;
+  std::vector<std::size_t> characters;  // of each byte, which character it belongs to
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    append_utf8(text[i].value, utf8);
+    characters.resize(utf8.size(), i);
+  }
+  characters.push_back(text.size());
+  std::size_t position = 0;
+  for (const TokenFinder::Found& found : in_normalized_text_.find(utf8)) {
+    const std::size_t begin = characters[found.begin], end = characters[found.end];
+    if (begin > position) add_words(text.subspan(position, begin - position), base, tokens);
+    tokens.push_back({found.id, base + text[begin].begin, base + text[end - 1].end});
+    position = end;
+  }
+  if (position < text.size()) add_words(text.subspan(position), base, tokens);
+}
+
+void WordPieceTokenizer::add_words(std::span<const NormalizedCharacter> text, std::int32_t base,
+                                   std::vector<Token>& tokens) const {
   for (const auto word : split_words(text)) add_word(word, base, tokens);
 }
 
 void WordPieceTokenizer::add_word(std::span<const NormalizedCharacter> word, std::int32_t base,
                                   std::vector<Token>& tokens) const {
-  // `text` is "##" and the word; ends[i] is where its i-th character ends. A piece that begins later in the
-  // word is looked up with "##" written over what stands before it: two bytes are always there.
-  std::string text(kContinuation);
-  std::array<std::size_t, kMostCharactersPerWord + 1> ends{text.size()};
   const Token unknown{unknown_id_, base + word.front().begin, base + word.back().end};
-  if (word.size() > kMostCharactersPerWord) return tokens.push_back(unknown);
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    append_utf8(word[i].value, text);
-    ends[i + 1] = text.size();
+  if (word.size() > settings_.most_characters_per_word) return tokens.push_back(unknown);
+  // `text` is the continuation ("##") and the word; ends[i] is where its i-th character ends. A piece that
+  // begins later in the word is looked up with "##" written over what stands before it.
+  const std::string& continuation = settings_.continuation;
+  std::string text = continuation;
+  std::vector<std::size_t> ends{text.size()};
+  for (const NormalizedCharacter& character : word) {
+    append_utf8(character.value, text);
+    ends.push_back(text.size());
   }
   const std::size_t tokens_before = tokens.size();
   for (std::size_t first = 0; first < word.size();) {
-    const std::size_t begin = first == 0 ? ends[0] : ends[first] - kContinuation.size();
-    if (first > 0) text.replace(begin, kContinuation.size(), kContinuation);
-    std::size_t last = word.size();
+    const std::size_t begin = first == 0 ? ends[0] : ends[first] - continuation.size();
+    if (first > 0) text.replace(begin, continuation.size(), continuation);
+    std::size_t last = std::min(word.size(), first + longest_);
     const std::int32_t* id = nullptr;
     for (; last > first; --last) {
       id = find(std::string_view(text).substr(begin, ends[last] - begin));
@@ -131,6 +193,12 @@ void WordPieceTokenizer::add_word(std::span<const NormalizedCharacter> word, std
     tokens.push_back({*id, base + word[first].begin, base + word[last - 1].end});
     first = last;
   }
+}
+
+std::string unusual_settings(const TokenizerSettings& settings) {
+  const std::string words = words_of(settings);
+  const TokenizerSettings usual = usual_settings(settings.vocabulary, settings.normalizer.lower_case);
+  return words == words_of(usual) ? "" : words;
 }
 
 }  // namespace rueda::examples

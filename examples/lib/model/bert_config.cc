@@ -13,6 +13,8 @@
 namespace rueda::examples {
 namespace {
 
+constexpr std::size_t kMostConfigBytes = std::size_t{16} << 20;
+
 // Reads the fields of one config.json, naming the file and the field in every error.
 class Fields {
  public:
@@ -25,7 +27,7 @@ class Fields {
                        std::optional<std::int64_t> fallback = {}) const {
     const nlohmann::json* value = find(name, fallback.has_value());
     if (value == nullptr) return *fallback;
-    if (!value->is_number_integer()) fail(fmt::format("{} must be an integer, is {}", name, value->dump()));
+    if (!value->is_number_integer()) fail(fmt::format("{} must be an integer, is {}", name, shown(*value)));
     const auto number = value->get<std::int64_t>();
     if (number < least || number > std::numeric_limits<std::int32_t>::max()) {
       fail(fmt::format("{} is {}; it must be at least {} and fit 32 bits", name, value->dump(), least));
@@ -37,7 +39,7 @@ class Fields {
   double number(const char* name, double limit, double fallback) const {
     const nlohmann::json* value = find(name, true);
     if (value == nullptr) return fallback;
-    if (!value->is_number()) fail(fmt::format("{} must be a number, is {}", name, value->dump()));
+    if (!value->is_number()) fail(fmt::format("{} must be a number, is {}", name, shown(*value)));
     const auto number = value->get<double>();
     if (!(number >= 0 && number < limit)) {
       fail(fmt::format("{} is {}; it must be at least 0 and below {}", name, value->dump(), limit));
@@ -48,12 +50,16 @@ class Fields {
   void only(const char* name, const char* supported) const {
     const nlohmann::json* value = find(name, true);
     if (value == nullptr || *value == supported) return;
-    fail(fmt::format("{} is {}; only \"{}\" is supported", name, value->dump(), supported));
+    fail(fmt::format("{} is {}; only \"{}\" is supported", name, shown(*value), supported));
   }
 
   [[noreturn]] void fail(const std::string& words) const { throw std::runtime_error(origin_ + ": " + words); }
 
  private:
+  static std::string shown(const nlohmann::json& value) {
+    return value.is_structured() ? fmt::format("an {}", value.type_name()) : value.dump();
+  }
+
   const nlohmann::json* find(const char* name, bool optional) const {
     const auto place = json_.find(name);
     if (place != json_.end() && !place->is_null()) return &*place;
@@ -98,7 +104,7 @@ BertConfig parse_bert_config(const nlohmann::json& json, const std::string& orig
 }
 
 BertConfig read_bert_config(const std::filesystem::path& config_json) {
-  return parse_bert_config(read_json(config_json), config_json.string());
+  return parse_bert_config(read_json(config_json, kMostConfigBytes), config_json.string());
 }
 
 nlohmann::json to_json(const BertConfig& config, const std::string& architecture, const std::string& dtype) {

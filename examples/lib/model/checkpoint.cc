@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "examples/lib/data/tokenizer_files.h"
 #include "examples/lib/model/bert_model.h"
 
 namespace rueda::examples {
@@ -53,13 +54,13 @@ bool is_of_head(const std::string& name) {
 }
 
 // Checkpoints converted from TensorFlow call the weight and bias of a layer norm gamma and beta.
-const SafetensorEntry* find_entry(const SafetensorsFile& file, const std::string& name) {
+const SafetensorEntry* find_entry(const ModelTensors& tensors, const std::string& name) {
   const std::string bare = name.starts_with("bert.") ? name.substr(5) : name;
   for (const std::string& candidate : {name, bare, name == kLmBias ? kLmDecoderBias : name}) {
     const std::string old_name = replaced(replaced(candidate, "LayerNorm.weight", "LayerNorm.gamma"),
                                           "LayerNorm.bias", "LayerNorm.beta");
-    if (const SafetensorEntry* entry = file.find(candidate)) return entry;
-    if (const SafetensorEntry* entry = file.find(old_name)) return entry;
+    if (const SafetensorEntry* entry = tensors.find(candidate)) return entry;
+    if (const SafetensorEntry* entry = tensors.find(old_name)) return entry;
   }
   return nullptr;
 }
@@ -82,14 +83,14 @@ void copy_entry(const SafetensorEntry& entry, at::Tensor parameter, const std::s
 }
 
 // A decoder beside the word embeddings is what they are, or it would be lost here.
-void check_tied(const SafetensorsFile& file, const std::string& origin, std::set<std::string_view>& used) {
-  const SafetensorEntry* decoder = file.find(kLmDecoder);
-  const SafetensorEntry* words = find_entry(file, kWordEmbeddings);
+void check_tied(const ModelTensors& tensors, std::set<std::string_view>& used) {
+  const SafetensorEntry* decoder = tensors.find(kLmDecoder);
+  const SafetensorEntry* words = find_entry(tensors, kWordEmbeddings);
   if (decoder == nullptr || words == nullptr) return;
   if (decoder->dtype != words->dtype || !std::ranges::equal(decoder->data, words->data)) {
     throw std::runtime_error(fmt::format(
         "{}: {} differs from {}; only a masked-LM head that is tied to the word embeddings can be read",
-        origin, kLmDecoder, words->name));
+        tensors.origin(), kLmDecoder, words->name));
   }
   used.insert({kLmDecoder, kLmDecoderBias});
 }
@@ -100,43 +101,33 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   if (!stream) throw std::runtime_error("cannot write " + path.string());
 }
 
-// As it was read, whatever has become of that file.
-void write_vocabulary(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer) {
-  std::ofstream stream(path, std::ios::binary);
-  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id)
-    stream << tokenizer.token(static_cast<std::int32_t>(id)) << '\n';
-  stream << std::flush;
-  if (!stream) throw std::runtime_error("cannot write " + path.string());
-}
-
 }  // namespace
 
-LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin) {
+LoadReport load_parameters(BertWithHead& model, const ModelTensors& tensors) {
   const at::NoGradGuard no_grad;
   LoadReport report;
   std::set<std::string_view> used;
   for (const auto& item : model.named_parameters()) {
-    const SafetensorEntry* entry = find_entry(file, item.key());
+    const SafetensorEntry* entry = find_entry(tensors, item.key());
     if (entry != nullptr) {
-      copy_entry(*entry, item.value(), origin);
+      copy_entry(*entry, item.value(), tensors.origin());
       used.insert(entry->name);
     } else if (is_of_head(item.key())) {
       report.fresh.push_back(item.key());
     } else {
       throw std::runtime_error(fmt::format("{}: the tensor {} is missing; is this a BERT of {} layers?",
-                                           origin, item.key(), model.config().num_hidden_layers));
+                                           tensors.origin(), item.key(), model.config().num_hidden_layers));
     }
   }
-  if (model.architecture() == "BertForMaskedLM") check_tied(file, origin, used);
-  for (const SafetensorEntry& entry : file.entries()) {
+  if (model.architecture() == "BertForMaskedLM") check_tied(tensors, used);
+  for (const SafetensorEntry& entry : tensors.entries()) {
     if (!used.contains(entry.name)) report.unused.push_back(entry.name);
   }
   return report;
 }
 
 LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "model.safetensors";
-  return load_parameters(model, SafetensorsFile::open(file), file.string());
+  return load_parameters(model, ModelTensors::open(folder));
 }
 
 void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
@@ -154,11 +145,7 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
   }
   write_json(folder / "config.json", to_json(model.config(), model.architecture(),
                                              std::string(name_of(kept.at(0).scalar_type()).torch)));
-  write_json(folder / "tokenizer_config.json",
-             {{"tokenizer_class", "BertTokenizer"},
-              {"do_lower_case", tokenizer.lower_case()},
-              {"model_max_length", model.config().max_position_embeddings}});
-  write_vocabulary(folder / "vocab.txt", tokenizer);
+  write_tokenizer(folder, tokenizer, model.config().max_position_embeddings);
   // The last: where it is, all is.
   write_safetensors(folder / "model.safetensors", entries, {{"format", "pt"}});
 }

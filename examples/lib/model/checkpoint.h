@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "examples/lib/data/word_piece.h"
-#include "examples/lib/model/safetensors.h"
+#include "examples/lib/model/model_tensors.h"
 
 namespace torch::nn {
 class Module;
@@ -24,15 +24,15 @@ struct LoadReport {
   std::vector<std::string> unused;  // tensors of the file that the model has not
 };
 
-// Copies the file's tensors into the parameters of the same name, converting their type; the prefix "bert."
-// may be absent in the file. Throws std::runtime_error naming `origin` and the tensor: missing in the
-// encoder, of another shape, or a masked-LM decoder that is not tied to the word embeddings.
-LoadReport load_parameters(BertWithHead& model, const SafetensorsFile& file, const std::string& origin);
+// Copies the tensors into the parameters of the same name, converting their type; the prefix "bert." may be
+// absent in the files. Throws std::runtime_error naming the file and the tensor: missing in the encoder, of
+// another shape, or a masked-LM decoder that is not tied to the word embeddings.
+LoadReport load_parameters(BertWithHead& model, const ModelTensors& tensors);
 // The same from the folder of a checkpoint.
 LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder);
 
-// Writes model.safetensors, config.json, vocab.txt and tokenizer_config.json (the tokenizer's own),
-// creating `folder`. Throws std::runtime_error naming what cannot be written.
+// Writes model.safetensors, config.json and the tokenizer's files (write_tokenizer()), creating `folder`.
+// Throws std::runtime_error naming what cannot be written.
 void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
                      const WordPieceTokenizer& tokenizer);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "examples/lib/data/json_file.h"
 #include "examples/lib/model/safetensors_header.h"
 
 namespace rueda::examples {
@@ -12,7 +13,9 @@ namespace rueda::examples {
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   SafetensorsFile file;
   file.file_ = MappedFile(path);
-  SafetensorsHeader header = parse_safetensors(path.string(), file.file_.bytes());
+  const std::span<const std::byte> bytes = file.file_.bytes();
+  refuse_lfs_pointer(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  SafetensorsHeader header = parse_safetensors(path.string(), bytes);
   file.entries_ = std::move(header.entries);
   file.metadata_ = std::move(header.metadata);
   return file;

@@ -48,6 +48,15 @@ class Checker {
                                          fmt::format(format, std::forward<Arguments>(arguments)...)));
   }
 
+  // What has been fetched or copied in part.
+  template <typename... Arguments>
+  void require_whole(bool condition, fmt::format_string<Arguments...> format,
+                     Arguments&&... arguments) const {
+    if (condition) return;
+    throw std::runtime_error(fmt::format("{} is cut short: {}; fetch or copy it again", file_,
+                                         fmt::format(format, std::forward<Arguments>(arguments)...)));
+  }
+
  private:
   const std::string& file_;
 };
@@ -93,8 +102,15 @@ std::vector<std::int64_t> read_shape(const Checker& check, const std::string& na
   return shape;
 }
 
+// A tensor whose data would end behind the file.
+struct CutTensor {
+  std::string name;
+  std::uint64_t end;
+};
+
+// One that is cut has no data, and is added to `cut` by its beginning.
 SafetensorEntry read_entry(const Checker& check, const std::string& name, const json& tensor,
-                           std::span<const std::byte> data) {
+                           std::span<const std::byte> data, std::map<std::uint64_t, CutTensor>& cut) {
   check.require(tensor.is_object(), "tensor \"{}\" is described by a JSON {}, not an object", name,
                 tensor.type_name());
   const auto dtype = tensor.find("dtype");
@@ -112,12 +128,13 @@ SafetensorEntry read_entry(const Checker& check, const std::string& name, const 
   const auto begin = (*offsets)[0].get<std::uint64_t>();
   const auto end = (*offsets)[1].get<std::uint64_t>();
   check.require(begin <= end, "tensor \"{}\" ends at byte {}, before its beginning at {}", name, end, begin);
-  check.require(end <= data.size(), "truncated: tensor \"{}\" needs {} bytes of data, the file has {}", name,
-                end, data.size());
   check.require(end - begin == *wanted,
                 "tensor \"{}\" of dtype {} and shape [{}] needs {} bytes, its data_offsets span {}", name,
                 entry.dtype, fmt::join(entry.shape, ", "), *wanted, end - begin);
-  entry.data = data.subspan(begin, end - begin);
+  if (end > data.size())
+    cut.emplace(begin, CutTensor{name, end});
+  else
+    entry.data = data.subspan(begin, end - begin);
   return entry;
 }
 
@@ -166,26 +183,32 @@ std::optional<std::size_t> safetensors_byte_size(std::span<const std::int64_t> s
 
 SafetensorsHeader parse_safetensors(const std::string& file, std::span<const std::byte> bytes) {
   const Checker check(file);
-  check.require(bytes.size() >= kSafetensorsLengthBytes, "truncated: it has {} bytes, at least {} are needed",
-                bytes.size(), kSafetensorsLengthBytes);
+  check.require_whole(bytes.size() >= kSafetensorsLengthBytes, "it has {} bytes, at least {} are needed",
+                      bytes.size(), kSafetensorsLengthBytes);
   const std::uint64_t length = read_length(bytes);
   check.require(length <= kMostSafetensorsHeaderBytes,
                 "its header would have {} bytes, at most {} are allowed", length,
                 kMostSafetensorsHeaderBytes);
-  check.require(length <= bytes.size() - kSafetensorsLengthBytes,
-                "truncated: header and its length need {} bytes, the file has {}",
-                length + kSafetensorsLengthBytes, bytes.size());
+  check.require_whole(length <= bytes.size() - kSafetensorsLengthBytes,
+                      "header and its length need {} bytes, the file has {}",
+                      length + kSafetensorsLengthBytes, bytes.size());
   const auto header_bytes = bytes.subspan(kSafetensorsLengthBytes, length);
   const auto data = bytes.subspan(kSafetensorsLengthBytes + length);
   const json header =
       parse_json(check, {reinterpret_cast<const char*>(header_bytes.data()), header_bytes.size()});
 
   SafetensorsHeader result;
+  std::map<std::uint64_t, CutTensor> cut;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__")
       read_metadata(check, value, result.metadata);
     else
-      result.entries.push_back(read_entry(check, name, value, data));
+      result.entries.push_back(read_entry(check, name, value, data, cut));
+  }
+  if (!cut.empty()) {
+    const CutTensor& tensor = cut.begin()->second;
+    check.require_whole(false, "it ends inside tensor \"{}\", which needs {} bytes of data, the file has {}",
+                        tensor.name, tensor.end, data.size());
   }
   std::sort(result.entries.begin(), result.entries.end(),
             [](const SafetensorEntry& a, const SafetensorEntry& b) {

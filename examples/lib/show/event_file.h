@@ -13,13 +13,14 @@ namespace rueda::examples {
 // CRC-32C (Castagnoli), as event files use it.
 std::uint32_t crc32c(std::string_view bytes);
 
-// One new event file in a folder that TensorBoard watches. Used by one thread; the file stays whole when the
-// program dies, because every record is flushed at once.
+// One new event file in a folder that TensorBoard watches, sorted behind those that are there. It begins with
+// a mark by which TensorBoard hides what older files have at `first_step` and later. Used by one thread; the
+// file stays whole when the program dies, because every record is flushed at once.
 class EventFile {
  public:
   // Creates the folder and `events.out.tfevents.SECONDS.HOST.PID` in it. Throws std::runtime_error naming the
   // path.
-  explicit EventFile(const std::filesystem::path& folder);
+  EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   void add_scalar(std::string_view tag, double value, std::int64_t step);
 
@@ -31,5 +32,8 @@ class EventFile {
   std::filesystem::path path_;
   std::ofstream stream_;
 };
+
+// Whether the folder's event files show a value of this tag at this step: one that no later file hides.
+bool shows_scalar(const std::filesystem::path& folder, std::string_view tag, std::int64_t step);
 
 }  // namespace rueda::examples

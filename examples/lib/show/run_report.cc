@@ -30,13 +30,6 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
       fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(errno)));
 }
 
-void write(const std::filesystem::path& path, const std::string& text) {
-  if (path.has_parent_path()) make_folder(path.parent_path());
-  std::ofstream stream(path);
-  stream << text << std::flush;
-  if (!stream) cannot_write(path);
-}
-
 std::string summary_name(const std::string& metric) { return metric == "loss" ? "loss_held_out" : metric; }
 
 nlohmann::ordered_json metric_at(const EvaluationPoint* point, const std::string& name) {
@@ -136,8 +129,15 @@ std::string as_utf8(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  if (path.has_parent_path()) make_folder(path.parent_path());
+  std::ofstream stream(path);
+  stream << text << std::flush;
+  if (!stream) cannot_write(path);
+}
+
 void write_report(const std::filesystem::path& path, const nlohmann::ordered_json& report) {
-  write(path, report.dump(2) + "\n");
+  write_text(path, report.dump(2) + "\n");
 }
 
 void write_losses(const std::filesystem::path& path, const std::vector<double>& losses) {
@@ -145,7 +145,7 @@ void write_losses(const std::filesystem::path& path, const std::vector<double>& 
   for (std::size_t step = 0; step < losses.size(); ++step) {
     lines += nlohmann::ordered_json{{"step", step}, {"loss", losses[step]}}.dump() + "\n";
   }
-  write(path, lines);
+  write_text(path, lines);
 }
 
 }  // namespace rueda::examples

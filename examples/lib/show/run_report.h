@@ -73,6 +73,7 @@ void check_writable(const std::filesystem::path& path);
 std::string as_utf8(const std::string& text);
 
 // All create the folder. Throw std::runtime_error naming the path.
+void write_text(const std::filesystem::path& path, const std::string& text);
 void write_report(const std::filesystem::path& path, const nlohmann::ordered_json& report);
 void write_summary(const std::filesystem::path& path, const RunSummary& summary);
 void write_losses(const std::filesystem::path& path, const std::vector<double>& losses);

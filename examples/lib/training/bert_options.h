@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "examples/lib/data/bad_items.h"
 #include "examples/lib/training/data_options.h"
 #include "examples/lib/training/options.h"
 
@@ -20,9 +21,12 @@ struct BertOptions : TrainOptions {
   std::int64_t held_out = 8;                   // what is kept for evaluation
   std::int64_t max_length = 256;
   std::int64_t stride = 64;
-  double unknown_share = 0.02;     // of nq's windows without answer, how many are trained on
-  double question_dropout = 0.05;  // of the words of nq's questions
-  bool augment = true;             // nq's windows, as they are trained on
+  double unknown_share = 0.02;                 // of nq's windows without answer, how many are trained on
+  double question_dropout = 0.05;              // of the words of nq's questions
+  bool augment = true;                         // nq's windows, as they are trained on
+  OnBadItems on_bad = OnBadItems::refuse;      // of squad and nq
+  std::optional<double> null_score_threshold;  // of squad v2.0
+  std::filesystem::path predictions;           // of squad; empty: not written
 };
 
 // Nothing if --help was asked for. Throws UsageError.

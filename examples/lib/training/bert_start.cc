@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
-#include "examples/lib/data/json_file.h"
 #include "examples/lib/data/sample_file.h"
 #include "examples/lib/data/token_cache.h"
+#include "examples/lib/data/tokenizer_files.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/training/bert_options.h"
@@ -31,23 +31,9 @@ BertConfig small_config() {
   return config;
 }
 
-// What tokenizer_config.json says, if the folder has one; BERT's own default is to lower-case.
-bool reads_lower_case(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "tokenizer_config.json";
-  if (!std::filesystem::exists(path)) return true;
-  const nlohmann::json json = read_json(path);
-  const auto setting = json.is_object() ? json.find("do_lower_case") : json.end();
-  if (setting == json.end() || setting->is_null()) return true;
-  if (!setting->is_boolean()) {
-    throw std::runtime_error(
-        fmt::format("{}: do_lower_case must be true or false, is {}", path.string(), setting->dump()));
-  }
-  return setting->get<bool>();
-}
-
-std::filesystem::path vocabulary_of(const StartOptions& options) {
-  if (options.model) return *options.model / "vocab.txt";
-  return options.vocabulary.empty() ? sample_file("vocab.txt") : options.vocabulary;
+ReadTokenizer tokenizer_of(const StartOptions& options) {
+  if (options.model) return read_tokenizer(*options.model);
+  return read_tokenizer(options.vocabulary.empty() ? sample_file("vocab.txt") : options.vocabulary);
 }
 
 }  // namespace
@@ -55,26 +41,27 @@ std::filesystem::path vocabulary_of(const StartOptions& options) {
 BertStart read_bert_start(const StartOptions& options) {
   const std::optional<std::filesystem::path>& model = options.model;
   const BertConfig config = model ? read_bert_config(*model / "config.json") : small_config();
-  const std::filesystem::path vocabulary = vocabulary_of(options);
-  const bool lower_case = reads_lower_case(vocabulary.parent_path());
+  ReadTokenizer read = tokenizer_of(options);
   BertStart start{.origin = model ? model->string() : "",
                   .config = config,
-                  .vocabulary = vocabulary,
-                  .tokenizer = WordPieceTokenizer::from_file(vocabulary, lower_case)};
-  if (model) {
-    start.parameters_file = *model / "model.safetensors";
-    start.parameters = SafetensorsFile::open(*start.parameters_file);
-  }
+                  .vocabulary = std::move(read.vocabulary),
+                  .tokenizer = std::move(read.tokenizer),
+                  .notes = std::move(read.notes)};
+  if (model) start.parameters = ModelTensors::open(*model);
   const auto words = static_cast<std::int64_t>(start.tokenizer.vocab_size());
   if (!model) start.config.vocab_size = words;
   if (words > start.config.vocab_size) {
     throw std::runtime_error(fmt::format("{} has {} tokens, but config.json says vocab_size {}",
-                                         vocabulary.string(), words, start.config.vocab_size));
+                                         start.vocabulary.string(), words, start.config.vocab_size));
   }
   if (options.max_length > start.config.max_position_embeddings) {
     throw std::invalid_argument(fmt::format("--max-length is {}, but the model has {} positions",
                                             options.max_length, start.config.max_position_embeddings));
   }
+  const std::optional<std::int64_t>& limit = start.tokenizer.settings().max_length;
+  if (limit && options.max_length > *limit)
+    start.notes.push_back(fmt::format("--max-length is {}, but the tokenizer's model_max_length is {}",
+                                      options.max_length, *limit));
   start.config.pad_token_id = start.tokenizer.pad_id();
   if (options.dropout) {
     start.config.hidden_dropout_prob = *options.dropout;
@@ -98,7 +85,7 @@ void seed_parameters(std::uint64_t seed) { at::manual_seed(seed); }
 
 std::string fill_model(BertWithHead& model, const BertStart& start, ParameterType type) {
   std::optional<LoadReport> report;
-  if (start.parameters) report = load_parameters(model, *start.parameters, start.parameters_file->string());
+  if (start.parameters) report = load_parameters(model, *start.parameters);
   std::string words = words_of(model, start, report ? &*report : nullptr);
   convert(model, type);
   return words;
@@ -109,8 +96,9 @@ std::string words_of(const torch::nn::Module& model, const BertStart& start, con
   for (const at::Tensor& parameter : model.parameters()) count += parameter.numel();
   std::string words = fmt::format("BERT of {} layers, {:.1f} million parameters",
                                   start.config.num_hidden_layers, static_cast<double>(count) / 1e6);
-  if (report == nullptr) return words + ", at random";
-  words += " from " + start.origin;
+  words += report == nullptr ? ", at random" : " from " + start.origin;
+  for (const std::string& note : start.notes) words += '\n' + note;
+  if (report == nullptr) return words;
   if (!report->fresh.empty()) words += fmt::format("\nnew, at random: {}", fmt::join(report->fresh, ", "));
   if (!report->unused.empty())
     words += fmt::format("\nin the file but not used: {}", fmt::join(report->unused, ", "));

@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "examples/lib/data/word_piece.h"
 #include "examples/lib/model/bert_config.h"
-#include "examples/lib/model/safetensors.h"
+#include "examples/lib/model/model_tensors.h"
 #include "examples/lib/training/options.h"
 
 namespace torch::nn {
@@ -34,13 +35,13 @@ struct StartOptions {
 struct BertStart {
   std::string origin;  // the folder, or empty
   BertConfig config;
-  std::filesystem::path vocabulary;
+  std::filesystem::path vocabulary;  // the file that the tokens are from
   WordPieceTokenizer tokenizer;
-  std::optional<std::filesystem::path> parameters_file;
-  std::optional<SafetensorsFile> parameters;  // absent: a random start
+  std::vector<std::string> notes;          // for people: what in the checkpoint's files may be a mistake
+  std::optional<ModelTensors> parameters;  // absent: a random start
 };
 
-// Whether text is lower-cased is said by a tokenizer_config.json beside the vocabulary; without one it is.
+// The tokenizer is that of the checkpoint's folder, or of the vocabulary and its own (read_tokenizer()).
 // Throws std::runtime_error or std::invalid_argument naming the file or the flag at fault.
 BertStart read_bert_start(const StartOptions& options);
 BertStart read_bert_start(const BertOptions& options);

@@ -31,7 +31,7 @@ po::options_description distill_flags() {
   flags.add_options()
       ("help", "show this")
       ("data", text()->value_name("FILE"), "plain text, WikiText, or reviews separated by tabs from their labels; default: the sample")
-      ("teacher", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, vocab.txt")
+      ("teacher", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, tokenizer.json or vocab.txt")
       ("student", text()->value_name("WHAT"), "every-second-layer of the teacher (the default), random, or the folder of a checkpoint")
       ("alpha-mlm", number()->value_name("X"), "weight of the masked tokens' cross entropy [2]")
       ("alpha-ce", number()->value_name("X"), "weight of the divergence between teacher and student [5]")

@@ -9,6 +9,7 @@
 
 #include <rueda/rueda_torch.h>
 #include "examples/lib/data/json_file.h"
+#include "examples/lib/data/token_cache.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/lm_start.h"
@@ -28,9 +29,10 @@ void check_same_vocabulary(const BertStart& teacher, const BertStart& student) {
   bool same = student.tokenizer.vocab_size() == teacher.tokenizer.vocab_size();
   for (std::int32_t id = 0; same && id < count; ++id)
     same = teacher.tokenizer.token(id) == student.tokenizer.token(id);
-  if (same) return;
+  if (same && hash_of(teacher.tokenizer) == hash_of(student.tokenizer)) return;
   throw std::runtime_error(
-      fmt::format("{} and {} differ; teacher, student and a run that goes on need the same vocabulary",
+      fmt::format("{} and {} differ; teacher, student and a run that goes on need the same vocabulary, "
+                  "read in the same way",
                   teacher.vocabulary.string(), student.vocabulary.string()));
 }
 

@@ -24,7 +24,7 @@ po::options_description evaluate_lm_flags() {
   flags.add_options()
       ("help", "show this")
       ("data", text()->value_name("FILE"), "plain text, WikiText, or reviews separated by tabs from their labels; default: the sample")
-      ("model", text()->value_name("DIR"), "checkpoint with a masked-LM head: config.json, model.safetensors, vocab.txt; default: a small random BERT")
+      ("model", text()->value_name("DIR"), "checkpoint with a masked-LM head: config.json, model.safetensors, tokenizer.json or vocab.txt; default: a small random BERT")
       ("subset", po::value<double>()->value_name("X"), "share of the windows, drawn by the seed [1]")
       ("max-length", whole()->value_name("N"), "tokens in a window [128]")
       ("batch", whole()->value_name("N"), "rows in a forward pass [16]")

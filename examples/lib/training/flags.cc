@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/lib/training/flags.h"
 
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -70,6 +71,12 @@ void Flags::path(const char* flag, std::filesystem::path& target) const {
 
 void Flags::path(const char* flag, std::optional<std::filesystem::path>& target) const {
   if (given(flag)) target = given_[flag].as<std::string>();
+}
+
+void Flags::finite(const char* flag, double& target) const {
+  if (!given(flag)) return;
+  target = given_[flag].as<double>();
+  if (!std::isfinite(target)) throw UsageError(fmt::format("--{} is {}; it must be finite", flag, target));
 }
 
 void Flags::share(const char* flag, double& target) const {

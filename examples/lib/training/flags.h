@@ -63,6 +63,9 @@ class Flags {
     if (given(flag)) target = checked_number(flag, limit);
   }
 
+  // Any finite number.
+  void finite(const char* flag, double& target) const;
+
   // In (0, 1].
   void share(const char* flag, double& target) const;
 

@@ -15,12 +15,11 @@ ReadLm read_lm(const BertStart& start, std::uint64_t seed, ParameterType type) {
   const auto model = std::make_shared<BertForMaskedLM>(start.config);
   std::optional<LoadReport> report;
   if (start.parameters) {
-    const std::string file = start.parameters_file->string();
-    report = load_parameters(*model, *start.parameters, file);
+    report = load_parameters(*model, *start.parameters);
     if (!report->fresh.empty()) {
       throw std::runtime_error(fmt::format(
           "{} has no masked-LM head: {} is missing; train_bert --task mlm --model {} --data TEXT trains one",
-          file, report->fresh.front(), start.origin));
+          start.parameters->origin(), report->fresh.front(), start.origin));
     }
   }
   std::string words = words_of(*model, start, report ? &*report : nullptr);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "examples/lib/data/dummy.h"
 #include "examples/lib/model/checkpoint.h"
@@ -32,8 +33,8 @@ NqSettings nq_settings(const BertOptions& options) {
 
 NqTask::NqTask(const BertOptions& options) : options_(options), start_(read_bert_start(options)) {
   if (!options.source.dummy) {
-    corpus_.emplace(
-        NqCorpus::open(options.data, start_.tokenizer, kMostQuestionPieces, cache_of(options.source)));
+    corpus_.emplace(NqCorpus::open(options.data, start_.tokenizer, kMostQuestionPieces,
+                                   cache_of(options.source), options.on_bad));
     const auto held_out = static_cast<std::size_t>(options.held_out);
     if (held_out >= corpus_->size()) {
       throw std::runtime_error(
@@ -78,7 +79,12 @@ std::vector<std::string> NqTask::settings() const {
           fmt::format("examples {:08x}", corpus_ ? corpus_->checksum() : 0)};
 }
 
-std::vector<std::string> NqTask::words() const { return {model_words_, data_words()}; }
+std::vector<std::string> NqTask::words() const {
+  std::vector<std::string> lines{model_words_, data_words()};
+  if (!corpus_) return lines;
+  for (std::string& line : corpus_->bad().words(options_.data.string())) lines.push_back(std::move(line));
+  return lines;
+}
 
 std::size_t NqTask::samples() const { return options_.source.dummy ? kDummySamples : training_->size(); }
 

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "examples/lib/training/flags.h"
+#include "examples/lib/training/run_training.h"
 
 namespace rueda::examples {
 namespace {
@@ -34,6 +35,8 @@ int run_program(const std::function<int()>& body) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   try {
     return body();
+  } catch (const AlreadyTold&) {
+    return 1;
   } catch (const UsageError& error) {
     return failed(error.what(), 2);
   } catch (const c10::Error& error) {

@@ -10,11 +10,12 @@
 
 namespace rueda::examples {
 
-Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done) : shows_(rank() == 0) {
+Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done)
+    : shows_(rank() == 0), steps_done_(steps_done), tensorboard_(options.tensorboard) {
   if (!shows_) return;
   const std::int64_t samples = options.samples_per_step(size());
   samples_per_step_ = static_cast<double>(samples);
-  events_ = std::make_unique<EventFile>(options.tensorboard);
+  events_ = std::make_unique<EventFile>(tensorboard_, steps_done > 0 ? steps_done + 1 : 0);
   if (options.steps > steps_done) progress_ = std::make_unique<Progress>(options.steps, samples, steps_done);
 }
 
@@ -51,8 +52,11 @@ void Reporter::evaluation(const std::vector<Metric>& found, std::int64_t step) {
   if (!shows_) return;
   std::string line = fmt::format("held out after {} steps:", step);
   for (const Metric& metric : found) {
-    add_scalar("held_out/" + metric.name, metric.value, step);
-    line += fmt::format("{} {} {:.4f}", &metric == &found.front() ? "" : ",", metric.name, metric.value);
+    const std::string tag = "held_out/" + metric.name;
+    // The run that is gone on with may have evaluated after its last checkpoint, too.
+    if (step != steps_done_ || !shows_scalar(tensorboard_, tag, step)) add_scalar(tag, metric.value, step);
+    line += fmt::format("{} {} {:.{}f}", &metric == &found.front() ? "" : ",", metric.name, metric.value,
+                        metric.is_count ? 0 : 4);
   }
   say(line);
 }

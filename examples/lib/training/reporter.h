@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ namespace rueda::examples {
 // during one run.
 class Reporter {
  public:
+  // `steps_done` by an earlier run; what that one did beyond them TensorBoard hides.
   Reporter(const TrainOptions& options, std::int64_t steps_done);
 
   void step(const StepReport& report);
@@ -33,6 +35,8 @@ class Reporter {
   void add_scalar(const std::string& tag, double value, std::int64_t step);
 
   const bool shows_;
+  const std::int64_t steps_done_;
+  const std::filesystem::path tensorboard_;
   double samples_per_step_ = 0;
   std::unique_ptr<EventFile> events_;  // null where nothing is written (any more)
   std::unique_ptr<Progress> progress_;

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/lib/training/run_training.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <rueda/rueda_torch.h>
+#include "core/base/rank_set.h"
+#include "core/byte_exchange.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/compute_device.h"
@@ -65,6 +71,7 @@ class Run final : public TrainingListener {
       make_folder(options_.output);
       task_.save(options_.output);
     }
+    if (result_.stop != Stop::interrupt) task_.write_results();
     const StepHistory& history = result_.position.history;
     if (!options_.log_losses.empty()) write_losses(options_.log_losses, history.losses);
     const RunSummary summary = this->summary(hash);
@@ -90,6 +97,7 @@ class Run final : public TrainingListener {
     if (task_.metric_names().empty()) return;  // there is nothing to measure on
     const std::vector<Metric> found = task_.evaluate();
     reporter_.evaluation(found, step);
+    if (!evaluations_.empty() && evaluations_.back().step == step) evaluations_.pop_back();
     EvaluationPoint& point = evaluations_.emplace_back();
     point.step = step;
     for (const Metric& metric : found) point.metrics.emplace_back(metric.name, metric.value);
@@ -160,7 +168,46 @@ class Run final : public TrainingListener {
   std::filesystem::path checkpoint_;  // the last
 };
 
+// Ends the job on all ranks where some say why they cannot begin. Collective.
+void end_if_any_failed(const std::string& failure) {
+  const std::vector<std::string> all = allgather_bytes(failure, "training.start", default_runtime());
+  RankSet alike, failed;
+  for (std::size_t other = 0; other < all.size(); ++other) {
+    const RankSet one = RankSet::of(static_cast<Rank>(other));
+    if (all[other] == failure) alike.add(one);
+    if (!all[other].empty()) failed.add(one);
+  }
+  if (failed.empty()) return;
+  if (!failure.empty() && alike.first() == rank()) {
+    fmt::print(stderr, "error: {}{}\n", alike.count() == size() ? "" : to_string(alike) + ": ", failure);
+    std::fflush(stderr);
+  }
+  barrier();  // a rank that has ended may be the end of those that have not told it yet
+  throw AlreadyTold();
+}
+
 }  // namespace
+
+std::unique_ptr<Task> make_on_all_ranks(const std::function<std::unique_ptr<Task>()>& make) {
+  std::string failure;
+  try {
+    return make();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    failure = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  try {
+    init();
+    end_if_any_failed(failure);
+  } catch (const AlreadyTold&) {
+    throw;
+  } catch (const std::exception&) {  // they cannot meet, and each tells its own
+  }
+  throw std::runtime_error(failure);
+}
 
 bool run_training(Task& task, const TrainOptions& options) {
   make_folder(options.output);
@@ -170,6 +217,7 @@ bool run_training(Task& task, const TrainOptions& options) {
   std::optional<StopRequest> stop;  // ranks that do not synchronise cannot agree on an end: there is none
   if (options.synchronize()) stop.emplace(options.stop_file);
   init();
+  end_if_any_failed("");
   std::vector<std::string> settings = shared_settings(options);
   for (const std::string& line : task.settings()) settings.push_back(line);
   check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());

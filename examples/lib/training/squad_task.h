@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "examples/lib/data/features.h"
+#include "examples/lib/data/metrics.h"
 #include "examples/lib/data/squad.h"
 #include "examples/lib/training/bert_options.h"
 #include "examples/lib/training/bert_start.h"
@@ -18,7 +19,7 @@ namespace rueda::examples {
 class BertForQuestionAnswering;
 
 // Purpose: --task squad. A sample is a window of question and context; exact match and F1 are of the
-// questions of the held-out articles.
+// questions of the held-out articles, or of all where none are held out.
 class SquadTask final : public Task {
  public:
   // Throws std::runtime_error or std::invalid_argument naming the file or the flag at fault.
@@ -32,16 +33,21 @@ class SquadTask final : public Task {
   TaskLoss losses(const TaskBatch& batch) override;
   std::vector<std::string> metric_names() const override;
   std::vector<Metric> evaluate() override;
+  void write_results() const override;
   void save(const std::filesystem::path& folder) const override;
   void load(const std::filesystem::path& folder) override;
 
  private:
   void read();
   std::string data_words() const;
+  std::vector<Metric> metrics(const SplitScore& score, double loss) const;
 
   const BertOptions options_;
   const BertStart start_;
   SquadData held_out_;
+  std::size_t without_answer_ = 0;        // of the held-out questions
+  BadItems bad_;                          // that were left out
+  std::vector<std::string> predictions_;  // of the last evaluation
   std::vector<Feature> training_windows_;
   std::vector<Feature> held_out_windows_;
   std::uint64_t windows_hash_ = 0;  // of the training windows' tokens

@@ -61,6 +61,7 @@ struct TaskLoss {
 struct Metric {
   std::string name;
   double value;
+  bool is_count = false;
 };
 
 // Purpose: everything that differs between trainers: data, model, losses and measures. Made before the ranks
@@ -100,6 +101,9 @@ class Task {
   // How good the model is now, on what was held out; the same on every rank and for any number of them.
   // Collective.
   virtual std::vector<Metric> evaluate() = 0;
+
+  // Rank 0 only, at the end of a run: the files of results that flags ask for. Throws std::runtime_error.
+  virtual void write_results() const {}
 
   // Rank 0 only: writes what --model reads into `folder`, which exists. Throws std::runtime_error.
   virtual void save(const std::filesystem::path& folder) const = 0;

@@ -106,8 +106,9 @@ TEST_F(Features, LongQuestionsAreCut) {
 
 TEST_F(Features, SettingsWithoutRoomForContextAreAnError) {
   EXPECT_THAT(error_message([&] { make(7, 3); }),
-              HasSubstr("max_length 7 leaves 3 tokens of context beside the 1 of question q0 and 3 special "
-                        "ones; more than the stride of 3"));
+              HasSubstr("--max-length 7 leaves 3 tokens of context beside the 1 of question q0 and 3 special "
+                        "ones; more than the --stride of 3 are needed: raise --max-length, or lower "
+                        "--stride"));
   EXPECT_THAT(error_message([&] { make(2, 0); }), HasSubstr("leaves 0 tokens"));
   EXPECT_THROW(make(7, -1), std::invalid_argument);
   EXPECT_THROW(make(7, 1, 0), std::invalid_argument);

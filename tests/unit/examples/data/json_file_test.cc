@@ -40,9 +40,27 @@ TEST_F(JsonFile, NamesLineAndColumn) {
   EXPECT_THAT(error_of("{\n  \"a\": 1,\n  \"b\": ?\n}"), StartsWith(place(":3:8: malformed JSON: ")));
   EXPECT_THAT(error_of("[\"é\", x]"), StartsWith(place(":1:7: malformed JSON: ")));
   EXPECT_THAT(error_of("[1, 2"), StartsWith(place(":1:6: malformed JSON: ")));
-  EXPECT_THAT(error_of("[1, 2"), HasSubstr("unexpected end of input"));
-  EXPECT_THAT(error_of(""), StartsWith(place(":1:1: malformed JSON: ")));
+  EXPECT_EQ(error_of(""), place(":1:1: malformed JSON: the file is empty"));
   EXPECT_THAT(error_of("[1] 2"), StartsWith(place(":1:5: malformed JSON: ")));
+}
+
+TEST_F(JsonFile, SaysWhereACutFileEnds) {
+  EXPECT_EQ(error_of("[1, 2"), place(":1:6: malformed JSON: the file ends inside an array: it was cut"));
+  EXPECT_THAT(error_of("[{\"a\": {\"b\": [1, {}]}, \"]\": 2"),
+              HasSubstr("ends inside an object: it was cut"));
+  EXPECT_THAT(error_of("{\"a\": \"x\\\"{"), HasSubstr("ends inside a string: it was cut"));
+  EXPECT_THAT(error_of("tru"), HasSubstr("ends inside a value"));
+}
+
+TEST_F(JsonFile, SaysWhatAFileIsThatIsNotJson) {
+  const auto said = [&](std::string_view text) { return error_of(std::string(text)); };
+  EXPECT_THAT(said("\n<!DOCTYPE html><html></html>"), HasSubstr("malformed JSON: this is a page of the web"));
+  EXPECT_THAT(said("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"),
+              HasSubstr("git lfs pull"));
+  using namespace std::string_view_literals;
+  EXPECT_EQ(said("\x1f\x8b\x08\x00"sv), place(" is compressed by gzip: unpack it with gunzip"));
+  EXPECT_THAT(said("PK\x03\x04"sv), HasSubstr("is a ZIP archive"));
+  EXPECT_THAT(said("PAR1\x15\x04"sv), HasSubstr("is a Parquet table"));
 }
 
 TEST_F(JsonFile, NamesTheFileOfANumberThatIsTooLarge) {

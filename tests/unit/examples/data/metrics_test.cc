@@ -47,6 +47,31 @@ TEST(Score, TakesTheBestTruth) {
   EXPECT_THROW(against("x", {}), std::invalid_argument);
 }
 
+TEST(Score, WithoutATruthTheRightAnswerIsNone) {
+  const auto against = [](std::string_view prediction, const std::vector<std::string>& truths) {
+    return score_with_null(prediction, truths);
+  };
+  EXPECT_EQ(against("", {}).exact, 1);
+  EXPECT_EQ(against("", {}).f1, 1);
+  EXPECT_EQ(against("The!", {}).f1, 1);
+  EXPECT_EQ(against("lamp", {}).exact, 0);
+  EXPECT_EQ(against("lamp", {}).f1, 0);
+  EXPECT_EQ(against("", {"the", "a lamp"}).f1, 0);
+  EXPECT_EQ(against("lamp", {"the", "a lamp"}).exact, 1);
+  EXPECT_EQ(against("", {"the"}).exact, 1);
+}
+
+TEST(Score, MeansOfQuestionsWithAndWithoutAnswer) {
+  const SplitScore split =
+      split_score(std::vector<Score>{{1, 1}, {0, 0.5}, {0, 0}, {1, 1}}, {true, true, false, false});
+  EXPECT_EQ(split.all.f1, 62.5);
+  EXPECT_EQ(split.has_answer.exact, 50);
+  EXPECT_EQ(split.has_answer.f1, 75);
+  EXPECT_EQ(split.no_answer.f1, 50);
+  EXPECT_EQ(split.has_answer_total, 2U);
+  EXPECT_EQ(split.no_answer_total, 2U);
+}
+
 TEST(Score, TheMeanOfSharesIsThatOfAll) {
   std::vector<Score> scores;
   for (int i = 0; i < 101; ++i) scores.push_back({i % 3 == 0 ? 1.0 : 0.0, 1.0 / (i + 1)});
@@ -66,7 +91,12 @@ class BestSpan : public testing::Test {
   }
   std::string best(std::size_t n_best = 20, std::int32_t max_answer_length = 30) const {
     const std::vector<WindowLogits> windows = {{&first_, start1_, end1_}, {&second_, start2_, end2_}};
-    return best_span("a b c d", windows, n_best, max_answer_length);
+    const auto place = best_place(windows, n_best, max_answer_length);
+    return place ? std::string(place->in("a b c d")) : "";
+  }
+  std::string best_or_null(double threshold) const {
+    const std::vector<WindowLogits> windows = {{&first_, start1_, end1_}, {&second_, start2_, end2_}};
+    return std::string(place_or_null(windows, threshold).in("a b c d"));
   }
 
   Feature first_, second_;
@@ -112,7 +142,22 @@ TEST_F(BestSpan, EqualSumsGoToTheEarlierSpan) { EXPECT_EQ(best(), "a"); }
 TEST_F(BestSpan, IsEmptyWithoutASpan) {
   EXPECT_EQ(best(0), "");
   EXPECT_EQ(best(20, 0), "");
-  EXPECT_EQ(best_span("a", {}), "");
+  EXPECT_FALSE(best_place({}).has_value());
+  EXPECT_EQ(place_or_null({}, 0).in("a"), "");
+}
+
+TEST_F(BestSpan, NoAnswerMustSurpassItByMoreThanTheThreshold) {
+  start1_[0] = end1_[0] = 3;
+  start2_[0] = 1;
+  end2_[0] = 2;  // the least of the windows counts: 3
+  start1_[3] = 2.5;
+  EXPECT_EQ(best_or_null(0), "");
+  EXPECT_EQ(best_or_null(0.5), "a");
+  EXPECT_EQ(best_or_null(0.4), "");
+  start1_[3] = 3;
+  EXPECT_EQ(best_or_null(0), "a");
+  EXPECT_EQ(best_or_null(-0.1), "");
+  EXPECT_EQ(best_or_null(std::numeric_limits<double>::infinity()), "a");
 }
 
 TEST_F(BestSpan, SurvivesNaN) {

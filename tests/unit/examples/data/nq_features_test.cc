@@ -186,7 +186,7 @@ TEST_F(NqFeatures, SettingsOutOfRangeAreNamed) {
   const auto error = [&] { return error_message([&] { windows(); }); };
   settings_.stride = 15;
   EXPECT_THAT(error(),
-              HasSubstr("max_length 20 leaves 15 pieces of context beside the question of example 0"));
+              HasSubstr("--max-length 20 leaves 15 pieces of context beside the question of example 0"));
   settings_.stride = 4;
   settings_.unknown_share = 1.5;
   EXPECT_THAT(error(), HasSubstr("unknown_share 1.5"));

@@ -18,6 +18,7 @@ namespace rueda::examples {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -59,11 +60,13 @@ TEST(Nq, BadLinesAreNamed) {
   for (const char* key : {"example_id", "question_text", "document_text", "annotations"}) {
     json line = example({});
     line.erase(key);
-    EXPECT_EQ(error(line), std::string("f:7: top level: missing \"") + key + "\"");
+    const std::string named = line.contains("example_id") ? "example 5655493461695504401: " : "";
+    EXPECT_EQ(error(line), "f:7: " + named + "top level: missing \"" + key + "\"");
   }
   EXPECT_THAT(
       error(example({annotation(span_of(0, 7), {}, "NONE")})),
-      HasSubstr("f:7: annotations[0].long_answer: tokens 0 to 7 are not in the document, which has 6"));
+      HasSubstr("f:7: example 5655493461695504401: annotations[0].long_answer: tokens 0 to 7 are not in the "
+                "document, which has 6"));
   EXPECT_THAT(error(example({annotation(span_of(0, 5), {span_of(3, 3)}, "NONE")})),
               HasSubstr("annotations[0].short_answers[0]: tokens 3 to 3"));
   EXPECT_THAT(error(example({annotation(span_of(0, 5), {}, "MAYBE")})),
@@ -131,13 +134,43 @@ TEST_F(Corpus, KeepsTheOrderOfTheFileOnAllCores) {
 
 TEST_F(Corpus, BadFilesAreNamedByTheFirstBadLine) {
   const std::string good = example({}).dump() + "\n";
-  EXPECT_THAT(error(good + "\n" + "{\"a\"\n" + "[]\n" + good), HasSubstr("nq.jsonl:3: malformed JSON"));
+  const std::string bad = good + "\n" + "{\"a\"\n" + "[]\n" + good;
+  EXPECT_THAT(error(bad),
+              AllOf(HasSubstr("nq.jsonl: 3 bad items:\n  "), HasSubstr("nq.jsonl:3: malformed JSON"),
+                    HasSubstr("nq.jsonl:4: top level: an object is needed"),
+                    HasSubstr("nq.jsonl:5: example 5655493461695504401: example_id occurs before"),
+                    HasSubstr("--bad-items skip")));
+  EXPECT_THAT(error("<html>\n</html>\n"), HasSubstr("nq.jsonl: this is a page of the web"));
+  EXPECT_THAT(error("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("git lfs pull"));
   EXPECT_THAT(error("\n \n"), HasSubstr("there is no example in it"));
   const std::string packed = gzip_text(good + good);
   EXPECT_THAT(error(packed.substr(0, packed.size() - 6)), HasSubstr("ends too early"));
   json blank = example({});
   blank["question_text"] = "  ";
-  EXPECT_THAT(error(blank.dump()), HasSubstr("nq.jsonl:1: question_text has no word"));
+  EXPECT_THAT(error(blank.dump()),
+              HasSubstr("nq.jsonl:1: example 5655493461695504401: question_text has no word"));
+}
+
+TEST_F(Corpus, BadLinesMayBeLeftOut) {
+  json second = example({});
+  second["example_id"] = "x";
+  const std::string text = example({}).dump() + "\n[]\n" + second.dump() + "\n";
+  const auto read = [&](const TokenCache& cache, OnBadItems on_bad) {
+    return NqCorpus::open(scratch_.write("nq.jsonl", text), *tokenizer_, 8, cache, on_bad);
+  };
+  const TokenCache cache(scratch_.path() / "cache");
+  for (int again = 0; again < 2; ++again) {  // what was left out is in the cache, too
+    const NqCorpus corpus = read(cache, OnBadItems::skip);
+    ASSERT_EQ(corpus.size(), 2U);
+    EXPECT_EQ(corpus[1].id, "x");
+    EXPECT_THAT(corpus.bad().words("F"),
+                ElementsAre("F: 1 bad item left out:", HasSubstr("nq.jsonl:2: top level")));
+  }
+  EXPECT_THAT(error_message([&] { read(cache, OnBadItems::refuse); }), HasSubstr("nq.jsonl:2: top level"));
+  EXPECT_THAT(error_message([&] {
+                NqCorpus::open(scratch_.write("none.jsonl", "[]\n"), *tokenizer_, 8, cache, OnBadItems::skip);
+              }),
+              HasSubstr("none.jsonl:1: top level"));
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tests/support/scratch_folder.h"
 
@@ -35,12 +38,21 @@ class Squad : public testing::Test {
          {article("One", "Zoë and 漢字 Émile", {question("q1", "漢字", 8), question("q2", "Émile", 11)}),
           article("Two", "Ana", json::array({question("q3", "Ana", 0)}))}}};
   }
-  SquadData read() const { return read_squad(scratch_.write("squad.json", document_.dump())); }
+  SquadData read(OnBadItems on_bad = OnBadItems::refuse) const {
+    return read_squad(scratch_.write("squad.json", document_.dump()), on_bad);
+  }
   std::string error() const {
     return error_message([&] { read(); });
   }
   std::string place(const std::string& rest) const {
     return (scratch_.path() / "squad.json").string() + ": " + rest;
+  }
+  // What is said of the only bad item.
+  std::string fault(const std::string& rest) const {
+    return place(rest) + "; correct it, or leave it out with --bad-items skip";
+  }
+  std::string of_first(const std::string& rest) const {
+    return fault("question \"q1\": data[0].paragraphs[0].qas[0]" + rest);
   }
   json& first_question() { return document_["data"][0]["paragraphs"][0]["qas"][0]; }
 
@@ -65,19 +77,16 @@ TEST_F(Squad, ConvertsCodePointsToBytes) {
 
 TEST_F(Squad, NamesThePathOfWrongStructure) {
   first_question()["answers"][0].erase("answer_start");
-  EXPECT_EQ(error(), place("data[0].paragraphs[0].qas[0].answers[0]: missing \"answer_start\""));
-  first_question()["answers"][0]["answer_start"] = -1;
-  EXPECT_EQ(error(), place("data[0].paragraphs[0].qas[0].answers[0].answer_start: a non-negative integer is "
-                           "needed, found -1"));
-  first_question()["answers"] = json::array();
-  EXPECT_THAT(error(), HasSubstr(place("data[0].paragraphs[0].qas[0].answers: question q1 has no answer")));
+  EXPECT_EQ(error(), of_first(".answers[0]: missing \"answer_start\""));
+  first_question()["answers"][0]["answer_start"] = -2;
+  EXPECT_EQ(error(), of_first(".answers[0].answer_start: a non-negative integer is needed, found -2"));
   first_question()["answers"] = "x";
-  EXPECT_EQ(error(), place("data[0].paragraphs[0].qas[0].answers: an array is needed, found string"));
+  EXPECT_EQ(error(), of_first(".answers: an array is needed, found string"));
   first_question()["id"] = 5;
-  EXPECT_EQ(error(), place("data[0].paragraphs[0].qas[0].id: a string is needed, found number"));
+  EXPECT_EQ(error(), fault("data[0].paragraphs[0].qas[0].id: a string is needed, found number"));
   document_["data"][1] = json::array();
   document_["data"][0]["paragraphs"] = json::array();
-  EXPECT_EQ(error(), place("data[1]: an object is needed, found array"));
+  EXPECT_EQ(error(), fault("data[1]: an object is needed, found array"));
   document_["data"].erase(1);
   EXPECT_EQ(error(), place("data: there is no question in it"));
   document_ = json::array();
@@ -87,16 +96,83 @@ TEST_F(Squad, NamesThePathOfWrongStructure) {
 }
 
 TEST_F(Squad, AnAnswerMustStandAtItsPosition) {
-  const std::string path = "data[0].paragraphs[0].qas[0].answers[0]";
-  first_question()["answers"][0]["answer_start"] = 9;
+  json& start = first_question()["answers"][0]["answer_start"];
+  start = 10;
   EXPECT_EQ(error(),
-            place(path + ".answer_start: question q1: \"漢字\" is expected at character 9, found \"字 É\""));
-  first_question()["answers"][0]["answer_start"] = 16;
-  EXPECT_EQ(
-      error(),
-      place(path + ".answer_start: question q1: \"漢字\" is expected at character 16, the context has 16"));
+            of_first(".answers[0].answer_start: \"漢字\" is expected at character 10, found \" Émil\""));
+  start = 16;
+  EXPECT_EQ(error(),
+            of_first(".answers[0].answer_start: \"漢字\" is expected at character 16, the context has 16"));
+  start = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_THAT(error(), HasSubstr("the context has 16"));
+  for (const int off : {7, 9}) {
+    start = off;
+    EXPECT_EQ(error(), of_first(".answers[0].answer_start: answer_start is off by one: \"漢字\" stands at "
+                                "character 8, not at " +
+                                std::to_string(off)));
+  }
+  start = -1;
+  EXPECT_EQ(error(), of_first(".answers[0].answer_start: answer_start is -1: a question that is unanswerable "
+                              "has no answers, and is_impossible true"));
+  start = 8;
   first_question()["answers"][0]["text"] = "";
-  EXPECT_EQ(error(), place(path + ": question q1 has an empty answer"));
+  EXPECT_EQ(error(), of_first(".answers[0]: an answer without text"));
+  first_question()["answers"][0]["text"] = std::string(59, 'x') + "漢\n";
+  EXPECT_THAT(error(), HasSubstr("\"" + std::string(59, 'x') + "\"... is expected"));
+}
+
+TEST_F(Squad, QuestionsOfTheSecondVersionMayLackAnswers) {
+  EXPECT_FALSE(read().may_lack_answers);
+  first_question()["answers"] = json::array();
+  EXPECT_EQ(error(),
+            of_first(": there is no answer; only a question whose is_impossible is true may lack one"));
+  first_question()["is_impossible"] = true;
+  first_question()["plausible_answers"] = {{{"text", "Zoë"}, {"answer_start", 0}}};
+  const SquadData data = read();
+  EXPECT_TRUE(data.may_lack_answers);
+  EXPECT_TRUE(data.questions[0].answers.empty());
+  EXPECT_TRUE(split_by_article(data, 1).second.may_lack_answers);
+  first_question()["is_impossible"] = false;
+  EXPECT_EQ(error(), of_first(": is_impossible is false, and there is no answer"));
+  first_question().erase("is_impossible");
+  document_["version"] = "v2.0";
+  EXPECT_TRUE(read().questions[0].answers.empty());
+  first_question()["is_impossible"] = true;
+  first_question()["answers"] = {{{"text", "Zoë"}, {"answer_start", 0}}};
+  EXPECT_EQ(error(), of_first(": is_impossible is true, and there are answers"));
+  first_question()["is_impossible"] = "yes";
+  EXPECT_EQ(error(), of_first(".is_impossible: true or false is needed, found \"yes\""));
+}
+
+TEST_F(Squad, BadItemsAreLeftOutAndCounted) {
+  document_["data"].push_back({{"title", "Three"}});
+  document_["data"].push_back(article("Four", "Bo", json::array({question("q4", "Bo", 0)})));
+  for (int i = 0; i < 10; ++i)
+    document_["data"][3]["paragraphs"][0]["qas"].push_back(question("q4", "Bo", 0));
+  first_question()["answers"][0]["answer_start"] = 9;
+  const SquadData data = read(OnBadItems::skip);
+  std::vector<std::string> ids;
+  for (const Question& one : data.questions) ids.push_back(one.id);
+  EXPECT_THAT(ids, ElementsAre("q2", "q3", "q4"));
+  EXPECT_THAT(data.titles, ElementsAre("One", "Two", "Four"));
+  EXPECT_EQ(data.bad.count(), 12U);
+  const std::vector<std::string> words = data.bad.words("F");
+  ASSERT_EQ(words.size(), 11U);
+  EXPECT_EQ(words[0], "F: 12 bad items left out; the first 10:");
+  EXPECT_THAT(words[1], HasSubstr("question \"q1\": data[0].paragraphs[0].qas[0].answers[0]"));
+  EXPECT_EQ(words[2], "  " + place("data[2]: missing \"paragraphs\""));
+  EXPECT_EQ(words[3], "  " + place("question \"q4\": data[3].paragraphs[0].qas[1].id: the id occurs before"));
+  const std::string all = error();
+  EXPECT_THAT(all, HasSubstr(place("12 bad items; the first 10:\n  ")));
+  EXPECT_THAT(all,
+              HasSubstr("qas[8].id: the id occurs before\ncorrect them, or leave them out with --bad-items "
+                        "skip"));
+  EXPECT_TRUE(BadItems().words("F").empty());
+}
+
+TEST_F(Squad, SomethingMustBeLeft) {
+  for (json& article : document_["data"]) article.erase("title");
+  EXPECT_THAT(error_message([&] { read(OnBadItems::skip); }), HasSubstr("2 bad items:"));
 }
 
 TEST_F(Squad, HoldsOutTheLastArticles) {

@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/scratch_folder.h"
@@ -107,11 +108,82 @@ TEST_F(WordPiece, KnowsItsVocabulary) {
 TEST_F(WordPiece, BadVocabulariesAreNamed) {
   const std::string file = (scratch_.path() / "vocab.txt").string();
   EXPECT_THAT(error_of("[PAD]\n[UNK]\na\n"),
-              HasSubstr(file + ":3: the vocabulary ends without the special tokens [CLS], [SEP], [MASK]"));
-  EXPECT_THAT(error_of("a\nb\na\n"), HasSubstr(file + ":3: token \"a\" stands already on line 1"));
-  EXPECT_THAT(error_of("a\n\nb\n"), HasSubstr(file + ":2: empty line"));
-  EXPECT_THAT(error_of(""), HasSubstr("special tokens [CLS], [SEP], [PAD], [UNK], [MASK]"));
+              HasSubstr(file + ": the special tokens [SEP], [CLS], [MASK] are missing"));
+  EXPECT_THAT(error_of(""), HasSubstr("special tokens [UNK], [SEP], [PAD], [CLS], [MASK]"));
   EXPECT_THAT(error_of("a\n\xff\n"), HasSubstr(file + ":2:1: not valid UTF-8"));
+  EXPECT_THAT(error_of("\xEF\xBB\xBF[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"),
+              AllOf(HasSubstr("the special tokens [PAD] are missing"), HasSubstr("a byte order mark")));
+}
+
+// A tokenizer with settings that no vocab.txt has.
+TokenizerSettings settings_of(const std::vector<std::string>& words) {
+  TokenizerSettings settings;
+  for (const std::string token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
+    settings.vocabulary.emplace_back(token);
+  settings.vocabulary.insert(settings.vocabulary.end(), words.begin(), words.end());
+  return settings;
+}
+
+std::vector<std::string> tokens_of(const TokenizerSettings& settings, std::string_view text) {
+  const WordPieceTokenizer tokenizer(settings);
+  std::vector<std::string> tokens;
+  for (const auto& token : tokenizer.tokenize(text)) tokens.push_back(tokenizer.token(token.id));
+  return tokens;
+}
+
+TEST(WordPieceSettings, TheContinuationAndTheLongestWordAreOfTheSettings) {
+  TokenizerSettings settings = settings_of({"un", "able", "##able", "@able", "x"});
+  settings.continuation = "@";
+  EXPECT_THAT(tokens_of(settings, "unable x"), ElementsAre("un", "@able", "x"));
+  settings.continuation = "";
+  EXPECT_THAT(tokens_of(settings, "unable"), ElementsAre("un", "able"));
+  settings.continuation = "##";
+  settings.most_characters_per_word = 6;
+  EXPECT_THAT(tokens_of(settings, "unable"), ElementsAre("un", "##able"));
+  settings.most_characters_per_word = 5;
+  EXPECT_THAT(tokens_of(settings, "unable"), ElementsAre("[UNK]"));
+}
+
+TEST(WordPieceSettings, IdsMayBeLeftOut) {
+  TokenizerSettings settings = settings_of({"a"});
+  settings.vocabulary.emplace_back();
+  settings.vocabulary.emplace_back("b");
+  const WordPieceTokenizer tokenizer(settings);
+  EXPECT_EQ(tokenizer.vocab_size(), 8U);
+  EXPECT_EQ(tokenizer.token(6), "");
+  EXPECT_EQ(tokenizer.tokenize("b")[0].id, 7);
+}
+
+TEST(WordPieceSettings, AddedTokensMayStandInNormalizedText) {
+  TokenizerSettings settings = settings_of({"a", "b"});
+  settings.added = {{.content = "FoO", .id = 7, .normalized = true}};
+  EXPECT_THAT(tokens_of(settings, "a foo bFÓOb a"), ElementsAre("a", "FoO", "b", "FoO", "b", "a"));
+  settings.added[0].normalized = false;
+  EXPECT_THAT(tokens_of(settings, "a foo FoOb"), ElementsAre("a", "[UNK]", "FoO", "b"));
+}
+
+TEST(WordPieceSettings, TwoTokensWithOneIdAreRefused) {
+  TokenizerSettings settings = settings_of({"a"});
+  settings.added = {{.content = "b", .id = 5}};
+  EXPECT_THAT(error_message([&] { WordPieceTokenizer{settings}; }),
+              HasSubstr("the added token \"b\" has the id 5, which \"a\" has already"));
+  settings.added = {{.content = "\u200b", .id = 6, .normalized = true}};
+  EXPECT_THAT(error_message([&] { WordPieceTokenizer{settings}; }), HasSubstr("nothing is left to look for"));
+}
+
+TEST(WordPieceSettings, WhatDiffersIsToldApart) {
+  TokenizerSettings settings = settings_of({"a"});
+  for (const auto& [index, token] :
+       {std::pair(0, "[PAD]"), {1, "[UNK]"}, {2, "[CLS]"}, {3, "[SEP]"}, {4, "[MASK]"}})
+    settings.added.push_back({.content = token, .id = index});
+  EXPECT_EQ(unusual_settings(settings), "");
+  settings.normalizer = {.strip_accents = false, .lower_case = false};
+  EXPECT_EQ(unusual_settings(settings), "");  // as by default for what is not lower-cased
+  settings.normalizer.strip_accents = true;
+  EXPECT_NE(unusual_settings(settings), "");
+  settings.normalizer.strip_accents.reset();
+  settings.added.push_back({.content = "a", .id = 5});
+  EXPECT_NE(unusual_settings(settings), "");
 }
 
 }  // namespace

@@ -23,17 +23,17 @@ using testing::UnorderedElementsAre;
 
 class Checkpoint : public testing::Test {
  protected:
-  SafetensorsFile saved(const BertWithHead& model) {
+  ModelTensors saved(const BertWithHead& model) {
     save_checkpoint(scratch_.path() / "saved", model, tokenizer_);
-    return SafetensorsFile::open(scratch_.path() / "saved" / "model.safetensors");
+    return ModelTensors::open(scratch_.path() / "saved");
   }
   // A file of the tensors of `file`, of which `change` may alter the list.
   template <class Change>
-  SafetensorsFile altered(const SafetensorsFile& file, Change&& change) {
+  ModelTensors altered(const ModelTensors& file, Change&& change) {
     std::vector<SafetensorEntry> entries = file.entries();
     change(entries);
     write_safetensors(scratch_.path() / "altered.safetensors", entries, {});
-    return SafetensorsFile::open(scratch_.path() / "altered.safetensors");
+    return ModelTensors::from_file(scratch_.path() / "altered.safetensors");
   }
 
   ScratchFolder scratch_;
@@ -58,7 +58,7 @@ TEST_F(Checkpoint, EveryHeadIsReadBackExactly) {
     const Model written(small_bert());
     Model read(small_bert());
     ASSERT_NE(parameters_hash(written), parameters_hash(read));
-    const LoadReport report = load_parameters(read, saved(written), "file");
+    const LoadReport report = load_parameters(read, saved(written));
     EXPECT_EQ(parameters_hash(written), parameters_hash(read)) << read.architecture();
     EXPECT_THAT(report.fresh, IsEmpty());
     EXPECT_THAT(report.unused, IsEmpty());
@@ -73,48 +73,48 @@ TEST_F(Checkpoint, EveryHeadIsReadBackExactly) {
 
 TEST_F(Checkpoint, AnotherHeadTakesTheEncoderAndWhatItKnows) {
   BertForNaturalQuestions model(small_bert());
-  const LoadReport report = load_parameters(model, saved(BertForQuestionAnswering(small_bert())), "file");
+  const LoadReport report = load_parameters(model, saved(BertForQuestionAnswering(small_bert())));
   EXPECT_THAT(report.fresh, UnorderedElementsAre("bert.pooler.dense.weight", "bert.pooler.dense.bias",
                                                  "classifier.weight", "classifier.bias"));
   BertForQuestionAnswering smaller(small_bert());
-  EXPECT_THAT(load_parameters(smaller, saved(model), "file").unused, testing::SizeIs(4));
+  EXPECT_THAT(load_parameters(smaller, saved(model)).unused, testing::SizeIs(4));
 }
 
 TEST_F(Checkpoint, TheDecodersBiasAndACopyOfTheEmbeddingsAreKnown) {
   const BertForMaskedLM written(small_bert());
-  const SafetensorsFile file = saved(written);
-  const SafetensorsFile other = altered(file, [](auto& entries) {
+  const ModelTensors file = saved(written);
+  const ModelTensors other = altered(file, [](auto& entries) {
     SafetensorEntry decoder = named(entries, "bert.embeddings.word_embeddings.weight");
     decoder.name = "cls.predictions.decoder.weight";
     named(entries, "cls.predictions.bias").name = "cls.predictions.decoder.bias";
     entries.push_back(decoder);
   });
   BertForMaskedLM read(small_bert());
-  EXPECT_THAT(load_parameters(read, other, "file").unused, IsEmpty());
+  EXPECT_THAT(load_parameters(read, other).unused, IsEmpty());
   EXPECT_EQ(parameters_hash(written), parameters_hash(read));
 }
 
 TEST_F(Checkpoint, ADecoderThatIsNotTiedIsRefused) {
   const BertForMaskedLM written(small_bert());
-  const SafetensorsFile file = saved(written);
+  const ModelTensors file = saved(written);
   const BertForMaskedLM another(small_bert());
   const at::Tensor weight = another.encoder().word_embeddings();
-  const SafetensorsFile other = altered(file, [&](auto& entries) {
+  const ModelTensors other = altered(file, [&](auto& entries) {
     SafetensorEntry decoder = named(entries, "bert.embeddings.word_embeddings.weight");
     decoder.name = "cls.predictions.decoder.weight";
     decoder.data = {static_cast<const std::byte*>(weight.const_data_ptr()), weight.nbytes()};
     entries.push_back(decoder);
   });
   BertForMaskedLM read(small_bert());
-  EXPECT_THAT(error_message([&] { load_parameters(read, other, "that.safetensors"); }),
-              testing::AllOf(HasSubstr("that.safetensors: cls.predictions.decoder.weight differs"),
+  EXPECT_THAT(error_message([&] { load_parameters(read, other); }),
+              testing::AllOf(HasSubstr("altered.safetensors: cls.predictions.decoder.weight differs"),
                              HasSubstr("tied to the word embeddings")));
 }
 
 TEST_F(Checkpoint, AnEncoderWithoutALayerIsNamed) {
   BertForMaskedLM deeper(small_bert(3));
-  const SafetensorsFile file = saved(BertForMaskedLM(small_bert(2)));
-  EXPECT_THAT(error_message([&] { load_parameters(deeper, file, "that.safetensors"); }),
+  const ModelTensors file = saved(BertForMaskedLM(small_bert(2)));
+  EXPECT_THAT(error_message([&] { load_parameters(deeper, file); }),
               testing::AllOf(HasSubstr("bert.encoder.layer.2."), HasSubstr("BERT of 3 layers")));
 }
 

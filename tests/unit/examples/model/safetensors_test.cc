@@ -135,7 +135,7 @@ TEST_F(Safetensors, FilesThatCannotBeOpened) {
 }
 
 TEST_F(Safetensors, LengthsAreChecked) {
-  EXPECT_THAT(error_of(""), HasSubstr("truncated: it has 0 bytes, at least 8 are needed"));
+  EXPECT_THAT(error_of(""), HasSubstr("is cut short: it has 0 bytes, at least 8 are needed"));
   EXPECT_THAT(error_of(std::string("\x10\0\0\0\0\0\0\0{}", 10)), HasSubstr("need 24 bytes, the file has 10"));
   EXPECT_THAT(error_of(std::string("\0\0\0\0\0\0\0\x80{}", 10)), HasSubstr("at most 100000000 are allowed"));
 }
@@ -194,7 +194,7 @@ class Damage : public Safetensors {
       EXPECT_LE(sum, 255 * bytes.size());
       return true;
     } catch (const std::runtime_error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("damaged.safetensors: "));
+      EXPECT_THAT(error.what(), HasSubstr("damaged.safetensors"));
       return false;
     }
   }
@@ -207,9 +207,18 @@ TEST_F(Damage, EveryTruncationIsAnError) {
   ASSERT_TRUE(opens(bytes_));
   for (std::size_t size = 0; size < bytes_.size(); ++size) {
     EXPECT_FALSE(opens(bytes_.substr(0, size))) << size;
-    EXPECT_THAT(error_of(bytes_.substr(0, size)), HasSubstr("truncated"));
+    EXPECT_THAT(error_of(bytes_.substr(0, size)), HasSubstr("is cut short"));
   }
   EXPECT_FALSE(opens(bytes_ + "x"));
+}
+
+TEST_F(Damage, TheTensorInWhichTheFileEndsIsNamed) {
+  EXPECT_THAT(
+      error_of(bytes_.substr(0, header_end_ + 23)),
+      HasSubstr(
+          "bad.safetensors is cut short: it ends inside tensor \"weight\", which needs 24 bytes of data, "
+          "the file has 23; fetch or copy it again"));
+  EXPECT_THAT(error_of(bytes_.substr(0, header_end_ + 24)), HasSubstr("it ends inside tensor \"bias\""));
 }
 
 TEST_F(Damage, NoFlippedHeaderBitCrashes) {

@@ -60,25 +60,53 @@ TEST(Crc32c, CheckValue) {
 }
 
 TEST_F(EventFileTest, StartsWithTheVersionAndIsReadableAfterEveryScalar) {
-  EventFile file(folder_ / "a" / "b");
+  EventFile file(folder_ / "a" / "b", 300);
   EXPECT_THAT(file.path().filename().string(), HasSubstr("tfevents"));
-  ASSERT_THAT(records_of(file.path()), SizeIs(1));
+  ASSERT_THAT(records_of(file.path()), SizeIs(2));
   EXPECT_THAT(records_of(file.path()).front(), HasSubstr("brain.Event:2"));
+  // Fields of Event: 2, step 300; 7, a SessionLog whose field 1 is START, 1.
+  EXPECT_THAT(records_of(file.path())[1], HasSubstr(std::string("\x10\xac\x02\x3a\x02\x08\x01", 7)));
 
   file.add_scalar("loss", 0.5, 7);
   file.add_scalar("f1", -2.0, 1'000'000'007);
   const auto records = records_of(file.path());
-  ASSERT_THAT(records, SizeIs(3));
-  EXPECT_THAT(records[1], HasSubstr("loss"));
-  EXPECT_THAT(records[1], HasSubstr(std::string("\x15\x00\x00\x00\x3f", 5)));  // field 2, fixed 32 bits, 0.5f
-  EXPECT_THAT(records[1], HasSubstr(std::string("\x10\x07", 2)));              // field 2 of Event: step 7
-  EXPECT_THAT(records[2], HasSubstr("f1"));
+  ASSERT_THAT(records, SizeIs(4));
+  EXPECT_THAT(records[2], HasSubstr("loss"));
+  EXPECT_THAT(records[2], HasSubstr(std::string("\x15\x00\x00\x00\x3f", 5)));  // field 2, fixed 32 bits, 0.5f
+  EXPECT_THAT(records[2], HasSubstr(std::string("\x10\x07", 2)));              // field 2 of Event: step 7
+  EXPECT_THAT(records[3], HasSubstr("f1"));
+}
+
+TEST_F(EventFileTest, ALaterFileSortsBehindAndHidesWhatItBeginsAnew) {
+  EventFile first(folder_, 0);
+  for (const int step : {4, 8, 12}) first.add_scalar("f1", step, step);
+  EXPECT_TRUE(shows_scalar(folder_, "f1", 8));
+  EXPECT_FALSE(shows_scalar(folder_, "f1", 7));
+  EXPECT_FALSE(shows_scalar(folder_, "f", 8));
+  const EventFile second(folder_, 9);
+  EXPECT_LT(first.path(), second.path()) << "although made in the same second";
+  EXPECT_TRUE(shows_scalar(folder_, "f1", 8));
+  EXPECT_FALSE(shows_scalar(folder_, "f1", 12));
+  EventFile third(folder_, 9);
+  third.add_scalar("f1", 1, 12);
+  EXPECT_TRUE(shows_scalar(folder_, "f1", 12));
+  std::ofstream(third.path(), std::ios::app) << "cut off";
+  EXPECT_TRUE(shows_scalar(folder_, "f1", 12));
+  EXPECT_FALSE(shows_scalar(folder_ / "absent", "f1", 12));
+}
+
+TEST_F(EventFileTest, AClockThatIsLateChangesNothing) {
+  fs::create_directories(folder_);
+  const fs::path newest = folder_ / "events.out.tfevents.9999999998.other.7";
+  std::ofstream(newest) << "";
+  std::ofstream(folder_ / "events.out.tfevents.notes") << "";
+  EXPECT_THAT(EventFile(folder_, 0).path().filename().string(), HasSubstr("tfevents.9999999999."));
 }
 
 TEST_F(EventFileTest, ErrorNamesTheFolder) {
   std::ofstream(folder_.string()) << "a file in the way";
   try {
-    EventFile file(folder_ / "below");
+    EventFile file(folder_ / "below", 0);
     FAIL() << "no exception";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr((folder_ / "below").string()));

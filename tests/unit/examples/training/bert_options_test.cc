@@ -128,6 +128,27 @@ TEST(Options, AVocabularyIsForARandomStart) {
             "--vocabulary is for a model that starts at random, and --model names a checkpoint with its own");
 }
 
+TEST(Options, OfQuestions) {
+  EXPECT_EQ(parsed({})->on_bad, OnBadItems::refuse);
+  EXPECT_FALSE(parsed({})->null_score_threshold.has_value());
+  const BertOptions options = *parsed({"--bad-items", "skip", "--null-score-threshold", "-1.5",
+                                       "--predictions", "p.json", "--held-out", "0"});
+  EXPECT_EQ(options.on_bad, OnBadItems::skip);
+  EXPECT_EQ(options.null_score_threshold, -1.5);
+  EXPECT_EQ(options.predictions, "p.json");
+  EXPECT_EQ(options.held_out, 0);
+  EXPECT_EQ(parsed({"--task", "nq", "--bad-items", "skip"})->on_bad, OnBadItems::skip);
+  EXPECT_EQ(usage_error({"--bad-items", "keep"}), "--bad-items is 'keep'; it must be refuse or skip");
+  EXPECT_EQ(usage_error({"--null-score-threshold", "inf"}),
+            "--null-score-threshold is inf; it must be finite");
+  EXPECT_EQ(usage_error({"--task", "mlm", "--bad-items", "skip"}),
+            "--bad-items is for questions, of squad or nq, and --task is mlm");
+  EXPECT_EQ(usage_error({"--task", "nq", "--predictions", "p"}),
+            "--predictions is for squad, and --task is nq");
+  EXPECT_EQ(usage_error({"--dummy", "yes", "--predictions", "p"}),
+            "--dummy yes has no questions of a file, and --predictions is given");
+}
+
 TEST(Options, OfNaturalQuestions) {
   const BertOptions options = *parsed({"--task", "nq", "--held-out", "0", "--augment", "no", "--model", "m"});
   EXPECT_EQ(options.max_length, 512);

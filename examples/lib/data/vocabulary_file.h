@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// vocab.txt: one token a line, its number the token's id.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda::examples {
+
+// More would be no vocabulary of a BERT, but fill the memory.
+inline constexpr std::size_t kMostTokens = 10'000'000;
+inline constexpr std::size_t kMostTokenizerBytes = std::size_t{64} << 20;  // of any file of a tokenizer
+
+struct VocabularyFile {
+  std::vector<std::optional<std::string>> tokens;  // by id; empty where a later line repeats the token
+  std::vector<std::string> notes;                  // for people: what in the file may be a mistake
+};
+
+// As transformers reads it: a token that stands on two lines has the later one's number, an empty line is a
+// token that no text has, white space at the end of a line does not count. Throws std::runtime_error naming
+// the file and the line: unreadable, not UTF-8, too large, a carriage return inside a line.
+VocabularyFile read_vocabulary(const std::filesystem::path& vocab_txt);
+
+// The lines of a vocab.txt that is read as this vocabulary. An id that is left out, or whose token no line
+// can hold, has the last token's line, which comes later and so counts.
+std::vector<std::string> vocabulary_lines(const std::vector<std::optional<std::string>>& tokens);
+
+}  // namespace rueda::examples
