@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/byte_exchange.h"
 
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "core/rueda.h"
 
 namespace rueda {
+namespace {
+
+// `values` live until it is complete: the wait for another operation may end by an exception before.
+template <class Values>
+Handle gather(std::string name, DataType dtype, const std::shared_ptr<const Values>& values,
+              const Scope& scope) {
+  Submission submission;
+  submission.request.name = std::move(name);
+  submission.request.operation = Operation::allgather;
+  submission.request.dtype = dtype;
+  submission.request.shape = {static_cast<std::int64_t>(values->size())};
+  submission.input = ConstTensorView(values->data(), dtype, submission.request.shape);
+  submission.owner = std::const_pointer_cast<Values>(values);
+  scope.place(submission);
+  return scope.runtime().submit(std::move(submission));
+}
+
+}  // namespace
 
 void broadcast_bytes(std::string& bytes, Rank root, const std::string& name, const Scope& scope) {
   std::vector<std::int64_t> size{static_cast<std::int64_t>(bytes.size())};
@@ -18,10 +38,11 @@ void broadcast_bytes(std::string& bytes, Rank root, const std::string& name, con
 
 std::vector<std::string> allgather_bytes(const std::string& bytes, const std::string& name,
                                          const Scope& scope) {
-  std::vector<std::int64_t> size{static_cast<std::int64_t>(bytes.size())};
-  const Handle sizes = allgather_async(name + ".size", view(size), scope);
-  const ConstTensorView mine(bytes.data(), DataType::uint8, {size.front()});
-  const Handle contents = allgather_async(name + ".bytes", mine, scope);
+  using Sizes = std::vector<std::int64_t>;
+  const auto size = std::make_shared<const Sizes>(1, static_cast<std::int64_t>(bytes.size()));
+  const Handle sizes = gather(name + ".size", DataType::int64, size, scope);
+  const auto mine = std::make_shared<const std::string>(bytes);
+  const Handle contents = gather(name + ".bytes", DataType::uint8, mine, scope);
   sizes.wait();
   contents.wait();
   const std::span all_sizes(static_cast<const std::int64_t*>(sizes.output().data),

@@ -81,6 +81,10 @@ void init(Parts parts) {
         error.code() == StatusCode::mismatch || error.code() == StatusCode::invalid_argument;
     if (!heard_by_all) process.failed = {error.code(), error.what()};
     throw;
+  } catch (...) {  // of a WaitCheck
+    process.failed = Status::peer_lost(
+        "An earlier init() on this rank was interrupted before the others were there. Start the job again.");
+    throw;
   }
   process.current.store(process.runtime.get());
 }

@@ -8,11 +8,13 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/futex.h"
+
 namespace rueda {
 
 // What a bell consists of, all zero at first. May lie in memory that processes share.
 struct BellWord {
-  std::atomic<std::uint32_t> rings{0};  // the futex
+  FutexWord rings{0};
   std::atomic<std::uint32_t> sleeping{0};
 };
 

@@ -58,7 +58,7 @@ ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> chil
       result.status = Status::peer_lost(
           fmt::format("init: rank {} is lost: its process ended at the start of the job.", lost.front()));
       break;
-    } else if (clock_now() > expires) {
+    } else if (clock_now() > expires || shared.unwanted.load()) {
       result.status = not_heard(alignment);
       break;
     } else if (clock_now() - heard < kPollFor) {

@@ -22,7 +22,7 @@ Coordinator::Coordinator(Parts parts, RuntimeState& shared)
     : parts_(std::move(parts)),
       shared_(shared),
       works_(parts_.backends, static_cast<std::size_t>(parts_.config.works_in_flight), shared.observer,
-             {[this](Entry& entry, const Status& status) { complete(entry, status); },
+             {[this](std::span<Entry> entries, const Status& status) { complete(entries, status); },
               [this](const Plan& plan, const std::string& what) { give_up(plan, what); }}),
       polling_(from_seconds(parts_.config.poll_time * 1e-6)) {
   owner_.check();
@@ -91,8 +91,7 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
     if (objection.empty()) continue;
     const Status status = Status::invalid_argument(
         fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, objection));
-    for (Entry& refused : entries) give_back(refused, status);
-    return;
+    return give_back(entries, status);
   }
   const SharedRequest first = entries.front().shared_request;
   PendingPlace* const place = entries.front().place;
@@ -107,11 +106,17 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
   id = negotiator_->submit(first, now, id);
 }
 
-// Tells the submitter how it ended; what owns tensors is destroyed on its side.
-void Coordinator::give_back(Entry& entry, const Status& status) {
-  conclude(entry, status);
-  entry.shared_request.reset();
-  released_.push_back(std::move(entry.handle));
+// Tells the submitter how they ended; what owns tensors is destroyed on its side. All names are free before
+// that: who hears of one of a group may submit all of it again at once.
+void Coordinator::give_back(std::span<Entry> entries, const Status& status) {
+  for (Entry& entry : entries) NamesInFlight::free(entry);
+  for (Entry& entry : entries) {
+    // What stands in for this rank has no name here, nobody who waits, and memory that nobody else knows.
+    if (entry.ghost) continue;
+    conclude(entry, status);
+    entry.shared_request.reset();
+    released_.push_back(std::move(entry.handle));
+  }
 }
 
 bool Coordinator::hear_others(Time now) {
@@ -174,7 +179,7 @@ void Coordinator::start_plan(Works::Called& called, Time now) {
   if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
     const auto set = static_cast<ProcessSetId>(plan.result);
     for (Entry& entry : pending_.take_all(set)) {
-      complete(entry,
+      complete({&entry, 1},
                Status::invalid_argument(fmt::format("{}: the process set was removed before all of its "
                                                     "ranks asked for this.",
                                                     title(entry.request()))));
@@ -183,7 +188,8 @@ void Coordinator::start_plan(Works::Called& called, Time now) {
   const bool takes_part = plan.members && plan.members->contains(parts_.rank);
   if (takes_part && plan.status.ok() && traits(plan.operation).moves_data) return works_.start_next(now);
   std::vector<Entry> entries = std::move(called.entries);
-  for (Entry& entry : entries) plan.status.ok() ? decided(plan, entry) : complete(entry, plan.status);
+  if (plan.status.ok()) decided(plan, entries);
+  complete(entries, plan.status);
   works_.drop_next();
 }
 
@@ -228,20 +234,19 @@ void Coordinator::give_up(const Plan& plan, const std::string& what) {
 }
 
 // A Plan that moves no data: the outcome of an agreement.
-void Coordinator::decided(const Plan& plan, Entry& entry) {
+void Coordinator::decided(const Plan& plan, std::span<Entry> entries) {
   if (plan.operation == Operation::join) pending_.end_join(plan.process_set);
-  entry.handle->result = plan.result;
-  complete(entry, plan.status);
+  for (Entry& entry : entries) entry.handle->result = plan.result;
 }
 
-void Coordinator::complete(Entry& entry, const Status& status) {
-  // What stands in for this rank has no name here, nobody who waits, and memory that nobody else knows.
-  if (entry.ghost) return;
-  if (entry.calls_out) --calling_out_;
-  shared_.observer.completed(entry.request(), entry.flight, status.ok());
-  // Before the Handle: its waiter may submit the name again at once.
-  pending_.finish(entry);
-  give_back(entry, status);
+void Coordinator::complete(std::span<Entry> entries, const Status& status) {
+  for (Entry& entry : entries) {
+    if (entry.ghost) continue;
+    if (entry.calls_out) --calling_out_;
+    shared_.observer.completed(entry.request(), entry.flight, status.ok());
+    pending_.finish(entry);
+  }
+  give_back(entries, status);
 }
 
 // The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
@@ -250,10 +255,11 @@ void Coordinator::complete_all(const Status& status) {
   for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(true);
   shared_.queue.close(status);
   works_.end(status);
-  for (Entry& entry : pending_.take_all()) complete(entry, status);
+  std::vector<Entry> waiting = pending_.take_all();
+  complete(waiting, status);
   std::vector<Entry> entries;
   shared_.queue.take(entries);
-  for (Entry& entry : entries) give_back(entry, status);
+  give_back(entries, status);
   shared_.released.add(released_);
 }
 

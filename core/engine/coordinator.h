@@ -61,12 +61,12 @@ class Coordinator : private TurnTaker {
   std::vector<Entry> entries_for(const Plan& plan);
   void start_plan(Works::Called& called, Time now);
   void give_up(const Plan& plan, const std::string& what);
-  void decided(const Plan& plan, Entry& entry);
-  void give_back(Entry& entry, const Status& status);
+  void decided(const Plan& plan, std::span<Entry> entries);
+  void give_back(std::span<Entry> entries, const Status& status);
   Negotiator::Settings negotiator_settings();
   StallInspector::OwnState own_state(const Asked& asked) const;
   std::string place_of(Rank rank) const;
-  void complete(Entry& entry, const Status& status);
+  void complete(std::span<Entry> entries, const Status& status);
   void complete_all(const Status& status);
   void name_the_lost(Rank lost);
   std::string how_it_ended(Rank lost);

@@ -57,6 +57,10 @@ Welcome Coordinator::start() {
     for (Envelope& envelope : roll_call.take_outgoing())
       parts_.transport->send(envelope.peer, std::move(envelope.bytes));
     if (roll_call.welcome()) break;
+    if (shared_.unwanted.load()) {
+      welcome_.status = Status::shut_down("init: this rank has left before the others were there.");
+      return welcome_;
+    }
     shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
     if (std::optional<Envelope> envelope = parts_.transport->receive()) {
       roll_call.receive(envelope->peer, envelope->bytes);

@@ -2,6 +2,7 @@
 // A submission while the coordinator has it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -25,11 +26,12 @@ struct Entry {
 
   SharedRequest shared_request;  // one of a group: in the submission of the first
   std::shared_ptr<HandleState> handle;
-  Flight flight;                  // from the coordinator's acceptance on
-  PendingPlace* place = nullptr;  // that is its name's, from then to its completion
-  bool ghost = false;             // see ghost.h
-  bool calls_out = false;         // its Work calls the program's code
-  Flow* flow = nullptr;           // of a Plan's first: all its tensors come and go so
+  Flight flight;                            // from the coordinator's acceptance on
+  PendingPlace* place = nullptr;            // that is its name's, from then to its completion
+  std::atomic<bool>* name_taken = nullptr;  // of NamesInFlight, from submission to completion
+  bool ghost = false;                       // see ghost.h
+  bool calls_out = false;                   // its Work calls the program's code
+  Flow* flow = nullptr;                     // of a Plan's first: all its tensors come and go so
 
   const Request& request() const { return *shared_request; }
   Submission& submission() { return handle->submission; }

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/handle.h"
 
+#include <sched.h>
+
 #include <chrono>
+#include <cstring>
+#include <exception>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "core/base/forked.h"
+#include "core/base/host_buffer.h"
+#include "core/base/wait_check.h"
 #include "core/engine/handle_state.h"
 #include "core/engine/patience.h"
 
 namespace rueda {
 
 void HandleState::complete(Status status, std::shared_ptr<void> owner) {
-  int open = kOpen;
+  std::uint32_t open = kOpen;
   if (!state_.compare_exchange_strong(open, kClosing)) {
     if (owner) late_owner_ = std::move(owner);
     return;
@@ -20,7 +27,7 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   status_ = std::move(status);
   owner_ = std::move(owner);
   state_.store(kDone);
-  if (slept_on_.load()) state_.notify_all();
+  if (slept_on_.load()) wake_all_on(state_);
 }
 
 // Most operations on one host end within microseconds.
@@ -37,15 +44,88 @@ void HandleState::wait_awake() {
 
 const Status& HandleState::wait() {
   if (waiters_ && !done()) wait_awake();
-  if (!done()) {
-    if (waiters_) waiters_->add(this);
-    slept_on_.store(true);
-    for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
-    if (waiters_) waiters_->remove(this);
-  }
+  if (!done()) wait_asleep();
   if (captured()) joined_.store(true);
   let_go();
   return status_;
+}
+
+namespace {
+
+// Purpose: while it lives, the watchdog of a stuck coordinator ends the wait. On the stack of who waits.
+class KnownToWait {
+ public:
+  KnownToWait(Waiters* waiters, HandleState* state) : waiters_(waiters), state_(state) {
+    if (waiters_ != nullptr) waiters_->add(state_);
+  }
+  ~KnownToWait() {
+    if (waiters_ != nullptr) waiters_->remove(state_);
+  }
+  KnownToWait(const KnownToWait&) = delete;
+  KnownToWait& operator=(const KnownToWait&) = delete;
+
+ private:
+  Waiters* waiters_;
+  HandleState* state_;
+};
+
+}  // namespace
+
+void HandleState::wait_asleep() {
+  const KnownToWait known(waiters_.get(), this);
+  slept_on_.store(true);
+  constexpr int kYields = 4;  // on busy cores the operation often ends while others run
+  for (int i = 0; i < kYields && !done(); ++i) sched_yield();
+  const WaitCheck* check = wait_check_here();
+  std::exception_ptr thrown;
+  for (std::uint32_t state = state_.load(); state != kDone; state = state_.load()) {
+    check != nullptr ? sleep_on(state_, state, kCheckEvery) : sleep_on(state_, state);
+    if (check == nullptr || done()) continue;
+    try {
+      check->look();
+    } catch (...) {
+      if (withdraw()) throw;
+      thrown = std::current_exception();
+      check = nullptr;
+    }
+  }
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+// Whether the operation goes on without what belongs to the caller. A Work may be at its memory already: that
+// ends soon, since all ranks have called it.
+bool HandleState::withdraw() {
+  if (!waiters_) return false;
+  bool free_of_caller = false;
+  waiters_->turns().do_with_turn(*this, [&] { free_of_caller = give_own_memory(); });
+  return free_of_caller || done();
+}
+
+// With the turn. Whoever has submitted without an owner keeps the memory alive until this wait is over.
+bool HandleState::give_own_memory() {
+  if (submission.owner) return true;
+  ConstTensorView& input = submission.input;
+  TensorView& output = submission.output;
+  if (!submission.allocate && input.data == nullptr && output.data == nullptr) return true;
+  if (begun || submission.allocate || submission.request.device != DeviceKind::host || !input.contiguous() ||
+      !output.contiguous())
+    return false;
+  try {
+    std::vector<HostBuffer> memory;
+    const auto copy_of = [&memory](const void* data, std::size_t bytes) -> std::byte* {
+      if (data == nullptr) return nullptr;
+      std::memcpy(memory.emplace_back(bytes).data(), data, bytes);
+      return memory.back().data();
+    };
+    std::byte* const read = copy_of(input.data, input.bytes());
+    std::byte* const written = input.data == output.data ? read : copy_of(output.data, output.bytes());
+    submission.owner = std::make_shared<std::vector<HostBuffer>>(std::move(memory));
+    input.data = read;
+    output.data = written;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool HandleState::let_go() {

@@ -25,9 +25,10 @@ class Handle {
 
   // Whether the operation has completed, well or not.
   bool done() const;
-  // Returns when the operation has completed; throws what throw_if_error says of its Status.
+  // Returns when the operation has completed; throws what throw_if_error says of its Status. What a WaitCheck
+  // throws (core/base/wait_check.h) leaves it earlier: the operation goes on, and the Handle stays valid.
   void wait() const;
-  // As wait, without the exception.
+  // As wait, without the exception of the Status.
   Status wait_status() const;
 
   // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter) left

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/futex.h"
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
 #include "core/engine/submission.h"
@@ -33,7 +34,9 @@ class HandleState {
   // Whether it was captured into a graph; then whether somebody has waited for it, and so made a stream wait.
   bool captured() const { return submission.ready && submission.ready->captured(); }
   bool joined() const { return joined_.load(); }
-  const Status& wait();  // blocks until done, and lets go of the tensors
+  // Blocks until done, and lets go of the tensors. What a WaitCheck throws leaves it when the operation needs
+  // nothing any more that the caller may destroy; see withdraw().
+  const Status& wait();
   // Of those that complete() has left here, unless a device still has to do with them; whether it has.
   bool let_go();
   const Status& status() const { return status_; }
@@ -47,14 +50,18 @@ class HandleState {
   std::int64_t result = 0;
   double square_sum = 0.0;             // this rank's share
   bool takes_window = false;           // see Handle
+  bool begun = false;                  // a Work has it; belongs to who has the turn
   std::shared_ptr<const Fence> fence;  // of tensors on a device: behind all that it does with them
 
  private:
-  static constexpr int kOpen = 0, kClosing = 1, kDone = 2;
+  static constexpr std::uint32_t kOpen = 0, kClosing = 1, kDone = 2;
 
   void wait_awake();
+  void wait_asleep();
+  bool withdraw();
+  bool give_own_memory();
 
-  std::atomic<int> state_{kOpen};
+  FutexWord state_{kOpen};
   std::atomic<bool> slept_on_{false};  // somebody sleeps on state_; set before one more look at it
   std::atomic<bool> let_go_{false};
   std::atomic<bool> joined_{false};

@@ -16,11 +16,7 @@ std::string PendingTable::objection_to(Entry& entry, bool known) {
   auto found = places_.find(key_view_of(request));
   if (found == places_.end()) found = places_.try_emplace(key_of(request)).first;
   entry.place = &found->second;
-  if (entry.place->reserved) {
-    return "submitted this name while an operation of that name is in flight. Wait for it first, or use "
-           "another "
-           "name.";
-  }
+  RUEDA_ASSERT(!entry.place->reserved);  // see NamesInFlight
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/host_buffer.h"
 #include "core/base/log.h"
+#include "core/base/wait_check.h"
 #include "core/engine/coordinator.h"
 #include "core/engine/validate.h"
 #include "core/engine/watchdog.h"
@@ -53,12 +54,17 @@ Runtime::Runtime(Parts parts) : shared_(parts.bell) {
   device_memory_ = parts.device_memory;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
-  thread_ = std::thread([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
-    run(std::move(moved), std::move(promise));
-  });
+  std::promise<void> end;
+  ended_ = end.get_future();
+  thread_ = std::thread(
+      [this, moved = std::move(parts), promise = std::move(promise), end = std::move(end)]() mutable {
+        run(std::move(moved), std::move(promise));
+        end.set_value();
+      });
   watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time,
                                          [this] { end_stuck_process(place_, report(), *shared_.waiters); });
   Welcome welcome;
+  wait_for_start(started);
   try {
     welcome = started.get();
   } catch (const std::exception& error) {
@@ -77,7 +83,35 @@ Runtime::Runtime(Parts parts) : shared_(parts.bell) {
   }
 }
 
-Runtime::~Runtime() { shutdown(); }
+Runtime::~Runtime() {
+  depart();
+  finish();
+}
+
+// What a WaitCheck throws ends the start on this rank. The coordinator does not begin meanwhile.
+void Runtime::wait_for_start(const std::future<Welcome>& started) {
+  const WaitCheck* check = wait_check_here();
+  while (check != nullptr && started.wait_for(kCheckEvery) != std::future_status::ready) {
+    std::unique_lock lock(mutex_);
+    if (begun_) return;
+    try {
+      check->look();
+    } catch (...) {
+      shared_.unwanted.store(true);
+      lock.unlock();
+      shared_.bell->ring();
+      thread_.join();
+      throw;
+    }
+  }
+}
+
+// Whether the coordinator begins, with all ranks there.
+bool Runtime::begin() {
+  std::lock_guard lock(mutex_);
+  begun_ = !shared_.unwanted.load();
+  return begun_;
+}
 
 // The coordinator thread.
 void Runtime::run(Parts parts, std::promise<Welcome> started) {
@@ -87,6 +121,7 @@ void Runtime::run(Parts parts, std::promise<Welcome> started) {
   try {
     coordinator = std::make_unique<Coordinator>(std::move(parts), shared_);
     const Welcome welcome = coordinator->start();
+    if (welcome.status.ok() && !begin()) return;
     if (welcome.status.ok()) begin_timeline(config);
     if (welcome.status.ok() && rank == 0) begin_tuning_log(config);
     started.set_value(welcome);
@@ -237,8 +272,9 @@ void Runtime::hand_over(std::span<Entry> entries) {
     const Submission& submission = entry.submission();
     return submission.awaited && !submission.allocate && entry.request().device == DeviceKind::host;
   });
-  if (const Status closed = shared_.queue.push(entries); !closed.ok()) {
-    for (Entry& entry : entries) conclude(entry, closed);
+  if (const Status refused = shared_.queue.push(entries); !refused.ok()) {
+    if (refused.code == StatusCode::invalid_argument) throw_if_error(refused);
+    for (Entry& entry : entries) conclude(entry, refused);
   } else if (!awaited) {
     shared_.bell->ring();
   }
@@ -246,11 +282,20 @@ void Runtime::hand_over(std::span<Entry> entries) {
 
 void Runtime::shutdown() {
   std::lock_guard lock(shutdown_mutex_);
+  depart();
+  if (thread_.joinable()) wait_for_future(ended_);
+  finish();
+}
+
+void Runtime::depart() {
+  shared_.queue.close(
+      Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
+  shared_.departing.store(true);
+  shared_.bell->ring();
+}
+
+void Runtime::finish() {
   if (thread_.joinable()) {
-    shared_.queue.close(
-        Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
-    shared_.departing.store(true);
-    shared_.bell->ring();
     thread_.join();
     watchdog_.reset();
     metrics_file_.reset();

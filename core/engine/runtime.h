@@ -55,7 +55,7 @@ class Runtime {
   const std::shared_ptr<TensorMemory>& tensor_memory() const { return tensor_memory_; }
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
-  // complete.
+  // complete. What a WaitCheck throws leaves it earlier; another call waits on.
   void shutdown();
 
   // Whether the caller works as the coordinator: in an allocation, or in exit() called by a library.
@@ -90,6 +90,10 @@ class Runtime {
 
  private:
   void run(Parts parts, std::promise<Welcome> started);
+  void wait_for_start(const std::future<Welcome>& started);
+  bool begin();
+  void depart();
+  void finish();
   Handle enqueue(Submission&& submission);
   void make_ready(Submission& submission);
   void complete(Request& request) const;
@@ -117,6 +121,8 @@ class Runtime {
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<MetricsFile> metrics_file_;
+  bool begun_ = false;       // the coordinator, with all ranks there; guarded by mutex_
+  std::future<void> ended_;  // that its thread has nothing more to do
   std::thread thread_;
 };
 

@@ -25,6 +25,7 @@ struct RuntimeState {
   const std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>(bell);
   Observer observer;
   std::atomic<bool> departing{false};       // set once, by shutdown
+  std::atomic<bool> unwanted{false};        // set once, by who does not wait for the start any more
   std::atomic<bool> ended{false};           // set once, when the coordinator has nothing more to do
   std::atomic<std::uint64_t> heartbeat{0};  // counts the coordinator's turns
 };

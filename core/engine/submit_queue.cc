@@ -8,6 +8,7 @@ namespace rueda {
 Status SubmitQueue::push(std::span<Entry> entries) {
   std::lock_guard lock(mutex_);
   if (!closed_.ok()) return closed_;
+  if (Status taken = names_.take(entries); !taken.ok()) return taken;
   entries_.insert(entries_.end(), std::move_iterator(entries.begin()), std::move_iterator(entries.end()));
   any_.store(true);
   return {};

@@ -9,14 +9,16 @@
 
 #include "core/base/status.h"
 #include "core/engine/entry.h"
+#include "core/engine/names_in_flight.h"
 
 namespace rueda {
 
-// Purpose: hands over entries. Any thread pushes; the coordinator takes all at once. Guarded by its mutex.
-// Once closed it refuses, saying why. Lives in the Runtime.
+// Purpose: hands over entries. Any thread pushes; the coordinator takes all at once, and frees their names
+// when they are complete. Guarded by its mutex. Once closed it refuses, saying why. Lives in the Runtime.
 class SubmitQueue {
  public:
-  // All of them together. Ok, or why the queue was closed; then they are untouched.
+  // All of them together. Ok; or why the queue was closed, or that a name is in flight (invalid_argument);
+  // then they are untouched.
   Status push(std::span<Entry> entries);
   // All there are, into `entries`, which is empty; its room serves those that come next.
   void take(std::vector<Entry>& entries);
@@ -27,6 +29,7 @@ class SubmitQueue {
   std::atomic<bool> any_{false};
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  NamesInFlight names_;
   Status closed_;
 };
 

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <thread>
+
 #include "core/base/arithmetic.h"
 #include "core/engine/handle_state.h"
 
@@ -88,6 +90,17 @@ bool Turns::take_until_done(const HandleState& state, Duration longest) {
     }
   }
   return taken;
+}
+
+void Turns::do_with_turn(const HandleState& state, const std::function<void()>& action) {
+  constexpr Duration kPause = std::chrono::microseconds(100);
+  while (!take()) {
+    if (state.done()) return;
+    std::this_thread::sleep_for(kPause);
+  }
+  action();
+  give();
+  if (resting_.load()) bell_->wake();
 }
 
 // Whether there may be more of them.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -71,6 +72,9 @@ class Turns {
   // for half of what went before. While it gets none it looks, with yields, for as long. Whether it has had
   // one.
   bool take_until_done(const HandleState& state, Duration longest);
+
+  // Does `action` with the turn, which comes when whoever has it lets go; not if `state` is done before that.
+  void do_with_turn(const HandleState& state, const std::function<void()>& action);
 
   // Wakes the own thread if it sleeps and nobody has the turn.
   void ring() { bell_->ring(); }

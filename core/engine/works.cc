@@ -42,6 +42,7 @@ void Works::start_next(Time now) {
   running.moved = now;
   observer_.started(running.plan);
   for (const Entry& entry : running.entries) {
+    entry.handle->begun = true;
     if (!entry.ghost) observer_.started(entry.flight);
   }
   std::optional<WorkFailure> failure;
@@ -89,7 +90,7 @@ bool Works::step_each(Time now) {
       ++running;
       continue;
     }
-    for (Entry& entry : running->entries) callbacks_.complete(entry, running->aborted);
+    callbacks_.complete(running->entries, running->aborted);
     running = running_.erase(running);
     moved = true;
   }
@@ -128,7 +129,7 @@ void Works::end(const Status& status) {
   for (std::list<Called>* calls : {&running_, &called_}) {
     for (Called& called : *calls) {
       called.work.reset();
-      for (Entry& entry : called.entries) callbacks_.complete(entry, status);
+      callbacks_.complete(called.entries, status);
     }
     calls->clear();
   }

@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,7 @@ class Works {
  public:
   using Backends = std::vector<std::unique_ptr<Backend>>;
   struct Callbacks {
-    std::function<void(Entry& entry, const Status& status)> complete;
+    std::function<void(std::span<Entry> entries, const Status& status)> complete;  // of one Plan
     std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
   };
   // From its arrival to the end of its Work.

@@ -9,12 +9,12 @@
 
 namespace rueda {
 
-// From now on an Error of Rueda leaves backward passes as what `rethrow` makes of it; that is called where it
-// has been caught, and throws. Autograd's bindings to another language hand on that language's exceptions
-// only. Called once, before any backward pass.
+// From now on what is thrown in Rueda's part of a backward pass leaves it as what `rethrow` makes of it; that
+// is called where it has been caught, and throws. Autograd's bindings to another language hand on that
+// language's exceptions only. Called once, before any backward pass.
 void set_errors_of_backward_passes(std::function<void()> rethrow);
 
-// Where an Error has been caught: throws it, or what is made of it.
+// Where something has been caught: throws it, or what is made of it.
 [[noreturn]] void rethrow_from_backward_pass();
 
 // `action`, called by autograd.
@@ -22,7 +22,7 @@ template <class Action>
 auto from_backward_pass(Action&& action) {
   try {
     return std::forward<Action>(action)();
-  } catch (const Error&) {
+  } catch (...) {
     rethrow_from_backward_pass();
   }
 }

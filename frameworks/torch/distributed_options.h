@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,13 +16,17 @@
 namespace rueda {
 
 // What becomes of a sparse gradient (of an embedding, say).
-//   as_dense    it is made dense, and reduced
-//   by_density  it stays sparse in a step in which the ranks together have less than a quarter of its
-//   elements:
-//               then these are gathered and added up; else as_dense. The optimizer must be able to take both
-//               (SGD and Adagrad can). Not for use with join(). In a group, in a fixed order and with adasum:
-//               as_dense.
-enum class SparseGradients { as_dense, by_density };
+//   as_dense       it is made dense, and reduced
+//   by_density     it stays sparse in a step in which the ranks together have less than a quarter of its
+//                  elements: then these are gathered and added up; else as_dense. The optimizer must be able
+//                  to take both (SGD and Adagrad can). In a group, in a fixed order and with adasum:
+//                  as_dense.
+//   as_sparse      its elements are gathered and added up, however many there are. In a group, in a fixed
+//                  order, with adasum, and where a rank has a dense one: travels_dense.
+//   travels_dense  it is made dense and reduced; the result is made sparse again
+// What is gathered is not for use with join().
+enum class SparseGradients { as_dense, by_density, as_sparse, travels_dense };
+std::string_view to_string(SparseGradients sparse);
 
 // Gradients that travel as two factors, of `rank` columns and as many rows (PowerSGD): of the parameters,
 // seen as matrices of their first dimension and all others, of which that is at most half the bytes; of

@@ -101,7 +101,7 @@ void GradientFlight::submit_presence() {
     const bool dense = each.memory.defined() && !each.stand_in;
     if (!dense && !each.sparse.defined()) continue;
     flags[i] = 1.0F;
-    flags[gradients_.size() + i] = dense ? 1.0F : static_cast<float>(density_of(each.sparse));
+    flags[gradients_.size() + i] = dense ? kDense : static_cast<float>(density_of(each.sparse));
   }
   presence_ =
       allreduce_async_(at::tensor(flags, at::kFloat), name_ + "/presence", {ReduceOp::sum}, scope_.get());
@@ -115,11 +115,6 @@ Status GradientFlight::holders(std::vector<float>& holders) {
   holders.assign(values, values + gradients_.size());
   densities_.assign(values + gradients_.size(), values + 2 * gradients_.size());
   return status;
-}
-
-bool GradientFlight::stays_sparse(std::size_t index) const {
-  constexpr float kMost = 0.25F;  // of the elements that a dense gradient has, over all ranks
-  return densities_[index] > 0.0F && densities_[index] < kMost;
 }
 
 void GradientFlight::gather(std::size_t index, const at::Tensor& parameter) {

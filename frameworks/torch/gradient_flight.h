@@ -27,6 +27,7 @@ enum class Lies : std::uint8_t { anywhere, in_its_place, elsewhere };
 // call submit_presence(), holders() and wait() of a step in this order.
 class GradientFlight {
  public:
+  static constexpr float kDense = 1e9F;  // the share that is larger than that of sparse gradients
   using Groups = std::vector<std::optional<std::size_t>>;  // of each parameter
   using LowRanks = std::vector<std::int64_t>;              // the same; 0: it travels whole
 
@@ -61,8 +62,9 @@ class GradientFlight {
   // A sparse gradient, coalesced, that waits until all know how many elements the ranks have of it.
   void hold(std::size_t index, at::Tensor sparse) { gradients_[index].sparse = std::move(sparse); }
   const at::Tensor& held(std::size_t index) const { return gradients_[index].sparse; }
-  // After holders(): whether the ranks have so few elements that these are gathered, and nothing is reduced.
-  bool stays_sparse(std::size_t index) const;
+  // After holders(), of a parameter that has some: whether their gradients are all sparse, and together have
+  // less than that share of the elements of a dense one.
+  bool is_sparse(std::size_t index, float share) const { return densities_[index] < share; }
   // Gathers it; `parameter` tells shape and type where this rank has none.
   void gather(std::size_t index, const at::Tensor& parameter);
 
@@ -108,7 +110,7 @@ class GradientFlight {
   std::vector<std::unique_ptr<LowRankReduction>> low_rank_;  // null: travels whole
   std::vector<std::vector<Waiting>> waiting_;                // by group
   std::optional<TensorHandle> presence_;
-  std::vector<float> densities_;  // sums over ranks, 1 for a dense gradient; after holders()
+  std::vector<float> densities_;  // sums over ranks, after holders(); kDense and more: one is dense
 };
 
 }  // namespace rueda

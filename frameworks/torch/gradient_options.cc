@@ -109,6 +109,16 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
           options.compression_share};
 }
 
+std::string_view to_string(SparseGradients sparse) {
+  switch (sparse) {
+    case SparseGradients::as_dense: return "as_dense";
+    case SparseGradients::by_density: return "by_density";
+    case SparseGradients::as_sparse: return "as_sparse";
+    case SparseGradients::travels_dense: return "travels_dense";
+  }
+  return "unknown";
+}
+
 std::string describe(const DistributedOptions& options, const Runtime& runtime) {
   return fmt::format(
       "op {}, schedule {}, sparse {}, device_window {}, measure_norm {}, backward_passes_per_step {}, "
@@ -116,8 +126,7 @@ std::string describe(const DistributedOptions& options, const Runtime& runtime) 
       "{}, "
       "compression {}, compression_share {}, low_rank {}, "
       "gradient_predivide_factor {} and reduction_order {}",
-      to_string(options.op), options.schedule.to_string(),
-      options.sparse == SparseGradients::by_density ? "by_density" : "as_dense", options.device_window,
+      to_string(options.op), options.schedule.to_string(), to_string(options.sparse), options.device_window,
       options.measure_norm, options.backward_passes_per_step, options.sum_passes,
       to_string(options.compression),
       options.compression == Compression::topk ? options.compression_share : 1.0, options.low_rank.rank,
@@ -185,11 +194,11 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
 
 const DistributedOptions& checked_for_shards(const DistributedOptions& options, const Runtime& runtime) {
   const SyncSchedule& schedule = options.schedule;
-  if (options.sparse == SparseGradients::by_density) {
+  if (options.sparse != SparseGradients::as_dense) {
     refuse(fmt::format(
-        "rank {}: a ShardedOptimizer with sparse gradients by_density: it steps parts of dense ones; "
-        "choose as_dense, or a DistributedOptimizer",
-        runtime.topology().rank));
+        "rank {}: a ShardedOptimizer with sparse gradients {}: it steps parts of dense ones; choose "
+        "as_dense, or a DistributedOptimizer",
+        runtime.topology().rank, to_string(options.sparse)));
   }
   if (!schedule.averages_parameters() && schedule.kind() != SyncSchedule::Kind::one_step_late) return options;
   refuse(

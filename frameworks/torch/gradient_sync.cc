@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/rueda.h"
 #include "frameworks/torch/agreement.h"
+#include "frameworks/torch/out_of_turn.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
@@ -25,6 +26,13 @@ constexpr std::size_t kHoldersInAHook = 2;
 double factor_to_reduce_again(const DistributedOptions& options, int passes, const Scope& scope) {
   const bool sums = options.op == ReduceOp::sum && !options.schedule.averages_parameters();
   return (options.sum_passes ? 1.0 : passes) / (sums ? scope.size() : 1.0);
+}
+
+// Elements that are gathered have no fixed order, and no adasum.
+SparseGradients sparse_of(SparseGradients wanted, const Reduction& reduction) {
+  if (reduction.op != ReduceOp::adasum && reduction.order == ReductionOrder::any) return wanted;
+  if (wanted == SparseGradients::by_density) return SparseGradients::as_dense;
+  return wanted == SparseGradients::as_sparse ? SparseGradients::travels_dense : wanted;
 }
 
 // What is on a device is measured there, when somebody asks.
@@ -47,8 +55,7 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
       reduction_(reduction_for(parameters, options, scope.runtime())),
       begin_(begin_of_reductions(options, scope.runtime())),
       scope_(scope),
-      sparse_by_density_(options.sparse == SparseGradients::by_density && reduction_.op != ReduceOp::adasum &&
-                         reduction_.order == ReductionOrder::any),
+      sparse_(sparse_of(options.sparse, reduction_)),
       given_(parameters) {
   const std::vector<at::Tensor> unique = without_repetitions(parameters);
   const std::vector<std::string> names = names_of(unique, options, rank());
@@ -97,7 +104,7 @@ void GradientSync::before_accumulation(std::size_t index) {
         "synchronize() first, with which the step ends on all ranks, and zero_grad().",
         rank(), parameter.name));
   }
-  refuse(fmt::format(
+  throw OutOfTurn(fmt::format(
       "rank {}: parameter '{}' receives a gradient in a backward pass after the last of its step "
       "(backward_passes_per_step is {}). Call step() first, or raise backward_passes_per_step to the number "
       "of backward passes per step; with checkpointing, use the non-reentrant kind, which runs one pass.",
@@ -266,7 +273,9 @@ void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t
   Parameter& parameter = parameters_[index];
   claim(parameter);
   const at::Tensor& own = parameter.tensor.grad();
-  if (sparse_by_density_ && !flight().in_group(index) && is_of_rows(own)) {
+  parameter.sparse_dimensions = own.defined() && own.is_sparse() ? own.sparse_dim() : 0;
+  const bool may_stay = sparse_ == SparseGradients::by_density || sparse_ == SparseGradients::as_sparse;
+  if (may_stay && !flight().in_group(index) && is_of_rows(own)) {
     return flight().hold(index, (factor == 1.0 ? own : at::mul(own, factor)).coalesce());
   }
   at::Tensor gradient = window_->place(flying_, index, gradient_of(parameter), factor, holders);

@@ -85,8 +85,9 @@ class GradientSync final : private GradientListener {
   struct Parameter {
     at::Tensor tensor;
     std::string name;
-    bool complete = false;  // the last gradient of this step has come
-    PairwiseSum sum{};      // of the passes of this step; empty unless in_shards()
+    bool complete = false;               // the last gradient of this step has come
+    std::int64_t sparse_dimensions = 0;  // of the last gradient here; 0: it was dense
+    PairwiseSum sum{};                   // of the passes of this step; empty unless in_shards()
   };
 
   void before_accumulation(std::size_t index) override;
@@ -115,6 +116,8 @@ class GradientSync final : private GradientListener {
   void submit_stand_in(std::size_t index);
   void submit(std::size_t index, at::Tensor gradient);
   void submit_held(const std::vector<float>& holders);
+  bool is_gathered(std::size_t index, const std::vector<float>& holders) const;
+  at::Tensor result_of(std::size_t index) const;
   Status finish();
   void take_off();
   template <class T>
@@ -137,7 +140,7 @@ class GradientSync final : private GradientListener {
   const Reduction reduction_;  // of each gradient, passes included
   const Begin begin_;
   const ScopeReference scope_;
-  const bool sparse_by_density_;
+  const SparseGradients sparse_;
   const std::vector<at::Tensor> given_;  // repetitions included
   std::vector<Parameter> parameters_;
   std::vector<GradientFlight> flights_;  // one; one step late: two, which take turns

@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "frameworks/torch/gradient_sync.h"
+#include "frameworks/torch/out_of_turn.h"
 #include "frameworks/torch/tensor_adapter.h"
 
 namespace rueda {
@@ -52,7 +53,7 @@ void GradientSync::submit_held(const std::vector<float>& holders) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const bool here = flight.has(i) && !flight.stands_in(i);
     if (!here && holders[i] > 0.0F && parameters_[i].tensor.requires_grad()) missing.push_back(i);
-    if (flight.stays_sparse(i)) {
+    if (is_gathered(i, holders)) {
       flight.gather(i, parameters_[i].tensor);
     } else if (flight.held(i).defined()) {
       submit(i, window_->place(flying_, i, reducible(flight.held(i)), 1.0, 1));
@@ -62,6 +63,24 @@ void GradientSync::submit_held(const std::vector<float>& holders) {
   }
   warnings_->missing(rank(), missing);
   if (std::ranges::all_of(holders, [](float count) { return count == 0.0F; })) warnings_->nothing(rank());
+}
+
+// Whether the elements that the ranks have of a sparse gradient are gathered, and nothing is reduced.
+bool GradientSync::is_gathered(std::size_t index, const std::vector<float>& holders) const {
+  constexpr float kFew = 0.25F;
+  return holders[index] > 0.0F &&
+         flight().is_sparse(index, sparse_ == SparseGradients::as_sparse ? GradientFlight::kDense : kFew);
+}
+
+// What .grad becomes.
+at::Tensor GradientSync::result_of(std::size_t index) const {
+  const Parameter& parameter = parameters_[index];
+  const at::Tensor& reduced = flight().memory(index);
+  const bool sparse_again =
+      sparse_ == SparseGradients::as_sparse || sparse_ == SparseGradients::travels_dense;
+  if (sparse_again && parameter.sparse_dimensions > 0 && !reduced.is_sparse())
+    return reduced.to_sparse(parameter.sparse_dimensions);
+  return in_shards() ? reduced.to(parameter.tensor.scalar_type()) : reduced;
 }
 
 // Waits for all of a step and puts the results into .grad. Returns the first failure, in words that name the
@@ -78,8 +97,7 @@ Status GradientSync::finish() {
   for (std::size_t i = 0; status.ok() && i < parameters_.size(); ++i) {
     if (holders[i] == 0.0F) continue;
     Parameter& parameter = parameters_[i];
-    const at::Tensor result =
-        in_shards() ? flight.memory(i).to(parameter.tensor.scalar_type()) : flight.memory(i);
+    const at::Tensor result = result_of(i);
     if (!parameter.tensor.grad().is_same(result)) parameter.tensor.mutable_grad() = result;
   }
   ++steps_;
@@ -209,12 +227,12 @@ void GradientSync::check_not_reducing(const char* action) const {
   const std::optional<std::size_t> busy = flight().first();
   if (!busy) return;
   if (passes_.failed()) {
-    refuse(fmt::format(
+    throw OutOfTurn(fmt::format(
         "rank {}: {} after a backward pass that failed, of which gradients are being reduced (parameter '{}' "
         "is the first). Call synchronize() before, with which the step ends on all ranks.",
         rank(), action, parameters_[*busy].name));
   }
-  refuse(
+  throw OutOfTurn(
       fmt::format("rank {}: {} while gradients are being reduced (parameter '{}' is the first). Call step() "
                   "or synchronize() before; for a backward pass whose gradients this optimizer shall not "
                   "see, switch off requires_grad of its parameters during that pass.",

@@ -14,6 +14,7 @@
 #include "ops/init.h"
 #include "python/src/errors.h"
 #include "python/src/scope.h"
+#include "python/src/signals.h"
 
 namespace py = pybind11;
 
@@ -43,6 +44,7 @@ void bind_job(py::module_& module) {
       },
       NoPythonLock());
   module.def("shutdown", &shutdown, NoPythonLock());
+  module.def("end_without_others", &end_without_others);
   module.def("is_initialized", &is_initialized);
   module.def("rank", &rank);
   module.def("size", &size);
@@ -91,6 +93,7 @@ void bind_observation(py::module_& module) {
 PYBIND11_MODULE(_core, module) {
   using namespace rueda::python;
   register_errors();
+  run_signal_handlers_while_waiting();
   bind_job(module);
   bind_process_sets(module);
   bind_meetings(module);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "frameworks/torch/out_of_turn.h"
 
 namespace py = pybind11;
 
@@ -20,7 +21,9 @@ void set_error(py::handle type, const std::string& words) {
   PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(text).ptr());
 }
 
+// A signal may have come with the failure: Ctrl-C reaches all ranks, and another one has left by it already.
 void raise_ours(const char* name, const std::string& words) {
+  if (PyErr_CheckSignals() != 0) return;
   set_error(py::module_::import("rueda.common.exceptions").attr(name), words);
 }
 
@@ -29,17 +32,20 @@ void raise_ours(const char* name, const std::string& words) {
 void set_python_error() {
   try {
     throw;
+  } catch (const OutOfTurn& error) {
+    raise_ours("OutOfTurn", error.what());
   } catch (const InvalidArgument& error) {
     set_error(PyExc_ValueError, error.what());
   } catch (const NotInitialized& error) {
-    set_error(PyExc_ValueError, error.what());
+    raise_ours("InvalidOperation", error.what());
   } catch (const Error& error) {
     raise_ours("HorovodInternalError", error.what());
+  } catch (py::error_already_set& error) {  // Python's own, of a signal handler
+    error.restore();
   } catch (const OperationFailed& failed) {
     const StatusCode code = failed.status.code;
-    if (code == StatusCode::not_initialized) return set_error(PyExc_ValueError, failed.status.message);
-    raise_ours(code == StatusCode::invalid_argument ? "InvalidOperation" : "HorovodInternalError",
-               failed.status.message);
+    const bool again = code != StatusCode::invalid_argument && code != StatusCode::not_initialized;
+    raise_ours(again ? "HorovodInternalError" : "InvalidOperation", failed.status.message);
   }
 }
 

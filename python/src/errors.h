@@ -12,9 +12,10 @@ struct OperationFailed {
   Status status;
 };
 
-// In a catch block: makes what has been caught Python's current exception. InvalidArgument and NotInitialized
-// become ValueError (a call that cannot mean anything), all other errors of Rueda
-// rueda.common.exceptions.HorovodInternalError, a RuntimeError; others are thrown again.
+// In a catch block: makes what has been caught Python's current exception. InvalidArgument becomes ValueError
+// (a call that cannot mean anything). Other errors of Rueda become classes of rueda.common.exceptions:
+// OutOfTurn, InvalidOperation (also for NotInitialized), else HorovodInternalError; an exception of Python's
+// is itself; others are thrown again.
 void set_python_error();
 
 // The same for all that leaves a function of the modules. Once a process, by `rueda._core`.

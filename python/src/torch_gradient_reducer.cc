@@ -61,26 +61,25 @@ class Reducer {
 
 std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters, const Named& named,
                                       const Groups& groups, ReduceOp op, int passes, bool sum_passes,
-                                      const std::string& schedule, bool sparse_as_dense,
+                                      const std::string& schedule, SparseGradients sparse,
                                       Compression compression, double compression_share, int low_rank,
                                       const std::vector<at::Tensor>& without_low_rank,
                                       double predivide_factor, bool device_window, bool measure_norm,
                                       bool synchronize_in_backward, bool sharded, Members set) {
-  const DistributedOptions options{
-      .named_parameters = named,
-      .groups = groups,
-      .op = op,
-      .backward_passes_per_step = passes,
-      .sum_passes = sum_passes,
-      .schedule = SyncSchedule::parse(schedule),
-      .sparse = sparse_as_dense ? SparseGradients::as_dense : SparseGradients::by_density,
-      .compression = compression,
-      .compression_share = compression_share,
-      .low_rank = {low_rank, without_low_rank},
-      .gradient_predivide_factor = predivide_factor,
-      .device_window = device_window,
-      .measure_norm = measure_norm,
-      .synchronize_in_backward = synchronize_in_backward};
+  const DistributedOptions options{.named_parameters = named,
+                                   .groups = groups,
+                                   .op = op,
+                                   .backward_passes_per_step = passes,
+                                   .sum_passes = sum_passes,
+                                   .schedule = SyncSchedule::parse(schedule),
+                                   .sparse = sparse,
+                                   .compression = compression,
+                                   .compression_share = compression_share,
+                                   .low_rank = {low_rank, without_low_rank},
+                                   .gradient_predivide_factor = predivide_factor,
+                                   .device_window = device_window,
+                                   .measure_norm = measure_norm,
+                                   .synchronize_in_backward = synchronize_in_backward};
   const Scope scope = scope_of(set);
   if (sharded) checked_for_shards(options, scope.runtime());
   return std::make_unique<Reducer>(parameters, options, scope);
@@ -118,13 +117,18 @@ void bind_gradient_reducer(py::module_& module) {
       .value("fp16", Compression::fp16)
       .value("bf16", Compression::bf16)
       .value("topk", Compression::topk);
+  py::enum_<SparseGradients>(module, "SparseGradients")
+      .value("as_dense", SparseGradients::as_dense)
+      .value("by_density", SparseGradients::by_density)
+      .value("as_sparse", SparseGradients::as_sparse)
+      .value("travels_dense", SparseGradients::travels_dense);
   py::class_<Reducer>(module, "GradientReducer")
       .def(py::init(&make_reducer), py::kw_only(), py::arg("parameters"), py::arg("named_parameters"),
            py::arg("groups"), py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"),
-           py::arg("schedule"), py::arg("sparse_as_dense"), py::arg("compression"),
-           py::arg("compression_share"), py::arg("low_rank"), py::arg("without_low_rank"),
-           py::arg("gradient_predivide_factor"), py::arg("device_window"), py::arg("measure_norm"),
-           py::arg("synchronize_in_backward"), py::arg("sharded"), py::arg("process_set"), NoPythonLock())
+           py::arg("schedule"), py::arg("sparse"), py::arg("compression"), py::arg("compression_share"),
+           py::arg("low_rank"), py::arg("without_low_rank"), py::arg("gradient_predivide_factor"),
+           py::arg("device_window"), py::arg("measure_norm"), py::arg("synchronize_in_backward"),
+           py::arg("sharded"), py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())

@@ -45,7 +45,7 @@ py::object PendingResult::wait() const {
   if (grouped_) {
     py::list outputs;
     for (const TensorHandle& handle : handles_) outputs.append(py::cast(handle.output()));
-    return outputs;
+    return py::tuple(outputs);
   }
   py::object output = py::cast(handles_.front().output());
   if (!with_splits_) return output;

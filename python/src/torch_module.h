@@ -4,6 +4,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "core/base/types.h"
 #include "python/src/scope.h"
 
@@ -13,6 +17,11 @@ template <>
 struct pybind11::detail::type_caster_enum_type_enabled<rueda::ReduceOp, void> : std::false_type {};
 
 namespace rueda::python {
+
+using Name = std::optional<std::string_view>;
+
+// Names of different operations do not clash; what has none gets the next number.
+std::string name_of(const char* operation, const Name& name, const Scope& scope);
 
 void bind_operations(pybind11::module_& module);
 void bind_state(pybind11::module_& module);

@@ -22,15 +22,13 @@
 namespace py = pybind11;
 
 namespace rueda::python {
-namespace {
 
-using Name = std::optional<std::string_view>;
-
-// Names of different operations do not clash; what has none gets the next number.
 std::string name_of(const char* operation, const Name& name, const Scope& scope) {
   if (name) return std::string(operation).append(".").append(*name);
   return scope.runtime().next_name(std::string(operation) + ".noname", scope.process_set());
 }
+
+namespace {
 
 // Two functions of Python for an operation, whose arguments end with where it takes place: one returns a
 // Handle, the other (none, where it has no name) waits: no other thread of Python runs between its submission
@@ -101,7 +99,7 @@ void bind_moves(py::module_& module) {
         const Scope scope = scope_of(set);
         return make_handle(PendingResult(alltoall_async(tensor, splits.value_or(std::vector<std::int64_t>()),
                                                         name_of("alltoall", name, scope), scope),
-                                         splits.has_value()));
+                                         true));
       });
 }
 

@@ -3,10 +3,12 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/byte_exchange.h"
 #include "frameworks/torch/objects.h"
 #include "frameworks/torch/parameters.h"
 #include "python/src/torch_module.h"
@@ -14,7 +16,6 @@
 namespace py = pybind11;
 
 namespace rueda::python {
-
 void bind_state(py::module_& module) {
   module.def(
       "broadcast_parameters",
@@ -22,20 +23,22 @@ void bind_state(py::module_& module) {
         broadcast_parameters(named, root, scope_of(set));
       },
       NoPythonLock());
-  module.def("broadcast_object", [](const py::bytes& object, Rank root, Members set) {
+  module.def("broadcast_object", [](const py::bytes& object, Rank root, const Name& name, Members set) {
     std::string bytes = object;
     {
       const py::gil_scoped_release no_lock;
-      broadcast_object(bytes, root, scope_of(set));
+      const Scope scope = scope_of(set);
+      broadcast_bytes(bytes, root, name_of("broadcast_object", name, scope), scope);
     }
     return py::bytes(bytes);
   });
-  module.def("allgather_object", [](const py::bytes& object, Members set) {
+  module.def("allgather_object", [](const py::bytes& object, const Name& name, Members set) {
     const std::string bytes = object;
     std::vector<std::string> all;
     {
       const py::gil_scoped_release no_lock;
-      all = allgather_object(bytes, scope_of(set));
+      const Scope scope = scope_of(set);
+      all = allgather_bytes(bytes, name_of("allgather_object", name, scope), scope);
     }
     py::list objects;
     for (const std::string& each : all) objects.append(py::bytes(each));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 
+#include <numeric>
 #include <vector>
 
 #include "frameworks/torch/distributed_optimizer.h"
@@ -117,6 +118,52 @@ TEST(SparseGradients, ASgdTrainsAsWithDenseOnes) {
       EXPECT_LT(difference(train(sparse), train(dense)), 1e-12);
     });
   }
+}
+
+// However many rows there are, whatever way they take: in a group, in a fixed order, where one rank has none.
+TEST(SparseGradients, StaySparseWhereThatIsAsked) {
+  for (const SparseGradients sparse : {SparseGradients::as_sparse, SparseGradients::travels_dense}) {
+    for (const bool in_a_group : {false, true}) {
+      for (const ReductionOrder order : {ReductionOrder::any, ReductionOrder::fixed}) {
+        run_ranks(2, [&](Runtime& runtime) {
+          const at::Tensor table = make_parameter({kWords, 3}, 1), bias = make_parameter({4}, 2);
+          DistributedOptions options;
+          options.sparse = sparse;
+          options.reduction_order = order;
+          if (in_a_group) options.groups = {{table, bias}};
+          GradientReducer reducer({table, bias}, options, runtime);
+          std::vector<std::int64_t> all(kWords);
+          std::iota(all.begin(), all.end(), 0);
+          const Rank rank = runtime.topology().rank;
+          for (int step = 0; step < 3; ++step) {
+            reducer.before_zero_grad();
+            table.mutable_grad().reset();
+            at::Tensor loss = bias.sum();
+            if (rank == 0 || step != 1) loss = loss + sparse_loss(table, all);
+            loss.backward();
+            reducer.synchronize();
+            ASSERT_EQ(table.grad().layout(), at::kSparse) << to_string(sparse) << ", step " << step;
+            EXPECT_EQ(table.grad().sparse_dim(), 1);
+            const at::Tensor expected = dense_gradient(all) / (step == 1 ? 2 : 1);
+            EXPECT_LT(difference(table.grad().to_dense(), expected), 1e-12);
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST(SparseGradients, OfNoRowsAtAllStaySparse) {
+  run_ranks(2, [](Runtime& runtime) {
+    const at::Tensor table = make_parameter({kWords, 3}, 1);
+    DistributedOptions options;
+    options.sparse = SparseGradients::as_sparse;
+    GradientReducer reducer({table}, options, runtime);
+    sparse_loss(table, {}).backward();
+    reducer.synchronize();
+    ASSERT_EQ(table.grad().layout(), at::kSparse);
+    EXPECT_EQ(table.grad()._nnz(), 0);
+  });
 }
 
 TEST(SparseGradients, AreMadeDenseInAFixedOrder) {

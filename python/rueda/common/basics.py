@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rueda import _core
 from rueda.common import process_sets as sets
+from rueda.common.children import check_no_worker
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
@@ -21,8 +24,9 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
     process_sets: ProcessSets (or lists of ranks of the job), the same on every rank; or "dynamic", which says that add_process_set() will be called,
         and that is always possible here.
     A second call does nothing. After shutdown() it may be called again, until a rank has been lost. Raises ValueError for what cannot mean
-    anything, and HorovodInternalError when ranks do not come.
+    anything, HorovodInternalError when ranks do not come, and RuntimeError in a worker that multiprocessing has started.
     """
+    check_no_worker()
     if isinstance(process_sets, str) and process_sets != "dynamic":
         raise ValueError(f"init: process_sets is {process_sets!r}; it must be a list of process sets, or \"dynamic\"")
     given: Sequence[Any] = [] if process_sets is None or isinstance(process_sets, str) else process_sets
@@ -63,7 +67,22 @@ def begin_again() -> None:
     init(sets.job["ranks"], registered)
 
 
-atexit.register(shutdown)
+_CTRL_C_REACHES_ALL_IN = 0.2  # seconds; operations of the others fail when this rank leaves, and would hide theirs
+
+
+def _end_at_exit() -> None:
+    """shutdown(). A signal whose handler raises ends the wait for the others."""
+    try:
+        if issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt):
+            time.sleep(_CTRL_C_REACHES_ALL_IN)
+        shutdown()
+    except BaseException as raised:
+        _core.end_without_others()
+        if not isinstance(raised, KeyboardInterrupt):
+            raise
+
+
+atexit.register(_end_at_exit)
 
 
 def is_initialized() -> bool:

@@ -10,8 +10,13 @@ class HorovodInternalError(RuntimeError):
 
 
 class InvalidOperation(HorovodInternalError, ValueError):
-    """An operation that cannot mean anything, which was found out when it was carried out: a name twice in flight, say. Doing it again
-    will not help."""
+    """An operation that cannot mean anything: before init(), by a reduction that it does not have, or on ranks that have joined. Doing it
+    again will not help."""
+
+
+class OutOfTurn(AssertionError, ValueError):
+    """Something that a training loop does too early or too late: a backward pass after the last of its step, or zero_grad() while gradients
+    are being reduced."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):

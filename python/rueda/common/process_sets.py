@@ -19,7 +19,8 @@ class ProcessSet:
 
     def __init__(self, ranks_or_comm: Sequence[int] | Any):
         self.ranks: list[int] = sorted(ranks_of(ranks_or_comm))
-        self._world_ranks = self.ranks if hasattr(ranks_or_comm, "Get_group") else None  # of a communicator
+        self.mpi_comm = ranks_or_comm if hasattr(ranks_or_comm, "Get_group") else None
+        self._world_ranks = self.ranks if self.mpi_comm is not None else None
         self._set = None  # _core.ProcessSet; None: not registered, or all ranks
 
     @property
@@ -32,15 +33,21 @@ class ProcessSet:
         return self._set.size if self._set is not None else None
 
     def rank(self) -> int | None:
-        """This process's place among the members, -1 if it is none of them; None where the set is not registered."""
-        return self._set.rank if self._set is not None else None
+        """This process's place among the members; None where the set is not registered. Raises ValueError on other processes."""
+        if self._set is None:
+            return None
+        if self._set.rank < 0:
+            raise ValueError(f"rank {_core.rank()} is not a member of {self}; ask included() first")
+        return self._set.rank
 
     def included(self) -> bool | None:
-        """Whether this process is a member; None where the set is not registered."""
-        return self._set.rank >= 0 if self._set is not None else None
+        """Whether this process is a member; None for a communicator that is not registered. Raises ValueError before init()."""
+        if self._set is None and self.mpi_comm is not None:
+            return None
+        return self._set.rank >= 0 if self._set is not None else _core.rank() in self.ranks
 
     def __str__(self):
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
     __repr__ = __str__
 
@@ -48,13 +55,14 @@ class ProcessSet:
         return self
 
     def __getstate__(self):
-        return {"ranks": self.ranks, "_world_ranks": self._world_ranks, "_set": None}
+        return {"ranks": self.ranks, "mpi_comm": None, "_world_ranks": self._world_ranks, "_set": None}
 
 
 class _AllRanks(ProcessSet):
-    """All ranks of the job; the id is 0. Other numbers are None before init()."""
+    """All ranks of the job; the id is 0. Its methods raise ValueError before init()."""
 
     process_set_id = 0
+    mpi_comm = None
 
     def __init__(self):
         pass
@@ -67,13 +75,13 @@ class _AllRanks(ProcessSet):
         return list(range(_core.size())) if _core.is_initialized() else []
 
     def size(self):
-        return _core.size() if _core.is_initialized() else None
+        return _core.size()
 
     def rank(self):
-        return _core.rank() if _core.is_initialized() else None
+        return _core.rank()
 
     def included(self):
-        return True if _core.is_initialized() else None
+        return _core.rank() >= 0
 
 
 global_process_set = _AllRanks()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 _ELASTIC = "min_num_proc, max_num_proc, reset_limit, cooldown_range and host_discovery_script are of jobs whose ranks come and go; Rueda's " \
            "are those that it starts"
+_LAUNCHER_ENDS_IN = 5  # seconds after Ctrl-C; ruedarun mostly needs less than 3
 
 
 def _launcher():
@@ -56,6 +58,20 @@ def _results(folder, ranks):
     return [result["value"] for result in results]
 
 
+def _status_of(command, environment):
+    """Of the launcher, when it has ended. What a signal handler raises here ends the job, and is raised after that."""
+    with subprocess.Popen(command, env=environment) as launcher:
+        try:
+            return launcher.wait()
+        except BaseException:
+            try:
+                launcher.wait(_LAUNCHER_ENDS_IN)  # Ctrl-C in a terminal goes to both, and a second signal would hurry it
+            except subprocess.TimeoutExpired:
+                launcher.send_signal(signal.SIGINT)
+                launcher.wait()
+            raise
+
+
 def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, num_proc: int = 1,
         min_num_proc: int | None = None, max_num_proc: int | None = None, slots: int | None = None, reset_limit: int | None = None,
         cooldown_range: Sequence[int] | None = None, hosts: str | None = None, hostfile: str | None = None,
@@ -68,8 +84,9 @@ def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, A
 
     func, its arguments and results are given by cloudpickle, in files of a folder of this user that all hosts must see; functions of a
     notebook will do. hosts: "host1:2,host2:2"; hostfile: the same from a file; None: this machine. Others are flags of ruedarun by their
-    names. use_mpi, disable_cache, slots: accepted for Horovod's sake. Raises RuntimeError with the traceback of the rank that was first to
-    raise, and ValueError for what Rueda does not have: Gloo, and ranks that come and go.
+    names. use_mpi, disable_cache, slots: accepted for Horovod's sake. Ctrl-C ends the ranks before it raises KeyboardInterrupt here.
+    Raises RuntimeError with the traceback of the rank that was first to raise, and ValueError for what Rueda does not have: Gloo, and
+    ranks that come and go.
     """
     if use_gloo:
         raise ValueError("use_gloo: there is no Gloo in Rueda; leave it out")
@@ -84,7 +101,7 @@ def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, A
         command = [_launcher(), *flags, "-np", str(ranks), executable or sys.executable, "-m", "rueda.runner.task", folder]
         # What this program can import, its ranks can.
         paths = os.pathsep.join(path or os.getcwd() for path in [str(Path(__file__).parents[2]), *sys.path])
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False)
-        if done.returncode and not list(Path(folder).glob("result.*")):
-            raise RuntimeError(f"rueda.run: {' '.join(command)} ended with status {done.returncode}; what it printed is above")
+        status = _status_of(command, {**os.environ, "PYTHONPATH": paths})
+        if status and not list(Path(folder).glob("result.*")):
+            raise RuntimeError(f"rueda.run: {' '.join(command)} ended with status {status}; what it printed is above")
         return _results(folder, ranks)

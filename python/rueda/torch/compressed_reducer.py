@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients that travel as a Compressor of the program's own makes them."""
 
-import itertools
 import time
 import weakref
 
 import torch
 
-from rueda.common.exceptions import HorovodInternalError
-from rueda.torch.functions import allgather_object
+from rueda.common.exceptions import OutOfTurn
+from rueda.torch.agreement import check_agreed, next_prefix
+from rueda.torch.local_reducer import LocalReducer
 from rueda.torch.operations.allreduce import grouped_allreduce_async_
 from rueda.torch.operations.handles import Average, Sum
 
 _UNSET = {"schedule": ("sync_schedule", "every_step"), "measure_norm": ("measure_norm", False), "device_window": ("device_window", False),
           "sharded": ("sharded", False)}
-_numbers = itertools.count()  # ranks make optimizers in one order
 
 
 def _at_end_of_pass(action):
@@ -55,18 +54,7 @@ def _check(compression, options):
         raise ValueError(f"gradient_predivide_factor is {divisor}; it must be greater than 0, and 1 but for Average")
 
 
-def _check_agreed(mine, process_set):
-    """Raises, in the same words on every rank, where the ranks of the set describe what they reduce by different texts."""
-    gathered = allgather_object(mine, process_set=process_set)
-    first, *others = zip(process_set.ranks, gathered)
-    for rank, theirs in others:
-        for one, other in itertools.zip_longest(first[1], theirs, fillvalue="nothing more"):
-            if one != other:
-                raise HorovodInternalError(f"compressed gradients of a distributed optimizer: the ranks differ: rank {first[0]} has {one}, "
-                                           f"rank {rank} has {other}. Make them the same on every rank.")
-
-
-class CompressedReducer:
+class CompressedReducer(LocalReducer):
     """What _torch.GradientReducer is for gradients that travel as they are, for those that a Compressor in Python makes smaller.
 
     Purpose: averages gradients while backward passes run; each is compressed when it is there, allreduced as what it then is, and made
@@ -76,23 +64,23 @@ class CompressedReducer:
 
     def __init__(self, parameters, compression, process_set, options):
         _check(compression, options)
+        super().__init__(parameters)
         names = {id(parameter): name for name, parameter in options["named_parameters"]}
-        prefix = f"compressed.{next(_numbers)}"
-        self._parameters = list({id(each): each for each in parameters}.values())
+        prefix = next_prefix("compressed", process_set)
         self._names = [f"{prefix}.{names.get(id(each), i)}" for i, each in enumerate(self._parameters)]
-        self._given = [id(each) for each in parameters]
         self._groups = {place: group for group in _in_groups(self._parameters, options["groups"]) for place in group}
         self._compression, self._process_set, self._op = compression, process_set, options["op"]
         self._passes, self._divisor = options["backward_passes_per_step"], options["gradient_predivide_factor"]
         self._in_backward, self._noted, self._failure = options["synchronize_in_backward"], set(), None
         self._flying, self._counts = {}, [0] * len(self._parameters)
-        self._reduced, self._skips, self._pauses, self._wait_seconds = False, 0, 0, 0.0
+        self._reduced, self._skips, self._pauses = False, 0, 0
+        self._sparse_dims = [0] * len(self._parameters)  # of the last gradient; 0: it was dense
         # What is reduced already, and alike on all ranks, shall be the same when it is reduced with a further pass.
         self._again = 1.0 if self._op == Average else 1.0 / process_set.size()
         described = [f"op {self._op.name}, backward_passes_per_step {self._passes}, gradient_predivide_factor {self._divisor}"]
         described += [f"'{names.get(id(each), i)}' {each.dtype} {list(each.shape)}, trained: {each.requires_grad}, reduced with "
                       f"{list(self._groups[i])}" for i, each in enumerate(self._parameters)]
-        _check_agreed(described, process_set)
+        check_agreed(described, process_set)
         me = weakref.ref(self)
         trained = [(i, each) for i, each in enumerate(self._parameters) if each.requires_grad]
         self._hooks = [each.register_hook(lambda _: me() and me()._before_accumulation()) for _, each in trained]
@@ -116,9 +104,9 @@ class CompressedReducer:
             return
         group = self._groups[index]
         if group in self._flying or self._counts[index] == self._passes:
-            raise ValueError(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
-                             f"(backward_passes_per_step is {self._passes}); call step() first, or raise it; after a pass that failed "
-                             "call synchronize() and zero_grad()")
+            raise OutOfTurn(f"parameter '{self._names[index]}' receives a gradient in a backward pass after the last of its step "
+                            f"(backward_passes_per_step is {self._passes}); call step() first, or raise it; after a pass that failed "
+                            "call synchronize() and zero_grad()")
         self._counts[index] += 1
         number = torch._C._current_graph_task_id()
         if self._in_backward and number not in self._noted:
@@ -166,6 +154,8 @@ class CompressedReducer:
     def _gradient(self, index):
         parameter = self._parameters[index]
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        if parameter.grad is not None:
+            self._sparse_dims[index] = gradient.sparse_dim() if gradient.is_sparse else 0
         return gradient.to_dense() if gradient.is_sparse else gradient
 
     def _begin_step(self):
@@ -190,8 +180,8 @@ class CompressedReducer:
                 *reduced, had = handle.wait()
                 for index, each, ctx, exists in zip(members, reduced, contexts, had.tolist()):
                     if exists:
-                        gradient = self._compression.decompress(each, ctx)
-                        self._parameters[index].grad = gradient.view_as(self._parameters[index])
+                        gradient = self._compression.decompress(each, ctx).view_as(self._parameters[index])
+                        self._keep(index, gradient)
             except Exception as error:
                 failure = failure or error
         if failure is not None:
@@ -200,6 +190,17 @@ class CompressedReducer:
         self._wait_seconds += time.perf_counter() - begin
         return True
 
+    @torch.no_grad()
+    def _keep(self, index, gradient):
+        """In .grad, where the program may hold it, too."""
+        parameter, sparse_dims = self._parameters[index], self._sparse_dims[index]
+        if sparse_dims:
+            parameter.grad = gradient.to_sparse(sparse_dims)
+        elif parameter.grad is None:
+            parameter.grad = gradient
+        else:
+            parameter.grad.copy_(gradient)
+
     def before_step(self):
         self._throw_failure()
         if not self._skips:
@@ -207,12 +208,9 @@ class CompressedReducer:
         self._begin_step()
         return True
 
-    def after_step(self):
-        pass
-
     def before_zero_grad(self):
         if self._flying:
-            raise ValueError("zero_grad() while gradients are being reduced; call step() or synchronize() first")
+            raise OutOfTurn("zero_grad() while gradients are being reduced; call step() or synchronize() first")
         self._failure = None
         self._begin_step()
         return True
@@ -228,27 +226,3 @@ class CompressedReducer:
 
     def leave_no_sync(self):
         self._pauses -= 1
-
-    def check_parameters(self, parameters):
-        if [id(each) for each in parameters] != self._given:
-            raise ValueError("this optimizer was made for other parameters; make it when all have been added")
-
-    def check_flushed(self, action):
-        pass
-
-    def grad_norm(self):
-        self.synchronize()
-        return torch.nn.utils.get_total_norm([each.grad for each in self._parameters if each.grad is not None]).item()
-
-    def clip_grad_norm_(self, max_norm):
-        self.synchronize()
-        return torch.nn.utils.clip_grad_norm_(self._parameters, max_norm).item()
-
-    def flush(self, max_norm=None):
-        return False
-
-    def sync_interval(self):
-        return 1
-
-    def wait_seconds(self):
-        return self._wait_seconds

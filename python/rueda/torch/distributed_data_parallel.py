@@ -16,7 +16,7 @@ from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompr
 from rueda.torch.functions import named_tensors
 from rueda.torch.operations.broadcast import broadcast_async_
 from rueda.torch.operations.handles import Average, ReduceOp
-from rueda.torch.optimizer import native_compression
+from rueda.torch.reducers import native_compression
 
 _NOT_NEEDED = ("bucket_cap_mb", "check_reduction", "dim", "find_unused_parameters", "gradient_as_bucket_view", "static_graph")
 _numbers = itertools.count()  # ranks make modules in one order
@@ -39,6 +39,9 @@ class DistributedDataParallel(torch.nn.Module):
     op: Average, Sum or Adasum. compression, gradient_predivide_factor: as of hvd.DistributedOptimizer.
     Of torch's other arguments bucket_cap_mb, check_reduction, dim, find_unused_parameters, gradient_as_bucket_view and static_graph may be
     given: nothing of the kind is needed here.
+    Copies (copy.deepcopy, torch.optim.swa_utils.AveragedModel, pickle, torch.save and torch.load) communicate nothing, and need no job: a
+        copy's forward() runs its own copy of the module, its gradients stay this rank's, and repr() says so. state_dict() has the same
+        names. To train a copy with all ranks make a DistributedDataParallel of its `.module`. (torch's goes on reducing.)
 
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
     """
@@ -70,11 +73,13 @@ class DistributedDataParallel(torch.nn.Module):
         self._wrapped = [id(parameter) for _, parameter in named]
         self._reducer = _torch.GradientReducer(
             parameters=[parameter for _, parameter in named], named_parameters=named, groups=[], op=op, backward_passes_per_step=1,
-            sum_passes=True, schedule="every_step", sparse_as_dense=False, **travels,
+            sum_passes=True, schedule="every_step", sparse=_torch.SparseGradients.as_sparse, **travels,
             gradient_predivide_factor=gradient_predivide_factor, device_window=False, measure_norm=False, synchronize_in_backward=True,
             sharded=False, process_set=native(process_set))
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if self._reducer is None:
+            return self.module(*inputs, **kwargs)
         if self.broadcast_buffers and self.training and torch.is_grad_enabled() and not self._pauses and not self._joins:
             self._give_buffers()
         if torch.is_grad_enabled():
@@ -98,6 +103,9 @@ class DistributedDataParallel(torch.nn.Module):
     def no_sync(self) -> Iterator[None]:
         """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it. (What counts is
         where backward() is called; in torch it is the forward pass.)"""
+        if self._reducer is None:
+            yield
+            return
         self._reducer.enter_no_sync()
         self._pauses += 1
         try:
@@ -116,7 +124,7 @@ class DistributedDataParallel(torch.nn.Module):
         """
         if not divide_by_initial_world_size:
             raise ValueError("join: averages are over all ranks; scale the loss for others, and leave divide_by_initial_world_size out")
-        if not enable:
+        if not enable or self._reducer is None:
             yield
             return
         self._joins = True
@@ -128,4 +136,9 @@ class DistributedDataParallel(torch.nn.Module):
         self._give_state(last)
 
     def __getstate__(self):
-        raise TypeError("a DistributedDataParallel cannot be copied or pickled: making one is collective. Use its .module, or state_dict()")
+        """Of a copy, which is this process's own: to join the ranks would be collective."""
+        own = {"_process_set": None, "_reducer": None, "_wrapped": [], "_joins": False, "_pauses": 0}
+        return {**self.__dict__, **own}
+
+    def extra_repr(self) -> str:
+        return "a copy: gradients are not reduced" if self._reducer is None else ""

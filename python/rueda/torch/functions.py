@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -47,7 +47,7 @@ def _strides(tensor):
 
 def _without_tensors(value, tensors):
     """`value` with a _Place for each tensor in it, which is appended to `tensors`."""
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor) and value.layout == torch.strided:  # others are pickled
         tensors.append(value.detach())
         return _Place(len(tensors) - 1, value.shape, _strides(value), value.dtype)
     if isinstance(value, dict):
@@ -69,12 +69,31 @@ def _with_tensors(value, tensors):
     return value
 
 
+def zero_gradient(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> torch.Tensor:
+    """A gradient of zeros such as `optimizer` takes: SparseAdam sparse ones only."""
+    zeros = torch.zeros_like(parameter)
+    return zeros.to_sparse(1) if isinstance(optimizer, torch.optim.SparseAdam) and zeros.dim() else zeros
+
+
+def load_in_place(optimizer: torch.optim.Optimizer, load: Callable[[dict[str, Any]], None], state_dict: dict[str, Any]) -> None:
+    """load(state_dict), which makes new groups, whose contents then replace those of the old: a scheduler that was made before has these."""
+    groups = optimizer.param_groups
+    load(state_dict)
+    if optimizer.param_groups is groups:  # a distributed optimizer does this by itself
+        return
+    for old, new in zip(groups, optimizer.param_groups):
+        old.clear()
+        old.update(new)
+    optimizer.param_groups = groups
+
+
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:
     """Every rank's optimizer gets the state and the settings of that of rank `root_rank`: moments, step counters, learning rates.
 
     The optimizer makes no step: a root without state gives none (Horovod steps on zero gradients to make one, which moves weights that
-    decay). Of an optimizer with sharded=True the settings alone: each rank has its own part of the state. model: not used; for scripts
-    written for Horovod. Raises ValueError for LBFGS, whose state is no function of its parameters.
+    decay). Where an optimizer has no state, each of its parameters that is trained and has no .grad gets one of zeros, as in Horovod.
+    Of an optimizer with sharded=True the settings alone: each rank has its own part of the state. model: tells which parameters are sparse
+    embeddings, whose zeros are sparse, too. Raises ValueError for LBFGS, whose state is no function of its parameters.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone")
@@ -84,20 +103,27 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
         for group, values in zip(optimizer.param_groups, broadcast_object(settings, root_rank)):
             group.update(values)
         return
+    if not optimizer.state:
+        _give_zero_gradients(optimizer, model)
     tensors: list[torch.Tensor] = []
     skeleton = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank)
-    groups = optimizer.param_groups
     if not is_root:
         state = _with_tensors(skeleton, tensors)
     _torch.broadcast_parameters([(f"state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank, None)
     if not is_root:
-        optimizer.load_state_dict(state)
-        # load_state_dict makes new groups, and a scheduler that was made before has the old.
-        for old, new in zip(groups, optimizer.param_groups):
-            old.clear()
-            old.update(new)
-        optimizer.param_groups = groups
+        load_in_place(optimizer, optimizer.load_state_dict, state)
+
+
+def _give_zero_gradients(optimizer, model):
+    sparse = set()
+    if model is not None:
+        sparse = {id(each.weight) for each in model.modules() if isinstance(each, torch.nn.Embedding) and each.sparse}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad and parameter.grad is None:
+                zeros = zero_gradient(optimizer, parameter)
+                parameter.grad = zeros.to_sparse(1) if id(parameter) in sparse and not zeros.is_sparse else zeros
 
 
 def _pack(obj):
@@ -117,12 +143,12 @@ def _unpack(packed, rank, operation):
 def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set) -> T:
     """The object of rank `root_rank` on every rank; anything that cloudpickle can take. On the root it is `obj` itself.
 
-    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order. Where the root cannot pickle
-    it, that is raised there, and a ValueError that says so on the others.
+    Only for the job's own processes: bytes are unpickled. name: pairs the calls of the ranks; those without one are paired by their order.
+    Where the root cannot pickle it, that is raised there, and a ValueError that says so on the others.
     """
     is_root = basics.rank() == root_rank
     packed, error = _pack(obj) if is_root else (b"", None)
-    packed = _torch.broadcast_object(packed, root_rank, native(process_set))
+    packed = _torch.broadcast_object(packed, root_rank, name, native(process_set))
     if error is not None:
         raise error
     return obj if is_root else _unpack(packed, root_rank, "broadcast_object")
@@ -131,11 +157,11 @@ def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None, proces
 def allgather_object(obj: T, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[T]:
     """A list of the objects of all ranks, by rank; anything that cloudpickle can take.
 
-    Only for the job's own processes: bytes are unpickled. name: not needed; calls are paired by their order. Where a rank cannot pickle
-    its object, that is raised there, and a ValueError that says so on the others.
+    Only for the job's own processes: bytes are unpickled. name: pairs the calls of the ranks; those without one are paired by their order.
+    Where a rank cannot pickle its object, that is raised there, and a ValueError that says so on the others.
     """
     packed, error = _pack(obj)
-    gathered = _torch.allgather_object(packed, native(process_set))
+    gathered = _torch.allgather_object(packed, name, native(process_set))
     if error is not None:
         raise error
     return [_unpack(each, rank, "allgather_object") for rank, each in zip(process_set.ranks, gathered)]

@@ -4,61 +4,51 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from rueda import _torch
-from rueda.common.process_sets import ProcessSet, global_process_set, native
-from rueda.common.util import split_list
-from rueda.torch.compressed_reducer import CompressedReducer
+from rueda.common import basics
+from rueda.common.process_sets import ProcessSet, global_process_set
 from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
-from rueda.torch.operations.handles import Average, ReduceOp
-
-_TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
-               Compression.bf16: _torch.Compression.bf16}
-
-
-def native_compression(compression: Any) -> dict[str, Any] | None:
-    """What _torch.GradientReducer is told of a compression; None: it is a Compressor of the program's own."""
-    low_rank, without, share = 0, [], 1.0
-    if compression is PowerSGD:
-        compression = PowerSGD()
-    if isinstance(compression, PowerSGD):
-        low_rank, without, compression = compression.rank, compression.without, compression.factors
-    if isinstance(compression, TopkCompressor):
-        travels, share = _torch.Compression.topk, compression.share
-    else:
-        travels = _TRAVELS_AS.get(compression) if isinstance(compression, type) else None
-    if travels is None:
-        return None
-    return {"compression": travels, "compression_share": share, "low_rank": low_rank, "without_low_rank": without}
-
+from rueda.torch.functions import load_in_place, zero_gradient
+from rueda.torch.operations.handles import Adasum, Average, ReduceOp
+from rueda.torch.reducers import make_reducer
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
                          compression: type[Compressor] | PowerSGD | TopkCompressor = Compression.none, backward_passes_per_step: int = 1,
                          op: ReduceOp = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
-                         groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool = False,
+                         groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool | str = False,
                          process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
-                         synchronize_in_backward: bool = True, sharded: bool = False, device_window: bool = False) -> _Distributed:
+                         synchronize_in_backward: bool = True, sharded: bool = False, device_window: bool = False,
+                         adasum_gradients: bool = False, leave_unused: bool = False) -> _Distributed:
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
     are there, while the backward pass runs on.
 
     optimizer: any torch.optim.Optimizer but LBFGS. Do not use it any more.
-    named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered.
+    named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered. The attribute
+        _parameter_names maps each parameter to its name.
     compression: how gradients travel; of Compression (between hosts; topk(share) too), Compression.powersgd(rank=4), which makes them two
         thin factors, or a Compressor of your own (everywhere, and in Python).
-    backward_passes_per_step: gradients of so many backward passes add up and are reduced at once: their sum over passes, as in Horovod;
-        divide the loss for a mean.
-    op: Average, Sum or Adasum (which combines gradients here, not the updates: equal for plain SGD).
+    backward_passes_per_step: gradients of so many backward passes add up and are reduced at once: their sum; divide the loss for a mean.
+    op: Average, Sum or Adasum. By Adasum the updates are combined: each rank steps on its own gradients, and parameters change by the Adasum
+        of the ranks' changes. Then synchronize() does nothing, and groups, sync_schedule, measure_norm and sharded are not for it.
+    leave_unused: a parameter that is trained, and of which no rank has a gradient, counts as one with a gradient of zeros, where there are
+        several ranks: synchronize() and step() set it, so weight decay and momentum move the parameter. True: .grad stays None, and the
+        optimizer leaves the parameter, as in torch.
+    adasum_gradients: with op=Adasum the gradients are combined instead, before the step, as by other ops. Equal for plain SGD.
     gradient_predivide_factor: of an average over n ranks: gradients are divided by it before they are summed, and by n / it after.
     num_groups, groups: parameters whose gradients are reduced together: a number of groups of equal length, or lists of parameters.
-    sparse_as_dense: sparse gradients are made dense. Else they stay sparse where the ranks together have few elements of them.
-    process_set: the ranks that train together.
+    sparse_as_dense: how sparse gradients travel. False: as their elements, which are gathered. True: as dense ones; .grad is sparse
+        afterwards all the same. "by_density": as elements, and .grad sparse, in steps in which the ranks together have less than a quarter
+        of them, else as dense ones, and .grad dense: for optimizers that take both (SGD, Adagrad).
+    process_set: the ranks that train together. On others this is an optimizer like any other: it reduces nothing.
     sync_schedule: when ranks synchronise: "every_step", "accumulate:N", "local_sgd:N", "diloco:N[:LR[:MOMENTUM]]",
         "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]" or "one_step_late" (frameworks/torch/README.md). With others than every_step call
         flush() at the end and before a checkpoint.
@@ -78,6 +68,20 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
 
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
     """
+    if num_groups:
+        warnings.warn("`num_groups` is deprecated: give groups", DeprecationWarning, stacklevel=2)
+    distributed = _derived(optimizer, sharded, process_set)
+    distributed._distribute(dict(
+        named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op, sharded=sharded,
+        backward_passes_per_step=backward_passes_per_step, groups=num_groups if groups is None else groups, sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule, measure_norm=measure_norm,
+        synchronize_in_backward=synchronize_in_backward, device_window=device_window, leave_unused=leave_unused,
+        of_updates=op == Adasum and not adasum_gradients and basics.size() > 1))
+    return distributed
+
+
+def _derived(optimizer, sharded, process_set):
+    """An optimizer that shares what `optimizer` has, of a class that is derived from its class. Not distributed yet."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("torch.optim.LBFGS evaluates its closure several times in one step, which ranks would do a different number of times")
     if isinstance(optimizer, _Distributed):
@@ -89,12 +93,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     distributed = cls.__new__(cls)
     # A scheduler that was made before may have wrapped the old optimizer's step.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key != "step"})
-    groups = groups if groups is not None else num_groups
-    distributed._distribute(dict(named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op,
-                                 backward_passes_per_step=backward_passes_per_step, groups=groups, sparse_as_dense=sparse_as_dense,
-                                 gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule,
-                                 measure_norm=measure_norm, sharded=sharded, synchronize_in_backward=synchronize_in_backward,
-                                 device_window=device_window))
+    distributed._undistributed = optimizer
     return distributed
 
 
@@ -126,18 +125,11 @@ def _checked_names(optimizer, named_parameters):
     return [(name, parameter) for name, parameter in named if id(parameter) in mine]
 
 
-def _as_lists(groups, parameters):
-    """Groups of parameters, from lists or from a number of them."""
-    if isinstance(groups, int) and groups >= 0:
-        count = min(groups, len(parameters))
-        return split_list(parameters, count) if count else []
-    try:
-        lists = [list(group) for group in groups]
-    except TypeError:  # no list of lists
-        lists = [[None]]
-    if not all(isinstance(each, torch.Tensor) for group in lists for each in group):
-        raise ValueError(f"groups is {groups!r}; it must be a number, 0 (none) or more, or a list of lists of parameters")
-    return lists
+def _names_of(optimizer, named):
+    """The name of each parameter; of one that has none, its place."""
+    if named:
+        return {parameter: name for name, parameter in named}
+    return {parameter: f"allreduce.noname.{i}.{j}" for i, group in enumerate(optimizer.param_groups) for j, parameter in enumerate(group["params"])}
 
 
 # Whose step of one element needs the other elements of its parameter.
@@ -155,11 +147,19 @@ def _check_sharded(optimizer, process_set):
         raise ValueError("sharded: parts are for all ranks; leave process_set out, or sharded")
 
 
+# Attributes that Horovod's have, too.
+_SHOWN_OPTIONS = ("backward_passes_per_step", "op", "gradient_predivide_factor", "sparse_as_dense", "process_set")
+
+
 class _Distributed(_Base):
     """What DistributedOptimizer() puts before the methods of an optimizer's class."""
 
     def _distribute(self, options):
         self._options = options
+        self._parameter_names = _names_of(self, options["named_parameters"])
+        self._skips, self._synchronized, self._warned = 0, False, False
+        for name in _SHOWN_OPTIONS:
+            self.__dict__.setdefault(name, options[name])
         self._reducer = self._make_reducer()
 
     def _reduced_parameters(self):
@@ -169,20 +169,27 @@ class _Distributed(_Base):
         super().step()
 
     def _make_reducer(self):
-        options = dict(self._options)
-        parameters = self._reduced_parameters()
-        options["groups"] = _as_lists(options["groups"], parameters)
-        compression = options.pop("compression")
-        process_set = options.pop("process_set")
-        travels = native_compression(compression)
-        if travels is None:
-            return CompressedReducer(parameters, compression, process_set, options)
-        return _torch.GradientReducer(parameters=parameters, sum_passes=True, process_set=native(process_set), **travels, **options)
+        # Horovod asks once: one that is frozen later counts as one without a gradient.
+        self._trained = [parameter for parameter in self._reduced_parameters() if parameter.requires_grad]
+        return make_reducer(self._reduced_parameters(), self._parameter_names, self._options)
 
     def synchronize(self) -> bool:
         """Waits for all reductions of this step: afterwards .grad holds the reduced gradients; step() knows. False: the schedule has none
         for this step, so there is nothing to clip."""
-        return self._reducer.synchronize()
+        reduced = self._reducer.synchronize()
+        self._fill_gradients()
+        self._synchronized = True
+        return reduced
+
+    def _fill_gradients(self):
+        """A parameter of which no rank has a gradient counts as one with zeros."""
+        options = self._options
+        alone = basics.size() == 1 or not options["process_set"].included()
+        if alone or options["leave_unused"] or options["of_updates"] or options["schedule"] != "every_step":
+            return
+        for parameter in self._trained:
+            if parameter.grad is None:
+                parameter.grad = zero_gradient(self, parameter)
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -190,9 +197,11 @@ class _Distributed(_Base):
         rank's own."""
         reducer = self._reducer  # set_backward_passes_per_step() makes another
         reducer.enter_skip()
+        self._skips += 1
         try:
             yield
         finally:
+            self._skips -= 1
             reducer.leave_skip()
 
     @contextlib.contextmanager
@@ -213,21 +222,47 @@ class _Distributed(_Base):
         except (ValueError, RuntimeError):
             self._options["backward_passes_per_step"] = before
             raise
+        self.backward_passes_per_step = passes
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch's; the new parameters are reduced from the next step on. Collective, between steps."""
+        super().add_param_group(param_group)
+        if "_reducer" not in self.__dict__:
+            return
+        new = {each: f"allreduce.noname.{len(self.param_groups) - 1}.{i}" for i, each in enumerate(self.param_groups[-1]["params"])}
+        self._parameter_names.update(new)
+        if self._options["named_parameters"]:
+            self._options["named_parameters"] += [(name, each) for each, name in new.items()]
+        self._reducer = self._make_reducer()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
         self._reducer.check_parameters(self._reduced_parameters())
+        # A scheduler looks at this in the optimizer that it was made for.
+        self._opt_called = self._undistributed._opt_called = True
+        self._warn_of_synchronize()
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         if self._reducer.before_step():
+            if not self._skips:
+                self._fill_gradients()
             self._step_on_reduced()
         self._reducer.after_step()
+        self._synchronized = False
         return loss
 
+    def _warn_of_synchronize(self):
+        unneeded = self._synchronized and not self._skips and not self._options["synchronize_in_backward"]
+        if not unneeded or self._warned:
+            return
+        self._warned = True
+        warnings.warn("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). It does not reduce "
+                      "again; under Horovod it would.", stacklevel=3)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As torch's. Raises ValueError while gradients are being reduced; does nothing where the schedule adds them up."""
+        """As torch's. Raises OutOfTurn, an AssertionError, while gradients are being reduced; does nothing where the schedule adds them up."""
         if self._reducer.before_zero_grad():
             super().zero_grad(**({} if set_to_none else {"set_to_none": False}))  # an optimizer's own may take no argument
 
@@ -242,7 +277,7 @@ class _Distributed(_Base):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As torch's; of an optimizer without that schedule, too: it then begins anew."""
-        super().load_state_dict(state_dict)
+        load_in_place(self, super().load_state_dict, state_dict)
         if self._schedule_remembers() and "sync_schedule" in state_dict:
             self._reducer.load(state_dict["sync_schedule"].numpy().tobytes())
 
@@ -283,6 +318,8 @@ class _Distributed(_Base):
 
 # Hooks of optimizers run in the step of the class that it is derived from.
 setattr(_Distributed.step, "hooked", True)
+# It marks by itself that it was called, so schedulers need not wrap it.
+setattr(_Distributed.step, "_wrapped_by_lr_sched", True)
 
 
 class _Sharded(_Distributed):
@@ -294,7 +331,7 @@ class _Sharded(_Distributed):
             group["params"] = parts
         if self.state:
             self.state = torch.optim.Adagrad(self.param_groups).state
-        super()._distribute({**options, "sparse_as_dense": True})
+        super()._distribute(options)
 
     @property
     def _step_supports_amp_scaling(self):
@@ -314,6 +351,10 @@ class _Sharded(_Distributed):
             self._shards.end_step(False)  # the others wait for this rank, and hear of it
             raise
         self._shards.end_step(True)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Raises ValueError: parts are made once."""
+        raise ValueError("sharded: parts of the parameters are made once; make the optimizer when all groups are known")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Of the model's parameters; else as of other distributed optimizers."""

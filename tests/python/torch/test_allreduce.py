@@ -2,6 +2,7 @@
 """allreduce and its relatives: every dtype, every op, in place and not, grouped, scaled, compressed, and their gradients."""
 
 import math
+import random
 
 import pytest
 import torch
@@ -41,6 +42,44 @@ def test_allreduce_average(dtype, rank, size):
     assert torch.all(hvd.allreduce(tensor) == torch.tensor((size - 1) / 2, dtype=dtype))
     assert torch.all(hvd.allreduce(tensor, average=True) == hvd.allreduce(tensor, op=hvd.Average))
     assert torch.all(hvd.allreduce(tensor, average=False) == hvd.allreduce(tensor, op=hvd.Sum))
+
+
+def numbers(dtype, rank, count):
+    """What a rank has: near the largest and the smallest value, near zero, or anything."""
+    info, source = torch.iinfo(dtype), random.Random(f"{dtype} {rank}")
+    ranges = [(info.max - 3, info.max), (info.min, info.min + 3), (max(info.min, -3), 3), (info.min, info.max)]
+    return [source.randint(*ranges[i % 4]) for i in range(count)]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_averages_of_integers_are_exact_and_sums_wrap(dtype, rank, size):
+    info = torch.iinfo(dtype)
+    count = 70_001
+    mine = torch.tensor(numbers(dtype, rank, count), dtype=dtype)
+    sums = [sum(column) for column in zip(*(numbers(dtype, each, count) for each in range(size)))]
+    averages = torch.tensor([abs(each) // size * (1 if each > 0 else -1) for each in sums], dtype=dtype)
+    wrapped = torch.tensor([(each - info.min) % 2 ** info.bits + info.min for each in sums], dtype=dtype)
+    for part in (1, 100, 3000, count):
+        tensor = mine[:part]
+        assert torch.equal(hvd.allreduce(tensor), averages[:part]), part
+        assert torch.equal(hvd.allreduce(tensor, op=hvd.Sum), wrapped[:part]), part
+        window = hvd.empty(part, dtype=dtype).copy_(tensor)
+        assert torch.equal(hvd.allreduce_(window), averages[:part]), part
+        begin = part // size * rank + min(rank, part % size)
+        rows = averages[:part][begin : begin + part // size + (rank < part % size)]
+        assert torch.equal(hvd.reducescatter(tensor), rows), part
+    for results in (hvd.grouped_allreduce([mine[:7], mine]), hvd.grouped_allreduce_([mine[:7].clone(), mine.clone()])):
+        assert torch.equal(results[0], averages[:7]) and torch.equal(results[1], averages)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_factors_of_an_average_of_integers_round_toward_zero_and_saturate(dtype, rank, size):
+    most = torch.iinfo(dtype).max
+    tensor = torch.tensor([most, 3, 100], dtype=dtype)
+    assert hvd.allreduce(tensor, postscale_factor=2.0).tolist() == [most, 6, min(200, most)]
+    assert hvd.allreduce(tensor[1:], prescale_factor=0.5).tolist() == [1, 50]
+    assert hvd.allreduce(tensor[1:], prescale_factor=0.5, postscale_factor=3.0).tolist() == [3, min(150, most)]
+    assert hvd.allreduce(tensor, prescale_factor=1e30).tolist() == [most] * 3
 
 
 @pytest.mark.parametrize("op", [hvd.Min, hvd.Max], ids=lambda op: op.name)
@@ -137,17 +176,29 @@ def test_grouped_allreduce_in_place(rank, size):
 
 
 @pytest.mark.parametrize("op", [hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product], ids=lambda op: op.name)
-def test_gradient_of_allreduce(op, rank, size):
+def test_exact_gradient_of_allreduce(op, rank, size):
     torch.manual_seed(rank)
     mine = torch.rand(3, dtype=torch.float64) + 0.5
     weights = torch.arange(1.0, 4.0, dtype=torch.float64) * (rank + 1)
     leaf = mine.clone().requires_grad_()
-    (hvd.allreduce(leaf, op=op, prescale_factor=0.5, postscale_factor=3.0) * weights).sum().backward()
+    (hvd.allreduce(leaf, op=op, prescale_factor=0.5, postscale_factor=3.0, exact_gradient=True) * weights).sum().backward()
     all_leaves = hvd.allgather(mine.unsqueeze(0)).requires_grad_()
     rows = all_leaves * 0.5
     reduced = {hvd.Average: rows.mean(0), hvd.Sum: rows.sum(0), hvd.Min: rows.amin(0), hvd.Max: rows.amax(0), hvd.Product: rows.prod(0)}[op]
     (reduced * 3.0 * hvd.allreduce(weights, op=hvd.Sum)).sum().backward()
     assert torch.allclose(leaf.grad, all_leaves.grad[rank])
+
+
+@pytest.mark.parametrize("op", [hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product], ids=lambda op: op.name)
+def test_gradient_of_allreduce_is_the_same_reduction_of_gradients(op, rank, size):
+    weights = torch.tensor([[each + 1.0, 3.0 - each] for each in range(size)], dtype=torch.float64)
+    scaled = weights * 0.5
+    wanted = {hvd.Average: scaled.mean(0), hvd.Sum: scaled.sum(0), hvd.Min: scaled.amin(0), hvd.Max: scaled.amax(0), hvd.Product: scaled.prod(0)}
+    leaves = [torch.rand(2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    one = hvd.allreduce(leaves[0], op=op, prescale_factor=0.5, postscale_factor=3.0)
+    group = hvd.grouped_allreduce(leaves[1:], op=op, prescale_factor=0.5, postscale_factor=3.0)
+    sum((each * weights[rank]).sum() for each in (one, *group)).backward()
+    assert all(torch.allclose(leaf.grad, wanted[op] * 3.0) for leaf in leaves)
 
 
 def test_gradient_of_grouped_allreduce_and_its_gradient(rank, size):

@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from training import Doubles
 
 import rueda.torch as hvd
 
@@ -51,14 +52,73 @@ def test_allgather_of_other_dimensions_that_differ(several, rank):
     fails_everywhere(lambda: hvd.allgather(torch.ones(2, 2 + rank % 2), name="rows"), "rows")
 
 
-def test_a_name_twice_in_flight(rank, size):
+SUBMISSIONS = {
+    "allreduce": lambda name: hvd.allreduce_async(torch.ones(2), name=name),
+    "allreduce_": lambda name: hvd.allreduce_async_(torch.ones(2), name=name),
+    "allgather": lambda name: hvd.allgather_async(torch.ones(2), name=name),
+    "broadcast": lambda name: hvd.broadcast_async(torch.ones(2), 0, name=name),
+    "broadcast_": lambda name: hvd.broadcast_async_(torch.ones(2), 0, name=name),
+    "alltoall": lambda name: hvd.alltoall_async(torch.ones(hvd.size()), name=name),
+    "reducescatter": lambda name: hvd.reducescatter_async(torch.ones(2), name=name),
+    "grouped_allreduce": lambda name: hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], name=name),
+    "grouped_allreduce_": lambda name: hvd.grouped_allreduce_async_([torch.ones(2), torch.ones(3)], name=name),
+    "grouped_allgather": lambda name: hvd.grouped_allgather_async([torch.ones(2), torch.ones(3)], name=name),
+    "grouped_reducescatter": lambda name: hvd.grouped_reducescatter_async([torch.ones(2), torch.ones(3)], name=name),
+}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("operation", SUBMISSIONS)
+def test_a_name_twice_in_flight(operation, kept, several, rank):
+    submit, first = SUBMISSIONS[operation], None
+    if rank == 0:
+        first = submit("twice")
+        if not kept:
+            first = None  # it is in flight all the same
+        with pytest.raises(ValueError, match="twice.* an operation of that name is in flight"):
+            submit("twice")
+        other = submit("once")
+    hvd.barrier()
+    if rank != 0:
+        first, other = submit("twice"), submit("once")
+    for handle in (first, other):
+        if handle is not None:
+            hvd.synchronize(handle)
+    hvd.synchronize(submit("twice"))
+
+
+def test_a_name_twice_in_flight_of_waiting_operations(several, rank):
     first = hvd.allreduce_async(torch.ones(1 << 16), name="twice") if rank == 0 else None
-    if rank == 0 and size > 1:
-        with pytest.raises(hvd.HorovodInternalError, match="twice") as raised:
+    if rank == 0:
+        with pytest.raises(ValueError, match="twice"):
             hvd.allreduce(torch.ones(1 << 16), name="twice")
-        assert isinstance(raised.value, ValueError)
+        with pytest.raises(ValueError, match="twice"):
+            hvd.allreduce(torch.ones(1 << 16, requires_grad=True), name="twice")
     hvd.barrier()
     hvd.synchronize(first or hvd.allreduce_async(torch.ones(1 << 16), name="twice"))
+
+
+def test_before_init(rank):
+    hvd.shutdown()
+    calls = [lambda: hvd.allreduce(torch.ones(1)), lambda: hvd.allgather(torch.ones(1)), lambda: hvd.broadcast(torch.ones(1), 0), hvd.barrier,
+             lambda: hvd.alltoall(torch.ones(1)), lambda: hvd.reducescatter(torch.ones(1)), hvd.join, lambda: hvd.broadcast_object(1)]
+    for call in calls:
+        with pytest.raises(hvd.HorovodInternalError, match="init") as raised:
+            call()
+        assert isinstance(raised.value, ValueError)
+    for call in (hvd.rank, hvd.size, hvd.local_rank, hvd.global_process_set.size):
+        with pytest.raises(ValueError, match="init"):
+            call()
+    hvd.init()
+
+
+@pytest.mark.filterwarnings("error")
+def test_average_is_deprecated(size):
+    with pytest.warns(DeprecationWarning, match="`average` is deprecated"):
+        assert hvd.allreduce(torch.ones(1), average=False).item() == size
+    with pytest.warns(DeprecationWarning, match="`num_groups` is deprecated"):
+        hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0), num_groups=1)
+    hvd.allreduce(torch.ones(1))  # nothing to be warned of
 
 
 def test_a_root_that_does_not_exist(size):
@@ -68,7 +128,7 @@ def test_a_root_that_does_not_exist(size):
 
 def test_alltoall_with_splits_that_do_not_add_up(size):
     with pytest.raises((ValueError, hvd.HorovodInternalError), match="splits"):
-        hvd.alltoall(torch.ones(5), splits=[1] * size if size != 5 else [2] * size, name="splits")
+        hvd.alltoall(torch.ones(5), splits=[6] * size, name="splits")
 
 
 def test_reducescatter_of_a_scalar():
@@ -96,8 +156,29 @@ def test_what_is_no_handle(given):
 
 
 def test_an_op_that_is_none():
-    with pytest.raises(ValueError, match="op is 3"):
+    with pytest.raises(hvd.HorovodInternalError, match="op is 3") as raised:
         hvd.allreduce(torch.ones(1), op=3)
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize("function", [hvd.reducescatter, hvd.reducescatter_async, lambda each, op: hvd.grouped_reducescatter([each], op=op),
+                                      lambda each, op: hvd.grouped_reducescatter_async([each], op=op)])
+def test_reducescatter_has_no_adasum(function):
+    with pytest.raises(hvd.HorovodInternalError, match="no Adasum"):
+        function(torch.ones(4), op=hvd.Adasum)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_out_of_turn(compression, rank):
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), compression=compression, synchronize_in_backward=False)
+    weight.sum().backward()
+    for misuse in (weight.sum().backward, optimizer.zero_grad):
+        with pytest.raises(AssertionError, match="step|synchronize") as raised:
+            misuse()
+        assert isinstance(raised.value, ValueError)
+    optimizer.synchronize()
+    optimizer.zero_grad()
 
 
 @pytest.mark.parametrize("tensor", [torch.ones(2, dtype=torch.complex64), torch.ones(2).to_sparse(), torch.ones(2, device="meta")],

@@ -2,6 +2,7 @@
 """Parameters, optimizer state and objects of one rank, given to all."""
 
 import threading
+import time
 
 import pytest
 import torch
@@ -63,6 +64,20 @@ def test_broadcast_optimizer_state(make, steps_of_root, rank, size):
     assert all(same_everywhere(parameter) for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, lr=0.1), lambda p: torch.optim.AdamW(p, lr=0.1)])
+def test_broadcast_optimizer_state_gives_gradients_of_zeros(make, rank):
+    model = torch.nn.Sequential(torch.nn.Embedding(4, 3, sparse=True), torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+    model[1].weight.requires_grad_(False)
+    model[2].weight.grad = torch.ones(2, 3)
+    optimizer = make(model.parameters())
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0, model=model)
+    assert model[0].weight.grad.is_sparse and not model[0].weight.grad.to_dense().any()
+    assert model[1].weight.grad is None and not model[1].bias.grad.any() and torch.all(model[2].weight.grad == 1)
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters())) and not optimizer.state_dict()["state"]
+    hvd.broadcast(model[2].bias.grad, 0)
+
+
 def test_broadcast_optimizer_state_of_lbfgs():
     with pytest.raises(ValueError, match="LBFGS"):
         hvd.broadcast_optimizer_state(torch.optim.LBFGS([torch.ones(1, requires_grad=True)]), root_rank=0)
@@ -82,6 +97,32 @@ def test_objects_that_cannot_be_pickled(rank, size):
         with pytest.raises(TypeError if rank == 0 else ValueError, match="pickle"):
             call()
     assert hvd.broadcast_object({"second": rank}) == {"second": 0}
+
+
+def test_names_pair_objects_whatever_their_order(rank, size):
+    found = {}
+
+    def exchange(key):
+        found[key] = hvd.broadcast_object(key, name=f"object.{key}"), hvd.allgather_object(key * (rank + 1), name=f"object.{key}")
+
+    threads = [threading.Thread(target=exchange, args=(key,)) for key in ("ab" if rank == 0 else "ba")]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join()
+    assert found == {key: (key, [key * (each + 1) for each in range(size)]) for key in "ab"}
+
+
+def test_sparse_optimizer_state(rank):
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = torch.optim.SGD(table.parameters(), lr=0.1, momentum=0.9)
+    if rank == 0:
+        table(torch.tensor([1])).sum().backward()
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0, model=table)
+    buffer = optimizer.state[table.weight]["momentum_buffer"]
+    assert buffer.is_sparse and buffer.to_dense().tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
 
 
 def test_strides_of_optimizer_state(rank):

@@ -66,7 +66,7 @@ def test_row_topology(rank, size):
 
 def test_row_allreduce(rank, size):
     assert signature(hvd.allreduce) == ("(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, "
-                                        "postscale_factor=1.0, ps)")
+                                        "postscale_factor=1.0, ps, *, exact_gradient=False)")
     leaf = torch.full((2,), float(rank), requires_grad=True)
     hvd.allreduce(leaf).sum().backward()
     assert torch.all(leaf.grad == 1)
@@ -100,16 +100,16 @@ def test_row_sparse_allreduce_async(size):
 
 
 def test_row_allgather(rank, size):
-    for function in (hvd.allgather, hvd.allgather_async):
-        assert signature(function) == "(tensor, name=None, ps)"
-    for function in (hvd.grouped_allgather, hvd.grouped_allgather_async):
-        assert signature(function) == "(tensors, name=None, ps)"
+    assert signature(hvd.allgather_async) == "(tensor, name=None, ps)" and signature(hvd.grouped_allgather_async) == "(tensors, name=None, ps)"
+    assert signature(hvd.allgather) == "(tensor, name=None, ps, *, exact_gradient=False)"
+    assert signature(hvd.grouped_allgather) == "(tensors, name=None, ps, *, exact_gradient=False)"
     rows = hvd.allgather(torch.full((rank, 2), rank))  # first dimensions differ
     assert rows.shape == (size * (size - 1) // 2, 2)
 
 
 def test_row_broadcast(rank, size):
-    for function in (hvd.broadcast, hvd.broadcast_async, hvd.broadcast_, hvd.broadcast_async_):
+    assert signature(hvd.broadcast) == "(tensor, root_rank, name=None, ps, *, exact_gradient=False)"
+    for function in (hvd.broadcast_async, hvd.broadcast_, hvd.broadcast_async_):
         assert signature(function) == "(tensor, root_rank, name=None, ps)"
     assert hvd.broadcast(torch.tensor([rank]), size - 1).item() == size - 1
 
@@ -124,10 +124,10 @@ def test_row_alltoall(rank, size):
 
 def test_row_reducescatter(rank, size):
     assert signature(hvd.reducescatter) == ("(tensor, name=None, compression=Compression.none, op=Average, ps, prescale_factor=1.0, "
-                                            "postscale_factor=1.0)")
+                                            "postscale_factor=1.0, *, exact_gradient=False)")
     assert signature(hvd.grouped_reducescatter) == signature(hvd.reducescatter).replace("tensor,", "tensors,")
     for function, word in ((hvd.reducescatter_async, "tensor"), (hvd.grouped_reducescatter_async, "tensors")):
-        assert "compression" not in signature(function) and signature(function).startswith(f"({word}, ")
+        assert signature(function) == f"({word}, name=None, op=Average, ps, prescale_factor=1.0, postscale_factor=1.0)"
     assert hvd.reducescatter(torch.ones(size + 1), op=hvd.Sum).tolist() == [float(size)] * (2 if rank == 0 else 1)
     with pytest.raises(ValueError):
         hvd.reducescatter(torch.tensor(1.0))
@@ -232,7 +232,7 @@ def test_row_process_sets(rank, size):
     assert members.process_set_id is None
     if size > 1:
         hvd.add_process_set(members)
-        assert (members.size(), members.rank(), members.included(), members.ranks) == (1, 0 if rank == 0 else -1, rank == 0, [0])
+        assert (members.size(), members.included(), members.ranks, members.mpi_comm) == (1, rank == 0, [0], None)
         assert members.process_set_id > 0
         assert hvd.remove_process_set(members) is True
 

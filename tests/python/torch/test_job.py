@@ -183,11 +183,19 @@ def test_process_sets_at_init(rank, size):
         pytest.skip("needs a part of the ranks")
     hvd.shutdown()
     first, last = hvd.ProcessSet([0]), hvd.ProcessSet([size - 1])
-    assert first.process_set_id is None and first.included() is None
+    assert first.process_set_id is None and first.rank() is None and first.size() is None
+    for ask in (first.included, hvd.global_process_set.included, hvd.global_process_set.rank, hvd.global_process_set.size):
+        with pytest.raises(ValueError, match="init"):
+            ask()
     hvd.init(process_sets=[first, last])
     assert first.process_set_id == 1 and first.ranks == [0] and first.size() == 1
     assert last.process_set_id == 2 and last.included() == (rank == size - 1)
-    assert first.included() == (rank == 0) and first.rank() == (0 if rank == 0 else -1)
+    assert first.included() == (rank == 0) and hvd.ProcessSet([0]).included() == (rank == 0)
+    if rank == 0:
+        assert first.rank() == 0
+    else:
+        with pytest.raises(ValueError, match="is not a member"):
+            first.rank()
     hvd.shutdown()
     assert first.process_set_id is None
     hvd.init()
@@ -211,7 +219,7 @@ def test_add_and_remove_process_set(rank, size):
         assert hvd.broadcast(torch.tensor([rank]), size - 1, process_set=others).item() == size - 1
         leaf = torch.ones(2, requires_grad=True)
         hvd.allgather(leaf, process_set=others).sum().backward()
-        assert torch.all(leaf.grad == size - 1)
+        assert torch.all(leaf.grad == 1)
         hvd.barrier(process_set=others)
         assert hvd.allgather_object(rank, process_set=others) == list(range(1, size))
     with pytest.raises(ValueError, match="registered already"):

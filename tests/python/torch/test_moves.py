@@ -32,23 +32,26 @@ def test_grouped_allgather(rank, size):
         assert gathered[1].shape == (size, 2)
 
 
-def test_gradient_of_allgather(rank, size):
+@pytest.mark.parametrize("exact", [False, True])
+def test_gradient_of_allgather(exact, rank, size):
     leaf = torch.rand(rank + 1, 2, dtype=torch.float64, requires_grad=True)
     rows = size * (size + 1) // 2
     weights = torch.arange(rows * 2.0, dtype=torch.float64).reshape(rows, 2)
-    (hvd.allgather(leaf, name="gather") * weights * (rank + 1)).sum().backward()
+    (hvd.allgather(leaf, name="gather", exact_gradient=exact) * weights * (rank + 1)).sum().backward()
     begin = rank * (rank + 1) // 2
-    assert torch.allclose(leaf.grad, weights[begin:begin + rank + 1] * rows)
+    assert torch.allclose(leaf.grad, weights[begin:begin + rank + 1] * rows / (1 if exact else size))
     scalar = torch.tensor(1.0, requires_grad=True)
-    hvd.allgather(scalar).sum().backward()
-    assert scalar.grad.shape == () and scalar.grad == size
+    hvd.allgather(scalar, exact_gradient=exact).sum().backward()
+    assert scalar.grad.shape == () and scalar.grad == (size if exact else 1)
 
 
-def test_gradient_of_grouped_allgather(rank, size):
+@pytest.mark.parametrize("exact", [False, True])
+def test_gradient_of_grouped_allgather(exact, rank, size):
     leaves = [torch.ones(2, requires_grad=True), torch.ones(1, 3, requires_grad=True)]
-    gathered = hvd.grouped_allgather(leaves)
+    gathered = hvd.grouped_allgather(leaves, exact_gradient=exact)
     (gathered[0].sum() + 2 * gathered[1].sum()).backward()
-    assert torch.all(leaves[0].grad == size) and torch.all(leaves[1].grad == 2 * size)
+    once = size if exact else 1
+    assert torch.all(leaves[0].grad == once) and torch.all(leaves[1].grad == 2 * once)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -69,10 +72,20 @@ def test_broadcast_async(rank, size):
     assert all(torch.all(each == size - 1) for each in [*results, tensor])
 
 
-def test_gradient_of_broadcast(rank, size):
+@pytest.mark.parametrize("exact", [False, True])
+def test_gradient_of_broadcast(exact, rank, size):
     leaf = torch.ones(3, requires_grad=True)
-    (hvd.broadcast(leaf, 0) * (rank + 1)).sum().backward()
-    assert torch.all(leaf.grad == (size * (size + 1) / 2 if rank == 0 else 0))
+    (hvd.broadcast(leaf, 0, exact_gradient=exact) * (rank + 1)).sum().backward()
+    assert torch.all(leaf.grad == ((size + 1) / 2 * (size if exact else 1) if rank == 0 else 0))
+
+
+def test_gradient_of_the_gradient_of_broadcast(rank, size):
+    leaf = (torch.arange(2.0) + 1 + rank).requires_grad_()
+    gradient, = torch.autograd.grad((hvd.broadcast(leaf ** 2, 0, name="twice") ** 2).sum(), leaf, create_graph=True)
+    second, = torch.autograd.grad(gradient.sum(), leaf)
+    first = torch.arange(2.0) + 1  # of the root: x ** 4
+    assert torch.allclose(gradient, 4 * first ** 3 if rank == 0 else torch.zeros(2))
+    assert torch.allclose(second, (4 + 8 / size) * first ** 2 if rank == 0 else torch.zeros(2))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -81,7 +94,7 @@ def test_alltoall_of_every_dtype(dtype, rank, size):
     assert torch.equal(result, torch.cat([torch.full((2, 3), each % 2, dtype=dtype) for each in range(size)]))
 
 
-@pytest.mark.parametrize("splits_of", [list, torch.tensor, lambda splits: torch.tensor(splits, dtype=torch.int32)])
+@pytest.mark.parametrize("splits_of", [list, lambda splits: torch.tensor(splits, dtype=torch.int32)])
 def test_alltoall_with_splits(splits_of, rank, size):
     splits = [rank * each % 3 for each in range(size)]  # rows for each rank, some of them none
     rows = torch.cat([torch.full((count, 2), 10 * rank + each) for each, count in enumerate(splits)])
@@ -125,14 +138,40 @@ def test_grouped_reducescatter(rank, size):
         assert [part.shape for part in parts] == [(1,), (2, 3)] and all(torch.all(part == size) for part in parts)
 
 
+def test_alltoall_as_horovod_takes_splits(rank, size):
+    rows = torch.arange(size + 3) + 10 * rank
+    output, received = hvd.alltoall(rows, splits=[1] * size)  # the last three stay
+    assert output.tolist() == [10 * each + rank for each in range(size)] and received.tolist() == [1] * size
+    output, received = hvd.alltoall(rows[:size], splits=[])
+    assert output.tolist() == [10 * each + rank for each in range(size)] and received.dtype == torch.int32
+    output, received = hvd.synchronize(hvd.alltoall_async(rows[:size]))  # both, also without splits
+    assert output.tolist() == [10 * each + rank for each in range(size)] and received.tolist() == [1] * size
+    for splits in (torch.ones(size), torch.ones(size, dtype=torch.int64), torch.ones(size, 1, dtype=torch.int32), [2] * (size + 3), [1] * (size + 1)):
+        with pytest.raises(ValueError, match="splits"):
+            hvd.alltoall(rows, splits=splits)
+
+
+def test_gradient_of_alltoall_of_other_numbers_of_rows(rank, size):
+    leaf = torch.ones(size * (rank + 1) + 1, requires_grad=True)
+    (hvd.alltoall(leaf[:-1]) * (rank + 1)).sum().backward()
+    assert leaf.grad.tolist() == [each + 1.0 for each in range(size) for _ in range(rank + 1)] + [0.0]
+    kept = torch.ones(size + 2, requires_grad=True)
+    hvd.alltoall(kept, splits=[1] * size)[0].sum().backward()
+    assert kept.grad.tolist() == [1.0] * size + [0.0, 0.0]
+
+
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("op", [hvd.Average, hvd.Sum], ids=lambda op: op.name)
-def test_gradient_of_reducescatter(op, rank, size):
-    leaf = torch.ones(size + 1, 2, requires_grad=True)
-    mine = hvd.reducescatter(leaf, op=op, prescale_factor=2.0)
+def test_gradient_of_reducescatter(op, exact, rank, size):
+    rows = torch.tensor([1.0, 1.0, *range(2, size + 1)]).unsqueeze(1).expand(-1, 2)
+    factor = 2.0 * 0.25 * (size if op == hvd.Sum else 1) / (size if exact else 1)
+    leaves = [torch.ones(size + 1, 2, requires_grad=True) for _ in range(2)]
+    mine = hvd.reducescatter(leaves[0], op=op, prescale_factor=2.0, postscale_factor=0.25, exact_gradient=exact)
     (mine * (rank + 1)).sum().backward()
-    rows = [1.0, 1.0, *range(2, size + 1)]
-    wanted = torch.tensor(rows).unsqueeze(1).expand(-1, 2) * 2.0 / (size if op == hvd.Average else 1)
-    assert torch.allclose(leaf.grad, wanted)
+    assert torch.allclose(leaves[0].grad, rows * factor)
+    for part in hvd.grouped_reducescatter([leaves[1], leaves[1] * 3], op=op, prescale_factor=2.0, postscale_factor=0.25, exact_gradient=exact):
+        (part * (rank + 1)).sum().backward(retain_graph=True)
+    assert torch.allclose(leaves[1].grad, rows * factor * 4)
 
 
 def test_gradcheck_of_every_operation_on_one_rank(size):

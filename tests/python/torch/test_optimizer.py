@@ -119,14 +119,76 @@ def test_a_compressor_that_fails_leaves_nothing_in_flight(groups, rank):
 
 
 @pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
-def test_what_no_rank_uses_has_no_gradient(compression, rank):
+@pytest.mark.parametrize("left", [False, True])
+def test_what_no_rank_uses(left, compression, rank, size):
     model, unused = model_of(), torch.nn.Linear(2, 2)
     before = unused.weight.detach().clone()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([*model.parameters(), *unused.parameters()], lr=0.1, weight_decay=0.5),
-                                         compression=compression)
+                                         compression=compression, leave_unused=left)
     loss_of(model, batch(0, [rank])).backward()
+    assert unused.weight.grad is None
     optimizer.step()
-    assert unused.weight.grad is None and torch.equal(unused.weight, before)
+    if left or size == 1:  # torch's way
+        assert unused.weight.grad is None and torch.equal(unused.weight, before)
+    else:
+        assert not unused.weight.grad.any() and torch.allclose(unused.weight, before * 0.95)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_names_of_parameters(named, rank):
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=model.named_parameters() if named else None)
+    names = [optimizer._parameter_names[parameter] for parameter in model.parameters()]
+    assert names == ([name for name, _ in model.named_parameters()] if named else [f"allreduce.noname.0.{i}" for i in range(4)])
+
+
+def adasum(rows):
+    """Of one row for each rank, in float64: neighbours first, then pairs of them."""
+    while len(rows) > 1:
+        pairs = [rows[i:i + 2] for i in range(0, len(rows), 2)]
+        rows = [pair[0] if len(pair) == 1 else pair[0] * (1 - pair[0] @ pair[1] / (2 * pair[0] @ pair[0]))
+                + pair[1] * (1 - pair[0] @ pair[1] / (2 * pair[1] @ pair[1])) for pair in pairs]
+    return rows[0]
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_adasum_combines_updates(name, passes, rank, size):
+    if size == 3:
+        pytest.skip("the order of an odd number of ranks is the operation's own")
+    make = OPTIMIZERS[name]
+    model, _ = trained(rank, make, steps=3, passes=passes, op=hvd.Adasum)
+    alone = [model_of() for _ in range(size)]  # what each rank has
+    optimizers = [make(each.parameters()) for each in alone]
+    for step in range(3):
+        before = [parameter.detach().clone() for parameter in alone[0].parameters()]
+        for each, (mine, optimizer) in enumerate(zip(alone, optimizers)):
+            optimizer.zero_grad()
+            for number in range(passes):
+                loss_of(mine, batch(step * passes + number, [each])).backward()
+            optimizer.step()
+        for parameters, old in zip(zip(*(each.parameters() for each in alone)), before):
+            combined = old + adasum([(each.detach() - old).flatten() for each in parameters]).view_as(old)
+            for each in parameters:
+                each.data.copy_(combined)
+    same(model, alone[0])
+
+
+def test_adasum_of_gradients(rank, size):
+    make = lambda p: torch.optim.SGD(p, lr=0.1)  # noqa: E731 - of which updates and gradients are alike
+    same(trained(rank, make, op=hvd.Adasum)[0], trained(rank, make, op=hvd.Adasum, adasum_gradients=True)[0])
+
+
+def test_what_adasum_of_updates_is_not_for(size):
+    if size == 1:
+        pytest.skip("one rank has nothing to combine")
+    for option in ({"groups": 2}, {"measure_norm": True}, {"sync_schedule": "local_sgd:2"}, {"compression": hvd.Compression.powersgd}):
+        with pytest.raises(ValueError, match="op=Adasum combines updates"):
+            hvd.DistributedOptimizer(sgd(model_of().parameters()), op=hvd.Adasum, **option)
+    optimizer = hvd.DistributedOptimizer(sgd(model_of().parameters()), op=hvd.Adasum)
+    with pytest.raises(AssertionError, match="skip_synchronize"):
+        with optimizer.skip_synchronize():
+            pass
 
 
 def test_compressors_that_cannot_be(rank, size):
@@ -175,13 +237,39 @@ def test_two_backward_passes_of_one_step(compression, rank):
     same(model, reference(sgd, 1, passes=2))
 
 
-def test_sparse_gradients(rank, size):
-    embedding = torch.nn.Embedding(64, 4, sparse=True)
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+@pytest.mark.parametrize("as_dense", [False, True, "by_density"])
+@pytest.mark.parametrize("words", [8, 64])
+def test_sparse_gradients(words, as_dense, compression, rank, size):
+    embedding = torch.nn.Embedding(words, 4, sparse=True)
     torch.nn.init.ones_(embedding.weight)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=1.0))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=1.0), sparse_as_dense=as_dense, compression=compression)
     embedding(torch.tensor([0, rank + 1])).sum().backward()
+    assert embedding.weight.grad.is_sparse or (as_dense == "by_density" and words == 8)
     optimizer.step()
     assert torch.allclose(embedding.weight[0], torch.zeros(4)) and torch.allclose(embedding.weight[rank + 1], torch.tensor(1 - 1 / size))
+
+
+@pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}, {"groups": 1}, {"compression": Doubles}], ids=str)
+def test_sparse_adam(options, rank, size):
+    def make():
+        torch.manual_seed(0)
+        return torch.nn.Embedding(7, 2, sparse=True)
+
+    table, alone = make(), make()
+    optimizer = torch.optim.SparseAdam(list(table.parameters()), lr=0.1)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert table.weight.grad.is_sparse
+    optimizer = hvd.DistributedOptimizer(optimizer, **options)
+    plain = torch.optim.SparseAdam(list(alone.parameters()), lr=0.1)
+    for step in range(3):
+        optimizer.zero_grad()
+        plain.zero_grad()
+        table(torch.tensor([rank, 5, step])).square().sum().backward()
+        (alone(torch.tensor([[each, 5, step] for each in range(size)])).square().sum() / size).backward()
+        optimizer.step()
+        plain.step()
+    assert torch.allclose(table.weight, alone.weight, atol=1e-6)
 
 
 def test_channels_last(rank):

@@ -2,6 +2,8 @@
 """What scripts do around a DistributedOptimizer: clipping, scaling, schedules, shards, copies, mistakes."""
 
 import copy
+import re
+import warnings
 
 import pytest
 import torch
@@ -24,19 +26,21 @@ def test_closure(rank):
     same(model, reference(sgd, 1))
 
 
-@pytest.mark.filterwarnings("ignore:Detected call")  # of the scheduler that has the old optimizer
-@pytest.mark.parametrize("first", ["scheduler", "wrapper"])
-def test_learning_rate_schedulers(first, rank):
+@pytest.mark.parametrize("in_backward", [True, False])
+def test_step_after_synchronize_warns_once_where_horovod_would_reduce_again(in_backward, rank):
     model = model_of()
-    plain = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, 0.5) if first == "scheduler" else None
-    optimizer = hvd.DistributedOptimizer(plain)
-    scheduler = scheduler or torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
-    for _ in range(2):
-        loss_of(model, batch(0, [rank])).backward()
-        optimizer.step()
-        scheduler.step()
-    assert optimizer.param_groups[0]["lr"] == 0.025
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), synchronize_in_backward=in_backward)
+    words = "optimizer.step\\(\\) called without optimizer.skip_synchronize\\(\\) context after optimizer.synchronize\\(\\)"
+    for step in range(3):
+        optimizer.zero_grad()
+        loss_of(model, batch(step, [rank])).backward()
+        optimizer.synchronize()
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            optimizer.step()
+        assert [each.category for each in warned] == ([UserWarning] if step == 0 and not in_backward else [])
+        assert not warned or re.match(words, str(warned[0].message))
+    same(model, reference(sgd, 3))
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
@@ -187,33 +191,23 @@ def test_copies_and_pickles_are_refused(rank):
         torch.save(optimizer, "/dev/null")
 
 
-@pytest.mark.filterwarnings("ignore:Detected call")
-def test_schedulers_and_hooks_survive_broadcast_optimizer_state(rank):
-    model = model_of()
-    plain = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, 0.5)
-    calls = []
-    plain.register_step_pre_hook(lambda *_: calls.append(1))
-    optimizer = hvd.DistributedOptimizer(plain)
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    for step in range(2):
-        loss_of(model, batch(step, [rank])).backward()
-        optimizer.step()
-        scheduler.step()
-    assert optimizer.param_groups[0]["lr"] == 0.025 and len(calls) == 2
-
-
 def test_process_set(rank, size):
     if size < 3:
         pytest.skip("needs a part of the ranks")
     members = hvd.add_process_set([0, 1])
-    model = model_of()
-    if members.included():
-        optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), process_set=members)
-        loss_of(model, batch(0, [rank])).backward()
+    model, alone = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), process_set=members)  # on every rank
+    plain = sgd(alone.parameters())
+    for step in range(2):
+        optimizer.zero_grad()
+        loss_of(model, batch(step, [rank])).backward()
+        optimizer.synchronize()
         optimizer.step()
-        weight = model[0].weight.detach()
-        assert torch.allclose(hvd.allreduce(weight, process_set=members), weight)
+        plain.zero_grad()
+        loss_of(alone, batch(step, [0, 1] if members.included() else [rank])).backward()
+        plain.step()
+    same(model, alone)
+    assert isinstance(optimizer, torch.optim.SGD) and optimizer.state_dict()["state"]
     hvd.remove_process_set(members)
 
 
@@ -294,9 +288,64 @@ def test_mistakes_are_told(rank):
     optimizer = hvd.DistributedOptimizer(sgd(model.parameters()))
     with pytest.raises(ValueError, match="distributed already"):
         hvd.DistributedOptimizer(optimizer)
-    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+    optimizer.param_groups[0]["params"].append(torch.nn.Parameter(torch.ones(1)))
     with pytest.raises(ValueError, match="was made for 4 parameters"):
         optimizer.step()
+    parts = hvd.DistributedOptimizer(sgd(model_of().parameters()), sharded=True)
+    with pytest.raises(ValueError, match="parts of the parameters are made once"):
+        parts.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_parameter_group_that_is_added_later(named, rank, size):
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model[0].parameters()), named_parameters=model[0].named_parameters() if named else None)
+    alone = sgd(plain[0].parameters())
+    for step in range(3):
+        for each, rows in ((model, batch(step, [rank])), (plain, batch(step, range(size)))):
+            (optimizer if each is model else alone).zero_grad()
+            loss_of(each, rows).backward()
+        for each, its in ((model, optimizer), (plain, alone)):
+            its.step()
+            each[2].zero_grad()
+            if step == 0:
+                its.add_param_group({"params": each[2].parameters()})
+    same(model, plain)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.none, Doubles])
+def test_gradients_that_the_program_holds_are_reduced_where_they_are(compression, rank, size):
+    model = torch.nn.Linear(2, 1)
+    torch.nn.init.constant_(model.weight, 0.5)
+    flat = torch.zeros(3)
+    model.weight.grad, model.bias.grad = flat[:2].view(1, 2), flat[2:]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), compression=compression)
+    mean = (size + 1) / 2
+    for step in range(3):
+        flat.zero_()
+        model(torch.full((1, 2), rank + 1.0)).sum().backward()
+        optimizer.synchronize()
+        assert torch.allclose(flat, torch.tensor([mean, mean, 1.0]))
+        flat.mul_(0.5)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        assert torch.allclose(model.weight.detach(), torch.full((1, 2), 0.5 - 0.05 * mean * (step + 1)))
+
+
+def test_attributes_of_a_distributed_optimizer(rank):
+    optimizer = hvd.DistributedOptimizer(sgd(model_of().parameters()), backward_passes_per_step=2, op=hvd.Sum)
+    assert (optimizer.backward_passes_per_step, optimizer.op, optimizer.process_set) == (2, hvd.Sum, hvd.global_process_set)
+    optimizer.set_backward_passes_per_step(3)
+    assert optimizer.backward_passes_per_step == 3
+
+
+def test_what_is_frozen_after_wrapping_moves_on_as_in_horovod(rank, size):
+    frozen, trained = torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter(torch.ones(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([frozen, trained], lr=0.1, weight_decay=0.5))
+    frozen.requires_grad_(False)
+    (frozen * trained).sum().backward()
+    optimizer.step()
+    assert frozen.item() == pytest.approx(0.95 if size > 1 else 1.0)
 
 
 def test_ranks_with_different_parameters(rank, size):

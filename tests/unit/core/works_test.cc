@@ -84,7 +84,9 @@ class WorksTest : public testing::Test {
   Works works_{backends_,
                2,
                observer_,
-               {[this](Entry& entry, const Status& status) { completed_[entry.request().name] = status; },
+               {[this](std::span<Entry> entries, const Status& status) {
+                  for (const Entry& entry : entries) completed_[entry.request().name] = status;
+                },
                 [this](const Plan& plan, const std::string& what) { failed_[plan.number] += what; }}};
 };
 

@@ -13,7 +13,7 @@ import torch
 from rueda.common import basics
 from rueda.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, InvalidOperation
 from rueda.torch.elastic.sampler import ElasticSampler
-from rueda.torch.functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
 
 class State:
@@ -108,16 +108,8 @@ class _OtherHandler(_ModelHandler):
         self.save()
 
 
-class _SamplerHandler(_ModelHandler):
-    def sync(self) -> None:
-        states = allgather_object(self.value.state_dict())
-        processed = sorted(set().union(*(state["processed_indices"] for state in states)))
-        self.value.load_state_dict({"epoch": states[0]["epoch"], "processed_indices": processed})
-        self.save()
-
-
 def _handler_for(value):
-    for kind, handler in ((torch.nn.Module, _ModelHandler), (torch.optim.Optimizer, _OptimizerHandler), (ElasticSampler, _SamplerHandler)):
+    for kind, handler in ((torch.nn.Module, _ModelHandler), (torch.optim.Optimizer, _OptimizerHandler)):
         if isinstance(value, kind):
             return handler(value)
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
@@ -162,7 +154,7 @@ class TorchState(ObjectState):
 
     def reset(self) -> None:
         for handler in self._handlers.values():
-            if isinstance(handler, _SamplerHandler):
+            if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
 
 

@@ -2,14 +2,15 @@
 """allreduce: every rank gets the reduction of the tensors of all.
 
 Shapes and dtypes are the same on every rank; strides may differ. All dtypes that Rueda moves: uint8, int8, int16, int32, int64, float16,
-bfloat16, float32, float64 and bool; 16-bit floats are added up in float32. In all functions:
+bfloat16, float32, float64 and bool; 16-bit floats are added up in float32. Averages of integers are exact, rounded toward
+zero; their sums and products wrap. In all functions:
     op: Average (the default), Sum, Min, Max, Product or Adasum; the older `average` (True, False) stands for Average and Sum.
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
     prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
     process_set: the ranks that take part.
 While an operation is in flight its tensors are its own: one that replaces the values of a tensor must be the only one that has it.
-Raise ValueError for arguments that cannot mean anything; waiting raises HorovodInternalError, in the same words on every rank, where
-ranks differ or one is lost.
+Raise ValueError for arguments that cannot mean anything, and for a name that is in flight; waiting raises HorovodInternalError, in the
+same words on every rank, where ranks differ or one is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rueda.torch.operations.handles import Average, Handle, Max, Min, Product, R
 
 
 class _Allreduce(torch.autograd.Function):
-    """y = postscale * sum(prescale * x_r) has the gradient prescale * postscale * sum(dy_r), and an average likewise."""
+    """The gradient is the same reduction of the gradients, as in Horovod: for a sum or an average that is the derivative, too."""
 
     @staticmethod
     def forward(ctx, grouped, name, op, prescale_factor, postscale_factor, process_set, *tensors):
@@ -34,7 +35,7 @@ class _Allreduce(torch.autograd.Function):
         # The same operation as on a rank whose tensors need no gradient.
         if not grouped:
             return _torch.allreduce(tensors[0], name, op, prescale_factor, postscale_factor, native(process_set))
-        return tuple(_torch.grouped_allreduce(list(tensors), name, op, prescale_factor, postscale_factor, native(process_set)))
+        return _torch.grouped_allreduce(list(tensors), name, op, prescale_factor, postscale_factor, native(process_set))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -81,8 +82,8 @@ class _Product(torch.autograd.Function):
         return gradient * torch.cat([rows[:mine], rows[mine + 1:]]).prod(0), None, None
 
 
-def _of_order(tensor, name, op, prescale_factor, postscale_factor, process_set):
-    """By Min, Max or Product, of floating point. Scaled here, so that the gradient knows what was compared."""
+def _with_exact_gradient(tensor, name, op, prescale_factor, postscale_factor, process_set):
+    """By Min, Max or Product. Scaled here, so that the gradient knows what was compared."""
     if prescale_factor != 1.0:
         tensor = tensor * prescale_factor
     if not needs_gradient([tensor]):
@@ -106,18 +107,17 @@ def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str
 
 def allreduce(tensor: torch.Tensor, average: bool | None = None, name: str | None = None, compression: type[Compressor] = Compression.none,
               op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-              process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The reduction, as a new tensor. Differentiable: the gradient of Adasum is that of all ranks' gradients by Adasum, as Horovod has it,
-    that of the others is exact.
+              process_set: ProcessSet = global_process_set, *, exact_gradient: bool = False) -> torch.Tensor:
+    """The reduction, as a new tensor. Differentiable: the gradient is the same reduction of the ranks' gradients, as in Horovod.
 
     compression: how the tensor travels; of Compression, or a Compressor of your own.
+    exact_gradient: True: of Min, Max and Product the derivative of the sum of the ranks' losses. (Of Sum and Average it is that anyway.)
     """
     op = reduce_op(op, average)
     packed, ctx = compression.compress(tensor)
     differentiated = needs_gradient([packed])
-    scaled = prescale_factor != 1.0 or postscale_factor != 1.0
-    if (differentiated or scaled) and op in (Min, Max, Product) and packed.is_floating_point():
-        reduced = _of_order(packed, name, op, prescale_factor, postscale_factor, process_set)
+    if exact_gradient and op in (Min, Max, Product):
+        reduced = _with_exact_gradient(packed, name, op, prescale_factor, postscale_factor, process_set)
     elif differentiated:
         reduced = _Allreduce.apply(False, name, op, prescale_factor, postscale_factor, process_set, packed)
     else:
@@ -142,7 +142,7 @@ def allreduce_(tensor: torch.Tensor, average: bool | None = None, name: str | No
 def grouped_allreduce_async(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None,
                             op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
-    """Begins an allreduce of each of several tensors, carried out together or failing together; synchronize() returns a list. Every rank
+    """Begins an allreduce of each of several tensors, carried out together or failing together; synchronize() returns a tuple. Every rank
     gives as many. Not differentiable."""
     return _torch.grouped_allreduce_async(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
                                           native(process_set))
@@ -157,8 +157,6 @@ def grouped_allreduce(tensors: Iterable[torch.Tensor], average: bool | None = No
     packed, contexts = zip(*map(compression.compress, tensors)) if tensors else ([], [])
     if not needs_gradient(packed):
         reduced = _torch.grouped_allreduce(packed, name, op, prescale_factor, postscale_factor, native(process_set))
-    elif op in (Min, Max, Product):
-        raise ValueError(f"grouped_allreduce by {op.name} has no gradient; use allreduce, or give tensors that need none (detach())")
     else:
         reduced = _Allreduce.apply(True, name, op, prescale_factor, postscale_factor, process_set, *packed)
     return [compression.decompress(tensor, ctx) for tensor, ctx in zip(reduced, contexts)]
@@ -174,7 +172,7 @@ def grouped_allreduce_async_(tensors: Iterable[torch.Tensor], average: bool | No
 
 def grouped_allreduce_(tensors: Iterable[torch.Tensor], average: bool | None = None, name: str | None = None, op: ReduceOp | None = None,
                        prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                       process_set: ProcessSet = global_process_set) -> list[torch.Tensor]:
-    """grouped_allreduce() whose results replace the values of the tensors; returns them as a list. Not differentiable."""
+                       process_set: ProcessSet = global_process_set) -> tuple[torch.Tensor, ...]:
+    """grouped_allreduce() whose results replace the values of the tensors; returns them as a tuple. Not differentiable."""
     return _torch.grouped_allreduce_(list(tensors), name, reduce_op(op, average), prescale_factor, postscale_factor,
                                      native(process_set))

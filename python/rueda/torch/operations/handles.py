@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
 
 from rueda import _torch
+from rueda.common.exceptions import InvalidOperation
 
 ReduceOp = _torch.ReduceOp
 Average, Sum, Adasum = ReduceOp.Average, ReduceOp.Sum, ReduceOp.Adasum
@@ -26,11 +28,14 @@ class Handle(Protocol):
 def reduce_op(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
     """The reduction that `op`, or the older `average`, asks for; Average where neither does."""
     if op is None:
-        return Average if average is None or average else Sum
+        if average is None:
+            return Average
+        warnings.warn("`average` is deprecated: give op=hvd.Average or op=hvd.Sum", DeprecationWarning, stacklevel=3)
+        return Average if average else Sum
     if average is not None:
         raise ValueError("both op and average are given; give op alone (average is deprecated)")
     if not isinstance(op, ReduceOp):
-        raise ValueError(f"op is {op!r}; it must be one of Average, Sum, Adasum, Min, Max and Product")
+        raise InvalidOperation(f"op is {op!r}; it must be one of Average, Sum, Adasum, Min, Max and Product")
     return op
 
 
@@ -58,7 +63,8 @@ def poll(handle: Handle) -> bool:
 
 
 def synchronize(handle: Handle) -> Any:
-    """Waits for an operation of the kind `..._async`; returns what the same operation without it returns.
+    """Waits for an operation of the kind `..._async`; returns its result: a tensor, of a group a tuple of them, and of an alltoall the
+    tensor and how many rows came from each rank.
 
     Raises HorovodInternalError, in the same words on every rank, where it has failed.
     """

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which reducer an optimizer has, by its options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rueda import _torch
+from rueda.common.process_sets import native
+from rueda.common.util import split_list
+from rueda.torch.adasum_reducer import AdasumReducer
+from rueda.torch.compressed_reducer import CompressedReducer
+from rueda.torch.compression import Compression, PowerSGD, TopkCompressor
+from rueda.torch.local_reducer import LocalReducer
+
+_TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
+               Compression.bf16: _torch.Compression.bf16}
+
+
+def native_compression(compression: Any) -> dict[str, Any] | None:
+    """What _torch.GradientReducer is told of a compression; None: it is a Compressor of the program's own."""
+    low_rank, without, share = 0, [], 1.0
+    if compression is PowerSGD:
+        compression = PowerSGD()
+    if isinstance(compression, PowerSGD):
+        low_rank, without, compression = compression.rank, compression.without, compression.factors
+    if isinstance(compression, TopkCompressor):
+        travels, share = _torch.Compression.topk, compression.share
+    else:
+        travels = _TRAVELS_AS.get(compression) if isinstance(compression, type) else None
+    if travels is None:
+        return None
+    return {"compression": travels, "compression_share": share, "low_rank": low_rank, "without_low_rank": without}
+
+
+def _sparse(sparse_as_dense, sharded):
+    """How sparse gradients travel; shards are parts of dense ones."""
+    kinds = {False: _torch.SparseGradients.as_sparse, True: _torch.SparseGradients.travels_dense,
+             "by_density": _torch.SparseGradients.by_density}
+    if sparse_as_dense not in kinds:
+        raise ValueError(f"sparse_as_dense is {sparse_as_dense!r}; it must be False, True or \"by_density\"")
+    return _torch.SparseGradients.as_dense if sharded else kinds[sparse_as_dense]
+
+
+def _as_lists(groups, parameters):
+    """Groups of parameters, from lists or from a number of them."""
+    if isinstance(groups, int) and groups >= 0:
+        count = min(groups, len(parameters))
+        return split_list(parameters, count) if count else []
+    try:
+        lists = [list(group) for group in groups]
+    except TypeError:  # no list of lists
+        lists = [[None]]
+    if not all(isinstance(each, torch.Tensor) for group in lists for each in group):
+        raise ValueError(f"groups is {groups!r}; it must be a number, 0 (none) or more, or a list of lists of parameters")
+    return lists
+
+
+# What op=Adasum is not for, unless it is of gradients, and the value that says nothing.
+_NOT_OF_UPDATES = {"groups": 0, "schedule": "every_step", "measure_norm": False, "sharded": False, "device_window": False,
+                   "gradient_predivide_factor": 1.0}
+
+
+def _adasum_reducer(parameters, names, process_set, options):
+    for option, value in _NOT_OF_UPDATES.items():
+        if options[option] != value:
+            raise ValueError(f"op=Adasum combines updates of parameters, for which {option} means nothing; leave {option} out, or give "
+                             "adasum_gradients=True")
+    passes = options["backward_passes_per_step"]
+    if not isinstance(passes, int) or passes < 1:
+        raise ValueError(f"backward_passes_per_step is {passes}; it must be a whole number of at least 1")
+    if isinstance(options["compression"], (PowerSGD, TopkCompressor)) or options["compression"] is PowerSGD:
+        raise ValueError(f"op=Adasum combines updates of parameters, and {options['compression']} is of gradients; choose none, fp16 or bf16")
+    return AdasumReducer(parameters, names, options["compression"], process_set, passes)
+
+
+def make_reducer(parameters: list[torch.Tensor], names: dict[torch.Tensor, str], options: dict[str, Any]) -> Any:
+    """What reduces the gradients of `parameters`. Collective, for the ranks of the process set; on others it reduces nothing.
+
+    names: of all parameters. options: of DistributedOptimizer(), by name.
+    """
+    options = dict(options)
+    process_set, of_updates = options.pop("process_set"), options.pop("of_updates")
+    del options["leave_unused"]  # the optimizer's own
+    members = native(process_set)
+    if process_set.included() is False:
+        return LocalReducer(parameters)
+    if of_updates:
+        return _adasum_reducer(parameters, names, process_set, options)
+    options["groups"] = _as_lists(options["groups"], parameters)
+    compression, sparse = options.pop("compression"), _sparse(options.pop("sparse_as_dense"), options["sharded"])
+    travels = native_compression(compression)
+    if travels is None:
+        return CompressedReducer(parameters, compression, process_set, options)
+    return _torch.GradientReducer(parameters=parameters, sum_passes=True, sparse=sparse, process_set=members, **travels, **options)
