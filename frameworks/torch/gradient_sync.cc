@@ -92,7 +92,8 @@ void GradientSync::before_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
   clear_up();
   if (reduced_) begin_further_pass();
-  const Parameter& parameter = parameters_[index];
+  Parameter& parameter = parameters_[index];
+  if (!parameter.found) parameter.found = parameter.tensor.grad().unsafeGetTensorImpl();
   if (in_shards() && pauses_ == 0) {
     check_alone(parameter);
     note_pass();
@@ -278,7 +279,10 @@ void GradientSync::submit_gradient(std::size_t index, double factor, std::size_t
   if (may_stay && !flight().in_group(index) && is_of_rows(own)) {
     return flight().hold(index, (factor == 1.0 ? own : at::mul(own, factor)).coalesce());
   }
-  at::Tensor gradient = window_->place(flying_, index, gradient_of(parameter), factor, holders);
+  at::Tensor gradient = gradient_of(parameter);
+  // One that was there before the step is the program's; it may be a part of one buffer for all gradients.
+  const bool kept = gradient.is_same(own) && parameter.found == own.unsafeGetTensorImpl();
+  gradient = window_->place(flying_, index, gradient, factor, holders, kept);
   at::Tensor& grad = parameter.tensor.mutable_grad();
   if (in_shards() && gradient.scalar_type() != parameter.tensor.scalar_type()) {
     grad.reset();

@@ -86,6 +86,7 @@ class GradientSync final : private GradientListener {
     at::Tensor tensor;
     std::string name;
     bool complete = false;               // the last gradient of this step has come
+    std::optional<const void*> found{};  // .grad at the first pass of this step; unset: there was none
     std::int64_t sparse_dimensions = 0;  // of the last gradient here; 0: it was dense
     PairwiseSum sum{};                   // of the passes of this step; empty unless in_shards()
   };

@@ -251,6 +251,7 @@ void GradientSync::reset() {
     if (flight().submitted(i) && flight().in_flight(i) && parameter.tensor.grad().is_same(flight().memory(i)))
       parameter.tensor.mutable_grad().reset();
     parameter.complete = false;
+    parameter.found.reset();
     parameter.sum.reset();
   }
   flight().clear();

@@ -215,14 +215,14 @@ at::Tensor GradientWindow::in_its_place(std::size_t bank, std::size_t index, at:
 }
 
 at::Tensor GradientWindow::place(std::size_t bank, std::size_t index, const at::Tensor& gradient,
-                                 double factor, std::size_t holders) {
+                                 double factor, std::size_t holders, bool kept) {
   const bool on_device = gradient.is_cuda();
   if (on_device) note(index, gradient.scalar_type());
   const bool there = on_device ? places_ && places_->contains(bank, index, gradient)
                                : blocks_ && memory_->contains(gradient.const_data_ptr(), gradient.nbytes());
-  // What the program holds, too (say, a part of one buffer for all gradients), is reduced where it is.
   const bool alone = gradient.storage().use_count() <= holders;
-  if (!there && alone && !gradient.requires_grad() && gradient.sizes() == parameters_[index].sizes()) {
+  const bool moves = !(kept && !alone) && !(there && alone);
+  if (moves && !gradient.requires_grad() && gradient.sizes() == parameters_[index].sizes()) {
     at::Tensor place = on_device ? in_its_place(bank, index, gradient.scalar_type())
                                  : in_a_block(index, gradient.scalar_type());
     if (place.defined()) {
@@ -230,7 +230,8 @@ at::Tensor GradientWindow::place(std::size_t bank, std::size_t index, const at::
       return place;
     }
   }
-  at::Tensor own = on_device ? gradient.contiguous() : gradient;
+  at::Tensor own = alone || kept || gradient.requires_grad() ? gradient : gradient.clone();
+  if (on_device) own = own.contiguous();
   write_times(own, own, factor);
   return own;
 }

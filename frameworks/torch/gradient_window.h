@@ -61,9 +61,9 @@ class GradientWindow {
 
   // `gradient` times `factor`, as memory of its own: that which is for it, the same tensor if it lies there
   // or cannot. It has an owner besides (a gradient that autograd gave to two parameters by views has) if more
-  // than `holders` hold its memory: then it is copied.
+  // than `holders` hold its memory: then it is copied, unless it is `kept`, where the program looks for it.
   at::Tensor place(std::size_t bank, std::size_t index, const at::Tensor& gradient, double factor,
-                   std::size_t holders);
+                   std::size_t holders, bool kept = false);
   // What place() or zeros() has made of it, for its reduction.
   Lies lies(std::size_t bank, std::size_t index, const at::Tensor& gradient) const;
   // After a failure: others may still write what they reduce, so these blocks serve no more. Places of a

@@ -48,7 +48,7 @@ TEST(Groups, ANameInFlightRefusesTheWholeGroup) {
     Group group({4, 4}), other({4, 4});
     if (runtime.topology().rank == 0) {
       const Handle first = other.submit_alone(0, runtime);
-      expect_all(group.submit(runtime), StatusCode::invalid_argument);
+      EXPECT_THROW(group.submit(runtime), InvalidArgument);
       barrier_async(runtime).wait();
       first.wait();
     } else {
@@ -56,6 +56,19 @@ TEST(Groups, ANameInFlightRefusesTheWholeGroup) {
       other.submit_alone(0, runtime).wait();
     }
     expect_that_it_works(runtime);
+  });
+}
+
+// Who hears that one of a group has failed may submit all of it again at once.
+TEST(Groups, AllNamesAreFreeWhenOneHasFailed) {
+  run_ranks(2, [](Runtime& runtime) {
+    for (int step = 0; step < 200; ++step) {
+      Group wrong(runtime.topology().rank == 1 ? std::vector<std::size_t>{4, 5, 4, 4}
+                                               : std::vector<std::size_t>{4, 4, 4, 4});
+      EXPECT_FALSE(wrong.submit(runtime).front().wait_status().ok());
+      Group right({4, 4, 4, 4});
+      for (const Handle& handle : right.submit(runtime)) EXPECT_TRUE(handle.wait_status().ok());
+    }
   });
 }
 
