@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 from rueda import _core, _torch
 from rueda.common.process_sets import ProcessSet, global_process_set, native
+from rueda.torch.agreement import next_prefix
 from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
 from rueda.torch.functions import named_tensors
 from rueda.torch.operations.broadcast import broadcast_async_
@@ -19,7 +19,6 @@ from rueda.torch.operations.handles import Average, ReduceOp
 from rueda.torch.reducers import native_compression
 
 _NOT_NEEDED = ("bucket_cap_mb", "check_reduction", "dim", "find_unused_parameters", "gradient_as_bucket_view", "static_graph")
-_numbers = itertools.count()  # ranks make modules in one order
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -66,7 +65,7 @@ class DistributedDataParallel(torch.nn.Module):
         self.broadcast_buffers = broadcast_buffers
         self._process_set, self._joins, self._pauses = process_set, False, 0
         self._root = 0 if process_set is global_process_set else process_set.ranks[0]
-        self._name = f"data_parallel.{next(_numbers)}"
+        self._name = next_prefix("data_parallel", process_set)
         if init_sync:
             self._give_state(self._root)
         named = list(module.named_parameters())
