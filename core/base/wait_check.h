@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread of the program looks after while it waits for other ranks: for languages that run signal
+// A thread of the program looks after signals while it waits for other ranks: for languages that run signal
 // handlers between calls only.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace rueda {
 
 // Purpose: two functions of a frontend. Without them a wait ends when what it waits for has come.
 struct WaitCheck {
-  // Whether the calling thread looks after anything. Any thread asks at the start of a long wait.
+  // Tells whether the calling thread looks after anything. Any thread asks at the start of a long wait.
   bool (*concerns_this_thread)() noexcept;
   // Such a thread calls it while it waits, every kCheckEvery. What it throws leaves the function that waits;
   // the operation goes on.
@@ -25,7 +25,7 @@ inline constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
 
 // For all waits of the process from now on. `check` lives as long as the process.
 void set_wait_check(const WaitCheck& check);
-// Of this thread; null: it has nothing to look after.
+// The check of this thread; null: it has nothing to look after.
 const WaitCheck* wait_check_here();
 
 // Purpose: the looks of one wait in which the thread comes by often. On the stack of the thread that waits.

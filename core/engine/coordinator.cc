@@ -111,7 +111,7 @@ void Coordinator::accept(std::span<Entry> entries, Time now) {
 void Coordinator::give_back(std::span<Entry> entries, const Status& status) {
   for (Entry& entry : entries) NamesInFlight::free(entry);
   for (Entry& entry : entries) {
-    // What stands in for this rank has no name here, nobody who waits, and memory that nobody else knows.
+    // A ghost has no name here, nobody waits for it, and nobody else knows its memory.
     if (entry.ghost) continue;
     conclude(entry, status);
     entry.shared_request.reset();

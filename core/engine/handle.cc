@@ -92,8 +92,8 @@ void HandleState::wait_asleep() {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-// Whether the operation goes on without what belongs to the caller. A Work may be at its memory already: that
-// ends soon, since all ranks have called it.
+// Returns true if the operation goes on without the caller's memory. A Work may be at its memory already:
+// that ends soon, since all ranks have called it.
 bool HandleState::withdraw() {
   if (!waiters_) return false;
   bool free_of_caller = false;

@@ -88,7 +88,7 @@ Runtime::~Runtime() {
   finish();
 }
 
-// What a WaitCheck throws ends the start on this rank. The coordinator does not begin meanwhile.
+// An exception of a WaitCheck ends the start on this rank. The coordinator does not begin meanwhile.
 void Runtime::wait_for_start(const std::future<Welcome>& started) {
   const WaitCheck* check = wait_check_here();
   while (check != nullptr && started.wait_for(kCheckEvery) != std::future_status::ready) {
@@ -106,7 +106,7 @@ void Runtime::wait_for_start(const std::future<Welcome>& started) {
   }
 }
 
-// Whether the coordinator begins, with all ranks there.
+// Returns true if the coordinator begins, with all ranks there.
 bool Runtime::begin() {
   std::lock_guard lock(mutex_);
   begun_ = !shared_.unwanted.load();

@@ -14,7 +14,7 @@ namespace {
 
 std::uint8_t first_byte(const AddedToken& token) { return static_cast<std::uint8_t>(token.content.front()); }
 
-// What regular expressions call a word character.
+// Tells whether it is a word character, as regular expressions have it.
 bool is_of_a_word(UChar32 character) {
   constexpr std::uint32_t kMarksDigitsConnectors = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
   return character >= 0 &&

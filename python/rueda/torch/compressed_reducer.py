@@ -8,7 +8,7 @@ import torch
 
 from rueda.common.exceptions import OutOfTurn
 from rueda.torch.agreement import check_agreed, next_prefix
-from rueda.torch.local_reducer import LocalReducer
+from rueda.torch.local_reducer import LocalReducer, check_passes
 from rueda.torch.operations.allreduce import grouped_allreduce_async_
 from rueda.torch.operations.handles import Average, Sum
 
@@ -48,8 +48,7 @@ def _check(compression, options):
     op, passes, divisor = options["op"], options["backward_passes_per_step"], options["gradient_predivide_factor"]
     if op not in (Average, Sum):
         raise ValueError(f"op is {op}, which compressors of Compression can do only; choose Average or Sum")
-    if not isinstance(passes, int) or passes < 1:
-        raise ValueError(f"backward_passes_per_step is {passes}; it must be a whole number of at least 1")
+    check_passes(passes)
     if not divisor > 0 or (divisor != 1.0 and op == Sum):
         raise ValueError(f"gradient_predivide_factor is {divisor}; it must be greater than 0, and 1 but for Average")
 

@@ -4,6 +4,12 @@
 import torch
 
 
+def check_passes(passes):
+    """Raises ValueError for a number of passes that cannot be."""
+    if not isinstance(passes, int) or passes < 1:
+        raise ValueError(f"backward_passes_per_step is {passes}; it must be a whole number of at least 1")
+
+
 class LocalReducer:
     """Does what _torch.GradientReducer does, and reduces nothing: for an optimizer outside of its process set.
 

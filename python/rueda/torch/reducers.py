@@ -13,7 +13,7 @@ from rueda.common.util import split_list
 from rueda.torch.adasum_reducer import AdasumReducer
 from rueda.torch.compressed_reducer import CompressedReducer
 from rueda.torch.compression import Compression, PowerSGD, TopkCompressor
-from rueda.torch.local_reducer import LocalReducer
+from rueda.torch.local_reducer import LocalReducer, check_passes
 
 _TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
                Compression.bf16: _torch.Compression.bf16}
@@ -69,8 +69,7 @@ def _adasum_reducer(parameters, names, process_set, options):
             raise ValueError(f"op=Adasum combines updates of parameters, for which {option} means nothing; leave {option} out, or give "
                              "adasum_gradients=True")
     passes = options["backward_passes_per_step"]
-    if not isinstance(passes, int) or passes < 1:
-        raise ValueError(f"backward_passes_per_step is {passes}; it must be a whole number of at least 1")
+    check_passes(passes)
     if isinstance(options["compression"], (PowerSGD, TopkCompressor)) or options["compression"] is PowerSGD:
         raise ValueError(f"op=Adasum combines updates of parameters, and {options['compression']} is of gradients; choose none, fp16 or bf16")
     return AdasumReducer(parameters, names, options["compression"], process_set, passes)
