@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/lib/data/bad_items.h"
 #include "examples/lib/data/text_source.h"
 #include "examples/lib/data/vocabulary.h"
 
@@ -28,6 +29,7 @@ struct VocabOptions {
   std::int64_t min_count = 2;
   std::int64_t alphabet = 1000;
   std::string output = "vocab.txt";
+  std::string on_bad = "refuse";
 };
 
 po::options_description description(VocabOptions& options) {
@@ -44,6 +46,7 @@ po::options_description description(VocabOptions& options) {
       ("min-count", po::value(&options.min_count)->value_name("N"), "how often two pieces must stand together to be joined [2]")
       ("alphabet", po::value(&options.alphabet)->value_name("N"), "most frequent characters that are kept [1000]")
       ("cased", "keep capital letters and accents; say so in tokenizer_config.json: {\"do_lower_case\": false}")
+      ("bad-items", po::value(&options.on_bad)->value_name("refuse|skip"), "lines that cannot be used end the run, or are left out and told [refuse]")
       ("output", po::value(&options.output)->value_name("FILE"), "[vocab.txt]");
   // clang-format on
   return flags;
@@ -55,6 +58,8 @@ void check(const VocabOptions& options) {
        {std::pair("size", options.size), {"min-count", options.min_count}, {"alphabet", options.alphabet}}) {
     if (value < 1) throw po::error(fmt::format("--{} is {}; it must be at least 1", flag, value));
   }
+  if (options.on_bad != "refuse" && options.on_bad != "skip")
+    throw po::error(fmt::format("--bad-items is '{}'; it must be refuse or skip", options.on_bad));
 }
 
 // Whole or not at all: to another name first.
@@ -74,7 +79,10 @@ void write_lines(const std::filesystem::path& path, const std::vector<std::strin
 int run(const VocabOptions& options, bool lower_case) {
   WordCounts words(lower_case);
   for (const std::string& file : options.files) {
-    read_paragraphs(file, text_format(file), {[&](std::string_view text) { words.add(text); }, [] {}});
+    const BadItems bad =
+        read_paragraphs(file, text_format(file), {[&](std::string_view text) { words.add(text); }, [] {}});
+    if (options.on_bad == "refuse") bad.refuse_any(file);
+    for (const std::string& line : bad.words(file)) fmt::print("{}\n", line);
   }
   const std::vector<std::string> tokens = train_vocabulary(
       words, {static_cast<std::size_t>(options.size), static_cast<std::uint64_t>(options.min_count),

@@ -6,6 +6,7 @@
 
 #include "examples/lib/training/bert_options.h"
 #include "examples/lib/training/compute_device.h"
+#include "examples/lib/training/job_start.h"
 #include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/nq_task.h"
 #include "examples/lib/training/program.h"

@@ -2,12 +2,14 @@
 // distill: a BERT learns from one of twice its layers, on one process or on all that ruedarun started.
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/distill_options.h"
 #include "examples/lib/training/distill_task.h"
+#include "examples/lib/training/job_start.h"
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
 #include "examples/lib/training/stop_request.h"
@@ -22,11 +24,12 @@ int main(int argument_count, char** arguments) {
     }
     prepare_device(options->device);
     StopRequest::forget(options->stop_file);
-    // All that can fail on reading fails before the ranks wait for one another.
-    std::optional<Teacher> teacher = options->teacher ? read_teacher(*options) : train_teacher(*options);
-    if (!teacher) return 0;
-    DistillTask task(*options, *std::move(teacher));
-    run_training(task, *options);
+    std::optional<Teacher> trained;
+    if (!options->teacher && !(trained = train_teacher(*options))) return 0;
+    const auto task = make_on_all_ranks([&] {
+      return std::make_unique<DistillTask>(*options, trained ? *std::move(trained) : read_teacher(*options));
+    });
+    run_training(*task, *options);
     return 0;
   });
 }

@@ -19,8 +19,8 @@ SMALL = ("--steps", 4, "--batch", 2, "--max-length", 64, "--stride", 16, "--eval
 os.environ["OMP_NUM_THREADS"] = "1"  # several ranks wait for one another all the time where the cores are taken
 
 
-def run(output, *flags, ranks=None):
-    words = [RUEDA_BIN / "train_bert", "--output", output, *SMALL, *flags]
+def run(output, *flags, ranks=None, program="train_bert"):
+    words = [RUEDA_BIN / program, "--output", output, *(SMALL if program == "train_bert" else ()), *flags]
     if ranks is not None:
         if not (RUEDA_BIN / "ruedarun").exists():
             pytest.skip("ruedarun was not built: one rank only")
@@ -125,6 +125,50 @@ def test_bad_lines_of_natural_questions(tmp_path):
         done = run(tmp_path / "run", *flags, "--data", bad, "--bad-items", "skip")
         assert summary_of(done, tmp_path / "run")["parameters_hash"] == clean["parameters_hash"]
         assert done.stdout.count(f"{bad}: 3 bad items left out:\n") == 1
+
+
+OF_TEXT = {"train_bert": ("--task", "mlm", "--steps", 2, "--batch", 2, "--max-length", 32, "--held-out", 2),
+           "distill": ("--teacher-steps", 1, "--steps", 2, "--batch", 2, "--max-length", 32, "--held-out", 2),
+           "evaluate_lm": ("--max-length", 32, "--subset", 0.1, "--pseudo", "no")}
+
+
+@pytest.mark.parametrize("program", OF_TEXT)
+def test_bad_lines_of_text(tmp_path, program):
+    lines = (DATA / "text_sample.txt").read_bytes().splitlines(keepends=True)
+    texts = {"good.txt": lines, "bad.txt": [b"caf\xe9\n", *lines[:9], b"\xff\n", *lines[9:]]}
+    for name, content in texts.items():
+        (tmp_path / name).write_bytes(b"".join(content))
+    bad = tmp_path / "bad.txt"
+
+    def start(*flags):
+        words = [RUEDA_BIN / "ruedarun", "-np", 2, RUEDA_BIN / program, "--output", tmp_path / "run", *OF_TEXT[program], "--cache", tmp_path / "cache"]
+        return subprocess.run(list(map(str, [*words, *flags])), capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)
+
+    if not (RUEDA_BIN / "ruedarun").exists():
+        pytest.skip("ruedarun was not built: one rank only")
+    done = start("--data", bad)
+    assert done.returncode == 1 and done.stderr.count(f"error: {bad}: 2 bad items:\n") == 1, done.stderr
+    assert done.stderr.count(f"{bad}:1: not valid UTF-8 (byte 0xe9)") == 1 and done.stderr.count(f"{bad}:11: not valid UTF-8 (byte 0xff)") == 1
+    done = start("--data", tmp_path / "absent")
+    assert done.returncode == 1 and len(re.findall(f"error: cannot (open|read) {tmp_path / 'absent'}: No such file or directory", done.stderr)) == 1, done.stderr
+    clean = summary_of(start("--data", tmp_path / "good.txt"), tmp_path / "run")
+    done = start("--data", bad, "--bad-items", "skip")
+    summary = summary_of(done, tmp_path / "run")
+    result = "perplexity" if program == "evaluate_lm" else "parameters_hash"
+    assert summary[result] == clean[result]
+    assert done.stdout.count(f"{bad}: 2 bad items left out:\n") == (2 if program == "distill" else 1), done.stdout  # the teacher's, the student's
+
+
+def test_a_vocabulary_of_a_text_with_bad_lines(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"one two one two\ncaf\xe9\none two\n")
+    words = [RUEDA_BIN / "build_vocab", "--output", tmp_path / "vocab.txt", text]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {text}:2: not valid UTF-8 (byte 0xe9)"), done.stderr
+    done = subprocess.run([*map(str, words), "--bad-items", "skip"], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0 and f"{text}: 1 bad item left out:\n  {text}:2: " in done.stdout, done
+    done = subprocess.run([*map(str, words), "--bad-items", "keep"], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 2 and done.stderr == "error: --bad-items is 'keep'; it must be refuse or skip\n", done.stderr
 
 
 def test_a_file_that_one_rank_cannot_read_is_told_of_that_rank(tmp_path):

@@ -25,8 +25,8 @@ gzFile as_gzip(void* file) { return static_cast<gzFile>(file); }
 
 void LineReader::Close::operator()(void* file) const { gzclose(as_gzip(file)); }
 
-LineReader::LineReader(std::filesystem::path path, std::size_t most_bytes)
-    : path_(std::move(path)), most_bytes_(most_bytes) {
+LineReader::LineReader(std::filesystem::path path, BadItems* bad, std::size_t most_bytes)
+    : path_(std::move(path)), bad_(bad), most_bytes_(most_bytes) {
   errno = 0;
   file_.reset(gzopen(path_.c_str(), "rb"));
   if (file_ == nullptr) {
@@ -39,6 +39,16 @@ LineReader::LineReader(std::filesystem::path path, std::size_t most_bytes)
 std::string LineReader::place() const { return fmt::format("{}:{}", path_.string(), number_); }
 
 bool LineReader::next(std::string_view& line) {
+  while (next_bytes(line)) {
+    const std::optional<std::string> found = fault(line);
+    if (!found) return true;
+    if (bad_ == nullptr) throw std::runtime_error(*found);
+    bad_->add(*found);
+  }
+  return false;
+}
+
+bool LineReader::next_bytes(std::string_view& line) {
   std::size_t searched = begin_;
   std::size_t end = buffer_.find('\n', searched);
   while (end == buffer_.npos && !at_end_) {
@@ -59,7 +69,6 @@ bool LineReader::next(std::string_view& line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (number_ == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   if (number_ == 1) refuse_foreign_file(path_, line);
-  check(line);
   return true;
 }
 
@@ -89,15 +98,16 @@ void LineReader::fill() {
   at_end_ = got <= 0;
 }
 
-void LineReader::check(std::string_view line) const {
+std::optional<std::string> LineReader::fault(std::string_view line) const {
   for (std::size_t position = 0; position < line.size();) {
     const std::size_t begin = position;
     UChar32 character;
     U8_NEXT(line.data(), position, line.size(), character);
     if (character >= 0) continue;
-    throw std::runtime_error(fmt::format("{}: not valid UTF-8 (byte 0x{:02x}); convert the file to UTF-8",
-                                         place(), static_cast<unsigned char>(line[begin])));
+    return fmt::format("{}: not valid UTF-8 (byte 0x{:02x}); convert the file to UTF-8", place(),
+                       static_cast<unsigned char>(line[begin]));
   }
+  return std::nullopt;
 }
 
 }  // namespace rueda::examples

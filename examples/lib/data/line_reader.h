@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "examples/lib/data/bad_items.h"
 
 namespace rueda::examples {
 
@@ -18,8 +21,9 @@ class LineReader {
   // Longer lines are refused, so that a file that is no text does not fill the memory.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-  // Throws std::runtime_error if the file cannot be opened.
-  explicit LineReader(std::filesystem::path path, std::size_t most_bytes = kMostBytes);
+  // Lines that are not valid UTF-8 are left out, and counted in `bad`; without it they are refused. Throws
+  // std::runtime_error if the file cannot be opened.
+  explicit LineReader(std::filesystem::path path, BadItems* bad = nullptr, std::size_t most_bytes = kMostBytes);
 
   // The next line without its line end (LF or CR LF) and byte order mark, valid until the next call; false at
   // the end of the file. Throws std::runtime_error naming file and line: not valid UTF-8, too long,
@@ -35,10 +39,12 @@ class LineReader {
     void operator()(void* file) const;
   };
 
+  bool next_bytes(std::string_view& line);
   void fill();
-  void check(std::string_view line) const;
+  std::optional<std::string> fault(std::string_view line) const;
 
   std::filesystem::path path_;
+  BadItems* bad_;
   std::size_t most_bytes_;
   std::unique_ptr<void, Close> file_;  // zlib's gzFile
   std::string buffer_;

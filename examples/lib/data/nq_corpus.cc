@@ -95,8 +95,8 @@ Tokenized tokenize_line(const NumberedLine& line, const WordPieceTokenizer& toke
 // All good examples of a file, in its order. Returns the others.
 BadItems write_examples(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                         std::int32_t max_question_length, RecordWriter& writer) {
-  LineReader lines(path);
   BadItems bad;
+  LineReader lines(path, &bad);
   std::unordered_set<std::string> ids;
   for (auto block = next_block(lines); !block.empty(); block = next_block(lines)) {
     if (ids.empty() && is_web_page(block.front().text))
@@ -197,29 +197,18 @@ NqTokens from_record(std::span<const std::int32_t> record) {
   return tokens;
 }
 
-NqCorpus::NqCorpus(RecordFile records, OnBadItems on_bad)
-    : records_(std::move(records)), size_(records_.size()) {
-  if (on_bad == OnBadItems::skip) bad_ = BadItems::from_record(records_[--size_]);
-}
-
 NqCorpus NqCorpus::open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                         std::int32_t max_question_length, const TokenCache& cache, OnBadItems on_bad) {
   if (max_question_length < 1)
     throw std::invalid_argument(
         fmt::format("max_question_length is {}; it must be at least 1", max_question_length));
-  const bool skips = on_bad == OnBadItems::skip;
-  const TokenCache::Key key{
-      path, "nq",
-      fmt::format("max_question_length {}{}", max_question_length, skips ? ", without bad items" : "")};
-  return {cache.get(key, tokenizer,
-                    [&](RecordWriter& writer) {
-                      const BadItems bad = write_examples(path, tokenizer, max_question_length, writer);
-                      if (!skips || writer.records() == 0) bad.refuse_any(path.string());
-                      if (writer.records() == 0)
-                        throw std::runtime_error(fmt::format("{}: there is no example in it", path.string()));
-                      if (skips) writer.append(bad.to_record());
-                    }),
-          on_bad};
+  const TokenCache::Key key{path, "nq", fmt::format("max_question_length {}", max_question_length)};
+  return NqCorpus(ItemCache::open(key, tokenizer, cache, on_bad, [&](RecordWriter& writer) {
+    BadItems bad = write_examples(path, tokenizer, max_question_length, writer);
+    if (writer.records() + bad.count() == 0)
+      throw std::runtime_error(fmt::format("{}: there is no example in it", path.string()));
+    return bad;
+  }));
 }
 
 }  // namespace rueda::examples

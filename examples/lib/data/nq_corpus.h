@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "examples/lib/data/bad_items.h"
+#include "examples/lib/data/item_cache.h"
 #include "examples/lib/data/nq.h"
 #include "examples/lib/data/token_cache.h"
 #include "examples/lib/data/word_piece.h"
@@ -50,25 +51,23 @@ NqTokens from_record(std::span<const std::int32_t> record);
 // tokenized by all cores into the node's cache; from then on only what is looked at is in memory. Any thread.
 class NqCorpus {
  public:
-  // A line is bad where it is no example, a span is outside of the document, or the example's id occurs
+  // A line is bad where it is no UTF-8, no example, a span is outside of the document, or the example's id occurs
   // before. Throws std::runtime_error naming the file, and line and example of bad ones where they are
   // refused; also where no example is left.
   static NqCorpus open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                        std::int32_t max_question_length, const TokenCache& cache,
                        OnBadItems on_bad = OnBadItems::refuse);
 
-  std::size_t size() const { return size_; }
-  const BadItems& bad() const { return bad_; }                    // that were left out
-  std::uint32_t checksum() const { return records_.checksum(); }  // of all tokens
+  std::size_t size() const { return items_.size(); }
+  const BadItems& bad() const { return items_.bad(); }          // that were left out
+  std::uint32_t checksum() const { return items_.checksum(); }  // of all tokens
   // Example `index`, below size(); valid as long as this object.
-  NqTokens operator[](std::size_t index) const { return from_record(records_[index]); }
+  NqTokens operator[](std::size_t index) const { return from_record(items_[index]); }
 
  private:
-  NqCorpus(RecordFile records, OnBadItems on_bad);
+  explicit NqCorpus(ItemCache items) : items_(std::move(items)) {}
 
-  RecordFile records_;  // of each example, and behind them of the bad ones where these are left out
-  std::size_t size_;
-  BadItems bad_;
+  ItemCache items_;
 };
 
 }  // namespace rueda::examples

@@ -25,20 +25,20 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool has_book_marks(const std::filesystem::path& path) {
-  LineReader lines(path);
+  BadItems told_later;
+  LineReader lines(path, &told_later);
   for (std::string_view line; lines.next(line);)
     if (line.starts_with(kBookBegins)) return true;
   return false;
 }
 
-void read_plain(const std::filesystem::path& path, const TextSink& sink) {
-  bool inside = !has_book_marks(path);
+// `inside`: whether a book's text begins with the file.
+void read_plain(LineReader& lines, const TextSink& sink, bool inside) {
   std::string paragraph;
   const auto end_paragraph = [&] {
     if (!paragraph.empty()) sink.paragraph(paragraph);
     paragraph.clear();
   };
-  LineReader lines(path);
   for (std::string_view line; lines.next(line);) {
     const bool begins = line.starts_with(kBookBegins);
     if (begins || line.starts_with(kBookEnds)) {
@@ -69,8 +69,7 @@ int heading_depth(std::string_view line) {
   return depth;
 }
 
-void read_wikitext(const std::filesystem::path& path, const TextSink& sink) {
-  LineReader lines(path);
+void read_wikitext(LineReader& lines, const TextSink& sink) {
   std::string text;
   for (std::string_view line; lines.next(line);) {
     if (const int depth = heading_depth(line)) {
@@ -85,14 +84,13 @@ void read_wikitext(const std::filesystem::path& path, const TextSink& sink) {
   sink.document_ends();
 }
 
-void read_reviews(const std::filesystem::path& path, const TextSink& sink) {
-  LineReader lines(path);
+void read_reviews(LineReader& lines, const TextSink& sink, BadItems& bad) {
   for (std::string_view line; lines.next(line);) {
     if (trimmed(line).empty()) continue;
     const std::size_t tab = line.rfind('\t');
     if (tab == line.npos) {
-      throw std::runtime_error(
-          fmt::format("{}: a text, a tab and a label are needed, there is no tab", lines.place()));
+      bad.add(fmt::format("{}: a text, a tab and a label are needed, there is no tab", lines.place()));
+      continue;
     }
     if (lines.number() == 1 && line.substr(tab + 1) == "label") continue;
     sink.paragraph(line.substr(0, tab));
@@ -118,7 +116,8 @@ TextFormat text_format(const std::filesystem::path& path) {
         fmt::format("{} is not a file that can be read twice; save it in one", path.string()));
   if (path.extension() == ".tsv") return TextFormat::reviews;
   std::size_t looked = 0, with_tab = 0;
-  LineReader lines(path);
+  BadItems told_later;
+  LineReader lines(path, &told_later);
   for (std::string_view line; looked < kLooked && lines.next(line);) {
     if (trimmed(line).empty()) continue;
     if (heading_depth(line) > 0) return TextFormat::wikitext;
@@ -128,12 +127,15 @@ TextFormat text_format(const std::filesystem::path& path) {
   return looked > 0 && with_tab == looked ? TextFormat::reviews : TextFormat::plain;
 }
 
-void read_paragraphs(const std::filesystem::path& path, TextFormat format, const TextSink& sink) {
+BadItems read_paragraphs(const std::filesystem::path& path, TextFormat format, const TextSink& sink) {
+  BadItems bad;
+  LineReader lines(path, &bad);
   switch (format) {
-    case TextFormat::plain: return read_plain(path, sink);
-    case TextFormat::wikitext: return read_wikitext(path, sink);
-    case TextFormat::reviews: return read_reviews(path, sink);
+    case TextFormat::plain: read_plain(lines, sink, /*inside=*/!has_book_marks(path)); break;
+    case TextFormat::wikitext: read_wikitext(lines, sink); break;
+    case TextFormat::reviews: read_reviews(lines, sink, bad); break;
   }
+  return bad;
 }
 
 }  // namespace rueda::examples

@@ -117,7 +117,7 @@ class WindowPacker {
 
 }  // namespace
 
-void read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
+BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                        std::int32_t max_length, const WindowSink& sink) {
   if (max_length <= kSpecialTokens) {
     throw std::invalid_argument(
@@ -127,31 +127,34 @@ void read_text_windows(const std::filesystem::path& path, const WordPieceTokeniz
   WindowPacker packer(tokenizer, max_length, sink);
   const TextFormat format = text_format(path);
   const bool by_line = format == TextFormat::reviews;
-  read_paragraphs(path, format,
-                  {[&](std::string_view text) { by_line ? packer.whole(text) : packer.paragraph(text); },
-                   [&] { packer.close(); }});
+  BadItems bad = read_paragraphs(
+      path, format,
+      {[&](std::string_view text) { by_line ? packer.whole(text) : packer.paragraph(text); },
+       [&] { packer.close(); }});
   packer.close();
-  if (packer.windows() == 0) {
+  if (packer.windows() + bad.count() == 0) {
     throw std::runtime_error(
         fmt::format("{}: there is no text in it (read as {})", path.string(), name_of(format)));
   }
+  return bad;
 }
 
 std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,
                                           const WordPieceTokenizer& tokenizer, std::int32_t max_length) {
   std::vector<TextWindow> windows;
-  read_text_windows(path, tokenizer, max_length, [&windows](std::span<const std::int32_t> ids) {
+  const auto keep = [&windows](std::span<const std::int32_t> ids) {
     windows.push_back({{ids.begin(), ids.end()}});
-  });
+  };
+  read_text_windows(path, tokenizer, max_length, keep).refuse_any(path.string());
   return windows;
 }
 
 TextCorpus TextCorpus::open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
-                            std::int32_t max_length, const TokenCache& cache) {
+                            std::int32_t max_length, const TokenCache& cache, OnBadItems on_bad) {
   const TokenCache::Key key{path, "windows", fmt::format("max_length {}", max_length)};
-  return TextCorpus(cache.get(key, tokenizer, [&](RecordWriter& writer) {
-    read_text_windows(path, tokenizer, max_length,
-                      [&](std::span<const std::int32_t> ids) { writer.append(ids); });
+  return TextCorpus(ItemCache::open(key, tokenizer, cache, on_bad, [&](RecordWriter& writer) {
+    return read_text_windows(path, tokenizer, max_length,
+                             [&](std::span<const std::int32_t> ids) { writer.append(ids); });
   }));
 }
 

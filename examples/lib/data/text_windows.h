@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "examples/lib/data/bad_items.h"
+#include "examples/lib/data/item_cache.h"
 #include "examples/lib/data/token_cache.h"
 #include "examples/lib/data/word_piece.h"
 
@@ -29,12 +31,13 @@ using WindowSink = std::function<void(std::span<const std::int32_t>)>;
 // sentence too long for any window is cut. Windows do not reach from one book or article into the next.
 // Reviews: one window a line, cut at max_length.
 //
-// Throws std::runtime_error naming file and line, also if there is no text at all, and std::invalid_argument
-// if max_length leaves no room beside [CLS] and [SEP].
-void read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
+// Returns the bad lines, which are left out (text_source.h). Throws std::runtime_error naming the file where it
+// cannot be read, also if there is no text at all, and std::invalid_argument if max_length leaves no room beside
+// [CLS] and [SEP].
+BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                        std::int32_t max_length, const WindowSink& sink);
 
-// The same, all kept.
+// The same, all kept. Throws where lines are bad.
 std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,
                                           const WordPieceTokenizer& tokenizer, std::int32_t max_length);
 
@@ -42,18 +45,21 @@ std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,
 // thread.
 class TextCorpus {
  public:
+  // Throws std::runtime_error naming the bad lines where they are refused; also where no text is left.
   static TextCorpus open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
-                         std::int32_t max_length, const TokenCache& cache);
+                         std::int32_t max_length, const TokenCache& cache,
+                         OnBadItems on_bad = OnBadItems::refuse);
 
   std::size_t size() const { return windows_.size(); }
+  const BadItems& bad() const { return windows_.bad(); }          // that were left out
   std::uint32_t checksum() const { return windows_.checksum(); }  // of all tokens
   // Window `index`, below size(); valid as long as this object.
   std::span<const std::int32_t> operator[](std::size_t index) const { return windows_[index]; }
 
  private:
-  explicit TextCorpus(RecordFile windows) : windows_(std::move(windows)) {}
+  explicit TextCorpus(ItemCache windows) : windows_(std::move(windows)) {}
 
-  RecordFile windows_;
+  ItemCache windows_;
 };
 
 // A share of 0 .. count - 1 in rising order: round(share * count) of them, at least one if there are any. The

@@ -16,7 +16,6 @@ constexpr const char* kUsage =
     "  ruedarun -np 2 train_bert --data train.json --model CHECKPOINT\n"
     "Without --model a small random BERT learns the sample that comes with Rueda.\n\nflags";
 
-constexpr Choices<OnBadItems, 2> kOnBadItems{{{"refuse", OnBadItems::refuse}, {"skip", OnBadItems::skip}}};
 constexpr Choices<const char*, 3> kTasks{{{"squad", "squad"}, {"nq", "nq"}, {"mlm", "mlm"}}};
 
 po::options_description description() {
@@ -33,7 +32,6 @@ po::options_description description() {
       ("held-out", whole()->value_name("N"), "last articles, of nq examples, of mlm windows, kept for evaluation [8; without --model 4; nq 100; 20; mlm 64; 32]; squad, nq: 0 measures on what is trained on")
       ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; nq 512; 128; mlm 128; 64]")
       ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [a quarter of --max-length]")
-      ("bad-items", text()->value_name("refuse|skip"), "squad, nq: questions or lines that cannot be used end the run, or are left out and told [refuse]")
       ("null-score-threshold", number()->value_name("X"), "squad v2.0: no answer is predicted where its score surpasses the best span's by more than that [0]")
       ("predictions", text()->value_name("FILE"), "squad: the answers of the last evaluation, JSON of text by id, as SQuAD's scripts read it")
       ("unknown-share", number()->value_name("X"), "nq: of the windows without answer, how many are trained on [0.02; without --model 1]")
@@ -71,20 +69,17 @@ void check_flags_of_tasks(const Flags& flags, const std::string& task) {
   };
   only("stride", task != "mlm", "windows that share tokens, of squad or nq");
   only("cache", task != "squad", "what is kept tokenized, of nq or mlm");
-  only("bad-items", task != "mlm", "questions, of squad or nq");
   only("null-score-threshold", task == "squad", "squad");
   only("predictions", task == "squad", "squad");
   for (const char* flag : {"unknown-share", "augment", "question-dropout"}) only(flag, task == "nq", "nq");
 }
 
-// What squad and nq have in common, and squad alone.
-void read_question_flags(const Flags& flags, BertOptions& options) {
-  flags.choice("bad-items", options.on_bad, kOnBadItems);
+void read_squad_flags(const Flags& flags, BertOptions& options) {
   if (flags.given("null-score-threshold"))
     flags.finite("null-score-threshold", options.null_score_threshold.emplace());
   flags.path("predictions", options.predictions);
   if (!options.source.dummy) return;
-  for (const char* flag : {"bad-items", "null-score-threshold", "predictions"}) {
+  for (const char* flag : {"null-score-threshold", "predictions"}) {
     if (flags.given(flag))
       throw UsageError(fmt::format("--dummy yes has no questions of a file, and --{} is given", flag));
   }
@@ -122,7 +117,7 @@ std::optional<BertOptions> parse_bert_options(int argument_count, const char* co
   flags.integer("max-length", options.max_length, 8);
   options.stride = options.max_length / 4;
   flags.integer("stride", options.stride, 0);
-  read_question_flags(flags, options);
+  read_squad_flags(flags, options);
   flags.share("unknown-share", options.unknown_share);
   flags.choice("augment", options.augment, kYesNo);
   flags.number("question-dropout", options.question_dropout, 1);

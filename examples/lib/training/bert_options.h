@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "examples/lib/data/bad_items.h"
 #include "examples/lib/training/data_options.h"
 #include "examples/lib/training/options.h"
 
@@ -24,7 +23,6 @@ struct BertOptions : TrainOptions {
   double unknown_share = 0.02;                 // of nq's windows without answer, how many are trained on
   double question_dropout = 0.05;              // of the words of nq's questions
   bool augment = true;                         // nq's windows, as they are trained on
-  OnBadItems on_bad = OnBadItems::refuse;      // of squad and nq
   std::optional<double> null_score_threshold;  // of squad v2.0
   std::filesystem::path predictions;           // of squad; empty: not written
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "examples/lib/data/bad_items.h"
 #include "examples/lib/data/token_cache.h"
 #include "examples/lib/training/flags.h"
 
@@ -13,6 +14,7 @@ namespace rueda::examples {
 
 struct DataOptions {
   bool dummy = false;                                    // made up on the fly: no file is read
+  OnBadItems on_bad = OnBadItems::refuse;                // questions or lines
   std::filesystem::path cache = default_cache_folder();  // of tokenized data; "none": not kept
   std::filesystem::path vocabulary;                      // without a checkpoint; empty: the sample's
 };

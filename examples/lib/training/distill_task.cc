@@ -12,6 +12,7 @@
 #include "examples/lib/data/token_cache.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/training/checkpoint_folder.h"
+#include "examples/lib/training/job_start.h"
 #include "examples/lib/training/lm_start.h"
 #include "examples/lib/training/mlm_task.h"
 #include "examples/lib/training/run_training.h"
@@ -82,7 +83,7 @@ void check_teacher_steps(const std::filesystem::path& summary, std::int64_t want
 // for it, so that no folder need be shared. Throws on all ranks where a teacher is to be trained over that of
 // a run that is there. Collective.
 bool has_earlier_teacher(MlmTask& task, const DistillOptions& options, const std::filesystem::path& folder) {
-  init();
+  begin_job();
   const std::string found = broadcast_made(
       [&] {
         if (!options.resume) check_nothing_is_in(options.checkpoints());
@@ -119,7 +120,9 @@ Teacher read_teacher(const DistillOptions& options) {
 std::optional<Teacher> train_teacher(DistillOptions& options) {
   const std::filesystem::path folder = options.output / "teacher";
   const BertOptions mlm = teacher_options(options, folder);
-  MlmTask task(mlm, small_teacher(options));
+  const auto owned =
+      make_on_all_ranks([&] { return std::make_unique<MlmTask>(mlm, small_teacher(options)); });
+  MlmTask& task = *owned;
   const bool is_there = has_earlier_teacher(task, options, folder);
   if (!is_there) {
     options.resume.reset();
@@ -174,7 +177,9 @@ std::vector<std::string> DistillTask::settings() const {
 }
 
 std::vector<std::string> DistillTask::words() const {
-  return {"teacher: " + teacher_.words, "student: " + student_words_, data_.words()};
+  std::vector<std::string> lines{"teacher: " + teacher_.words, "student: " + student_words_};
+  for (std::string& line : data_.words()) lines.push_back(std::move(line));
+  return lines;
 }
 
 // Of mlm, ce and cos.

@@ -26,7 +26,7 @@ LmText text_of(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
     return LmText::made_up(static_cast<std::size_t>(options.held_out), options.max_length,
                            tokenizer.vocab_size(), mix(options.seed, kMadeUpHeldOut));
   }
-  return LmText::open(options.file, tokenizer, options.max_length, cache_of(options.data));
+  return LmText::open(options.file, tokenizer, options.max_length, options.data);
 }
 
 TaskBatch tensors_of(const LmBatch& batch) {
@@ -42,10 +42,16 @@ TaskBatch tensors_of(const LmBatch& batch) {
 }  // namespace
 
 LmText LmText::open(const std::filesystem::path& file, const WordPieceTokenizer& tokenizer,
-                    std::int64_t max_length, const TokenCache& cache) {
+                    std::int64_t max_length, const DataOptions& options) {
   LmText text;
-  text.corpus_ = TextCorpus::open(file, tokenizer, static_cast<std::int32_t>(max_length), cache);
+  text.file_ = file.string();
+  text.corpus_ = TextCorpus::open(file, tokenizer, static_cast<std::int32_t>(max_length), cache_of(options),
+                                  options.on_bad);
   return text;
+}
+
+std::vector<std::string> LmText::words() const {
+  return corpus_ ? corpus_->bad().words(file_) : std::vector<std::string>();
 }
 
 LmText LmText::made_up(std::size_t count, std::int64_t length, std::size_t vocab_size, std::uint64_t seed) {
@@ -92,13 +98,19 @@ LmData::LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer
 
 std::vector<std::string> LmData::settings() const {
   return {fmt::format("--held-out {}", options_.held_out),
-          fmt::format("--max-length {}", options_.max_length), vocabulary_words(tokenizer_), words(),
+          fmt::format("--max-length {}", options_.max_length), vocabulary_words(tokenizer_), count_words(),
           fmt::format("tokens {:08x}", text_.checksum())};
 }
 
-std::string LmData::words() const {
+std::string LmData::count_words() const {
   const std::string count = options_.data.dummy ? "made-up" : std::to_string(samples());
   return fmt::format("{} training windows and {} held-out ones", count, held_out_.size());
+}
+
+std::vector<std::string> LmData::words() const {
+  std::vector<std::string> lines{count_words()};
+  for (std::string& line : text_.words()) lines.push_back(std::move(line));
+  return lines;
 }
 
 TaskBatch LmData::make_batch(std::span<const Sample> chosen) const {

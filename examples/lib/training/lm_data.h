@@ -22,11 +22,13 @@ class LmText {
  public:
   // Throws std::runtime_error naming the file.
   static LmText open(const std::filesystem::path& file, const WordPieceTokenizer& tokenizer,
-                     std::int64_t max_length, const TokenCache& cache);
+                     std::int64_t max_length, const DataOptions& options);
   // Each of `length` tokens, drawn by the seed.
   static LmText made_up(std::size_t count, std::int64_t length, std::size_t vocab_size, std::uint64_t seed);
 
   std::size_t size() const { return corpus_ ? corpus_->size() : made_up_.size(); }
+  // Of bad lines that were left out, for people.
+  std::vector<std::string> words() const;
   std::uint32_t checksum() const { return corpus_ ? corpus_->checksum() : 0; }  // of a text's tokens
   // Valid as long as this object, moved or not.
   std::span<const std::int32_t> operator[](std::size_t index) const {
@@ -35,6 +37,7 @@ class LmText {
   std::vector<NumberedWindow> windows(std::span<const std::size_t> numbers) const;
 
  private:
+  std::string file_;
   std::optional<TextCorpus> corpus_;
   std::vector<TextWindow> made_up_;
 };
@@ -61,7 +64,7 @@ class LmData {
 
   // What Task wants of these.
   std::vector<std::string> settings() const;
-  std::string words() const;
+  std::vector<std::string> words() const;
   std::size_t samples() const { return samples_; }
   // `input_ids`, `valid`, `labels`; `masked` and `tokens`: the places of these (masked_lm.h). Each sample is
   // masked by its position.
@@ -81,6 +84,8 @@ class LmData {
   static std::vector<std::string> metric_names() { return {"perplexity", "loss"}; }
 
  private:
+  std::string count_words() const;
+
   const LmDataOptions options_;
   const WordPieceTokenizer& tokenizer_;
   const LmText text_;  // of made-up data what is held out alone

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include <rueda/rueda_torch.h>
 #include "examples/lib/data/masking.h"
@@ -19,6 +20,7 @@
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/bert_start.h"
 #include "examples/lib/training/compute_device.h"
+#include "examples/lib/training/job_start.h"
 #include "examples/lib/training/lm_data.h"
 #include "examples/lib/training/lm_evaluation.h"
 #include "examples/lib/training/lm_start.h"
@@ -93,30 +95,45 @@ void report(const EvaluateLmOptions& options, const BertStart& start, at::Device
   fmt::print("results in {}\n", options.summary.string());
 }
 
-}  // namespace
+// A model, the text that it is measured on, and the windows of it that are chosen.
+struct Subject {
+  BertStart start;
+  ReadLm lm;
+  LmText text;
+  std::vector<NumberedWindow> windows;
+};
 
-void run_lm_evaluation(const EvaluateLmOptions& options) {
-  const BertStart start = read_bert_start(StartOptions{
+Subject read_subject(const EvaluateLmOptions& options) {
+  BertStart start = read_bert_start(StartOptions{
       .model = options.model, .vocabulary = options.source.vocabulary, .max_length = options.max_length});
-  const auto [owned, words] = read_lm(start, options.seed, options.dtype);
-  BertForMaskedLM& model = *owned;
-  const LmText text =
+  ReadLm lm = read_lm(start, options.seed, options.dtype);
+  LmText text =
       options.source.dummy
           ? LmText::made_up(kMadeUpWindows, options.max_length, start.tokenizer.vocab_size(), options.seed)
-          : LmText::open(options.data, start.tokenizer, options.max_length, cache_of(options.source));
-  const std::vector<NumberedWindow> windows = text.windows(subset(text.size(), options.subset, options.seed));
+          : LmText::open(options.data, start.tokenizer, options.max_length, options.source);
+  std::vector<NumberedWindow> windows = text.windows(subset(text.size(), options.subset, options.seed));
   check_guessable(windows, start.tokenizer, options.data.string());
   check_writable(options.summary);
   if (!options.dump_batches.empty()) check_writable(options.dump_batches);
+  return {std::move(start), std::move(lm), std::move(text), std::move(windows)};
+}
 
-  init();
+}  // namespace
+
+void run_lm_evaluation(const EvaluateLmOptions& options) {
+  const Subject subject = make_on_all_ranks([&] { return read_subject(options); });
+  const auto& [start, lm, text, windows] = subject;
+  BertForMaskedLM& model = *lm.model;
+
+  begin_job();
   check_agreement("evaluate_lm.settings", "settings of evaluate_lm", settings_of(options, model, windows),
                   default_runtime());
   const at::Device device = agree_on_device(options.device);
   model.to(device);
   if (rank() == 0) {
-    fmt::print("{}\n{} of {} windows, {} ranks, computing on {}\n", words, windows.size(), text.size(),
+    fmt::print("{}\n{} of {} windows, {} ranks, computing on {}\n", lm.words, windows.size(), text.size(),
                size(), kind_of(device));
+    for (const std::string& line : text.words()) fmt::print("{}\n", line);
     if (!options.dump_batches.empty()) dump_masks(options, start.tokenizer, windows);
   }
   const auto begin = std::chrono::steady_clock::now();

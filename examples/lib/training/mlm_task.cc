@@ -23,6 +23,12 @@ MlmTask::MlmTask(const BertOptions& options, BertStart start)
   model_words_ = fill_model(*model_, start_, options.dtype);
 }
 
+std::vector<std::string> MlmTask::words() const {
+  std::vector<std::string> lines{model_words_};
+  for (std::string& line : data_.words()) lines.push_back(std::move(line));
+  return lines;
+}
+
 std::vector<double> MlmTask::counts(std::span<const Sample> chosen) const {
   const auto counts = data_.counts(chosen);
   return counts ? std::vector{counts->masked} : std::vector<double>();

@@ -25,7 +25,7 @@ class MlmTask final : public Task {
   MlmTask(const BertOptions& options, BertStart start);
 
   std::vector<std::string> settings() const override { return data_.settings(); }
-  std::vector<std::string> words() const override { return {model_words_, data_.words()}; }
+  std::vector<std::string> words() const override;
   std::size_t samples() const override { return data_.samples(); }
   TaskBatch make_batch(std::span<const Sample> chosen) const override { return data_.make_batch(chosen); }
   std::vector<double> counts(std::span<const Sample> chosen) const override;

@@ -34,7 +34,7 @@ NqSettings nq_settings(const BertOptions& options) {
 NqTask::NqTask(const BertOptions& options) : options_(options), start_(read_bert_start(options)) {
   if (!options.source.dummy) {
     corpus_.emplace(NqCorpus::open(options.data, start_.tokenizer, kMostQuestionPieces,
-                                   cache_of(options.source), options.on_bad));
+                                   cache_of(options.source), options.source.on_bad));
     const auto held_out = static_cast<std::size_t>(options.held_out);
     if (held_out >= corpus_->size()) {
       throw std::runtime_error(

@@ -10,7 +10,7 @@
 #include <exception>
 
 #include "examples/lib/training/flags.h"
-#include "examples/lib/training/run_training.h"
+#include "examples/lib/training/job_start.h"
 
 namespace rueda::examples {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/lib/training/run_training.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
 
@@ -16,11 +15,10 @@
 #include <vector>
 
 #include <rueda/rueda_torch.h>
-#include "core/base/rank_set.h"
-#include "core/byte_exchange.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/compute_device.h"
+#include "examples/lib/training/job_start.h"
 #include "examples/lib/training/reporter.h"
 #include "examples/lib/training/trainer.h"
 #include "examples/lib/training/training_state.h"
@@ -168,46 +166,7 @@ class Run final : public TrainingListener {
   std::filesystem::path checkpoint_;  // the last
 };
 
-// Ends the job on all ranks where some say why they cannot begin. Collective.
-void end_if_any_failed(const std::string& failure) {
-  const std::vector<std::string> all = allgather_bytes(failure, "training.start", default_runtime());
-  RankSet alike, failed;
-  for (std::size_t other = 0; other < all.size(); ++other) {
-    const RankSet one = RankSet::of(static_cast<Rank>(other));
-    if (all[other] == failure) alike.add(one);
-    if (!all[other].empty()) failed.add(one);
-  }
-  if (failed.empty()) return;
-  if (!failure.empty() && alike.first() == rank()) {
-    fmt::print(stderr, "error: {}{}\n", alike.count() == size() ? "" : to_string(alike) + ": ", failure);
-    std::fflush(stderr);
-  }
-  barrier();  // a rank that has ended may be the end of those that have not told it yet
-  throw AlreadyTold();
-}
-
 }  // namespace
-
-std::unique_ptr<Task> make_on_all_ranks(const std::function<std::unique_ptr<Task>()>& make) {
-  std::string failure;
-  try {
-    return make();
-  } catch (const UsageError&) {
-    throw;
-  } catch (const c10::Error& error) {
-    failure = error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
-  try {
-    init();
-    end_if_any_failed(failure);
-  } catch (const AlreadyTold&) {
-    throw;
-  } catch (const std::exception&) {  // they cannot meet, and each tells its own
-  }
-  throw std::runtime_error(failure);
-}
 
 bool run_training(Task& task, const TrainOptions& options) {
   make_folder(options.output);
@@ -216,8 +175,7 @@ bool run_training(Task& task, const TrainOptions& options) {
     if (!file.empty()) check_writable(file);
   std::optional<StopRequest> stop;  // ranks that do not synchronise cannot agree on an end: there is none
   if (options.synchronize()) stop.emplace(options.stop_file);
-  init();
-  end_if_any_failed("");
+  begin_job();
   std::vector<std::string> settings = shared_settings(options);
   for (const std::string& line : task.settings()) settings.push_back(line);
   check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());

@@ -42,7 +42,7 @@ SquadTask::SquadTask(const BertOptions& options) : options_(options), start_(rea
 
 void SquadTask::read() {
   if (!options_.predictions.empty()) check_writable(options_.predictions);
-  SquadData all = read_squad(options_.data, options_.on_bad);
+  SquadData all = read_squad(options_.data, options_.source.on_bad);
   bad_ = std::move(all.bad);
   if (options_.null_score_threshold && !all.may_lack_answers)
     throw UsageError(

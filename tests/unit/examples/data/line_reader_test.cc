@@ -21,7 +21,7 @@ using testing::IsEmpty;
 std::vector<std::string> lines_of(const std::filesystem::path& path,
                                   std::size_t most = LineReader::kMostBytes) {
   std::vector<std::string> found;
-  LineReader lines(path, most);
+  LineReader lines(path, nullptr, most);
   for (std::string_view line; lines.next(line);) found.emplace_back(line);
   return found;
 }
@@ -77,6 +77,18 @@ TEST_F(Lines, BrokenFilesAreNamed) {
   EXPECT_THAT(error("a", packed.substr(0, packed.size() - 3)), HasSubstr("ends too early"));
   packed[packed.size() / 2] = static_cast<char>(packed[packed.size() / 2] ^ 0x55);
   EXPECT_THAT(error("a", packed), HasSubstr("the gzip file is damaged"));
+}
+
+TEST_F(Lines, ThatAreNoTextMayBeLeftOut) {
+  const auto path = scratch_.write("a", "one\n\xFFtwo\nthree\n\xC3");
+  BadItems bad;
+  LineReader lines(path, &bad);
+  std::vector<std::string> found;
+  for (std::string_view line; lines.next(line);) found.push_back(lines.place() + " " + std::string(line));
+  EXPECT_THAT(found, ElementsAre(path.string() + ":1 one", path.string() + ":3 three"));
+  EXPECT_THAT(bad.words("F"),
+              ElementsAre("F: 2 bad items left out:", HasSubstr(path.string() + ":2: not valid UTF-8 (byte 0xff)"),
+                          HasSubstr(path.string() + ":4: not valid UTF-8 (byte 0xc3)")));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 json span_of(int begin, int end) { return {{"start_token", begin}, {"end_token", end}}; }
 
@@ -154,7 +155,7 @@ TEST_F(Corpus, BadFilesAreNamedByTheFirstBadLine) {
 TEST_F(Corpus, BadLinesMayBeLeftOut) {
   json second = example({});
   second["example_id"] = "x";
-  const std::string text = example({}).dump() + "\n[]\n" + second.dump() + "\n";
+  const std::string text = example({}).dump() + "\n[]\n\xFF\n" + second.dump() + "\n";
   const auto read = [&](const TokenCache& cache, OnBadItems on_bad) {
     return NqCorpus::open(scratch_.write("nq.jsonl", text), *tokenizer_, 8, cache, on_bad);
   };
@@ -164,7 +165,8 @@ TEST_F(Corpus, BadLinesMayBeLeftOut) {
     ASSERT_EQ(corpus.size(), 2U);
     EXPECT_EQ(corpus[1].id, "x");
     EXPECT_THAT(corpus.bad().words("F"),
-                ElementsAre("F: 1 bad item left out:", HasSubstr("nq.jsonl:2: top level")));
+                UnorderedElementsAre("F: 2 bad items left out:", HasSubstr("nq.jsonl:2: top level"),
+                                     HasSubstr("nq.jsonl:3: not valid UTF-8")));
   }
   EXPECT_THAT(error_message([&] { read(cache, OnBadItems::refuse); }), HasSubstr("nq.jsonl:2: top level"));
   EXPECT_THAT(error_message([&] {

@@ -97,6 +97,28 @@ TEST_F(Windows, BadInputIsNamed) {
               HasSubstr("cannot open"));
 }
 
+TEST_F(Windows, BadLinesMayBeLeftOut) {
+  const auto read = [&](const std::string& name, const std::string& text, OnBadItems on_bad) {
+    return TextCorpus::open(scratch_.write(name, text), *tokenizer_, 9, TokenCache(scratch_.path() / "cache"),
+                            on_bad);
+  };
+  const std::string plain = "One two.\nt\xC3\nThree.\n", reviews = "One\t1\ntwo\nthree\t0\n\xC3\t0\n";
+  for (int again = 0; again < 2; ++again) {  // then from the cache
+    EXPECT_THAT(error_message([&] { read("a.txt", plain, OnBadItems::refuse); }),
+                HasSubstr("a.txt:2: not valid UTF-8 (byte 0xc3); convert the file to UTF-8; correct it, or leave it "
+                          "out with --bad-items skip"));
+    const TextCorpus text = read("a.txt", plain, OnBadItems::skip);
+    EXPECT_EQ(text.size(), 1U);
+    EXPECT_EQ(text[0].size(), 7U);  // "one two . three ." and [CLS], [SEP]
+    EXPECT_EQ(text.bad().count(), 1U);
+    const TextCorpus lines = read("a.tsv", reviews, OnBadItems::skip);
+    EXPECT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines.bad().count(), 2U);
+  }
+  EXPECT_THAT(error_message([&] { read("b.txt", "\xC3\n", OnBadItems::skip); }),
+              HasSubstr("b.txt:1: not valid UTF-8"));
+}
+
 TEST_F(Windows, TextWithoutEmptyLinesIsReadInPieces) {
   std::string text;
   for (int i = 0; i < 300000; ++i) text += "one two.\n";

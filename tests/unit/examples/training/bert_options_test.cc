@@ -129,20 +129,21 @@ TEST(Options, AVocabularyIsForARandomStart) {
 }
 
 TEST(Options, OfQuestions) {
-  EXPECT_EQ(parsed({})->on_bad, OnBadItems::refuse);
+  EXPECT_EQ(parsed({})->source.on_bad, OnBadItems::refuse);
   EXPECT_FALSE(parsed({})->null_score_threshold.has_value());
   const BertOptions options = *parsed({"--bad-items", "skip", "--null-score-threshold", "-1.5",
                                        "--predictions", "p.json", "--held-out", "0"});
-  EXPECT_EQ(options.on_bad, OnBadItems::skip);
+  EXPECT_EQ(options.source.on_bad, OnBadItems::skip);
   EXPECT_EQ(options.null_score_threshold, -1.5);
   EXPECT_EQ(options.predictions, "p.json");
   EXPECT_EQ(options.held_out, 0);
-  EXPECT_EQ(parsed({"--task", "nq", "--bad-items", "skip"})->on_bad, OnBadItems::skip);
+  for (const char* task : {"nq", "mlm"})
+    EXPECT_EQ(parsed({"--task", task, "--bad-items", "skip"})->source.on_bad, OnBadItems::skip);
   EXPECT_EQ(usage_error({"--bad-items", "keep"}), "--bad-items is 'keep'; it must be refuse or skip");
   EXPECT_EQ(usage_error({"--null-score-threshold", "inf"}),
             "--null-score-threshold is inf; it must be finite");
-  EXPECT_EQ(usage_error({"--task", "mlm", "--bad-items", "skip"}),
-            "--bad-items is for questions, of squad or nq, and --task is mlm");
+  EXPECT_EQ(usage_error({"--dummy", "yes", "--bad-items", "skip"}),
+            "--dummy yes reads no file, and --bad-items is given");
   EXPECT_EQ(usage_error({"--task", "nq", "--predictions", "p"}),
             "--predictions is for squad, and --task is nq");
   EXPECT_EQ(usage_error({"--dummy", "yes", "--predictions", "p"}),

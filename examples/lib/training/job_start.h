@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a job of trainers begins, or ends before that with one message.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+namespace rueda::examples {
+
+// The job ends, and why has been told.
+class AlreadyTold : public std::runtime_error {
+ public:
+  AlreadyTold() : std::runtime_error("why the job ends has been told") {}
+};
+
+// Runs `prepare` on each rank, which reads files that all read. Where it fails the ranks meet, one of those with
+// the same trouble tells it on standard error, and all throw AlreadyTold; UsageError is thrown as it is. Where it
+// succeeds begin_job() must follow, in which the others are met. Main thread.
+void prepare_on_all_ranks(const std::function<void()>& prepare);
+
+// The same for what `make` returns.
+template <class Make>
+auto make_on_all_ranks(const Make& make) {
+  std::optional<decltype(make())> made;
+  prepare_on_all_ranks([&] { made.emplace(make()); });
+  return *std::move(made);
+}
+
+// Calls rueda::init(). Where some ranks could not prepare it throws AlreadyTold on all. Main thread.
+void begin_job();
+
+}  // namespace rueda::examples
