@@ -4,6 +4,7 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)  # as libraries are, so that programs can share their precompiled headers
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
@@ -17,6 +18,14 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 # what is ours. What several of them define by the same name, be it in anonymous namespaces, the compiler refuses.
 function(rueda_in_batches)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
+# rueda_share_torch_headers(TARGETS...): torch's headers are compiled once, for librueda_torch, and read in that form by
+# these. Parsing them takes a source file longer than what is ours.
+function(rueda_share_torch_headers)
+  foreach(target ${ARGN})
+    target_precompile_headers(${target} REUSE_FROM rueda_torch)
+  endforeach()
 endfunction()
 
 include(GNUInstallDirs)

@@ -16,7 +16,7 @@
 namespace rueda {
 namespace {
 
-struct Case {
+struct AdasumCase {
   DataType dtype;
   Shape shape;
   bool in_place;
@@ -31,8 +31,8 @@ struct Case {
   }
 };
 
-std::vector<Case> cases(Rank rank) {
-  std::vector<Case> all;
+std::vector<AdasumCase> cases(Rank rank) {
+  std::vector<AdasumCase> all;
   for (DataType dtype : {DataType::float16, DataType::bfloat16, DataType::float32, DataType::float64}) {
     for (bool in_place : {true, false}) {
       for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 5}, Shape{1000}, Shape{20011}})
@@ -46,7 +46,7 @@ std::vector<Case> cases(Rank rank) {
 }
 
 // A tensor of a rank: neither parallel nor orthogonal to those of others, and of another length.
-std::shared_ptr<TestTensor> tensor_of(const Case& c, Rank rank, bool strided) {
+std::shared_ptr<TestTensor> tensor_of(const AdasumCase& c, Rank rank, bool strided) {
   auto tensor = std::make_shared<TestTensor>(c.dtype, c.shape, strided);
   for (std::int64_t i = 0; i < tensor->elements(); ++i) {
     const auto common = static_cast<double>(i % 11) - 5;
@@ -57,7 +57,7 @@ std::shared_ptr<TestTensor> tensor_of(const Case& c, Rank rank, bool strided) {
 }
 
 // Errors are relative to the values that went in: factors may cancel them.
-void check(const Case& c, const TestTensor& output, Rank ranks) {
+void check(const AdasumCase& c, const TestTensor& output, Rank ranks) {
   std::vector<Vector> vectors;
   Vector size(static_cast<std::size_t>(output.elements()));
   for (Rank rank = 0; rank < ranks; ++rank) {
@@ -83,9 +83,9 @@ void check(const Case& c, const TestTensor& output, Rank ranks) {
 // All in flight together, submitted in an order of its own by each rank.
 void check_adasum(Runtime& runtime) {
   const Rank rank = runtime.topology().rank, ranks = runtime.topology().size;
-  const std::vector<Case> all = cases(rank);
+  const std::vector<AdasumCase> all = cases(rank);
   std::vector<std::shared_ptr<TestTensor>> inputs, outputs;
-  for (const Case& c : all) {
+  for (const AdasumCase& c : all) {
     inputs.push_back(tensor_of(c, rank, c.strided));
     outputs.push_back(c.in_place ? inputs.back() : std::make_shared<TestTensor>(c.dtype, c.shape));
   }
@@ -94,7 +94,7 @@ void check_adasum(Runtime& runtime) {
   std::shuffle(order.begin(), order.end(), std::mt19937(static_cast<std::uint32_t>(rank) * 7919 + 1));
   std::vector<Handle> handles(all.size());
   for (std::size_t i : order) {
-    const Case& c = all[i];
+    const AdasumCase& c = all[i];
     handles[i] = allreduce_async(c.name(), inputs[i]->view(), outputs[i]->view(),
                                  {ReduceOp::adasum, c.prescale, c.postscale}, runtime);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bells between threads and between processes.
 #include "core/engine/bell.h"
+#include "tests/support/sanitized.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -15,11 +16,7 @@
 namespace rueda {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRings = 50'000;
-#else
-constexpr int kRings = 500'000;
-#endif
+constexpr int kRings = sanitized(50'000, 500'000);
 
 // What two sides share: a bell for each, and what each waits for.
 struct Shared {

@@ -11,6 +11,7 @@
 #include "core/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
+#include "tests/support/sanitized.h"
 
 namespace rueda {
 namespace {
@@ -49,7 +50,7 @@ TEST(FixedOrder, ConformsOverLinksAndInSharedMemory) {
   config.reduction_order = ReductionOrder::fixed;
   for (const Rank ranks : {1, 2, 3, 5}) {
     for (const std::size_t slots : {0, 8}) {
-      config.ring_chunk = slots == 0 ? 192 : 1 << 18;
+      config.ring_chunk = slots == 0 ? sanitized(1024, 192) : 1 << 18;
       run_ranks(
           ranks,
           [](Runtime& runtime) {

@@ -18,6 +18,7 @@
 
 #include "core/engine/handle_state.h"
 #include "core/engine/waiters.h"
+#include "tests/support/sanitized.h"
 
 namespace rueda {
 namespace {
@@ -25,11 +26,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kTurns = 5'000;
-#else
-constexpr int kTurns = 30'000;
-#endif
+constexpr int kTurns = sanitized(5'000, 30'000);
 constexpr seconds kLimit(20);  // of every sleep: one that ends by it has missed something
 
 using State = std::shared_ptr<HandleState>;

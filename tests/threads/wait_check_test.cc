@@ -17,6 +17,7 @@
 #include "core/process_set.h"
 #include "core/rueda.h"
 #include "tests/support/memory_world.h"
+#include "tests/support/sanitized.h"
 
 namespace rueda {
 namespace {
@@ -118,7 +119,8 @@ TEST(WaitCheck, AWaitThatIsGivenUpLeavesTheMemoryOfTheCaller) {
 
 // The other rank comes while this one gives up: the memory is at work, or not any more, or not yet.
 TEST(WaitCheck, AWaitIsGivenUpWhileTheOperationIsCarriedOut) {
-  const std::vector<double> ones(200'000, 1.0), sevens(200'000, -7.0), twos(200'000, 2.0);
+  constexpr std::size_t kCount = sanitized(20'000, 200'000);
+  const std::vector<double> ones(kCount, 1.0), sevens(kCount, -7.0), twos(kCount, 2.0);
   constexpr int kTimes = 20;
   in_both_worlds([&] {
     const auto come = std::make_shared<std::atomic<int>>(-1);

@@ -13,8 +13,6 @@ namespace {
 
 using Token = WordPieceTokenizer::Token;
 
-constexpr std::int32_t kSpecialTokens = 3;  // [CLS], and [SEP] twice
-
 // The context tokens that touch the answer: first and last, last < first if there are none.
 struct TokenRange {
   std::int32_t first = 0, last = -1;
@@ -37,7 +35,7 @@ Feature make_window(std::size_t question, std::span<const Token> question_tokens
                     std::span<const Token> window, const WordPieceTokenizer& tokenizer) {
   Feature feature{question, {}, {}, 0, 0, 0, {}};
   std::vector<std::int32_t>& ids = feature.input_ids;
-  ids.reserve(question_tokens.size() + window.size() + kSpecialTokens);
+  ids.reserve(question_tokens.size() + window.size() + kTokensAroundPair);
   ids.push_back(tokenizer.cls_id());
   for (const Token& token : question_tokens) ids.push_back(token.id);
   ids.push_back(tokenizer.sep_id());
@@ -58,7 +56,7 @@ void check_room(const Question& question, std::int32_t room, std::int32_t questi
   throw std::invalid_argument(fmt::format(
       "--max-length {} leaves {} tokens of context beside the {} of question {} and {} special ones; "
       "more than the --stride of {} are needed: raise --max-length, or lower --stride",
-      max_length, std::max(room, 0), question_tokens, question.id, kSpecialTokens, stride));
+      max_length, std::max(room, 0), question_tokens, question.id, kTokensAroundPair, stride));
 }
 
 }  // namespace
@@ -82,7 +80,7 @@ std::vector<Feature> make_features(const SquadData& data, const WordPieceTokeniz
     if (question_tokens.size() > static_cast<std::size_t>(max_question_length))
       question_tokens.resize(static_cast<std::size_t>(max_question_length));
     const auto question_length = static_cast<std::int32_t>(question_tokens.size());
-    const std::int32_t room = max_length - question_length - kSpecialTokens;
+    const std::int32_t room = max_length - question_length - kTokensAroundPair;
     check_room(question, room, question_length, max_length, stride);
 
     const std::span<const Token> context = contexts[question.paragraph];

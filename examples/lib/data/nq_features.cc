@@ -11,8 +11,6 @@
 namespace rueda::examples {
 namespace {
 
-constexpr std::int32_t kSpecialTokens = 3;  // [CLS], and [SEP] twice
-
 // What draws are for, so that one does not follow another.
 constexpr std::uint64_t kKeep = 0x6b656570;
 constexpr std::uint64_t kAugment = 0x61756721;
@@ -53,7 +51,7 @@ NqWindows::NqWindows(const NqCorpus& corpus, const WordPieceTokenizer& tokenizer
 }
 
 std::int32_t NqWindows::room(const NqTokens& tokens) const {
-  return settings_.max_length - static_cast<std::int32_t>(tokens.question.size()) - kSpecialTokens;
+  return settings_.max_length - static_cast<std::int32_t>(tokens.question.size()) - kTokensAroundPair;
 }
 
 void NqWindows::check(const NqTokens& tokens) const {
@@ -119,7 +117,7 @@ NqFeature NqWindows::plain_feature(const NqWindow& window) const {
   NqFeature made{{window.example, {}, {}, 0, 0, 0, {}}, AnswerType::unknown};
   Feature& feature = made.feature;
   std::vector<std::int32_t>& ids = feature.input_ids;
-  ids.reserve(tokens.question.size() + context.size() + kSpecialTokens);
+  ids.reserve(tokens.question.size() + context.size() + kTokensAroundPair);
   ids.push_back(tokenizer_.cls_id());
   ids.insert(ids.end(), tokens.question.begin(), tokens.question.end());
   ids.push_back(tokenizer_.sep_id());

@@ -20,7 +20,6 @@
 namespace rueda::examples {
 namespace {
 
-constexpr std::int32_t kSpecialTokens = 2;  // [CLS] and [SEP]
 // Sentences by Unicode's rules, in one language for all, as the cut must not depend on the machine's
 // settings.
 class SentenceSplitter {
@@ -59,7 +58,7 @@ class SentenceSplitter {
 class WindowPacker {
  public:
   WindowPacker(const WordPieceTokenizer& tokenizer, std::int32_t max_length, const WindowSink& sink)
-      : tokenizer_(tokenizer), room_(static_cast<std::size_t>(max_length - kSpecialTokens)), sink_(sink) {}
+      : tokenizer_(tokenizer), room_(static_cast<std::size_t>(max_length - kTokensAroundText)), sink_(sink) {}
 
   void paragraph(std::string_view text) {
     splitter_.split(text, [this](std::string_view one) { sentence(one); });
@@ -119,10 +118,10 @@ class WindowPacker {
 
 BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                        std::int32_t max_length, const WindowSink& sink) {
-  if (max_length <= kSpecialTokens) {
+  if (max_length <= kTokensAroundText) {
     throw std::invalid_argument(
         fmt::format("max_length is {}; beside [CLS] and [SEP] a window needs room for text: at least {}",
-                    max_length, kSpecialTokens + 1));
+                    max_length, kTokensAroundText + 1));
   }
   WindowPacker packer(tokenizer, max_length, sink);
   const TextFormat format = text_format(path);

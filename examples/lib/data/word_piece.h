@@ -35,6 +35,9 @@ struct SpecialTokens {
   friend bool operator==(const SpecialTokens&, const SpecialTokens&) = default;
 };
 
+// Beside a text: [CLS] and [SEP]. Beside two: [CLS], and [SEP] twice.
+inline constexpr std::int32_t kTokensAroundText = 2, kTokensAroundPair = 3;
+
 // What files call them, in the order in which transformers adds them.
 struct SpecialTokenKey {
   std::string_view key;

@@ -31,7 +31,8 @@ __all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "al
 def join(device: int = -1) -> int:
     """Says that this rank has no more data; others go on. Returns, when every rank has joined, the last that did.
 
-    Until then joined ranks take part in allreduce (with zeros for a sum or average, which still divides by the number of all ranks) and
-    barrier; any other operation fails on the ranks that call it. device: not used; Horovod's name for the GPU.
+    Until then joined ranks take part in allreduce (with zeros for a sum or average, which still divides by the number of all ranks; minima,
+    maxima and products leave them out, where Horovod counts zeros) and barrier; any other operation fails on the ranks that call it.
+    device: not used; Horovod's name for the GPU.
     """
     return _core.join()
