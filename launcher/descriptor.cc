@@ -10,7 +10,6 @@
 
 #include <array>
 #include <cerrno>
-#include <system_error>
 
 namespace rueda {
 
@@ -21,7 +20,7 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-bool write_all(int descriptor, std::string_view text) {
+std::error_code write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {
@@ -30,10 +29,10 @@ bool write_all(int descriptor, std::string_view text) {
       pollfd ready{descriptor, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      return false;
+      return {errno, std::generic_category()};
     }
   }
-  return true;
+  return {};
 }
 
 std::string_view read_some(int descriptor) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "core/base/descriptor.h"
 
@@ -17,8 +18,8 @@ struct Pipe {
 // Both ends are close-on-exec. Throws std::system_error.
 Pipe make_pipe();
 
-// Blocks until all is written; false (with errno) when that is not possible.
-bool write_all(int descriptor, std::string_view text);
+// Blocks until all is written; the error when that is not possible.
+std::error_code write_all(int descriptor, std::string_view text);
 
 // Reads what is there, at most 64 KiB. Empty at the end of the file, on an error, and when nothing is there
 // (EAGAIN).

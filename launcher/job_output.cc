@@ -66,10 +66,10 @@ bool JobOutput::read(std::size_t stream) {
   return !bytes.empty();
 }
 
-bool JobOutput::flush() {
-  const bool taken = outputs_[0].flush();
+void JobOutput::flush() {
+  const std::error_code error = outputs_[0].flush();
+  if (!lost_) lost_ = error;
   outputs_[1].flush();
-  return taken;
 }
 
 void JobOutput::say(std::string_view line) { outputs_[1].add_line(line); }
@@ -93,7 +93,9 @@ void JobOutput::read_rest() {
 }
 
 void JobOutput::finish() {
-  for (RankOutput& output : outputs_) output.finish();
+  const std::error_code error = outputs_[0].finish();
+  if (!lost_) lost_ = error;
+  outputs_[1].finish();
 }
 
 }  // namespace rueda

@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "launcher/descriptor.h"
 #include "launcher/labelled_stream.h"
@@ -26,11 +28,12 @@ class JobOutput {
   std::array<Descriptor, kStreams> open();             // makes the pipes; returns the ends to write to
 
   int descriptor(std::size_t stream) const { return pipes_[stream].number(); }
-  bool read(std::size_t stream);                     // false when nothing was there
-  bool flush();                                      // false when nobody reads standard output
+  bool read(std::size_t stream);  // false when nothing was there
+  void flush();
   void say(std::string_view line);                   // ruedarun's own words
   void show_due(LineMixer::Time now);                // lines without an end that have waited long enough
   std::optional<LineMixer::Time> next_time() const;  // show_due() has something to do then
+  std::error_code lost() const { return lost_; }     // why standard output has taken no more, the first time
   const std::string& mpiexec_said() const { return mpiexec_said_; }
   void read_rest();  // mpiexec has ended, and what it wrote is in the pipes
   void finish();
@@ -41,6 +44,7 @@ class JobOutput {
   std::array<RankOutput, kStreams> outputs_;
   std::array<LabelledStream, kStreams> streams_;
   std::array<Descriptor, kStreams> pipes_;
+  std::error_code lost_;
   std::string mpiexec_said_;  // on its standard output, held back: shown when nobody else tells what happened
 };
 

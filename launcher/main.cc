@@ -2,9 +2,12 @@
 // ruedarun: starts the ranks of a job, or is the agent beside one of them.
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -94,7 +97,10 @@ int run(const Words& arguments) {
 
 int main(int count, char** words) {
   try {
-    return rueda::run({words + 1, words + count});
+    const int status = rueda::run({words + 1, words + count});
+    if (std::fflush(stdout) != 0)
+      throw std::system_error(errno, std::generic_category(), "cannot write the output");
+    return status;
   } catch (const rueda::UsageError& error) {
     fmt::print(stderr, "ruedarun: error: {}\n", error.what());
     return rueda::kUsage;

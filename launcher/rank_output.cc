@@ -60,9 +60,9 @@ void RankOutput::add(int rank, std::string_view text) {
 
 void RankOutput::add_line(std::string_view line) { mixer_->add_own_line(line); }
 
-bool RankOutput::flush() { return write_all(descriptor_, mixer_->take()); }
+std::error_code RankOutput::flush() { return write_all(descriptor_, mixer_->take()); }
 
-bool RankOutput::finish() {
+std::error_code RankOutput::finish() {
   mixer_->finish();
   return flush();
 }

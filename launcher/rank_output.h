@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "launcher/descriptor.h"
@@ -29,8 +30,8 @@ class RankOutput {
   void add_line(std::string_view line);  // ruedarun's own words
   void show_due(LineMixer::Time now) { mixer_->show_due(now); }
   std::optional<LineMixer::Time> next_time() const { return mixer_->next_time(); }
-  bool flush();  // false when the descriptor takes no more
-  bool finish();
+  std::error_code flush();  // an error when the descriptor takes no more
+  std::error_code finish();
 
  private:
   RankOutput(int descriptor, int ranks, int first_source, std::shared_ptr<LineMixer> mixer);

@@ -90,7 +90,8 @@ void Supervisor::turn() {
   bool something_came = waits[2].revents != 0 && output_.read(0);
   something_came |= waits[3].revents != 0 && output_.read(1);
   output_.show_due(Clock::now());
-  if (!output_.flush() && signal_ == 0) end_by(SIGPIPE);
+  output_.flush();
+  check_output();
   if (something_came) ending_.on_output(Clock::now());
   act_on_time();
 }
@@ -131,6 +132,20 @@ void Supervisor::end_by(int signal) {
   if (signal != SIGINT) return ending_.on_terminate(now);
   hub_.tell_all(agents::SendSignal{SIGINT});
   ending_.on_interrupt(now);
+}
+
+// Where nobody reads standard output any more, it is as if SIGPIPE had come. Else words of ranks are lost.
+void Supervisor::check_output() {
+  const std::error_code why = output_.lost();
+  if (!why || output_lost_ || signal_ != 0) return;
+  if (why == std::errc::broken_pipe) {
+    if (!failure_) end_by(SIGPIPE);
+    return;
+  }
+  output_lost_ = true;
+  output_.say("ruedarun: cannot write the output: " + why.message());
+  if (!failure_) failure_ = 1;
+  ending_.on_terminate(Clock::now());
 }
 
 void Supervisor::reap() {
@@ -302,6 +317,8 @@ void Supervisor::finish() {
   if (signal_ != 0 && signal_ != SIGPIPE)
     output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(signal_)));
   output_.finish();
+  check_output();
+  output_.flush();
   litter_.sweep();
 }
 

@@ -44,6 +44,7 @@ class Supervisor {
   void read_signals();
   void on_signal(int signal);
   void end_by(int signal);
+  void check_output();
   void pass_on(int signal);
   void stop_with_the_ranks();
   void reap();
@@ -89,6 +90,7 @@ class Supervisor {
   int failure_lines_ = 0;       // how many ranks have been named
   bool mpiexec_lost_ = false;   // it ended while ranks ran
   bool never_started_ = false;  // some ranks, when the first one was killed: Hydra cannot start them any more
+  bool output_lost_ = false;    // told
   bool said_over_ = false;
   bool forced_ = false;
 };

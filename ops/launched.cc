@@ -2,9 +2,13 @@
 #include "ops/launched.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -27,6 +31,11 @@ constexpr Announcement kAnnouncements[] = {
     {"HOROVOD_SIZE", "horovodrun", "Use ruedarun"},
 };
 
+bool is_set(const char* name) { return std::getenv(name) != nullptr; }
+
+// By which MPICH knows a launcher that speaks PMIx.
+constexpr const char* kOfPmix[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_VERSION", "PRTE_LAUNCHED"};
+
 }  // namespace
 
 std::optional<std::string> rank_from_launcher() {
@@ -40,6 +49,20 @@ bool launched_on_one_host() {
   const char* ranks = std::getenv("PMI_SIZE");
   const char* here = std::getenv("MPI_LOCALNRANKS");  // Hydra's
   return ranks != nullptr && here != nullptr && std::string_view(ranks) == here;
+}
+
+void check_launcher_is_understood(std::string_view mpi_version) {
+  const bool without_pmix =
+      mpi_version.starts_with("MPICH") && mpi_version.find("pmix") == std::string_view::npos;
+  if (!without_pmix || is_set("PMI_SIZE") || is_set("PMI_PORT")) return;
+  std::vector<std::string_view> names;
+  std::ranges::copy_if(kOfPmix, std::back_inserter(names), is_set);
+  if (names.empty()) return;
+  check_others_were_found(1);
+  throw BackendError(Status::backend_error(fmt::format(
+      "init: a launcher that speaks PMIx has started this process ({}), and the MPI library here is an MPICH "
+      "without PMIx. Use ruedarun, or srun --mpi=pmi2; for a process that shall be alone, unset {}.",
+      names.front(), fmt::join(names, ", "))));
 }
 
 void check_others_were_found(int size) {

@@ -105,6 +105,14 @@ void check_own_line() {
       rank_from_launcher().value_or("?"))));
 }
 
+// MPI may be asked before it begins.
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  return text.data();
+}
+
 constexpr const char* kAllCall = "MPI begins when every rank of the job has called init()";
 
 [[noreturn]] void give_up(double patience, const std::string& why) {
@@ -166,6 +174,7 @@ void MpiRuntime::begin() {
     level_ = known.get_future().share();
   } else {
     check_own_line();
+    check_launcher_is_understood(library_version());
     std::packaged_task<int()> task(begin_mpi);
     level_ = task.get_future().share();
     std::thread(std::move(task)).detach();  // it may be in there for as long as a rank is missing

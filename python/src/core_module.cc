@@ -13,6 +13,7 @@
 #include "ops/device_report.h"
 #include "ops/init.h"
 #include "python/src/errors.h"
+#include "python/src/python_lock.h"
 #include "python/src/scope.h"
 #include "python/src/signals.h"
 
@@ -94,6 +95,7 @@ PYBIND11_MODULE(_core, module) {
   using namespace rueda::python;
   register_errors();
   run_signal_handlers_while_waiting();
+  block_threads_that_python_unwinds();
   bind_job(module);
   bind_process_sets(module);
   bind_meetings(module);

@@ -8,11 +8,12 @@
 #include <optional>
 
 #include "core/process_set.h"
+#include "python/src/python_lock.h"
 
 namespace rueda::python {
 
 // What waits, or makes something large, does not hold Python's lock. A submission does neither, and keeps it.
-using NoPythonLock = pybind11::call_guard<pybind11::gil_scoped_release>;
+using NoPythonLock = pybind11::call_guard<WithoutPythonLock>;
 
 // Python's ProcessSet, or None for all ranks. Optional, because pybind11 needs longer to make a null pointer
 // of None than all else of a call.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "core/base/wait_check.h"
+#include "python/src/python_lock.h"
 
 namespace py = pybind11;
 
@@ -22,8 +23,9 @@ bool is_main_thread() noexcept {
 }
 
 void run_handlers() {
-  const py::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  with_python_lock([] {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  });
 }
 
 constexpr WaitCheck kSignals{is_main_thread, run_handlers};

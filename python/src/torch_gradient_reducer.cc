@@ -32,7 +32,7 @@ class Reducer {
   Reducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options, const Scope& scope)
       : reducer_(std::make_unique<GradientReducer>(parameters, options, scope)) {}
   ~Reducer() {
-    const py::gil_scoped_release no_lock;
+    const WithoutPythonLock no_lock;
     skips_.clear();
     pauses_.clear();
     reducer_.reset();
@@ -89,7 +89,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
 py::bytes saved(Reducer& reducer) {
   std::ostringstream bytes;
   {
-    const py::gil_scoped_release no_lock;
+    const WithoutPythonLock no_lock;
     torch::serialize::OutputArchive archive;
     reducer.get().save(archive);
     archive.save_to(bytes);

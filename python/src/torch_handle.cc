@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "python/src/errors.h"
+#include "python/src/python_lock.h"
 
 namespace py = pybind11;
 
@@ -36,7 +37,7 @@ bool PendingResult::done() const {
 py::object PendingResult::wait() const {
   Status failure;
   {
-    std::optional<py::gil_scoped_release> no_lock;  // not where nothing is waited for
+    std::optional<WithoutPythonLock> no_lock;  // not where nothing is waited for
     if (!done()) no_lock.emplace();
     // Where one of a group has failed, none is carried out.
     for (std::size_t i = 0; i < handles_.size() && failure.ok(); ++i) failure = handles_[i].wait_status();

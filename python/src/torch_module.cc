@@ -9,16 +9,18 @@
 
 #include "frameworks/torch/backward_errors.h"
 #include "python/src/errors.h"
+#include "python/src/python_lock.h"
 
 namespace {
 
 // Python's backward() raises what autograd was thrown as a python_error.
 void throw_as_python_error() {
-  const pybind11::gil_scoped_acquire lock;
-  rueda::python::set_python_error();
-  python_error error;
-  error.persist();
-  throw python_error(std::move(error));
+  rueda::python::with_python_lock([] {
+    rueda::python::set_python_error();
+    python_error error;
+    error.persist();
+    throw python_error(std::move(error));
+  });
 }
 
 }  // namespace

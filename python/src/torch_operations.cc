@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The collective operations. Those whose names have `_async` in them return a Handle at once, without waiting
 // for anything, the others the result; the arguments are those of rueda.torch, all given.
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "frameworks/torch/empty.h"
 #include "frameworks/torch/grouped_operations.h"
 #include "frameworks/torch/operations.h"
+#include "python/src/python_lock.h"
 #include "python/src/torch_handle.h"
 #include "python/src/torch_module.h"
 
@@ -117,7 +116,10 @@ void bind_operations(py::module_& module) {
   bind_reductions(module);
   bind_moves(module);
   module.def(
-      "capture", [](const std::function<void()>& body, Members set) { capture(body, scope_of(set)); },
+      "capture",
+      [](const py::function& body, Members set) {
+        capture([&] { with_python_lock([&] { body(); }); }, scope_of(set));
+      },
       NoPythonLock());
   module.def("jobs_begun", &jobs_begun);
   module.def("check_job", [](std::uint64_t job) {

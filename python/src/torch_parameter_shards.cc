@@ -29,7 +29,7 @@ class Shards {
   explicit Shards(const Lists& groups)
       : shards_(std::make_unique<ParameterShards>(groups_of(groups), default_runtime())) {}
   ~Shards() {
-    const py::gil_scoped_release no_lock;
+    const WithoutPythonLock no_lock;
     shards_.reset();
   }
 

@@ -26,7 +26,7 @@ void bind_state(py::module_& module) {
   module.def("broadcast_object", [](const py::bytes& object, Rank root, const Name& name, Members set) {
     std::string bytes = object;
     {
-      const py::gil_scoped_release no_lock;
+      const WithoutPythonLock no_lock;
       const Scope scope = scope_of(set);
       broadcast_bytes(bytes, root, name_of("broadcast_object", name, scope), scope);
     }
@@ -36,7 +36,7 @@ void bind_state(py::module_& module) {
     const std::string bytes = object;
     std::vector<std::string> all;
     {
-      const py::gil_scoped_release no_lock;
+      const WithoutPythonLock no_lock;
       const Scope scope = scope_of(set);
       all = allgather_bytes(bytes, name_of("allgather_object", name, scope), scope);
     }

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from test_ruedarun import SECONDS, Job, run
+from test_ruedarun import RUEDARUN, SECONDS, Job, clean_environment, run
 
 PYTHON = sys.executable
 
@@ -96,3 +96,20 @@ def test_what_a_rank_has_written_before_its_death_arrives(ranks, pause):
         time.sleep(pause)
     assert job.end()[0] == 128 + signal.SIGKILL
     assert count == ranks << 20
+
+
+def into_a_full_disk(*words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([RUEDARUN, *words], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
+                              env=clean_environment(), timeout=SECONDS)
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("script", ["echo lost; sleep 60", "printf lost"], ids=["while_the_ranks_run", "at_the_end"])
+def test_a_full_disk_ends_the_job_and_is_told(script):
+    assert into_a_full_disk("-np", "2", "/bin/sh", "-c", script) == (1, ["ruedarun: cannot write the output: No space left on device"])
+
+
+def test_a_version_for_a_full_disk():
+    status, words = into_a_full_disk("--version")
+    assert status == 1 and words == ["ruedarun: error: cannot write the output: No space left on device"]

@@ -102,6 +102,18 @@ def test_a_launcher_that_rueda_does_not_understand(environment, words):
     assert all(each in done.stderr for each in [*words, "HorovodInternalError", "this one has found no other"]), done.stderr
 
 
+@pytest.mark.parametrize("environment, words", [
+    ({"PMIX_NAMESPACE": "x", **TASK_OF_SRUN}, ["srun has started 2 processes", "srun --mpi=pmi2"]),
+    ({"PMIX_NAMESPACE": "x", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, ["mpirun of Open MPI has started 2 processes"]),
+    ({}, ["speaks PMIx", "unset PMIX_RANK"])], ids=["srun", "mpirun", "one_rank"])
+@pytest.mark.parametrize("command", [[sys.executable, "-c", SCRIPT], [BIN / "allreduce"]], ids=["python", "c++"])
+def test_a_launcher_that_speaks_pmix(command, environment, words):
+    """MPICH from PyPI does not speak it, and would end the process with words of its own."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment, "PMIX_RANK": "0"})
+    assert done.returncode == 1
+    assert all(each in done.stderr for each in words) and "error stack" not in done.stderr, done.stderr
+
+
 def test_a_batch_script_of_slurm_is_one_rank():
     assert lines_of(SLURM_JOB_ID="7", SLURM_NTASKS="2", SLURM_PROCID="0") == ["1.0 0 1"]
 

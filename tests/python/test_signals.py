@@ -219,3 +219,60 @@ except KeyboardInterrupt:
     job.process.send_signal(signal.SIGINT)  # to it alone, as a notebook does
     status, words = job.ended()
     assert status == -signal.SIGINT and (tmp_path / "saved").exists() and (tmp_path / "told").exists(), words
+
+
+DAEMON_THREADS = """
+import ctypes, rueda, threading
+
+class Slow:
+    def __del__(self, sleep=time.sleep):  # when the interpreter ends: all that wait for its lock get their turn
+        sleep(0.5)
+
+def repeat(act):
+    while True:
+        try:
+            act()
+        except hvd.HorovodInternalError:  # the job has ended
+            pass
+
+hvd.init()
+slow, tensor = Slow(), torch.ones(3)
+acts = [lambda: hvd.allreduce_(tensor, name="reduced"), lambda: hvd.broadcast_(tensor, 0, name="broadcast"), hvd.barrier,
+        lambda: hvd.synchronize(hvd.allreduce_async_(tensor, name="waited for")), rueda.metrics,
+        lambda: hvd.broadcast_object("words", name="object")]
+if "torch" in sys.argv:
+    acts = [lambda: hvd.allreduce(torch.ones(3), name="made"), lambda: torch.ones(3)]
+else:  # Rueda alone: what it does about torch's own waits is undone
+    ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(ctypes.CDLL(None).abort)
+for act in acts:
+    threading.Thread(target=repeat, args=(act,), daemon=True).start()
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("of", ["rueda", "torch"])
+@pytest.mark.parametrize("end, expected", [("raise KeyboardInterrupt", -signal.SIGINT), ("sys.exit(3)", 3), ("", 0)],
+                         ids=["ctrl_c", "exit", "plain"])
+def test_a_process_ends_while_daemon_threads_wait(end, expected, of, tmp_path):
+    """Python before 3.14 ends such a thread in the middle of the function of C++ that wants its lock back."""
+    status, words = Job(DAEMON_THREADS + end, tmp_path, command=[sys.executable, "script.py", of]).ended()
+    assert status == expected, words
+
+
+def test_ctrl_c_ends_a_job_whose_daemon_threads_wait(tmp_path):
+    job = Job(INIT + """
+import threading
+def train():
+    step = 0
+    while True:
+        hvd.allreduce(torch.ones(3), name=f"of step {step}")
+        step += 1
+threading.Thread(target=train, daemon=True).start()
+if hvd.rank() == 0:
+    say("waits")
+time.sleep(60)
+""", tmp_path)
+    job.wait_for("waits")
+    job.process.send_signal(signal.SIGINT)
+    status, words = job.ended()
+    assert status == 130 and "Abort" not in words, words

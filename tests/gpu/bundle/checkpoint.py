@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 import sys
 from pathlib import Path
 
 import torch
+
+WORDS = 30522  # as many as BERT has
 
 
 def parameters(layers: int, hidden: int, words: int) -> dict[str, tuple[int, ...]]:
@@ -37,8 +38,10 @@ def parameters(layers: int, hidden: int, words: int) -> dict[str, tuple[int, ...
 
 def write_checkpoint(folder: Path, vocabulary: Path, layers: int, hidden: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    words = len(vocabulary.read_text(encoding="utf-8").splitlines())
-    shutil.copy(vocabulary, folder / "vocab.txt")
+    tokens = vocabulary.read_text(encoding="utf-8").splitlines()
+    tokens += [f"[unused{i}]" for i in range(WORDS - len(tokens))]
+    words = len(tokens)
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     config = {"model_type": "bert", "architectures": ["BertForQuestionAnswering"], "vocab_size": words, "hidden_size": hidden, "num_hidden_layers": layers,
               "num_attention_heads": hidden // 64, "intermediate_size": 4 * hidden, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
               "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 512, "type_vocab_size": 2, "initializer_range": 0.02, "layer_norm_eps": 1e-12,

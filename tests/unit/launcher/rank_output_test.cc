@@ -2,6 +2,7 @@
 // Lines of several ranks: whole, with their prefix, none lost.
 #include "launcher/rank_output.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "launcher/options.h"
@@ -30,7 +32,7 @@ TEST(RankOutput, PiecesBecomeWholeLines) {
   output.add(1, "b1\nb2");
   output.add(0, "A\n\n");
   output.add(0, "last");
-  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(output.finish(), std::error_code());
   EXPECT_EQ(all_of(pipe), "[1] b1\n[0] aA\n[0] \n[0] last\n[1] b2\n");
 }
 
@@ -38,7 +40,7 @@ TEST(RankOutput, WithoutPrefixNothingIsAdded) {
   Pipe pipe = make_pipe();
   RankOutput output(pipe.write_end.number(), 1, false);
   output.add(0, "x\ny");
-  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(output.finish(), std::error_code());
   EXPECT_EQ(all_of(pipe), "x\ny");
 }
 
@@ -51,7 +53,7 @@ TEST(RankOutput, BothStreamsOfATerminalAreOneText) {
   output.show_due(LineMixer::Time::max());
   errors.add(0, "oops\n");
   output.add(0, "Bob\n");
-  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(output.finish(), std::error_code());
   EXPECT_EQ(all_of(pipe), "[1] warning\n[0] name? \n[0] oops\n[0] Bob\n");
 }
 
@@ -64,7 +66,7 @@ TEST(RankOutput, ALineOverTheLimitComesInParts) {
   RankOutput output(pipe.write_end.number(), 1, false);
   std::string line(LineMixer::kLongestHeld * 3 / 2, 'x');
   output.add(0, line + "\n");
-  EXPECT_TRUE(output.finish());
+  EXPECT_EQ(output.finish(), std::error_code());
   pipe.write_end.close();
   reader.join();
   EXPECT_EQ(written, line + "\n");
@@ -95,7 +97,15 @@ TEST(RankOutput, AReaderThatIsGoneIsReported) {
   RankOutput output(pipe.write_end.number(), 1, true);
   pipe.read_end.close();
   output.add(0, "x\n");
-  EXPECT_FALSE(output.flush());
+  EXPECT_EQ(output.flush(), std::errc::broken_pipe);
+}
+
+TEST(RankOutput, AFullDiskIsReported) {
+  const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  RankOutput output(full.number(), 1, true);
+  output.add(0, "without an end");
+  EXPECT_EQ(output.flush(), std::error_code()) << "it is held back";
+  EXPECT_EQ(output.finish(), std::errc::no_space_on_device);
 }
 
 }  // namespace
