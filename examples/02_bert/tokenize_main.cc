@@ -26,6 +26,13 @@ using rueda::examples::WordPieceTokenizer;
 
 constexpr std::string_view kUsage =
     "usage: bert_tokenize [--cased] [--offsets] [--save FOLDER] FOLDER|VOCAB [FILE]\n";
+constexpr std::string_view kHelp =
+    "\nThe word piece ids of each line of FILE, or of standard input, one line each.\n"
+    "FOLDER is that of a checkpoint, VOCAB a vocab.txt by itself.\n\n"
+    "  --cased         do not lower-case the text; for VOCAB\n"
+    "  --offsets       each id is followed by :BEGIN-END in bytes\n"
+    "  --save FOLDER   write the tokenizer's files there, too\n"
+    "  --help          show this text\n";
 constexpr std::int64_t kMostTokens = 512;  // of a BERT, where the tokenizer does not say
 
 struct Arguments {
@@ -79,6 +86,10 @@ int main(int count, char** values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = values[i];
+    if (argument == "--help") {
+      fmt::print("{}{}", kUsage, kHelp);
+      return 0;
+    }
     if (argument == "--cased") {
       arguments.cased = true;
     } else if (argument == "--offsets") {

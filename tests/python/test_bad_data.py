@@ -159,6 +159,46 @@ def test_bad_lines_of_text(tmp_path, program):
     assert done.stdout.count(f"{bad}: 2 bad items left out:\n") == (2 if program == "distill" else 1), done.stdout  # the teacher's, the student's
 
 
+@pytest.mark.parametrize("task", ["squad", "nq", "mlm"])
+def test_where_nothing_good_is_left_no_remedy_is_offered(tmp_path, task):
+    data = tmp_path / "data"
+    document = {"data": [{"paragraphs": [{"context": "Ana", "qas": [{"id": str(i)} for i in range(12)]}]}]}
+    data.write_bytes({"squad": json.dumps(document).encode(), "nq": b"{\n" * 12, "mlm": b"\xff\n" * 12}[task])
+    flags = {"squad": ("--stride", 16), "nq": ("--stride", 16, "--cache", "none"), "mlm": ("--cache", "none")}[task]
+    words = [RUEDA_BIN / "train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *flags, "--data", data]
+    for how in ("skip", "refuse"):
+        done = subprocess.run(list(map(str, [*words, "--bad-items", how])), capture_output=True, text=True, timeout=TIMEOUT)
+        assert done.returncode == 1 and done.stderr.startswith(f"error: {data}: all 12 items are bad, and nothing is left; the first 10:\n"), done.stderr
+        assert len(done.stderr.splitlines()) == 11 and "--bad-items" not in done.stderr
+
+
+def test_articles_need_no_title(tmp_path):
+    document = json.loads((DATA / "squad_sample.json").read_text(encoding="utf-8"))
+    clean = summary_of(run(tmp_path / "named", "--data", DATA / "squad_sample.json"), tmp_path / "named")
+    for article in document["data"]:
+        del article["title"]
+    (tmp_path / "untitled.json").write_text(json.dumps(document))
+    summary = summary_of(run(tmp_path / "run", "--data", tmp_path / "untitled.json"), tmp_path / "run")
+    assert summary["parameters_hash"] == clean["parameters_hash"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("task", ["squad", "nq", "mlm"])
+def test_text_in_utf_16_is_named(tmp_path, task, encoding):
+    text = {"squad": (DATA / "squad_sample.json").read_text(encoding="utf-8"), "nq": "{}\n", "mlm": "Ana made a lamp.\n" * 9}[task]
+    (tmp_path / "data").write_bytes(("\ufeff" + text).encode(encoding))
+    stride = ("--stride", 16) if task != "mlm" else ()
+    words = [RUEDA_BIN / "train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *stride, "--data", tmp_path / "data"]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 1 and done.stderr == f"error: {tmp_path / 'data'} is text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8\n"
+
+
+def test_the_tokenizer_shows_its_usage():
+    done = subprocess.run([RUEDA_BIN / "bert_tokenize", "--help"], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.startswith("usage: bert_tokenize ") and "  --offsets " in done.stdout and "  --save FOLDER " in done.stdout
+
+
 def test_a_vocabulary_of_a_text_with_bad_lines(tmp_path):
     text = tmp_path / "text.txt"
     text.write_bytes(b"one two one two\ncaf\xe9\none two\n")

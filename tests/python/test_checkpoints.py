@@ -207,6 +207,47 @@ def test_a_file_that_is_cut_says_so_first(tmp_path):
     assert re.search(r'model\.safetensors is cut short: it ends inside tensor "\S+", which needs \d+ bytes', error_of(tmp_path / "model"))
 
 
+def test_values_that_are_not_finite_are_named_once(tmp_path):
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    for folder in (good, bad):
+        save_model(folder, "BertForMaskedLM", seed=2)
+    state = safetensors_torch.load_file(bad / "model.safetensors")
+    name = "bert.encoder.layer.1.output.dense.bias"
+    state[name][3] = float("nan")
+    safetensors_torch.save_file(state, bad / "model.safetensors", {"format": "pt"})
+    (tmp_path / "text.txt").write_text("\n\n".join(f"Ana Costa made the red lamp number {i} in Porto." for i in range(40)))
+    flags = ("--data", tmp_path / "text.txt", "--max-length", 64, "--output", tmp_path / "run")
+    for command in (["train_bert", "--model", bad, "--task", "mlm", "--steps", 1, "--held-out", 4],
+                    ["distill", "--teacher", bad, "--steps", 1, "--held-out", 4],
+                    ["distill", "--teacher", good, "--student", bad, "--steps", 1, "--held-out", 4],
+                    ["evaluate_lm", "--model", bad]):
+        done = run("ruedarun", "-np", 2, program(command[0]), *command[1:], *flags)
+        told = f"error: {bad / 'model.safetensors'}: the tensor {name} has values that are not finite (NaN or infinity)"
+        assert done.returncode == 1 and done.stderr.count(told) == 1 and done.stderr.count("error: ") == 1, done.stderr
+    state = {each: tensor.fill_(3e38) if "LayerNorm.weight" in each else tensor for each, tensor in safetensors_torch.load_file(good / "model.safetensors").items()}
+    safetensors_torch.save_file(state, bad / "model.safetensors", {"format": "pt"})
+    done = run("ruedarun", "-np", 2, program("evaluate_lm"), "--model", bad, *flags)
+    assert done.returncode == 1 and done.stderr.count(f"error: the loss of {bad} is not finite, though its parameters are") == 1, done.stderr
+    assert done.stderr.count("error: ") == 1, done.stderr
+
+
+def test_two_biases_of_a_decoder_are_refused(tmp_path):
+    save_model(tmp_path / "model", "BertForMaskedLM")
+    path = tmp_path / "model" / "model.safetensors"
+    state = safetensors_torch.load_file(path)
+    state["cls.predictions.decoder.bias"] = state["cls.predictions.bias"] + 1
+    safetensors_torch.save_file(state, path, {"format": "pt"})
+    done = run("evaluate_lm", "--model", tmp_path / "model", "--summary", tmp_path / "lm.json", "--max-length", 64)
+    assert done.returncode == 1 and f"error: {path}: cls.predictions.decoder.bias differs from cls.predictions.bias" in done.stderr, done.stderr
+
+
+def test_a_decoder_is_refused(tmp_path):
+    save_model(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"is_decoder": True}))
+    assert f"error: {path}: is_decoder is true; only false is supported" in error_of(tmp_path / "model")
+
+
 @pytest.mark.parametrize("change, words", [
     ({"model": {"type": "BPE", "vocab": {}, "merges": []}}, "tokenizer.json: model: the model BPE is not supported"),
     ({"normalizer": {"type": "Precompiled"}}, "tokenizer.json: normalizer: the normalizer Precompiled is not supported"),

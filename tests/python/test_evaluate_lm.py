@@ -142,7 +142,7 @@ def test_bad_files(tmp_path, job):
     poisoned = write_checkpoint(tmp_path / "poisoned")
     poisoned.get_parameter("bert.embeddings.LayerNorm.weight").data.fill_(float("nan"))
     poisoned.save_pretrained(tmp_path / "poisoned")
-    assert "poisoned is not finite" in error("--model", tmp_path / "poisoned")
+    assert "bert.embeddings.LayerNorm.weight has values that are not finite" in error("--model", tmp_path / "poisoned")
     assert not (tmp_path / "summary.json").exists()
     unknown = tmp_path / "unknown.tsv"
     unknown.write_text("\u4e00\t1\n", encoding="utf-8")

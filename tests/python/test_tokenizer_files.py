@@ -271,6 +271,24 @@ class Configuration:
         write_json(self.folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"} | named)
 
 
+def test_a_listed_token_that_versions_look_for_differently_is_refused(tmp_path):
+    """The installed version looks in the normalized text, transformers 4 in the text itself."""
+    (tmp_path / "vocab.txt").write_text("\n".join([*NAMES.values(), *"newtok", *["##" + letter for letter in "newtok"]]) + "\n")
+    words = len((tmp_path / "vocab.txt").read_text().splitlines())
+    write_json(tmp_path / "config.json", {"model_type": "bert"})
+    write_json(tmp_path / "tokenizer_config.json", {"do_lower_case": True})
+    write_json(tmp_path / "special_tokens_map.json", {"additional_special_tokens": ["NewTok"]})
+    write_json(tmp_path / "added_tokens.json", {"NewTok": words})
+    done = subprocess.run([program("bert_tokenize"), str(tmp_path)], input="newtok\n", capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and 'it lists the token "NewTok" of added_tokens.json' in done.stderr, done
+    # The remedy is one.
+    saved = tmp_path / "saved"
+    reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    reference.save_pretrained(saved)
+    lines = ["NewTok newtok", "aNEWTOKb", "new tok"]
+    compare("saved again", lines, reference(lines, add_special_tokens=False)["input_ids"], our_ids(saved, lines))
+
+
 def our_ids(folder, lines, *options):
     done = subprocess.run([program("bert_tokenize"), *map(str, options), str(folder)], input="".join(line + "\n" for line in lines).encode(),
                           capture_output=True, timeout=300)

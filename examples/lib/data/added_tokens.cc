@@ -68,7 +68,22 @@ std::string normalized_text(const std::string& text, const NormalizerSettings& n
   return normalized;
 }
 
+bool has_letters(std::string_view text) {
+  for (std::size_t position = 0; position < text.size();) {
+    UChar32 character;
+    U8_NEXT(text.data(), position, text.size(), character);
+    if (character >= 0 && u_isUAlphabetic(character) != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+// Where letters lose case or accents, others in the text become the token's.
+bool is_found_alike(const std::string& token, const NormalizerSettings& normalizer) {
+  const bool changes_letters = normalizer.lower_case || normalizer.strips_accents();
+  return normalized_text(token, normalizer) == token && !(changes_letters && has_letters(token));
+}
 
 AddedTokenIds::AddedTokenIds(std::span<const std::optional<std::string>> vocabulary) {
   for (std::size_t id = 0; id < vocabulary.size(); ++id)

@@ -29,6 +29,9 @@ struct AddedToken {
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
+// Whether a token is found in the same places in a text as it is and, itself normalized, in a normalized one.
+bool is_found_alike(const std::string& token, const NormalizerSettings& normalizer);
+
 // Gives tokens the ids that Hugging Face's library gives them: the vocabulary's, else the next after it.
 class AddedTokenIds {
  public:

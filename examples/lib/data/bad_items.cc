@@ -15,6 +15,9 @@ constexpr std::size_t kTold = 10;
 
 std::string items(std::size_t count) { return fmt::format("{} bad item{}", count, count == 1 ? "" : "s"); }
 
+// Ends a line after which the items are told.
+std::string colon(std::size_t count) { return count > kTold ? fmt::format("; the first {}:", kTold) : ":"; }
+
 }  // namespace
 
 void BadItems::add(std::string what) {
@@ -24,8 +27,7 @@ void BadItems::add(std::string what) {
 
 std::vector<std::string> BadItems::words(const std::string& file) const {
   if (count_ == 0) return {};
-  std::vector<std::string> lines{fmt::format("{}: {} left out{}", file, items(count_),
-                                             count_ > kTold ? fmt::format("; the first {}:", kTold) : ":")};
+  std::vector<std::string> lines{fmt::format("{}: {} left out{}", file, items(count_), colon(count_))};
   for (const std::string& what : first_) lines.push_back("  " + what);
   return lines;
 }
@@ -36,9 +38,16 @@ void BadItems::refuse_any(const std::string& file) const {
     throw std::runtime_error(
         fmt::format("{}; correct it, or leave it out with --bad-items skip", first_.front()));
   }
-  throw std::runtime_error(fmt::format(
-      "{}: {}{}\n  {}\ncorrect them, or leave them out with --bad-items skip", file, items(count_),
-      count_ > kTold ? fmt::format("; the first {}:", kTold) : ":", fmt::join(first_, "\n  ")));
+  throw std::runtime_error(
+      fmt::format("{}: {}{}\n  {}\ncorrect them, or leave them out with --bad-items skip", file,
+                  items(count_), colon(count_), fmt::join(first_, "\n  ")));
+}
+
+void BadItems::refuse_all(const std::string& file) const {
+  if (count_ == 0) return;
+  const std::string all = count_ == 1 ? "its only item is" : fmt::format("all {} items are", count_);
+  throw std::runtime_error(fmt::format("{}: {} bad, and nothing is left{}\n  {}", file, all, colon(count_),
+                                       fmt::join(first_, "\n  ")));
 }
 
 // What is told names files, whose names need not be UTF-8.

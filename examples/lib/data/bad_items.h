@@ -33,6 +33,8 @@ class BadItems {
   std::vector<std::string> words(const std::string& file) const;
   // Throws std::runtime_error with all that is known, and the remedy, where there are bad items.
   void refuse_any(const std::string& file) const;
+  // The same where no good item is left, so that leaving out the bad ones is no remedy.
+  void refuse_all(const std::string& file) const;
 
   // As words of a record, for a cache, and back.
   std::vector<std::int32_t> to_record() const;

@@ -8,7 +8,7 @@
 namespace rueda::examples {
 
 // Throws std::runtime_error naming the file, what it is by its first bytes, and the remedy, where that is no
-// text: a pointer of Git LFS, or a compressed file.
+// text in UTF-8: a pointer of Git LFS, a compressed file, or text in UTF-16.
 void refuse_foreign_file(const std::filesystem::path& path, std::string_view beginning);
 
 // Where JSON is wanted, and an address gave a page instead.

@@ -55,7 +55,7 @@ class SquadReader {
     for (std::size_t i = 0; i < articles.size(); ++i)
       data_.bad.attempt([&] { read_article(articles.at(i)); });
     if (data_.questions.empty()) {
-      data_.bad.refuse_any(file_);
+      data_.bad.refuse_all(file_);
       articles.fail("there is no question in it");
     }
     return std::move(data_);
@@ -63,7 +63,8 @@ class SquadReader {
 
  private:
   void read_article(const JsonNode& node) {
-    std::string title = node.member("title").text();
+    const auto named = node.find("title");  // that SQuAD's own scripts do not read
+    std::string title = named ? named->text() : "";
     const JsonNode paragraphs = node.member("paragraphs");
     const std::size_t count = paragraphs.size();
     data_.titles.push_back(std::move(title));

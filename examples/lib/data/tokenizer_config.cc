@@ -227,7 +227,14 @@ void read_special_tokens_map(const std::string& file, const json& document, Toke
     if (value.is_null() && find_needed(key) == nullptr) continue;
     if (config.says_what_is_added || config.names.contains(key)) check_special_tokens_map(node, key, config);
     if (config.says_what_is_added) continue;
-    is_list_of_more(key) ? read_more_special(node, config) : read_name(node, key, config);
+    if (!is_list_of_more(key)) {
+      read_name(node, key, config);
+      continue;
+    }
+    const std::size_t known = config.more_special.size();
+    read_more_special(node, config);
+    for (const AddedToken& token : std::span(config.more_special).subspan(known))
+      config.listed_in_map.insert(token.content);
   }
 }
 

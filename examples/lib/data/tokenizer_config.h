@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct TokenizerConfig {
   std::map<std::string, AddedToken>
       names;                               // by their keys, such as "cls_token"; their ids are not known here
   std::vector<AddedToken> more_special;    // additional_special_tokens
+  std::set<std::string> listed_in_map;     // of more_special what special_tokens_map.json alone says
   std::vector<AddedToken> added;           // in the order of their ids
   bool says_what_is_added = false;         // by added_tokens_decoder, beside which older files do not count
   std::optional<std::int64_t> max_length;  // model_max_length, where it is a limit

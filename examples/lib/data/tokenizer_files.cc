@@ -46,13 +46,16 @@ class TokenizerReader {
     } else {
       VocabularyFile read = read_vocabulary(file_);
       settings_.vocabulary = std::move(read.tokens);
+      byte_order_mark_ = read.byte_order_mark;
       notes_.insert(notes_.end(), read.notes.begin(), read.notes.end());
     }
     set_names();
     settings_.tokenizer_class == TokenizerClass::bert ? set_steps_of_bert() : set_steps_of_file();
     add_tokens();
     compare_vocabularies();
-    return {.tokenizer = make(), .vocabulary = file_, .notes = notes_};
+    WordPieceTokenizer tokenizer = make();
+    if (!byte_order_mark_.empty()) notes_.insert(notes_.begin(), byte_order_mark_);
+    return {.tokenizer = std::move(tokenizer), .vocabulary = file_, .notes = notes_};
   }
 
  private:
@@ -172,9 +175,24 @@ class TokenizerReader {
     return numbered;
   }
 
+  // For transformers 4 a token that the map lists is a special one; for transformers 5 it is like any other
+  // of added_tokens.json.
+  void check_listed(const AddedToken& token) const {
+    const bool in_json =
+        json_ && std::ranges::find(json_->added, token.content, &AddedToken::content) != json_->added.end();
+    if (in_json || !config_.listed_in_map.contains(token.content)) return;
+    if (is_found_alike(token.content, settings_.normalizer)) return;
+    fail(folder_ / "special_tokens_map.json",
+         fmt::format("it lists the token \"{}\" of added_tokens.json, which transformers 4 looks for in the "
+                     "text as it is and transformers 5 in the normalized text; save the tokenizer again with "
+                     "a current transformers",
+                     token.content));
+  }
+
   void add_tokens() {
     AddedTokenIds ids(settings_.vocabulary);
     for (const AddedToken& token : numbered_tokens()) {
+      check_listed(token);
       const std::int32_t id = ids.add(token.content);
       if (id != token.id || has_added(token.content))
         fail(folder_,
@@ -271,6 +289,7 @@ class TokenizerReader {
       return WordPieceTokenizer(settings_);
     } catch (const std::runtime_error& error) {
       std::vector<std::string> words = {fmt::format("{}: {}", file_.string(), error.what())};
+      if (!byte_order_mark_.empty()) words.insert(words.begin(), byte_order_mark_);  // the likely cause
       words.insert(words.end(), notes_.begin(), notes_.end());
       throw std::runtime_error(fmt::format("{}", fmt::join(words, "; ")));
     }
@@ -282,6 +301,7 @@ class TokenizerReader {
   TokenizerConfig config_;
   std::optional<TokenizerJson> json_;
   TokenizerSettings settings_;
+  std::string byte_order_mark_;  // what is said of one
   std::vector<std::string> notes_;
 };
 

@@ -39,10 +39,10 @@ VocabularyFile read_vocabulary(const std::filesystem::path& vocab_txt) {
   const std::string file = vocab_txt.string();
   VocabularyFile read;
   if (text.starts_with(kByteOrderMark))
-    read.notes.push_back(
-        fmt::format("{}:1: a byte order mark stands before the first token and counts as a "
-                    "part of it, as in transformers; save the file without one",
-                    file));
+    read.byte_order_mark = fmt::format(
+        "{}:1: a byte order mark stands before the first token and counts as a part of it, as in "
+        "transformers; save the file without one",
+        file);
   std::unordered_map<std::string, std::size_t> places;
   bool trimmed = false;
   for (std::size_t begin = 0; begin < text.size();) {

@@ -16,7 +16,8 @@ inline constexpr std::size_t kMostTokenizerBytes = std::size_t{64} << 20;  // of
 
 struct VocabularyFile {
   std::vector<std::optional<std::string>> tokens;  // by id; empty where a later line repeats the token
-  std::vector<std::string> notes;                  // for people: what in the file may be a mistake
+  std::string byte_order_mark;                     // for people, where the file begins with one
+  std::vector<std::string> notes;                  // for people: what else in the file may be a mistake
 };
 
 // As transformers reads it: a token that stands on two lines has the later one's number, an empty line is a

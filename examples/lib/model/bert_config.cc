@@ -47,10 +47,10 @@ class Fields {
     return number;
   }
 
-  void only(const char* name, const char* supported) const {
+  void only(const char* name, const nlohmann::json& supported) const {
     const nlohmann::json* value = find(name, true);
     if (value == nullptr || *value == supported) return;
-    fail(fmt::format("{} is {}; only \"{}\" is supported", name, shown(*value), supported));
+    fail(fmt::format("{} is {}; only {} is supported", name, shown(*value), supported.dump()));
   }
 
   [[noreturn]] void fail(const std::string& words) const { throw std::runtime_error(origin_ + ": " + words); }
@@ -78,6 +78,8 @@ BertConfig parse_bert_config(const nlohmann::json& json, const std::string& orig
   fields.only("model_type", "bert");
   fields.only("hidden_act", "gelu");
   fields.only("position_embedding_type", "absolute");
+  fields.only("is_decoder", false);
+  fields.only("add_cross_attention", false);
   BertConfig config;
   config.vocab_size = fields.integer("vocab_size", 1);
   config.hidden_size = fields.integer("hidden_size", 1);

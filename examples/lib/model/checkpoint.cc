@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/lib/model/checkpoint.h"
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -65,6 +67,12 @@ const SafetensorEntry* find_entry(const ModelTensors& tensors, const std::string
   return nullptr;
 }
 
+// By its extremes, which NaN spreads to: one look at each value, and no memory.
+bool is_finite(const at::Tensor& tensor) {
+  const auto [least, most] = at::aminmax(tensor);
+  return std::isfinite(least.item<double>()) && std::isfinite(most.item<double>());
+}
+
 void copy_entry(const SafetensorEntry& entry, at::Tensor parameter, const std::string& origin) {
   if (parameter.sizes() != at::IntArrayRef(entry.shape)) {
     throw std::runtime_error(fmt::format("{}: the tensor {} has shape [{}], but config.json asks for [{}]",
@@ -76,23 +84,34 @@ void copy_entry(const SafetensorEntry& entry, at::Tensor parameter, const std::s
     // from_blob wants a pointer to mutable memory; the tensor is only read.
     void* data = const_cast<std::byte*>(entry.data.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     parameter.copy_(at::from_blob(data, entry.shape, at::TensorOptions().dtype(name.type)));
-    return;
+    if (is_finite(parameter)) return;
+    throw std::runtime_error(fmt::format(
+        "{}: the tensor {} has values that are not finite (NaN or infinity); fetch the file anew, or "
+        "take a checkpoint from before its training diverged",
+        origin, entry.name));
   }
   throw std::runtime_error(fmt::format("{}: the tensor {} has type {}; F32, F64, BF16 and F16 can be read",
                                        origin, entry.name, entry.dtype));
 }
 
-// A decoder beside the word embeddings is what they are, or it would be lost here.
-void check_tied(const ModelTensors& tensors, std::set<std::string_view>& used) {
-  const SafetensorEntry* decoder = tensors.find(kLmDecoder);
-  const SafetensorEntry* words = find_entry(tensors, kWordEmbeddings);
-  if (decoder == nullptr || words == nullptr) return;
-  if (decoder->dtype != words->dtype || !std::ranges::equal(decoder->data, words->data)) {
-    throw std::runtime_error(fmt::format(
-        "{}: {} differs from {}; only a masked-LM head that is tied to the word embeddings can be read",
-        tensors.origin(), kLmDecoder, words->name));
+// A copy of a parameter is what the parameter is, or it would be lost here. `why` says what can be read.
+void check_copy(const ModelTensors& tensors, const char* name, const SafetensorEntry* parameter,
+                const char* why, std::set<std::string_view>& used) {
+  const SafetensorEntry* copy = tensors.find(name);
+  if (copy == nullptr || parameter == nullptr) return;
+  if (copy->dtype != parameter->dtype || !std::ranges::equal(copy->data, parameter->data)) {
+    throw std::runtime_error(
+        fmt::format("{}: {} differs from {}; {}", tensors.origin(), name, parameter->name, why));
   }
-  used.insert({kLmDecoder, kLmDecoderBias});
+  used.insert(name);
+}
+
+// The decoder of a masked-LM head may be there beside the word embeddings, and its bias by both names.
+void check_decoder(const ModelTensors& tensors, std::set<std::string_view>& used) {
+  check_copy(tensors, kLmDecoder, find_entry(tensors, kWordEmbeddings),
+             "only a masked-LM head that is tied to the word embeddings can be read", used);
+  check_copy(tensors, kLmDecoderBias, tensors.find(kLmBias),
+             "a masked-LM head has one bias: take out the name that does not count", used);
 }
 
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
@@ -119,7 +138,7 @@ LoadReport load_parameters(BertWithHead& model, const ModelTensors& tensors) {
                                            tensors.origin(), item.key(), model.config().num_hidden_layers));
     }
   }
-  if (model.architecture() == "BertForMaskedLM") check_tied(tensors, used);
+  if (model.architecture() == "BertForMaskedLM") check_decoder(tensors, used);
   for (const SafetensorEntry& entry : tensors.entries()) {
     if (!used.contains(entry.name)) report.unused.push_back(entry.name);
   }

@@ -26,7 +26,8 @@ struct LoadReport {
 
 // Copies the tensors into the parameters of the same name, converting their type; the prefix "bert." may be
 // absent in the files. Throws std::runtime_error naming the file and the tensor: missing in the encoder, of
-// another shape, or a masked-LM decoder that is not tied to the word embeddings.
+// another shape, with values that are not finite, a masked-LM decoder that is not tied to the word
+// embeddings, or one with two different biases.
 LoadReport load_parameters(BertWithHead& model, const ModelTensors& tensors);
 // The same from the folder of a checkpoint.
 LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder);

@@ -88,11 +88,15 @@ bool has_earlier_teacher(MlmTask& task, const DistillOptions& options, const std
       [&] {
         if (!options.resume) check_nothing_is_in(options.checkpoints());
         const bool is_there = std::filesystem::exists(folder / "model.safetensors");
-        if (options.resume && !is_there && !checkpoints_in(options.checkpoints()).empty()) {
-          throw std::runtime_error(
-              fmt::format("{} is of a run whose teacher {} is missing: name it by --teacher, "
-                          "or choose another --output",
-                          options.checkpoints().string(), folder.string()));
+        if (options.resume && !is_there) {
+          std::vector<std::filesystem::path> students = checkpoints_in(options.checkpoints());
+          if (students.empty()) students = checkpoints_to_resume(options);
+          if (!students.empty()) {
+            throw std::runtime_error(
+                fmt::format("{} is of a run whose teacher {} is missing: name it by --teacher, "
+                            "or choose another --output",
+                            students.front().string(), folder.string()));
+          }
         }
         if (!options.resume || !is_there) return std::string();
         check_same_vocabulary(

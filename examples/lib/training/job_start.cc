@@ -17,9 +17,9 @@
 namespace rueda::examples {
 namespace {
 
-// Ends the job on all ranks where some say why they cannot begin. Collective.
+// Ends the job on all ranks where some say why they cannot go on. Collective.
 void end_if_any_failed(const std::string& failure) {
-  const std::vector<std::string> all = allgather_bytes(failure, "training.start", default_runtime());
+  const std::vector<std::string> all = allgather_bytes(failure, "training.failures", default_runtime());
   RankSet alike, failed;
   for (std::size_t other = 0; other < all.size(); ++other) {
     const RankSet one = RankSet::of(static_cast<Rank>(other));
@@ -52,10 +52,18 @@ void prepare_on_all_ranks(const std::function<void()>& prepare) {
   }
   try {
     init();
+  } catch (const std::exception&) {  // the ranks cannot meet, and each tells its own
+    throw std::runtime_error(failure);
+  }
+  end_job(failure);
+}
+
+void end_job(const std::string& failure) {
+  try {
     end_if_any_failed(failure);
   } catch (const AlreadyTold&) {
     throw;
-  } catch (const std::exception&) {  // they cannot meet, and each tells its own
+  } catch (const std::exception&) {  // some rank is lost, and each tells its own
   }
   throw std::runtime_error(failure);
 }

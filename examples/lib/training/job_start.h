@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a job of trainers begins, or ends before that with one message.
+// How a job of trainers begins, and how it ends with one message.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace rueda::examples {
@@ -15,9 +16,9 @@ class AlreadyTold : public std::runtime_error {
   AlreadyTold() : std::runtime_error("why the job ends has been told") {}
 };
 
-// Runs `prepare` on each rank, which reads files that all read. Where it fails the ranks meet, one of those with
-// the same trouble tells it on standard error, and all throw AlreadyTold; UsageError is thrown as it is. Where it
-// succeeds begin_job() must follow, in which the others are met. Main thread.
+// Runs `prepare` on each rank, which reads files that all read. Where it fails the ranks meet, one of those
+// with the same trouble tells it on standard error, and all throw AlreadyTold; UsageError is thrown as it is.
+// Where it succeeds begin_job() must follow, in which the others are met. Main thread.
 void prepare_on_all_ranks(const std::function<void()>& prepare);
 
 // The same for what `make` returns.
@@ -27,6 +28,11 @@ auto make_on_all_ranks(const Make& make) {
   prepare_on_all_ranks([&] { made.emplace(make()); });
   return *std::move(made);
 }
+
+// Ends the job for a failure that all ranks know of, each in its own words: one of those with the same words
+// tells it on standard error, and all throw AlreadyTold. Where the ranks cannot meet each throws
+// std::runtime_error with its own. Collective, main thread.
+[[noreturn]] void end_job(const std::string& failure);
 
 // Calls rueda::init(). Where some ranks could not prepare it throws AlreadyTold on all. Main thread.
 void begin_job();

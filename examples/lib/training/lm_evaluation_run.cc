@@ -140,9 +140,8 @@ void run_lm_evaluation(const EvaluateLmOptions& options) {
   const LmEvaluation found = evaluate_with_progress(model, windows, start.tokenizer, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!std::isfinite(found.loss))
-    throw std::runtime_error(
-        fmt::format("the loss of {} is not finite: does it have parameters that are not?",
-                    start.origin.empty() ? "the model" : start.origin));
+    end_job(fmt::format("the loss of {} is not finite, though its parameters are; take another checkpoint",
+                        start.origin.empty() ? "the model" : start.origin));
   if (rank() == 0) report(options, start, device, found, windows.size(), seconds);
   shutdown();
 }

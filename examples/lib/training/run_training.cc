@@ -43,6 +43,10 @@ class Run final : public TrainingListener {
       evaluations_ = resumed_->evaluations;
       reporter_.say(
           fmt::format("going on after step {} from {}", resumed_->position.step, resumed_->folder.string()));
+      if (resumed_->position.step >= options_.steps) {
+        reporter_.say(fmt::format("the checkpoint is of step {} and --steps is {}: nothing is trained",
+                                  resumed_->position.step, options_.steps));
+      }
     }
     if (options_.synchronize()) broadcast_parameters(task_.model().named_parameters(), 0);
     if (options_.evaluate_first && !resumed_) evaluation_due(0);
@@ -59,7 +63,6 @@ class Run final : public TrainingListener {
 
   void finish() {
     const std::int64_t steps = result_.position.step;
-    check_finite(task_.model());
     if (result_.stop != Stop::interrupt) evaluation_due(steps);
     if (!evaluations_.empty()) check_held_out(evaluations_.back());
     const std::uint64_t hash = parameters_hash(task_.model());
@@ -116,7 +119,8 @@ class Run final : public TrainingListener {
   // The last update has no loss after it that would show what it did. The same on all ranks.
   static void check_held_out(const EvaluationPoint& point) {
     for (const auto& [name, value] : point.metrics) {
-      if (name == "loss" && !std::isfinite(value)) diverged("the loss of what was held out is not finite");
+      if (name == "loss" && !std::isfinite(value))
+        throw Diverged("the loss of what was held out is not finite");
     }
   }
 
@@ -187,12 +191,15 @@ bool run_training(Task& task, const TrainOptions& options) {
                cross_size() == 1 ? "" : "s", kind_of(device));
   }
   bool whole = false;
-  {
+  try {
     Run run(task, options, stop ? &*stop : nullptr);
     run.start();
     run.train();
     run.finish();
     whole = !run.interrupted();
+  } catch (const Diverged& error) {
+    if (options.synchronize()) end_job(error.what());
+    throw;
   }
   shutdown();
   return whole;

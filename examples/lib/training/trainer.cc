@@ -52,9 +52,18 @@ constexpr const char* kNormNotFinite = "the gradient norm is not finite";
 
 std::string not_finite(std::int64_t step) { return fmt::format("the loss of step {} is not finite", step); }
 
-double checked_norm(double norm) {
-  if (!std::isfinite(norm)) diverged(kNormNotFinite);
-  return norm;
+// Names a parameter that has values which are not finite; empty where there is none.
+std::string parameter_not_finite(const torch::nn::Module& model) {
+  std::vector<at::Tensor> flags;
+  for (const at::Tensor& parameter : model.parameters()) flags.push_back(at::isfinite(parameter).all());
+  if (flags.empty()) return {};
+  const at::Tensor all = at::stack(flags).cpu();  // read once: of a device each reading is a wait
+  const auto names = model.named_parameters();
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (!all.const_data_ptr<bool>()[i])
+      return fmt::format("parameter {} has values that are not finite", names[i].key());
+  }
+  return {};
 }
 
 // In the order in which a step adds them up: the loss, its parts, and the norm where it is one of a device.
@@ -128,6 +137,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
   }
   if (rank() == 0) dump_.write();
   if (stop != Stop::interrupt) optimizer_->flush(options_.clip);
+  check_parameters();
   const auto reduced = static_cast<double>(allreduced_bytes() - bytes_before);
   TrainingResult result = this->result(stop);
   result.reduced_mb = reduced / 1e6;
@@ -171,7 +181,11 @@ GradientNorm Trainer::update(StepReport& report) {
   if (options_.sync == TrainOptions::Sync::meet) barrier();
   GradientNorm norm;
   if (options_.clip > 0 && steps) norm = optimizer_->clip(options_.clip);
-  if (!norm.on_device().defined()) report.gradient_norm = checked_norm(norm);
+  if (!norm.on_device().defined()) report.gradient_norm = norm;
+  if (!std::isfinite(report.gradient_norm)) {
+    trouble_ = kNormNotFinite;
+    if (met_) end_diverged();  // the norm is the same on all ranks; else they hear of it when they meet
+  }
   optimizer_->step();
   agreed_ = stop_ != nullptr ? vote_.result() : mine;
   if (agreed_ == Stop::diverged) end_diverged();
@@ -192,6 +206,16 @@ void Trainer::close(TrainingListener& listener) {
 void Trainer::settle(TrainingListener& listener) {
   if (!open_) return;
   close(listener);
+  end_if_any_diverged();
+}
+
+// Before anything is made of the model. Collective, unless ranks do not synchronise.
+void Trainer::check_parameters() {
+  if (trouble_.empty()) trouble_ = parameter_not_finite(task_.model());
+  end_if_any_diverged();
+}
+
+void Trainer::end_if_any_diverged() {
   Stop worst = trouble_.empty() ? Stop::none : Stop::diverged;
   if (stop_ != nullptr) {
     vote_.ask(worst);
@@ -200,14 +224,16 @@ void Trainer::settle(TrainingListener& listener) {
   if (worst == Stop::diverged) end_diverged();
 }
 
-// A norm is the same on all ranks, and of a loss that is not finite it is not either: it comes first.
+// Keeps the first trouble. A norm is the same on all ranks, and of a loss that is not finite it is not
+// either: it comes before the loss of its step.
 void Trainer::judge(const StepReport& report) {
+  if (!trouble_.empty()) return;
   judged_ = report.step + 1;
   if (!std::isfinite(report.loss)) trouble_ = not_finite(judged_);
   if (!std::isfinite(report.gradient_norm)) trouble_ = kNormNotFinite;
 }
 
-void Trainer::end_diverged() const { diverged(trouble_.empty() ? not_finite(judged_) : trouble_); }
+void Trainer::end_diverged() const { throw Diverged(trouble_.empty() ? not_finite(judged_) : trouble_); }
 
 Stop Trainer::wish() const {
   if (!trouble_.empty()) return Stop::diverged;
@@ -261,7 +287,7 @@ Stop Trainer::act_on_meeting(TrainingListener& listener) {
   if (evaluates) listener.evaluation_due(position_.step);
   if (saves) {
     optimizer_->flush(options_.clip);
-    check_finite(task_.model());
+    check_parameters();
     average_over_ranks(position_.history);
     listener.checkpoint_due(position_, *optimizer_, agreed_ == Stop::interrupt);
   }
@@ -302,21 +328,8 @@ void average_over_ranks(StepHistory& history) {
   history.averaged = history.losses.size();
 }
 
-void diverged(const std::string& what) {
-  throw std::runtime_error(what + ": training diverged; try a lower --learning-rate, or a longer --warmup");
-}
-
-void check_finite(const torch::nn::Module& model) {
-  std::vector<at::Tensor> flags;
-  for (const at::Tensor& parameter : model.parameters()) flags.push_back(at::isfinite(parameter).all());
-  if (flags.empty()) return;
-  const at::Tensor all = at::stack(flags).cpu();  // read once: of a device each reading is a wait
-  const auto names = model.named_parameters();
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (!all.const_data_ptr<bool>()[i])
-      diverged(fmt::format("parameter {} has values that are not finite", names[i].key()));
-  }
-}
+Diverged::Diverged(const std::string& what)
+    : std::runtime_error(what + ": training diverged; try a lower --learning-rate, or a longer --warmup") {}
 
 void check_equal_on_all_ranks(std::uint64_t hash) {
   auto value = static_cast<std::int64_t>(hash);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,7 @@ class Trainer {
   Trainer(Task& task, const TrainOptions& options, TrainingPosition position, StopRequest* stop);
 
   StepOptimizer& optimizer() { return *optimizer_; }
+  // Throws Diverged.
   TrainingResult run(TrainingListener& listener);
 
  private:
@@ -104,7 +106,9 @@ class Trainer {
   GradientNorm update(StepReport& report);
   void close(TrainingListener& listener);
   void settle(TrainingListener& listener);
+  void check_parameters();
   void judge(const StepReport& report);
+  void end_if_any_diverged();
   [[noreturn]] void end_diverged() const;
   Stop wish() const;
   void note(const StepReport& report, TrainingListener& listener);
@@ -132,11 +136,13 @@ class Trainer {
 // Makes losses that are this rank's the means over all ranks. Collective.
 void average_over_ranks(StepHistory& history);
 
-// What is not finite poisons the parameters, and with them every later loss: throws std::runtime_error that
-// says so, and what to do.
-[[noreturn]] void diverged(const std::string& what);
-// Throws it naming a parameter that has values which are not finite.
-void check_finite(const torch::nn::Module& model);
+// What is not finite poisons the parameters, and with them every later loss. Ranks that synchronise all throw
+// it at the same place.
+class Diverged : public std::runtime_error {
+ public:
+  // Says so of `what`, and what to do.
+  explicit Diverged(const std::string& what);
+};
 
 // Throws std::runtime_error naming the ranks whose parameters differ from rank 0's; collective.
 void check_equal_on_all_ranks(std::uint64_t hash);

@@ -129,6 +129,26 @@ std::string moved(const std::string& bytes, Rank from, Rank to) {
 
 std::string state_file(Rank rank) { return fmt::format("optimizer-{}.pt", rank); }
 
+// Where --resume, which must be given, looks for checkpoints.
+fs::path resume_folder(const TrainOptions& options) {
+  return options.resume->empty() ? options.checkpoints() : *options.resume;
+}
+
+// A folder that has other files than checkpoints is one named by mistake, and not that of a first start. What
+// this run has written is no mistake, nor is an unfinished checkpoint, whose name is hidden.
+void check_holds_nothing_else(const fs::path& folder, const TrainOptions& options) {
+  std::error_code absent;
+  if (fs::equivalent(folder, options.output, absent) || fs::equivalent(folder, options.checkpoints(), absent))
+    return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, absent)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.')) continue;
+    throw std::runtime_error(fmt::format(
+        "--resume: {} holds no checkpoint of a training, but {}; name a checkpoint, or a folder of them",
+        folder.string(), name));
+  }
+}
+
 }  // namespace
 
 TrainingState::TrainingState(Task& task, const TrainOptions& options) : task_(task), options_(options) {}
@@ -156,6 +176,19 @@ void TrainingState::check_settings(const fs::path& folder, const std::vector<std
                     "written with, or begin anew in another --output",
                     folder.string(), theirs, ours));
   }
+}
+
+std::vector<fs::path> checkpoints_to_resume(const TrainOptions& options) {
+  const fs::path asked = resume_folder(options);
+  if (fs::exists(asked) && !fs::is_directory(asked))
+    throw std::runtime_error(
+        fmt::format("--resume: {} is not a folder; name a checkpoint, or a folder of them", asked.string()));
+  if (is_checkpoint(asked)) return {asked};
+  const fs::path below = asked / "checkpoints";
+  const fs::path place = fs::is_directory(below) ? below : asked;
+  std::vector<fs::path> found = checkpoints_in(place);
+  if (found.empty()) check_holds_nothing_else(place, options);
+  return found;
 }
 
 void check_nothing_is_in(const fs::path& checkpoints) {
@@ -197,13 +230,8 @@ std::optional<FoundCheckpoint> TrainingState::find() {
     check_nothing_is_in(options_.checkpoints());
     return std::nullopt;
   }
-  const fs::path asked = options_.resume->empty() ? options_.checkpoints() : *options_.resume;
-  if (fs::exists(asked) && !fs::is_directory(asked))
-    throw std::runtime_error(
-        fmt::format("--resume: {} is not a folder; name a checkpoint, or a folder of them", asked.string()));
-  const fs::path below = asked / "checkpoints";
-  std::vector<fs::path> candidates{asked};
-  if (!is_checkpoint(asked)) candidates = checkpoints_in(fs::is_directory(below) ? below : asked);
+  const fs::path asked = resume_folder(options_);
+  const std::vector<fs::path> candidates = checkpoints_to_resume(options_);
   for (const fs::path& folder : candidates) {
     try {
       const CheckpointFacts facts = check_checkpoint(folder);

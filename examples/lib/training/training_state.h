@@ -35,8 +35,9 @@ class TrainingState {
 
   // What --resume asks for; nothing where it is not given, and where OUTPUT has no checkpoint yet. Passes
   // over damaged ones, with a line each in words(). Loads the model on rank 0. Throws, on every rank, for a
-  // folder without a checkpoint that is whole, and for one of other settings; when training is to begin anew
-  // where checkpoints of another run are; and where another run writes to OUTPUT now.
+  // folder without a checkpoint that is whole, with other files alone, and for one of other settings; when
+  // training is to begin anew where checkpoints of another run are; and where another run writes to OUTPUT
+  // now.
   std::optional<FoundCheckpoint> resume();
   // The optimizer's state of what resume() has found.
   void load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer);
@@ -61,6 +62,11 @@ class TrainingState {
   FileDescriptor lock_{-1};  // of rank 0, as long as it may write
   std::vector<std::string> words_;
 };
+
+// The checkpoints that --resume, which must be given, may go on from, the highest step first; none where it
+// names a folder that is empty or absent. Throws std::runtime_error for a folder with other files, and for
+// what is no folder.
+std::vector<std::filesystem::path> checkpoints_to_resume(const TrainOptions& options);
 
 // Throws std::runtime_error where an earlier run has left checkpoints: one that begins anew would mix them
 // with its own.

@@ -61,6 +61,9 @@ TEST_F(JsonFile, SaysWhatAFileIsThatIsNotJson) {
   EXPECT_EQ(said("\x1f\x8b\x08\x00"sv), place(" is compressed by gzip: unpack it with gunzip"));
   EXPECT_THAT(said("PK\x03\x04"sv), HasSubstr("is a ZIP archive"));
   EXPECT_THAT(said("PAR1\x15\x04"sv), HasSubstr("is a Parquet table"));
+  for (const std::string_view text : {"\xff\xfe{\0}\0"sv, "\xfe\xff\0{\0}"sv})
+    EXPECT_EQ(said(text), place(" is text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8"));
+  EXPECT_THAT(said("\xff\xfe\0\0{\0\0\0"sv), HasSubstr("is text in UTF-32"));
 }
 
 TEST_F(JsonFile, NamesTheFileOfANumberThatIsTooLarge) {

@@ -84,9 +84,12 @@ TEST_F(Squad, NamesThePathOfWrongStructure) {
   EXPECT_EQ(error(), of_first(".answers: an array is needed, found string"));
   first_question()["id"] = 5;
   EXPECT_EQ(error(), fault("data[0].paragraphs[0].qas[0].id: a string is needed, found number"));
+  document_["data"][0]["paragraphs"] = "x";
+  EXPECT_EQ(error(), fault("data[0].paragraphs: an array is needed, found string"));
   document_["data"][1] = json::array();
   document_["data"][0]["paragraphs"] = json::array();
-  EXPECT_EQ(error(), fault("data[1]: an object is needed, found array"));
+  EXPECT_EQ(error(), place("its only item is bad, and nothing is left:\n  ") +
+                         place("data[1]: an object is needed, found array"));
   document_["data"].erase(1);
   EXPECT_EQ(error(), place("data: there is no question in it"));
   document_ = json::array();
@@ -171,8 +174,22 @@ TEST_F(Squad, BadItemsAreLeftOutAndCounted) {
 }
 
 TEST_F(Squad, SomethingMustBeLeft) {
-  for (json& article : document_["data"]) article.erase("title");
-  EXPECT_THAT(error_message([&] { read(OnBadItems::skip); }), HasSubstr("2 bad items:"));
+  for (json& article : document_["data"]) article.erase("paragraphs");
+  for (const OnBadItems on_bad : {OnBadItems::skip, OnBadItems::refuse}) {
+    EXPECT_EQ(error_message([&] { read(on_bad); }), place("all 2 items are bad, and nothing is left:\n  ") +
+                                                        place("data[0]: missing \"paragraphs\"") + "\n  " +
+                                                        place("data[1]: missing \"paragraphs\""));
+  }
+}
+
+TEST_F(Squad, AnArticleNeedsNoTitle) {
+  document_["data"][0].erase("title");
+  document_["data"][1]["title"] = nullptr;
+  const SquadData data = read();
+  EXPECT_THAT(data.titles, ElementsAre("", ""));
+  EXPECT_EQ(data.questions.size(), 3U);
+  document_["data"][1]["title"] = 7;
+  EXPECT_EQ(error(), fault("data[1].title: a string is needed, found number"));
 }
 
 TEST_F(Squad, HoldsOutTheLastArticles) {

@@ -273,6 +273,47 @@ TEST_F(TokenizerFiles, FilesOfOlderVersionsCount) {
   EXPECT_THAT(error(), HasSubstr("special_tokens_map.json: colour_token: a BERT has no such token"));
 }
 
+TEST_F(TokenizerFiles, AListedTokenThatVersionsLookForDifferentlyIsRefused) {
+  scratch_.write("vocab.txt", kVocabulary);
+  const auto add = [&](const std::string& token, bool lower_case) {
+    write("tokenizer_config.json", {{"do_lower_case", lower_case}});
+    write("special_tokens_map.json", {{"additional_special_tokens", {token}}});
+    write("added_tokens.json", {{token, 8}});
+  };
+  const auto said = [&](const std::string& token, bool lower_case) {
+    add(token, lower_case);
+    return error();
+  };
+  EXPECT_THAT(said("New", true),
+              AllOf(HasSubstr("special_tokens_map.json: it lists the token \"New\" of added_tokens.json"),
+                    HasSubstr("save the tokenizer again with a current transformers")));
+  EXPECT_THAT(said("new", true), HasSubstr("it lists the token \"new\""));  // it would be found in "NEW"
+  EXPECT_THAT(said("漢", false), HasSubstr("it lists the token \"漢\""));   // spaces are put around it
+  add("New", false);
+  EXPECT_THAT(tokens(read().tokenizer, "New new"), ElementsAre("New", "[UNK]"));
+  add("<|7|>", true);
+  EXPECT_THAT(tokens(read().tokenizer, "a<|7|>"), ElementsAre("a", "<|7|>"));
+  // By tokenizer_config.json, or by the map alone, it is a special token for both.
+  write("added_tokens.json", {{"New", 8}});
+  write("tokenizer_config.json", {{"additional_special_tokens", {"New"}}});
+  EXPECT_THAT(tokens(read().tokenizer, "New NEW"), ElementsAre("New", "[UNK]"));
+  std::filesystem::remove(scratch_.path() / "added_tokens.json");
+  std::filesystem::remove(scratch_.path() / "tokenizer_config.json");
+  write("special_tokens_map.json", {{"additional_special_tokens", {"New"}}});
+  EXPECT_THAT(tokens(read().tokenizer, "New NEW"), ElementsAre("New", "[UNK]"));
+}
+
+TEST_F(TokenizerFiles, AByteOrderMarkIsNamedFirst) {
+  const std::string marked = "\uFEFF" + std::string(kVocabulary);
+  const std::string mark =
+      scratch_.write("vocab.txt", marked).string() + ":1: a byte order mark stands before";
+  EXPECT_THAT(error(), AllOf(testing::StartsWith(mark), HasSubstr("the special tokens [PAD] are missing")));
+  EXPECT_THAT(error_message([&] { WordPieceTokenizer::from_file(scratch_.path() / "vocab.txt"); }),
+              AllOf(testing::StartsWith(mark), HasSubstr("the special tokens [PAD] are missing")));
+  scratch_.write("vocab.txt", "\uFEFFx\n" + std::string(kVocabulary));
+  EXPECT_THAT(read().notes, ElementsAre(testing::StartsWith(mark)));
+}
+
 TEST_F(TokenizerFiles, FilesThatContradictOneAnotherAreNamed) {
   json document = tokenizer_json();
   document["added_tokens"].push_back({{"id", 8}, {"content", "new"}});

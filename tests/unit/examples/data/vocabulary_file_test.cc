@@ -54,7 +54,8 @@ TEST_F(VocabularyFiles, SpaceBehindATokenDoesNotCountAndIsTold) {
 TEST_F(VocabularyFiles, AByteOrderMarkIsPartOfTheFirstToken) {
   const VocabularyFile file = read("\uFEFFa\nb\n");
   EXPECT_THAT(file.tokens, ElementsAre("\uFEFFa", "b"));
-  EXPECT_THAT(file.notes, ElementsAre(HasSubstr("vocab.txt:1: a byte order mark")));
+  EXPECT_THAT(file.byte_order_mark, HasSubstr("vocab.txt:1: a byte order mark"));
+  EXPECT_EQ(read("a\n\uFEFFb\n").byte_order_mark, "");
 }
 
 TEST_F(VocabularyFiles, WhatVersionsReadDifferentlyIsRefused) {

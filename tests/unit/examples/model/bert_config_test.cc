@@ -72,5 +72,14 @@ TEST(BertConfig, ErrorsNameFileFieldAndValue) {
   EXPECT_THAT(error_of(nlohmann::json::array()), HasSubstr("array"));
 }
 
+TEST(BertConfig, ADecoderIsRefused) {
+  for (const char* field : {"is_decoder", "add_cross_attention"}) {
+    EXPECT_EQ(error_with(field, true),
+              std::string("folder/config.json: ") + field + " is true; only false is supported");
+    EXPECT_EQ(error_with(field, false), "no error");
+    EXPECT_EQ(error_with(field, nullptr), "no error");
+  }
+}
+
 }  // namespace
 }  // namespace rueda::examples

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <span>
 
 #include "examples/lib/model/masked_lm.h"
 #include "examples/lib/model/natural_questions.h"
@@ -109,6 +111,47 @@ TEST_F(Checkpoint, ADecoderThatIsNotTiedIsRefused) {
   EXPECT_THAT(error_message([&] { load_parameters(read, other); }),
               testing::AllOf(HasSubstr("altered.safetensors: cls.predictions.decoder.weight differs"),
                              HasSubstr("tied to the word embeddings")));
+}
+
+TEST_F(Checkpoint, TwoDifferentBiasesOfTheDecoderAreRefused) {
+  const ModelTensors file = saved(BertForMaskedLM(small_bert()));
+  const at::Tensor bias = at::ones({small_bert().vocab_size});
+  const auto with_decoder_bias = [&](std::span<const std::byte> bytes) {
+    return altered(file, [&](auto& entries) {
+      SafetensorEntry second = named(entries, "cls.predictions.bias");
+      second.name = "cls.predictions.decoder.bias";
+      if (!bytes.empty()) second.data = bytes;
+      entries.push_back(second);
+    });
+  };
+  BertForMaskedLM read(small_bert());
+  EXPECT_THAT(load_parameters(read, with_decoder_bias({})).unused, IsEmpty());
+  const ModelTensors other =
+      with_decoder_bias({static_cast<const std::byte*>(bias.const_data_ptr()), bias.nbytes()});
+  EXPECT_THAT(
+      error_message([&] { load_parameters(read, other); }),
+      HasSubstr("altered.safetensors: cls.predictions.decoder.bias differs from cls.predictions.bias; "));
+  BertForQuestionAnswering without_decoder(small_bert());
+  EXPECT_THAT(load_parameters(without_decoder, other).unused,
+              testing::Contains("cls.predictions.decoder.bias"));
+}
+
+TEST_F(Checkpoint, ValuesThatAreNotFiniteAreNamed) {
+  const ModelTensors file = saved(BertForMaskedLM(small_bert()));
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+    const std::string name = "cls.predictions.bias";
+    at::Tensor bias = at::zeros({small_bert().vocab_size});
+    bias[1] = bad;
+    const ModelTensors other = altered(file, [&](auto& entries) {
+      named(entries, name).data = {static_cast<const std::byte*>(bias.const_data_ptr()), bias.nbytes()};
+    });
+    BertForMaskedLM read(small_bert());
+    EXPECT_THAT(error_message([&] { load_parameters(read, other); }),
+                HasSubstr("altered.safetensors: the tensor " + name + " has values that are not finite"));
+    BertForQuestionAnswering without_bias(small_bert());
+    EXPECT_THAT(load_parameters(without_bias, other).unused, testing::Contains(name));
+  }
 }
 
 TEST_F(Checkpoint, AnEncoderWithoutALayerIsNamed) {
