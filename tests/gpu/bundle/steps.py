@@ -205,6 +205,16 @@ def python(context: Context, seconds: float) -> None:
     machine.must(*machine.ranks(2, "python3", BUNDLE / "04_python" / "mnist.py"), seconds=end - time.monotonic())
 
 
+def graph(context: Context, seconds: float) -> None:
+    machine, end = context.machine, time.monotonic() + seconds
+    if not (BUNDLE / "python").exists():
+        raise LeftOut("the Python modules are not compiled: the step python does that")
+    for ranks in (1, 2):
+        output = machine.must(*machine.ranks(ranks, "python3", BUNDLE / "graph_allreduce.py"), seconds=end - time.monotonic(), more=MANY_ON_ONE)
+        for size, captured, plain_time in (line.split() for line in output.splitlines() if len(line.split()) == 3 and line.split()[0].isdigit()):
+            context.figure(f"allreduce in a graph, {ranks} ranks, {size} B", float(captured), "us", beside=("as it is", float(plain_time)))
+
+
 STEPS = (
     Step("conformance.1", 60, conformance_of(1, {})),
     Step("conformance.2.host", 60, conformance_of(2, {})),
@@ -217,6 +227,7 @@ STEPS = (
     Step("learns", 90, learns),
     Step("speed", 150, speed),
     Step("python", 150, python),
+    Step("graph", 60, graph),
     Step("sharded", 60, sharded),
 )
 
