@@ -220,7 +220,7 @@ def test_bad_files_are_named(tmp_path):
     cases = {"missing.json": (None, "cannot open {}: No such file or directory"),
              "empty.json": (b"", "{}:1:1: malformed JSON: "),
              "truncated.json": (good.read_bytes()[:400], "{}:1:401: malformed JSON: "),
-             "text.json": (b"\xff\xfe", "{}:1:1: not valid UTF-8"),
+             "text.json": (b"\xff\xfe", "{} is text in UTF-16: convert it with iconv"),
              "other.json": (b'{"a": 1}', "{} has no 'task'"),
              "ranks.json": (b'{"task": "squad", "ranks": "two"}', "{}: 'ranks' is \"two\"; it must be a whole number of at least 1"),
              "curve.json": (b'{"task": "squad", "curve": [{"loss": 1}]}', "{}: curve[0] has no 'step'")}
