@@ -134,7 +134,7 @@ void Supervisor::end_by(int signal) {
   ending_.on_interrupt(now);
 }
 
-// Where nobody reads standard output any more, it is as if SIGPIPE had come. Else words of ranks are lost.
+// A reader that has gone counts as SIGPIPE. Any other error loses words of ranks, and is told.
 void Supervisor::check_output() {
   const std::error_code why = output_.lost();
   if (!why || output_lost_ || signal_ != 0) return;

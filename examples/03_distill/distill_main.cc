@@ -25,7 +25,10 @@ int main(int argument_count, char** arguments) {
     prepare_device(options->device);
     StopRequest::forget(options->stop_file);
     std::optional<Teacher> trained;
-    if (!options->teacher && !(trained = train_teacher(*options))) return 0;
+    if (!options->teacher) {
+      trained = train_teacher(*options);
+      if (!trained) return 0;
+    }
     const auto task = make_on_all_ranks([&] {
       return std::make_unique<DistillTask>(*options, trained ? *std::move(trained) : read_teacher(*options));
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that CUDA loads into a program where CUDA_INJECTION64_PATH names it. It counts the calls in which the host waits
-// for the device, and writes the counts at the end to the file RUEDA_HOST_WAITS, with the process's number behind its name.
+// A library that CUDA loads into a program where CUDA_INJECTION64_PATH names it. It counts the calls in which
+// the host waits for the device, and writes the counts at the end to the file RUEDA_HOST_WAITS, with the
+// process's number behind its name.
 #include <cupti.h>
 #include <unistd.h>
 

@@ -19,13 +19,17 @@ SMALL = ("--steps", 4, "--batch", 2, "--max-length", 64, "--stride", 16, "--eval
 os.environ["OMP_NUM_THREADS"] = "1"  # several ranks wait for one another all the time where the cores are taken
 
 
-def run(output, *flags, ranks=None, program="train_bert"):
-    words = [RUEDA_BIN / program, "--output", output, *(SMALL if program == "train_bert" else ()), *flags]
+def start(program, *flags, ranks=None):
+    words = [RUEDA_BIN / program, *flags]
     if ranks is not None:
         if not (RUEDA_BIN / "ruedarun").exists():
             pytest.skip("ruedarun was not built: one rank only")
         words = [RUEDA_BIN / "ruedarun", "-np", ranks, *words]
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)
+
+
+def run(output, *flags, ranks=None):
+    return start("train_bert", "--output", output, *SMALL, *flags, ranks=ranks)
 
 
 def summary_of(done, output):
@@ -140,19 +144,16 @@ def test_bad_lines_of_text(tmp_path, program):
         (tmp_path / name).write_bytes(b"".join(content))
     bad = tmp_path / "bad.txt"
 
-    def start(*flags):
-        words = [RUEDA_BIN / "ruedarun", "-np", 2, RUEDA_BIN / program, "--output", tmp_path / "run", *OF_TEXT[program], "--cache", tmp_path / "cache"]
-        return subprocess.run(list(map(str, [*words, *flags])), capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)
+    def read(data, *flags):
+        return start(program, "--output", tmp_path / "run", *OF_TEXT[program], "--cache", tmp_path / "cache", "--data", data, *flags, ranks=2)
 
-    if not (RUEDA_BIN / "ruedarun").exists():
-        pytest.skip("ruedarun was not built: one rank only")
-    done = start("--data", bad)
+    done = read(bad)
     assert done.returncode == 1 and done.stderr.count(f"error: {bad}: 2 bad items:\n") == 1, done.stderr
     assert done.stderr.count(f"{bad}:1: not valid UTF-8 (byte 0xe9)") == 1 and done.stderr.count(f"{bad}:11: not valid UTF-8 (byte 0xff)") == 1
-    done = start("--data", tmp_path / "absent")
+    done = read(tmp_path / "absent")
     assert done.returncode == 1 and len(re.findall(f"error: cannot (open|read) {tmp_path / 'absent'}: No such file or directory", done.stderr)) == 1, done.stderr
-    clean = summary_of(start("--data", tmp_path / "good.txt"), tmp_path / "run")
-    done = start("--data", bad, "--bad-items", "skip")
+    clean = summary_of(read(tmp_path / "good.txt"), tmp_path / "run")
+    done = read(bad, "--bad-items", "skip")
     summary = summary_of(done, tmp_path / "run")
     result = "perplexity" if program == "evaluate_lm" else "parameters_hash"
     assert summary[result] == clean[result]
@@ -165,9 +166,8 @@ def test_where_nothing_good_is_left_no_remedy_is_offered(tmp_path, task):
     document = {"data": [{"paragraphs": [{"context": "Ana", "qas": [{"id": str(i)} for i in range(12)]}]}]}
     data.write_bytes({"squad": json.dumps(document).encode(), "nq": b"{\n" * 12, "mlm": b"\xff\n" * 12}[task])
     flags = {"squad": ("--stride", 16), "nq": ("--stride", 16, "--cache", "none"), "mlm": ("--cache", "none")}[task]
-    words = [RUEDA_BIN / "train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *flags, "--data", data]
     for how in ("skip", "refuse"):
-        done = subprocess.run(list(map(str, [*words, "--bad-items", how])), capture_output=True, text=True, timeout=TIMEOUT)
+        done = start("train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *flags, "--data", data, "--bad-items", how)
         assert done.returncode == 1 and done.stderr.startswith(f"error: {data}: all 12 items are bad, and nothing is left; the first 10:\n"), done.stderr
         assert len(done.stderr.splitlines()) == 11 and "--bad-items" not in done.stderr
 
@@ -188,13 +188,12 @@ def test_text_in_utf_16_is_named(tmp_path, task, encoding):
     text = {"squad": (DATA / "squad_sample.json").read_text(encoding="utf-8"), "nq": "{}\n", "mlm": "Ana made a lamp.\n" * 9}[task]
     (tmp_path / "data").write_bytes(("\ufeff" + text).encode(encoding))
     stride = ("--stride", 16) if task != "mlm" else ()
-    words = [RUEDA_BIN / "train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *stride, "--data", tmp_path / "data"]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TIMEOUT)
+    done = start("train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *stride, "--data", tmp_path / "data")
     assert done.returncode == 1 and done.stderr == f"error: {tmp_path / 'data'} is text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8\n"
 
 
 def test_the_tokenizer_shows_its_usage():
-    done = subprocess.run([RUEDA_BIN / "bert_tokenize", "--help"], capture_output=True, text=True, timeout=TIMEOUT)
+    done = start("bert_tokenize", "--help")
     assert done.returncode == 0 and not done.stderr
     assert done.stdout.startswith("usage: bert_tokenize ") and "  --offsets " in done.stdout and "  --save FOLDER " in done.stdout
 
@@ -202,12 +201,12 @@ def test_the_tokenizer_shows_its_usage():
 def test_a_vocabulary_of_a_text_with_bad_lines(tmp_path):
     text = tmp_path / "text.txt"
     text.write_bytes(b"one two one two\ncaf\xe9\none two\n")
-    words = [RUEDA_BIN / "build_vocab", "--output", tmp_path / "vocab.txt", text]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TIMEOUT)
+    words = ("build_vocab", "--output", tmp_path / "vocab.txt", text)
+    done = start(*words)
     assert done.returncode == 1 and done.stderr.startswith(f"error: {text}:2: not valid UTF-8 (byte 0xe9)"), done.stderr
-    done = subprocess.run([*map(str, words), "--bad-items", "skip"], capture_output=True, text=True, timeout=TIMEOUT)
+    done = start(*words, "--bad-items", "skip")
     assert done.returncode == 0 and f"{text}: 1 bad item left out:\n  {text}:2: " in done.stdout, done
-    done = subprocess.run([*map(str, words), "--bad-items", "keep"], capture_output=True, text=True, timeout=TIMEOUT)
+    done = start(*words, "--bad-items", "keep")
     assert done.returncode == 2 and done.stderr == "error: --bad-items is 'keep'; it must be refuse or skip\n", done.stderr
 
 
@@ -228,8 +227,7 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 +
 def test_a_pointer_of_git_lfs_is_named(tmp_path, task):
     (tmp_path / "data").write_text(POINTER)
     stride = ("--stride", 16) if task != "mlm" else ()
-    words = [RUEDA_BIN / "train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *stride, "--data", tmp_path / "data"]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TIMEOUT)
+    done = start("train_bert", "--output", tmp_path / "run", "--task", task, "--max-length", 64, *stride, "--data", tmp_path / "data")
     assert done.returncode == 1 and done.stderr.startswith(f"error: {tmp_path / 'data'}") and "git lfs pull" in done.stderr, done.stderr
 
 

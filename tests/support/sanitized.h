@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a test does where a sanitizer makes each step several times as long.
+// Sizes of tests, smaller where a sanitizer makes each step several times as long.
 #pragma once
 
 namespace rueda {

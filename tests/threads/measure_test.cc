@@ -262,7 +262,8 @@ TEST(Measure, TellsValuesThatAreNotFinite) {
         int number = 0;
         for (const double bad : {kNan, kInfinity, -kInfinity}) {
           for (const std::int64_t i : {std::int64_t{0}, count / 2, count - 1}) {
-            MeasuredTensors tensors(runtime, dtype, {count, 100}, number % 2 == 0 ? Layout::window : Layout::apart);
+            MeasuredTensors tensors(runtime, dtype, {count, 100},
+                                    number % 2 == 0 ? Layout::window : Layout::apart);
             if (runtime.topology().rank == number % runtime.topology().size) tensors.set_input(i, bad);
             std::vector<double> sums =
                 tensors.reduce(fmt::format("{}.{}.{}", to_string(dtype), count, number++), {ReduceOp::sum});

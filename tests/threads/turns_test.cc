@@ -313,8 +313,8 @@ class Mover : public TurnTaker {
   Time moved_{};
 };
 
-// On a busy machine a thread may lose its core right after the first move. Then it has not been at it for long, and
-// the test begins again.
+// On a busy machine a thread may lose its core right after the first move. Then it has not been at it for
+// long, and the test begins again.
 TEST(Turns, WhoHasBeenAtItForLongLooksForLonger) {
   const HandleState never;
   for (int attempt = 0; attempt < 1000; ++attempt) {

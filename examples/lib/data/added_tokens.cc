@@ -79,7 +79,7 @@ bool has_letters(std::string_view text) {
 
 }  // namespace
 
-// Where letters lose case or accents, others in the text become the token's.
+// Letters that lose case or accents become the token's, whatever they were in the text.
 bool is_found_alike(const std::string& token, const NormalizerSettings& normalizer) {
   const bool changes_letters = normalizer.lower_case || normalizer.strips_accents();
   return normalized_text(token, normalizer) == token && !(changes_letters && has_letters(token));

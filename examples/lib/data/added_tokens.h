@@ -29,7 +29,8 @@ struct AddedToken {
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-// Whether a token is found in the same places in a text as it is and, itself normalized, in a normalized one.
+// True where a token as it is, in a text, and the normalized token, in the normalized text, are found in the
+// same places.
 bool is_found_alike(const std::string& token, const NormalizerSettings& normalizer);
 
 // Gives tokens the ids that Hugging Face's library gives them: the vocabulary's, else the next after it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of the good items of a data file, and what is said of the bad ones, in the node's cache.
+// The records of a data file's good items and the words on its bad ones, in the node's cache.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace rueda::examples {
 
-// Purpose: the records of a file's good items, by number, with its bad items as the last record of the cache. One
-// cache serves runs that refuse bad items and runs that leave them out. Immutable; any thread.
+// Purpose: the records of a file's good items, by number, with its bad items as the last record of the cache.
+// One cache serves runs that refuse bad items and runs that leave them out. Immutable; any thread.
 class ItemCache {
  public:
   // Appends a record for each good item, and returns the bad ones.
   using Build = std::function<BadItems(RecordWriter&)>;
 
-  // Throws what TokenCache::get() throws; std::runtime_error naming the bad items where they are refused, or where
-  // no other is left.
+  // Throws what TokenCache::get() throws; std::runtime_error naming the bad items where they are refused, or
+  // where no other is left.
   static ItemCache open(TokenCache::Key key, const WordPieceTokenizer& tokenizer, const TokenCache& cache,
                         OnBadItems on_bad, const Build& build);
 

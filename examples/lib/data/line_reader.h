@@ -23,7 +23,8 @@ class LineReader {
 
   // Lines that are not valid UTF-8 are left out, and counted in `bad`; without it they are refused. Throws
   // std::runtime_error if the file cannot be opened.
-  explicit LineReader(std::filesystem::path path, BadItems* bad = nullptr, std::size_t most_bytes = kMostBytes);
+  explicit LineReader(std::filesystem::path path, BadItems* bad = nullptr,
+                      std::size_t most_bytes = kMostBytes);
 
   // The next line without its line end (LF or CR LF) and byte order mark, valid until the next call; false at
   // the end of the file. Throws std::runtime_error naming file and line: not valid UTF-8, too long,

@@ -51,8 +51,8 @@ NqTokens from_record(std::span<const std::int32_t> record);
 // tokenized by all cores into the node's cache; from then on only what is looked at is in memory. Any thread.
 class NqCorpus {
  public:
-  // A line is bad where it is no UTF-8, no example, a span is outside of the document, or the example's id occurs
-  // before. Throws std::runtime_error naming the file, and line and example of bad ones where they are
+  // A line is bad where it is no UTF-8, no example, a span is outside of the document, or the example's id
+  // occurs before. Throws std::runtime_error naming the file, and line and example of bad ones where they are
   // refused; also where no example is left.
   static NqCorpus open(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
                        std::int32_t max_question_length, const TokenCache& cache,

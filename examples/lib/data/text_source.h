@@ -30,8 +30,8 @@ struct TextSink {
 // Gives `sink` the paragraphs, in order, reading line by line: the file may be larger than memory. Of a
 // Project Gutenberg file only what stands between "*** START OF" and "*** END OF" is read. WikiText's
 // headings are left out, and its <unk> becomes [UNK]. Reviews come without label; a first line whose label
-// says "label" names the columns. Returns the bad lines, which are left out: not valid UTF-8, or a review without
-// a label. Throws std::runtime_error naming file and line where it cannot be read any further.
+// says "label" names the columns. Returns the bad lines, which are left out: not valid UTF-8, or a review
+// without a label. Throws std::runtime_error naming file and line where it cannot be read any further.
 BadItems read_paragraphs(const std::filesystem::path& path, TextFormat format, const TextSink& sink);
 
 }  // namespace rueda::examples

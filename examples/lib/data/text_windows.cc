@@ -117,7 +117,7 @@ class WindowPacker {
 }  // namespace
 
 BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
-                       std::int32_t max_length, const WindowSink& sink) {
+                           std::int32_t max_length, const WindowSink& sink) {
   if (max_length <= kTokensAroundText) {
     throw std::invalid_argument(
         fmt::format("max_length is {}; beside [CLS] and [SEP] a window needs room for text: at least {}",
@@ -126,10 +126,10 @@ BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTok
   WindowPacker packer(tokenizer, max_length, sink);
   const TextFormat format = text_format(path);
   const bool by_line = format == TextFormat::reviews;
-  BadItems bad = read_paragraphs(
-      path, format,
-      {[&](std::string_view text) { by_line ? packer.whole(text) : packer.paragraph(text); },
-       [&] { packer.close(); }});
+  BadItems bad =
+      read_paragraphs(path, format,
+                      {[&](std::string_view text) { by_line ? packer.whole(text) : packer.paragraph(text); },
+                       [&] { packer.close(); }});
   packer.close();
   if (packer.windows() + bad.count() == 0) {
     throw std::runtime_error(

@@ -31,11 +31,11 @@ using WindowSink = std::function<void(std::span<const std::int32_t>)>;
 // sentence too long for any window is cut. Windows do not reach from one book or article into the next.
 // Reviews: one window a line, cut at max_length.
 //
-// Returns the bad lines, which are left out (text_source.h). Throws std::runtime_error naming the file where it
-// cannot be read, also if there is no text at all, and std::invalid_argument if max_length leaves no room beside
-// [CLS] and [SEP].
+// Returns the bad lines, which are left out (text_source.h). Throws std::runtime_error naming the file where
+// it cannot be read, also if there is no text at all, and std::invalid_argument if max_length leaves no room
+// beside [CLS] and [SEP].
 BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTokenizer& tokenizer,
-                       std::int32_t max_length, const WindowSink& sink);
+                           std::int32_t max_length, const WindowSink& sink);
 
 // The same, all kept. Throws where lines are bad.
 std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,

@@ -3,7 +3,6 @@
 #include "examples/lib/data/tokenizer_files.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -288,10 +287,8 @@ class TokenizerReader {
     try {
       return WordPieceTokenizer(settings_);
     } catch (const std::runtime_error& error) {
-      std::vector<std::string> words = {fmt::format("{}: {}", file_.string(), error.what())};
-      if (!byte_order_mark_.empty()) words.insert(words.begin(), byte_order_mark_);  // the likely cause
-      words.insert(words.end(), notes_.begin(), notes_.end());
-      throw std::runtime_error(fmt::format("{}", fmt::join(words, "; ")));
+      throw std::runtime_error(
+          words_of_error(fmt::format("{}: {}", file_.string(), error.what()), byte_order_mark_, notes_));
     }
   }
 

@@ -2,6 +2,7 @@
 #include "examples/lib/data/vocabulary_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unicode/utf8.h>
 
 #include <algorithm>
@@ -33,6 +34,14 @@ bool fits_a_line(std::string_view token) {
 }
 
 }  // namespace
+
+std::string words_of_error(const std::string& error, const std::string& byte_order_mark,
+                           std::span<const std::string> notes) {
+  std::vector<std::string> words{error};
+  if (!byte_order_mark.empty()) words.insert(words.begin(), byte_order_mark);
+  words.insert(words.end(), notes.begin(), notes.end());
+  return fmt::format("{}", fmt::join(words, "; "));
+}
 
 VocabularyFile read_vocabulary(const std::filesystem::path& vocab_txt) {
   const std::string text = read_text(vocab_txt, kMostTokenizerBytes);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct VocabularyFile {
   std::string byte_order_mark;                     // for people, where the file begins with one
   std::vector<std::string> notes;                  // for people: what else in the file may be a mistake
 };
+
+// The words of an error for which the file may be to blame: the byte order mark, the likely cause, comes
+// first.
+std::string words_of_error(const std::string& error, const std::string& byte_order_mark,
+                           std::span<const std::string> notes);
 
 // As transformers reads it: a token that stands on two lines has the later one's number, an empty line is a
 // token that no text has, white space at the end of a line does not count. Throws std::runtime_error naming

@@ -56,10 +56,8 @@ WordPieceTokenizer WordPieceTokenizer::from_file(const std::filesystem::path& vo
   try {
     return WordPieceTokenizer(usual_settings(std::move(file.tokens), lower_case));
   } catch (const std::runtime_error& error) {
-    std::vector<std::string> words = {fmt::format("{}: {}", vocab_txt.string(), error.what())};
-    if (!file.byte_order_mark.empty()) words.insert(words.begin(), file.byte_order_mark);
-    words.insert(words.end(), file.notes.begin(), file.notes.end());
-    throw std::runtime_error(fmt::format("{}", fmt::join(words, "; ")));
+    throw std::runtime_error(words_of_error(fmt::format("{}: {}", vocab_txt.string(), error.what()),
+                                            file.byte_order_mark, file.notes));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a job of trainers begins, and how it ends with one message.
+// The beginning of a job of trainers, and its end with one message.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class AlreadyTold : public std::runtime_error {
 
 // Runs `prepare` on each rank, which reads files that all read. Where it fails the ranks meet, one of those
 // with the same trouble tells it on standard error, and all throw AlreadyTold; UsageError is thrown as it is.
-// Where it succeeds begin_job() must follow, in which the others are met. Main thread.
+// A rank on which it succeeds must call begin_job() next, in which it meets the others. Main thread.
 void prepare_on_all_ranks(const std::function<void()>& prepare);
 
 // The same for what `make` returns.

@@ -27,7 +27,7 @@ class LmText {
   static LmText made_up(std::size_t count, std::int64_t length, std::size_t vocab_size, std::uint64_t seed);
 
   std::size_t size() const { return corpus_ ? corpus_->size() : made_up_.size(); }
-  // Of bad lines that were left out, for people.
+  // Tells people of the bad lines that were left out.
   std::vector<std::string> words() const;
   std::uint32_t checksum() const { return corpus_ ? corpus_->checksum() : 0; }  // of a text's tokens
   // Valid as long as this object, moved or not.

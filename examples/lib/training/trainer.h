@@ -136,8 +136,8 @@ class Trainer {
 // Makes losses that are this rank's the means over all ranks. Collective.
 void average_over_ranks(StepHistory& history);
 
-// What is not finite poisons the parameters, and with them every later loss. Ranks that synchronise all throw
-// it at the same place.
+// A number that is not finite poisons the parameters, and with them every later loss. Ranks that synchronise
+// all throw this at the same place.
 class Diverged : public std::runtime_error {
  public:
   // Says so of `what`, and what to do.

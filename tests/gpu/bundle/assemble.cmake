@@ -50,7 +50,7 @@ endforeach()
 execute_process(COMMAND ${CMAKE_COMMAND} -E tar czf lib.tar.gz lib WORKING_DIRECTORY ${BUNDLE} COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE_RECURSE ${BUNDLE}/lib)
 
-# What the Python package is compiled from, by check: the machine has another Python than this one.
+# The sources of the Python package, which check compiles: the machine has another Python than this one.
 foreach(part core ops frameworks include)
   file(COPY ${SOURCE}/${part} DESTINATION ${BUNDLE}/source FILES_MATCHING PATTERN "*.h")
 endforeach()

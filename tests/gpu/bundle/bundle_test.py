@@ -16,9 +16,7 @@ SYSTEM = Path("/usr/bin/python3")
 
 def check(python: Path, bundle: Path, folder: Path) -> tuple[int, str, list[dict[str, object]]]:
     """Status, output and results of a check in an empty folder, with nothing of this environment."""
-    words = [python, "-I", "-c", "import runpy, sys; sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')",
-             bundle, bundle / "check", "--output", "results.jsonl"]
-    done = subprocess.run(list(map(str, words)), cwd=folder, env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+    done = subprocess.run([python, bundle / "check", "--output", "results.jsonl"], cwd=folder, env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
     results = folder / "results.jsonl"
     return done.returncode, done.stdout, [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 

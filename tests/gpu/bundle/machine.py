@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUNDLE = Path(__file__).resolve().parent
-PROGRAMS = ("ruedarun", "rueda-bench", "device_conformance", "train_bert", "mpiexec.hydra", "hydra_pmi_proxy")
 
 
 class Failed(Exception):
@@ -65,7 +64,7 @@ class Machine:
                 "PATH": f"{BUNDLE / 'bin'}:{os.environ.get('PATH', '/usr/local/bin:/usr/bin:/bin')}",
                 "LD_LIBRARY_PATH": ":".join(map(str, self.libraries())),
                 "PYTHONPATH": str(BUNDLE / "python"),
-                "RUEDA_MPIEXEC": str(BUNDLE / "bin" / "mpiexec.hydra"),
+                "RUEDA_MPIEXEC": str(self.program("mpiexec.hydra")),
                 "OMP_NUM_THREADS": "4",
                 "HOME": os.environ.get("HOME", str(self.scratch))}
 
@@ -90,7 +89,7 @@ class Machine:
 
     def ranks(self, count: int, *command: object) -> tuple[object, ...]:
         """A command on so many ranks."""
-        return (BUNDLE / "bin" / "ruedarun", "--no-prefix", "-np", count, *command)
+        return (self.program("ruedarun"), "--no-prefix", "-np", count, *command)
 
     def program(self, name: str) -> Path:
         return BUNDLE / "bin" / name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check has found: lines of JSON while it runs, a table at its end."""
+"""The results of a check: lines of JSON while it runs, a table at its end."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from machine import BUNDLE, CutOff, Failed, LeftOut, Machine, last_words
+from machine import BUNDLE, Failed, LeftOut, Machine, last_words
 from record import Record
 
 MANY_ON_ONE = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}  # NCCL's own word for several ranks on one GPU

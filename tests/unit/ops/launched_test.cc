@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launchers leave in the environment, and what an MPI library makes of it.
+// Variables that launchers leave in the environment, beside MPI libraries that do not know them.
 #include "ops/launched.h"
 
 #include <gtest/gtest.h>

@@ -86,9 +86,9 @@ TEST_F(Lines, ThatAreNoTextMayBeLeftOut) {
   std::vector<std::string> found;
   for (std::string_view line; lines.next(line);) found.push_back(lines.place() + " " + std::string(line));
   EXPECT_THAT(found, ElementsAre(path.string() + ":1 one", path.string() + ":3 three"));
-  EXPECT_THAT(bad.words("F"),
-              ElementsAre("F: 2 bad items left out:", HasSubstr(path.string() + ":2: not valid UTF-8 (byte 0xff)"),
-                          HasSubstr(path.string() + ":4: not valid UTF-8 (byte 0xc3)")));
+  EXPECT_THAT(bad.words("F"), ElementsAre("F: 2 bad items left out:",
+                                          HasSubstr(path.string() + ":2: not valid UTF-8 (byte 0xff)"),
+                                          HasSubstr(path.string() + ":4: not valid UTF-8 (byte 0xc3)")));
 }
 
 }  // namespace

@@ -104,9 +104,10 @@ TEST_F(Windows, BadLinesMayBeLeftOut) {
   };
   const std::string plain = "One two.\nt\xC3\nThree.\n", reviews = "One\t1\ntwo\nthree\t0\n\xC3\t0\n";
   for (int again = 0; again < 2; ++again) {  // then from the cache
-    EXPECT_THAT(error_message([&] { read("a.txt", plain, OnBadItems::refuse); }),
-                HasSubstr("a.txt:2: not valid UTF-8 (byte 0xc3); convert the file to UTF-8; correct it, or leave it "
-                          "out with --bad-items skip"));
+    EXPECT_THAT(
+        error_message([&] { read("a.txt", plain, OnBadItems::refuse); }),
+        HasSubstr("a.txt:2: not valid UTF-8 (byte 0xc3); convert the file to UTF-8; correct it, or leave it "
+                  "out with --bad-items skip"));
     const TextCorpus text = read("a.txt", plain, OnBadItems::skip);
     EXPECT_EQ(text.size(), 1U);
     EXPECT_EQ(text[0].size(), 7U);  // "one two . three ." and [CLS], [SEP]
