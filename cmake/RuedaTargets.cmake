@@ -25,6 +25,7 @@ endfunction()
 function(rueda_share_torch_headers)
   foreach(target ${ARGN})
     target_precompile_headers(${target} REUSE_FROM rueda_torch)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # so that ccache sees it
   endforeach()
 endfunction()
 

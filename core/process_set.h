@@ -55,7 +55,7 @@ class Scope {
   bool included() const { return !ranks_ || ranks_->contains(runtime_->topology().rank); }
   // Of the job, by its place in the scope.
   Rank rank_at(Rank place) const { return ranks_ ? ranks_->at(place) : place; }
-  // The same; whoever submits there waits for it at once, so that the coordinator need not be woken.
+  // The same; whoever submits there waits for it at once, so that the background thread need not be woken.
   Scope awaited() const {
     Scope scope = *this;
     scope.awaited_ = true;

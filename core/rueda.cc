@@ -10,8 +10,8 @@
 #include <mutex>
 #include <utility>
 
-#include "core/base/forked.h"
-#include "core/engine/output_memory.h"
+#include "core/base/system/fork_guard.h"
+#include "core/engine/memory/output_pool.h"
 
 namespace rueda {
 namespace {
@@ -31,7 +31,7 @@ Global& global() {
   return instance;
 }
 
-// In a forked child there is no coordinator thread: the object must not be changed, not even destroyed.
+// In a forked child there is no background thread: the object must not be changed, not even destroyed.
 void forget_in_child() {
   Global& process = global();
   note_forked_child();
@@ -59,7 +59,7 @@ void check_same_sets(const Runtime& runtime, const RankLists& asked) {
 
 }  // namespace
 
-void init(Parts parts) {
+void init(RuntimeComponents parts) {
   check_not_forked();
   Global& process = global();
   std::lock_guard lock(process.mutex);
@@ -94,7 +94,7 @@ void shutdown() {
   if (is_forked_child()) return;
   std::lock_guard lock(process.mutex);
   if (!process.runtime) return;
-  if (process.runtime->on_coordinator_thread()) {  // exit() was called there; the process ends at once
+  if (process.runtime->on_background_thread()) {  // exit() was called there; the process ends at once
     process.current.store(nullptr);
     static_cast<void>(process.runtime.release());
     return;
@@ -103,7 +103,7 @@ void shutdown() {
   process.failed = process.runtime->failure();
   process.current.store(nullptr);
   process.runtime.reset();
-  OutputMemory::of_process().drop_kept();
+  OutputPool::of_process().drop_kept();
 }
 
 Status final_failure() {

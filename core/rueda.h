@@ -12,19 +12,19 @@
 #include "core/base/error.h"
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
-#include "core/engine/handle.h"
+#include "core/engine/operations/handle.h"
 #include "core/engine/runtime.h"
 #include "core/process_set.h"
 
 // Everything that programs call.
 namespace rueda {
 
-// Starts the default Runtime from `parts` (ops/init.h has the init() without arguments that users call). A
-// second call before shutdown() does nothing; with other process sets it throws InvalidArgument. Throws
-// PeerLost naming the ranks that did not come within start_timeout, which is final for the process: a later
-// init() fails with the same words. Throws Mismatch and InvalidArgument, in the same words on every rank, for
-// process sets in which ranks differ or that are impossible, and then may be called again.
-void init(Parts parts);
+// Starts the default Runtime from `parts` (ops/setup/init.h has the init() without arguments that users
+// call). A second call before shutdown() does nothing; with other process sets it throws InvalidArgument.
+// Throws PeerLost naming the ranks that did not come within start_timeout, which is final for the process: a
+// later init() fails with the same words. Throws Mismatch and InvalidArgument, in the same words on every
+// rank, for process sets in which ranks differ or that are impossible, and then may be called again.
+void init(RuntimeComponents parts);
 
 // Ends the default Runtime once every rank has called shutdown() and all submitted operations are complete.
 // Called at the end of the process if the program did not. Does nothing when not initialized.
@@ -49,7 +49,8 @@ JobReference present_job();
 // processes.
 Scope in_present_job(const Scope& scope, const JobReference& job);
 
-// Throws NotInitialized in a child that was forked after init(): it has no coordinator, and its parent's MPI.
+// Throws NotInitialized in a child that was forked after init(): it has no background thread, and its
+// parent's MPI.
 void check_not_forked();
 
 // The Runtime that init() started. Throws NotInitialized before init(), after shutdown() and in a forked
@@ -158,8 +159,8 @@ Handle barrier_async(Scope scope = {});
 
 // Writes what happens on this rank to `path` as a Chrome trace, for Perfetto or chrome://tracing. Called by
 // every rank; rank 0 writes `path`, the others PATH with ".rankN" before the extension. Clocks agree.
-// `mark_cycles` adds a mark for each round of the coordinator. Throws InvalidArgument when the file cannot be
-// written, and when a timeline is being written.
+// `mark_cycles` adds a mark for each round of the background thread. Throws InvalidArgument when the file
+// cannot be written, and when a timeline is being written.
 void start_timeline(const std::string& path, bool mark_cycles = false);
 // The file is complete when this returns. Rank 0 then makes one file, `path`, out of those of all ranks if it
 // can reach them (waiting 1 s at most for ranks that have not stopped); else each rank's stays. Does nothing

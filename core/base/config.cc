@@ -175,9 +175,9 @@ std::vector<Setting> make_settings() {
                          "seconds, 0.1 to 86400", "how long init waits for the other ranks"));
   table.push_back(
       number("WATCHDOG_TIME", "", &Config::watchdog_time, 0.0, 86400.0, "seconds, 0 to 86400",
-             "a coordinator that does not move for so long ends the process with a report; 0: never"));
+             "a background thread that does not move for so long ends the process with a report; 0: never"));
   table.push_back(number("POLL_TIME", "", &Config::poll_time, 0.0, 1e6, "microseconds, 0 to 1000000",
-                         "how long a coordinator polls for the next thing to do before it sleeps"));
+                         "how long a background thread polls for the next thing to do before it sleeps"));
   table.push_back(number("WORKS_IN_FLIGHT", "", &Config::works_in_flight, std::int64_t{1}, std::int64_t{64},
                          "1 to 64", "how many operations move data at the same time, at most"));
   table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB,
@@ -212,7 +212,7 @@ std::vector<Setting> make_settings() {
                        "a file, or DYNAMIC or nothing for none",
                        "trace the job into this file, from init to shutdown; start_timeline works without"));
   table.push_back(flag("TIMELINE_MARK_CYCLES", "HOROVOD_TIMELINE_MARK_CYCLES", &Config::timeline_mark_cycles,
-                       "mark the rounds of the coordinator in that trace"));
+                       "mark the rounds of the background thread in that trace"));
   add_tuner(table);
   table.push_back(text("METRICS_FILE", "", &Config::metrics_file, "a file, or nothing for none",
                        "keep metrics in Prometheus' text format in this file; %r is the rank"));

@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/control/plan.h"
-#include "core/engine/entry.h"
+#include "core/control/messages/plan.h"
+#include "core/engine/operations/entry.h"
 #include "core/engine/work.h"
 
 namespace rueda {
 
-// Purpose: starts Works for Plans. Owned by the coordinator thread, which alone calls it; lives as long as
+// Purpose: starts Works for Plans. Owned by the background thread, which alone calls it; lives as long as
 // its Runtime.
 class Backend {
  public:
@@ -26,8 +26,8 @@ class Backend {
   // Once all ranks are there, on each of them, in the order of preference, until one carries data between
   // their hosts. `hosts`: by rank. Calls `alive` now and then; takes less than some seconds.
   virtual bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive);
-  // Asked on rank 0 only, of Plans on that device; the first backend of Parts that says yes is taken, on
-  // every rank.
+  // Asked on rank 0 only, of Plans on that device; the first backend of RuntimeComponents that says yes is
+  // taken, on every rank.
   virtual bool can_run(const Plan& plan) const = 0;
   // On rank 0 only, of a Plan that this one runs, with its members: what all ranks must do alike.
   virtual void decide(Plan&) const {}
@@ -36,10 +36,10 @@ class Backend {
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
   // Whether the Work of such a Plan heeds the `flow` of its first entry.
   virtual bool flows(const Plan&) const { return false; }
-  // In every turn of the coordinator: looks after what goes on behind Works that are over. Throws what ends
-  // the job; and once, not throwing, when it has ended, `failed`.
+  // In every turn of the background thread: looks after what goes on behind Works that are over. Throws what
+  // ends the job; and once, not throwing, when it has ended, `failed`.
   virtual void tend(bool failed) { static_cast<void>(failed); }
-  // Whether a peer's move rings the Runtime's bell; if not, the coordinator has to look.
+  // Whether a peer's move rings the Runtime's bell; if not, the background thread has to look.
   virtual bool rings_bell() const = 0;
 };
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/control/caller.h"
-#include "core/control/transport.h"
+#include "core/control/messages/transport.h"
+#include "core/control/scheduling/coordinator.h"
 #include "core/engine/runtime_state.h"
 #include "core/observe/clock_alignment.h"
 
@@ -20,8 +20,8 @@ struct ClockExchange {
   std::deque<Envelope> early;  // what ranks that were done already sent: for the Negotiator
 };
 
-// Called by the coordinator of every rank of the tree, after the roll call. Returns when the clock is known
-// here and in the children, or after `expires`, or when a rank is lost.
+// Called by the background thread of every rank of the tree, after the roll call. Returns when the clock is
+// known here and in the children, or after `expires`, or when a rank is lost.
 ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> children, Transport* transport,
                               RuntimeState& shared, Time expires);
 

@@ -12,8 +12,8 @@
 #include "core/base/host_buffer.h"
 #include "core/base/log.h"
 #include "core/base/wait_check.h"
-#include "core/engine/coordinator.h"
-#include "core/engine/validate.h"
+#include "core/engine/operations/validate.h"
+#include "core/engine/progress_engine.h"
 #include "core/engine/watchdog.h"
 #include "core/observe/metrics_file.h"
 #include "core/observe/rank_file.h"
@@ -26,21 +26,21 @@ constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
 // The watchdog's last act. Plain stdio: whatever else the process holds may be what is stuck. Threads that
 // wait are told, so that they can say what they were at.
 [[noreturn]] void end_stuck_process(const std::string& place, const std::string& report, Waiters& waiters) {
-  std::fprintf(stderr, "rueda: %s: the coordinator does not move; the process ends in 2 s.\n%s",
+  std::fprintf(stderr, "rueda: %s: the background thread does not move; the process ends in 2 s.\n%s",
                place.c_str(), report.c_str());
   std::fflush(stderr);
-  waiters.fail(
-      Status::backend_error(fmt::format("{}: the coordinator does not move, perhaps inside a library or the "
-                                        "program's allocator; the process ends. "
-                                        "RUEDA_WATCHDOG_TIME allows it more time.",
-                                        place)));
+  waiters.fail(Status::backend_error(
+      fmt::format("{}: the background thread does not move, perhaps inside a library or the "
+                  "program's allocator; the process ends. "
+                  "RUEDA_WATCHDOG_TIME allows it more time.",
+                  place)));
   std::this_thread::sleep_for(std::chrono::seconds(2));
   _exit(kStuckExitStatus);
 }
 
 }  // namespace
 
-Runtime::Runtime(Parts parts) : shared_(parts.bell) {
+Runtime::Runtime(RuntimeComponents parts) : shared_(parts.bell) {
   const Rank rank = parts.rank;
   place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
   const double watchdog_time = parts.config.watchdog_time;
@@ -88,7 +88,7 @@ Runtime::~Runtime() {
   finish();
 }
 
-// An exception of a WaitCheck ends the start on this rank. The coordinator does not begin meanwhile.
+// An exception of a WaitCheck ends the start on this rank. The background thread does not begin meanwhile.
 void Runtime::wait_for_start(const std::future<Welcome>& started) {
   const WaitCheck* check = wait_check_here();
   while (check != nullptr && started.wait_for(kCheckEvery) != std::future_status::ready) {
@@ -106,21 +106,21 @@ void Runtime::wait_for_start(const std::future<Welcome>& started) {
   }
 }
 
-// Returns true if the coordinator begins, with all ranks there.
+// Returns true if the background thread begins, with all ranks there.
 bool Runtime::begin() {
   std::lock_guard lock(mutex_);
   begun_ = !shared_.unwanted.load();
   return begun_;
 }
 
-// The coordinator thread.
-void Runtime::run(Parts parts, std::promise<Welcome> started) {
-  std::unique_ptr<Coordinator> coordinator;
+// The background thread.
+void Runtime::run(RuntimeComponents parts, std::promise<Welcome> started) {
+  std::unique_ptr<ProgressEngine> engine;
   const Config config = parts.config;
   const Rank rank = parts.rank;
   try {
-    coordinator = std::make_unique<Coordinator>(std::move(parts), shared_);
-    const Welcome welcome = coordinator->start();
+    engine = std::make_unique<ProgressEngine>(std::move(parts), shared_);
+    const Welcome welcome = engine->start();
     if (welcome.status.ok() && !begin()) return;
     if (welcome.status.ok()) begin_timeline(config);
     if (welcome.status.ok() && rank == 0) begin_tuning_log(config);
@@ -130,10 +130,10 @@ void Runtime::run(Parts parts, std::promise<Welcome> started) {
     started.set_exception(std::current_exception());
     return;
   }
-  coordinator->run();
+  engine->run();
   shared_.ended.store(true);
   std::lock_guard lock(mutex_);
-  failure_ = coordinator->failure();
+  failure_ = engine->failure();
 }
 
 // A timeline that cannot be written is no reason to end a job.
@@ -265,9 +265,9 @@ void Runtime::complete(Request& request) const {
   }
 }
 
-// The coordinator gets them all at once.
+// The background thread gets them all at once.
 void Runtime::hand_over(std::span<Entry> entries) {
-  // What is for the coordinator's own thread anyway can begin at once.
+  // What is for the background thread's own thread anyway can begin at once.
   const bool awaited = std::ranges::all_of(entries, [](const Entry& entry) {
     const Submission& submission = entry.submission();
     return submission.awaited && !submission.allocate && entry.request().device == DeviceKind::host;

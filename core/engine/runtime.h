@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job: takes submissions and has a coordinator thread carry them out.
+// One rank of a job: takes submissions and has a background thread carry them out.
 #pragma once
 
 #include <future>
@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "core/base/topology.h"
-#include "core/engine/captures.h"
-#include "core/engine/handle.h"
-#include "core/engine/parts.h"
+#include "core/engine/graph_captures.h"
+#include "core/engine/operations/handle.h"
+#include "core/engine/operations/submission.h"
+#include "core/engine/runtime_components.h"
 #include "core/engine/runtime_state.h"
-#include "core/engine/submission.h"
 
 namespace rueda {
 
@@ -30,7 +30,7 @@ struct Welcome;
 class Runtime {
  public:
   // Throws PeerLost naming who did not come within start_timeout, and Mismatch for ranks of another version.
-  explicit Runtime(Parts parts);
+  explicit Runtime(RuntimeComponents parts);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -50,16 +50,16 @@ class Runtime {
   // there is too little.
   std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
   // Into which graphs its operations go.
-  Captures& captures() { return captures_; }
+  GraphCaptures& captures() { return captures_; }
   // Where allocate() takes it from; null: this rank shares no memory.
-  const std::shared_ptr<TensorMemory>& tensor_memory() const { return tensor_memory_; }
+  const std::shared_ptr<SymmetricMemory>& tensor_memory() const { return tensor_memory_; }
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
   // complete. What a WaitCheck throws leaves it earlier; another call waits on.
   void shutdown();
 
-  // Whether the caller works as the coordinator: in an allocation, or in exit() called by a library.
-  bool on_coordinator_thread() const { return thread_.joinable() && shared_.waiters->turns().mine(); }
+  // Whether the caller works as the background thread: in an allocation, or in exit() called by a library.
+  bool on_background_thread() const { return thread_.joinable() && shared_.waiters->turns().mine(); }
 
   const Topology& topology() const { return topology_; }
   // Which of the ranks that were started these are; empty: all.
@@ -89,7 +89,7 @@ class Runtime {
   void restart_names(ProcessSetId process_set);
 
  private:
-  void run(Parts parts, std::promise<Welcome> started);
+  void run(RuntimeComponents parts, std::promise<Welcome> started);
   void wait_for_start(const std::future<Welcome>& started);
   bool begin();
   void depart();
@@ -102,8 +102,8 @@ class Runtime {
   void begin_tuning_log(const Config& config);
 
   RuntimeState shared_;
-  Captures captures_;
-  std::shared_ptr<TensorMemory> tensor_memory_;
+  GraphCaptures captures_;
+  std::shared_ptr<SymmetricMemory> tensor_memory_;
   std::shared_ptr<Accelerator> accelerator_;
   std::string no_accelerator_;
   std::function<std::shared_ptr<std::byte>(int, std::size_t)> device_memory_;
@@ -121,7 +121,7 @@ class Runtime {
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<MetricsFile> metrics_file_;
-  bool begun_ = false;       // the coordinator, with all ranks there; guarded by mutex_
+  bool begun_ = false;       // the background thread, with all ranks there; guarded by mutex_
   std::future<void> ended_;  // that its thread has nothing more to do
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends a process whose coordinator is stuck, and says where.
+// Ends a process whose background thread is stuck, and says where.
 #pragma once
 
 #include <condition_variable>
@@ -11,9 +11,10 @@
 
 namespace rueda {
 
-// Purpose: a thread that looks at the coordinator's heartbeat every half second. It counts its own wake-ups,
-// not the clock, so that a suspended machine is no reason. When the heartbeat has not moved for `seconds`,
-// `stuck` is called (once, on the watchdog's thread). Starts with the Runtime, ends in its destructor.
+// Purpose: a thread that looks at the background thread's heartbeat every half second. It counts its own
+// wake-ups, not the clock, so that a suspended machine is no reason. When the heartbeat has not moved for
+// `seconds`, `stuck` is called (once, on the watchdog's thread). Starts with the Runtime, ends in its
+// destructor.
 class Watchdog {
  public:
   Watchdog(const RuntimeState& shared, double seconds, std::function<void()> stuck);

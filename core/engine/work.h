@@ -6,22 +6,12 @@
 #include <string_view>
 
 #include "core/base/types.h"
+#include "core/engine/operations/work_failure.h"
 
 namespace rueda {
 
-// What a Work throws when a library tells that a peer cannot be reached any more.
-struct PeerGone {
-  Rank rank = 0;
-};
-
-// What a Work throws when this rank cannot carry out its Plan for want of something (memory, first of all)
-// and the Work can still be abandoned: one Plan fails, not the job.
-struct WorkFailure {
-  std::string what;  // "it has no memory for ...", of this rank
-};
-
 // Purpose: a running operation as a machine of small steps. Made by a Backend for one Plan, owned and stepped
-// by the coordinator thread alone, destroyed when over (or, when the job cannot go on, undone: the destructor
+// by the background thread alone, destroyed when over (or, when the job cannot go on, undone: the destructor
 // gives back what it holds). A step never blocks, spins or sleeps. It may throw WorkFailure, after which it
 // is abandoned, and PeerGone; anything else that it throws ends the job.
 class Work {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/transport.h"
+#include "core/control/messages/transport.h"
 
 namespace rueda {
 
@@ -25,7 +25,7 @@ struct JobClock {
 // kRounds answers the one that took the shortest counts: rank 0's clock is taken to have shown its time in
 // the middle, so the error is at most half of that round trip, per level. A parent that reads the same
 // physical clock is believed at once. Then the rank tells its parent so: when finished() is true everywhere,
-// no message of a clock is left on the way. Pure: bytes and time in, bytes out. Owned by a Coordinator.
+// no message of a clock is left on the way. Pure: bytes and time in, bytes out. Owned by a ProgressEngine.
 class ClockAlignment {
  public:
   static constexpr int kRounds = 8;

@@ -29,11 +29,11 @@ void Metrics::completed(Operation operation, std::uint64_t bytes, bool ok) {
   if (ok) counts.bytes.add(bytes);
 }
 
-void Metrics::use(const Knobs& knobs) {
-  fusion_threshold(knobs.fusion_threshold);
-  linger_.set(static_cast<std::uint64_t>(knobs.linger.count()));
-  chunk_bytes_.set(static_cast<std::uint64_t>(knobs.chunk_bytes));
-  route_bytes_.set(static_cast<std::uint64_t>(knobs.route_bytes));
+void Metrics::use(const TuningParameters& parameters) {
+  fusion_threshold(parameters.fusion_threshold);
+  linger_.set(static_cast<std::uint64_t>(parameters.linger.count()));
+  chunk_bytes_.set(static_cast<std::uint64_t>(parameters.chunk_bytes));
+  route_bytes_.set(static_cast<std::uint64_t>(parameters.route_bytes));
   tuned_.set(1);
 }
 
@@ -90,7 +90,7 @@ MetricsSnapshot Metrics::snapshot() const {
   result.last_submission_ns = static_cast<std::int64_t>(last_submission.get());
   result.last_plan_ns = static_cast<std::int64_t>(last_plan.get());
   result.tuned = tuned_.get() != 0;
-  result.knobs = {
+  result.parameters = {
       static_cast<std::int64_t>(result.fusion_threshold), Duration(static_cast<Duration::rep>(linger_.get())),
       static_cast<std::int64_t>(chunk_bytes_.get()), static_cast<std::int64_t>(route_bytes_.get())};
   for (Rank rank = 0; waited_ && rank < size_; ++rank) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/types.h"
-#include "core/control/knobs.h"
+#include "core/control/scheduling/tuning_parameters.h"
 
 namespace rueda {
 
@@ -71,18 +71,18 @@ struct MetricsSnapshot {
   std::uint64_t cache_misses = 0;          // those that it did not
   std::uint64_t timeline_events_lost = 0;  // for which the writer had no room
   // By this machine's monotonic clock, in nanoseconds; 0: there was none.
-  std::int64_t last_submission_ns = 0;  // when the coordinator took the last operation
+  std::int64_t last_submission_ns = 0;  // when the background thread took the last operation
   std::int64_t last_plan_ns = 0;        // when the last Plan for an operation of this rank arrived
   std::int64_t clock_offset_ns = 0;     // added to a time of that clock gives rank 0's
   bool tuned = false;                   // rank 0 only, while tuning is on
-  Knobs knobs;                          // those in force, if so
+  TuningParameters parameters;          // those in force, if so
   std::vector<WaitedFor> waited_for;    // known to rank 0 only; the slowest first
 };
 
 // In the text format of Prometheus, version 0.0.4.
 std::string to_prometheus_text(const MetricsSnapshot& metrics);
 
-// Purpose: the counters behind MetricsSnapshot. The coordinator thread counts, any thread takes snapshots.
+// Purpose: the counters behind MetricsSnapshot. The background thread counts, any thread takes snapshots.
 // Lives in the Runtime.
 class Metrics {
  public:
@@ -93,7 +93,7 @@ class Metrics {
   void waited_for(Rank rank, double seconds);
   void completed(Operation operation, std::uint64_t bytes, bool ok);
   void fusion_threshold(std::int64_t bytes) { fusion_threshold_.set(static_cast<std::uint64_t>(bytes)); }
-  void use(const Knobs& knobs);  // the tuner has put these in force
+  void use(const TuningParameters& parameters);  // the tuner has put these in force
   void plan_started(std::size_t tensors, std::int64_t buffer_bytes);
   void plan_ended() { works_in_flight_.set(works_in_flight_.get() - 1); }
 

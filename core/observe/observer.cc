@@ -131,7 +131,7 @@ void Observer::tune(Autotuner& tuner) {
   for (const PlanTime& time : plan_times_) tuner.measured(time);
   plan_times_.clear();
   const TunerNews news = tuner.take_news();
-  metrics_.use(news.knobs);
+  metrics_.use(news.parameters);
   for (const TuningRecord& record : news.records) tuning_log_.write(record);
 }
 

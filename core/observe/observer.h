@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where the coordinator says what happens; recorder, metrics and timeline hear it.
+// The one place where the background thread says what happens; recorder, metrics and timeline hear it.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/control/negotiator.h"
-#include "core/control/plan.h"
-#include "core/control/request.h"
+#include "core/control/messages/plan.h"
+#include "core/control/messages/request.h"
+#include "core/control/negotiation/negotiator.h"
 #include "core/observe/metrics.h"
 #include "core/observe/recorder.h"
 #include "core/observe/timeline.h"
@@ -17,7 +17,7 @@
 
 namespace rueda {
 
-// Purpose: everything that can be observed of one rank. The coordinator thread calls what is named after an
+// Purpose: everything that can be observed of one rank. The background thread calls what is named after an
 // event, in this order for one tensor: submitted, planned, started, doing (each step), finished, completed;
 // what it tells of a tensor lies in the Flight, which the caller keeps with the tensor. Any thread may ask
 // recorder(), metrics() and timeline() for what they tell. Lives in the Runtime.
@@ -35,13 +35,13 @@ class Observer {
   void finished(const Plan& plan);  // its Work is done
   void completed(const Request& request, const Flight& flight, bool ok);
   void agreed(Negotiator& negotiator);  // it has heard or said something
-  void turned();                        // a round of the coordinator that moved something
+  void turned();                        // a round of the background thread that moved something
   void doing(std::string_view activity) { recorder_.doing(activity); }
 
   Recorder& recorder() { return recorder_; }
   const Recorder& recorder() const { return recorder_; }
   Timeline& timeline() { return timeline_; }
-  TuningLog& tuning_log() { return tuning_log_; }  // of the coordinator thread
+  TuningLog& tuning_log() { return tuning_log_; }  // of the background thread
   Metrics& counters() { return metrics_; }
   MetricsSnapshot metrics() const;
 

@@ -78,14 +78,14 @@ void write_operations(Text& text, const MetricsSnapshot& metrics) {
 void write_knobs(Text& text, const MetricsSnapshot& metrics) {
   if (!metrics.tuned) return;
   text.single("autotune_linger_seconds", "gauge", "How long a ready tensor waits for company, at most.",
-              std::chrono::duration<double>(metrics.knobs.linger).count());
+              std::chrono::duration<double>(metrics.parameters.linger).count());
   text.single("autotune_chunk_bytes", "gauge", "What a message of a ring carries at most.",
-              metrics.knobs.chunk_bytes);
+              metrics.parameters.chunk_bytes);
   text.family("autotune_route_bytes", "gauge", "Plans up to this size take the first backend that can.");
-  if (metrics.knobs.route_bytes == Knobs::kUnlimited) {
+  if (metrics.parameters.route_bytes == TuningParameters::kUnlimited) {
     text.sample("+Inf");
   } else {
-    text.sample(metrics.knobs.route_bytes);
+    text.sample(metrics.parameters.route_bytes);
   }
 }
 
@@ -118,7 +118,7 @@ std::string to_prometheus_text(const MetricsSnapshot& metrics) {
   text.single("fused_bytes_total", "counter", "Bytes in the buffers of fused Plans.", metrics.fused_bytes);
   text.single("fusion_threshold_bytes", "gauge", "What a fusion buffer holds at most.",
               metrics.fusion_threshold);
-  text.single("works_in_flight", "gauge", "Works that are moving data.", metrics.works_in_flight);
+  text.single("works_in_flight", "gauge", "RunningWorks that are moving data.", metrics.works_in_flight);
   text.single("works_in_flight_most", "gauge", "The most there were at one time.",
               metrics.most_works_in_flight);
   text.single("cache_hits_total", "counter", "Requests that travelled as one bit.", metrics.cache_hits);

@@ -21,7 +21,7 @@ struct Flight {
   int slot = -1;  // of the page; -1: none was free
 };
 
-// Purpose: answers "what was each rank doing?" when something is stuck or dead. The coordinator thread alone
+// Purpose: answers "what was each rank doing?" when something is stuck or dead. The background thread alone
 // writes; report() may be called by any thread. All that others see lies in the page, word by word atomic,
 // without a lock. A slot is reused when its operation has ended, the one that ended first first: operations
 // in flight stay visible however long they hang. Lives in the Runtime.

@@ -80,7 +80,7 @@ std::vector<std::string> describe(const Recording& recording, std::int64_t now_n
            1e-9;
   };
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("  the coordinator is {}", recording.activity));
+  lines.push_back(fmt::format("  the background thread is {}", recording.activity));
   if (recording.in_flight.empty()) lines.emplace_back("  nothing is in flight");
   const std::size_t shown = std::min(kShownInFlight, recording.in_flight.size());
   for (std::size_t i = 0; i < shown; ++i) {

@@ -17,14 +17,15 @@
 
 namespace rueda {
 
-// Purpose: started and stopped by any thread; while it is on, the coordinator pushes events into the ring and
-// a thread of the timeline writes them. Nobody waits for a disk but that thread and stop(). Lives in the
-// Runtime. The coordinator touches tracing(), marks_cycles() and push() alone; the mutex guards the rest.
+// Purpose: started and stopped by any thread; while it is on, the background thread pushes events into the
+// ring and a thread of the timeline writes them. Nobody waits for a disk but that thread and stop(). Lives in
+// the Runtime. The background thread touches tracing(), marks_cycles() and push() alone; the mutex guards the
+// rest.
 class Timeline {
  public:
   ~Timeline();
 
-  // By the coordinator, once, before anything else.
+  // By the background thread, once, before anything else.
   void set_place(TracePlace place) { place_ = std::move(place); }
   const TracePlace& place() const { return place_; }
 
@@ -48,7 +49,8 @@ class Timeline {
   TracePlace place_;  // written once
   std::string path_;
   std::uint64_t session_ = 0;
-  std::unique_ptr<EventRing> own_ring_;  // made by the first start(), stays: the coordinator may be pushing
+  std::unique_ptr<EventRing>
+      own_ring_;  // made by the first start(), stays: the background thread may be pushing
   std::atomic<EventRing*> ring_{nullptr};
   std::atomic<bool> tracing_{false};
   std::atomic<bool> mark_cycles_{false};

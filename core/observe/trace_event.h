@@ -21,7 +21,7 @@ struct TraceEvent {
     planned,    // ticket, plan: the tensor's Plan has arrived
     phase,      // plan, phase: its Work is now doing this
     ended,      // ticket, ok: the tensor's operation is complete
-    cycle,      // a round of the coordinator that moved something
+    cycle,      // a round of the background thread that moved something
   };
   static constexpr std::size_t kNameBytes = 112;
 
@@ -41,8 +41,8 @@ struct TraceEvent {
   std::string_view name() const { return {name_text.data(), name_length}; }
 };
 
-// Purpose: takes events from the coordinator to the timeline's thread. One thread pushes, one pops; neither
-// waits. When it is full, events are lost and counted. Guarded by its two atomic positions.
+// Purpose: takes events from the background thread to the timeline's thread. One thread pushes, one pops;
+// neither waits. When it is full, events are lost and counted. Guarded by its two atomic positions.
 class EventRing {
  public:
   explicit EventRing(std::size_t capacity);  // a power of two

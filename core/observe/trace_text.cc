@@ -68,7 +68,7 @@ std::string TraceText::begin(std::uint64_t session) const {
                            place_.process_id, place_.clock_offset_ns)) +
          about("process_name", fmt::format(R"("name":{})", json_text(process))) +
          about("process_sort_index", fmt::format(R"("sort_index":{})", rank)) +
-         about("thread_name", R"("name":"coordinator")");
+         about("thread_name", R"("name":"background thread")");
 }
 
 std::string TraceText::end(std::uint64_t lost) const {

@@ -20,13 +20,15 @@ std::string number(std::optional<double> milliseconds) {
 }
 
 std::string line_of(const TuningRecord& record) {
-  const Knobs& knobs = record.knobs;
-  const std::string route =
-      knobs.route_bytes == Knobs::kUnlimited ? "inf" : fmt::format("{}", knobs.route_bytes);
+  const TuningParameters& parameters = record.parameters;
+  const std::string route = parameters.route_bytes == TuningParameters::kUnlimited
+                                ? "inf"
+                                : fmt::format("{}", parameters.route_bytes);
   // The words hold no quotes.
   return fmt::format("{},{},{},{},{},{},{},{},{},{},\"{}\"\n", record.pattern, record.search, record.state,
-                     record.sample, knobs.fusion_threshold, in_milliseconds(knobs.linger), knobs.chunk_bytes,
-                     route, number(record.predicted_ms), number(record.measured_ms), record.words);
+                     record.sample, parameters.fusion_threshold, in_milliseconds(parameters.linger),
+                     parameters.chunk_bytes, route, number(record.predicted_ms), number(record.measured_ms),
+                     record.words);
 }
 
 }  // namespace

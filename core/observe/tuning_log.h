@@ -7,12 +7,12 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/control/knob_search.h"
+#include "core/control/autotune/tuning_search.h"
 
 namespace rueda {
 
 // Purpose: writes the tuner's records as CSV, one a line, complete after each; verdicts also go to the log at
-// level info. Owned by the coordinator thread of rank 0. Lives in the Observer.
+// level info. Owned by the background thread of rank 0. Lives in the Observer.
 class TuningLog {
  public:
   // Makes the file anew. Without it only verdicts are told.

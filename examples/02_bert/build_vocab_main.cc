@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/data/bad_items.h"
+#include "examples/lib/data/files/bad_items.h"
 #include "examples/lib/data/text_source.h"
-#include "examples/lib/data/vocabulary.h"
+#include "examples/lib/data/tokenizer/vocabulary.h"
 
 namespace rueda::examples {
 namespace {

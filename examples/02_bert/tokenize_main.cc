@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "examples/lib/data/json_file.h"
-#include "examples/lib/data/tokenizer_files.h"
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/files/json_file.h"
+#include "examples/lib/data/tokenizer/tokenizer_files.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 
 namespace {
 

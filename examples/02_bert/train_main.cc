@@ -4,15 +4,15 @@
 
 #include <memory>
 
-#include "examples/lib/training/bert_options.h"
-#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/job_start.h"
-#include "examples/lib/training/mlm_task.h"
-#include "examples/lib/training/nq_task.h"
+#include "examples/lib/training/options/bert_options.h"
+#include "examples/lib/training/options/compute_device.h"
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
-#include "examples/lib/training/squad_task.h"
 #include "examples/lib/training/stop_request.h"
+#include "examples/lib/training/tasks/mlm_task.h"
+#include "examples/lib/training/tasks/nq_task.h"
+#include "examples/lib/training/tasks/squad_task.h"
 
 namespace rueda::examples {
 namespace {

@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "examples/lib/training/compute_device.h"
-#include "examples/lib/training/distill_options.h"
-#include "examples/lib/training/distill_task.h"
 #include "examples/lib/training/job_start.h"
+#include "examples/lib/training/options/compute_device.h"
+#include "examples/lib/training/options/distill_options.h"
 #include "examples/lib/training/program.h"
 #include "examples/lib/training/run_training.h"
 #include "examples/lib/training/stop_request.h"
+#include "examples/lib/training/tasks/distill_task.h"
 
 int main(int argument_count, char** arguments) {
   using namespace rueda::examples;

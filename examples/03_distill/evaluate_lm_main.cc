@@ -3,10 +3,10 @@
 // started.
 #include <fmt/format.h>
 
-#include "examples/lib/training/compute_device.h"
-#include "examples/lib/training/evaluate_lm_options.h"
-#include "examples/lib/training/lm_evaluation_run.h"
+#include "examples/lib/training/options/compute_device.h"
+#include "examples/lib/training/options/evaluate_lm_options.h"
 #include "examples/lib/training/program.h"
+#include "examples/lib/training/tasks/lm_evaluation_run.h"
 
 int main(int argument_count, char** arguments) {
   using namespace rueda::examples;

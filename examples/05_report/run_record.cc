@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "examples/lib/data/json_file.h"
+#include "examples/lib/data/files/json_file.h"
 
 namespace rueda::examples::report {
 namespace {

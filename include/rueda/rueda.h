@@ -3,4 +3,4 @@
 #pragma once
 
 #include "core/rueda.h"
-#include "ops/init.h"
+#include "ops/setup/init.h"

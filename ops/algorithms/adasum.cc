@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "ops/adasum.h"
-#include "ops/algorithms/pairs.h"
-#include "ops/algorithms/tree_sum.h"
+#include "ops/algorithms/passes/pairs.h"
+#include "ops/algorithms/passes/tree_sum.h"
+#include "ops/buffers/contiguous_copy.h"
+#include "ops/collectives/adasum.h"
 #include "ops/kernels/kernels.h"
-#include "ops/staging.h"
 
 namespace rueda {
 namespace {
@@ -103,7 +103,7 @@ class Adasum final : public Algorithm {
   // The vectors by place, as accumulators.
   bool pack() {
     const kernels::Kernels& kernels = kernels::kernels_for(plan_.dtype);
-    return walk(given_, [&](const TensorParts::Part& part, Rank place, std::int64_t offset) {
+    return walk(given_, [&](const TensorSegments::Part& part, Rank place, std::int64_t offset) {
       const std::byte* values = inputs_[part.tensor].data() + part.begin * value_size_;
       if (place == route_.group.place) return share_.load(place, offset, values, part.count);
       kernels.load(buffer_->data() + (begins_[place] + offset) * accumulator_size_, values,
@@ -167,7 +167,7 @@ class Adasum final : public Algorithm {
   }
 
   bool unpack() {
-    const bool all = walk(got_, [&](const TensorParts::Part& part, Rank place, std::int64_t offset) {
+    const bool all = walk(got_, [&](const TensorSegments::Part& part, Rank place, std::int64_t offset) {
       kernels::copy_bytes(outputs_[part.tensor].data() + part.begin * value_size_,
                           buffer() + (begins_[place] + offset) * value_size_,
                           static_cast<std::size_t>(part.count * value_size_));
@@ -181,13 +181,13 @@ class Adasum final : public Algorithm {
 
   // Calls visit(part, place, offset in the share) for the next parts of all shares; true when all have been.
   template <class Visit>
-  bool walk(std::vector<TensorParts>& shares, Visit visit) {
+  bool walk(std::vector<TensorSegments>& shares, Visit visit) {
     for (std::int64_t left = kStepElements; left > 0;) {
       if (at_place_ == route_.group.size) {
         at_place_ = 0;
         return true;
       }
-      const TensorParts::Part part = shares[at_place_].next(left);
+      const TensorSegments::Part part = shares[at_place_].next(left);
       if (part.count > 0) visit(part, at_place_, walked_);
       walked_ += part.count;
       left -= part.count + kCostOfPart;
@@ -208,8 +208,8 @@ class Adasum final : public Algorithm {
   const std::int64_t accumulator_size_;
   AdasumShare share_;
   std::vector<std::int64_t> begins_{0};  // of each place's share in the buffer, and the end: elements
-  std::vector<TensorParts> given_;       // how far the shares have been packed
-  std::vector<TensorParts> got_;         // and unpacked
+  std::vector<TensorSegments> given_;    // how far the shares have been packed
+  std::vector<TensorSegments> got_;      // and unpacked
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::optional<FusionBuffer::Lease> buffer_;  // accumulators to be sent, then values of the result

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "ops/algorithms/algorithm.h"
+#include "ops/algorithms/passes/algorithm.h"
 
 namespace rueda {
 

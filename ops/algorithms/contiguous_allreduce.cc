@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ops/algorithms/doubling_allreduce.h"
-#include "ops/algorithms/ordered_pass.h"
+#include "ops/algorithms/passes/ordered_pass.h"
 #include "ops/algorithms/ring_allreduce.h"
 
 namespace rueda {
@@ -36,7 +36,7 @@ class OrderedAllreduce final : public Algorithm {
 
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
                                                 const void* input, void* output, std::int64_t elements,
-                                                const std::optional<SquareSums>& squares) {
+                                                const std::optional<SquaredNorm>& squares) {
   if (reduction.pairing != Pairing::none) {
     return std::make_unique<DoublingAllreduce>(
         DoublingAllreduce::Job{route, reduction, static_cast<const std::byte*>(input),

@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "ops/algorithms/algorithm.h"
-#include "ops/algorithms/reduction.h"
-#include "ops/square_sums.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/collectives/squared_norm.h"
+#include "ops/schedules/scaled_reduction.h"
 
 namespace rueda {
 
@@ -17,6 +17,6 @@ namespace rueda {
 // buffer. Cost: see doubling_allreduce.h, ring_pass.h and ordered_pass.h.
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
                                                 const void* input, void* output, std::int64_t elements,
-                                                const std::optional<SquareSums>& squares);
+                                                const std::optional<SquaredNorm>& squares);
 
 }  // namespace rueda

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "ops/ring.h"
+#include "ops/schedules/ring.h"
 
 namespace rueda {
 namespace {

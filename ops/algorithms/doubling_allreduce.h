@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduce of a short vector by recursive doubling, of a longer one by halving (ops/doubling.h).
+// Allreduce of a short vector by recursive doubling, of a longer one by halving
+// (ops/schedules/recursive_doubling.h).
 #pragma once
 
 #include <cstddef>
@@ -7,11 +8,11 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
-#include "ops/algorithms/algorithm.h"
-#include "ops/algorithms/reduction.h"
-#include "ops/doubling.h"
-#include "ops/square_sums.h"
-#include "ops/stream.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/collectives/squared_norm.h"
+#include "ops/link/chunked_transfer.h"
+#include "ops/schedules/recursive_doubling.h"
+#include "ops/schedules/scaled_reduction.h"
 
 namespace rueda {
 
@@ -30,7 +31,7 @@ class DoublingAllreduce final : public Algorithm {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
     std::int64_t elements = 0;
-    std::optional<SquareSums> squares;
+    std::optional<SquaredNorm> squares;
   };
 
   explicit DoublingAllreduce(Job job);

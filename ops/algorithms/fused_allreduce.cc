@@ -80,7 +80,7 @@ class FusedAllreduce final : public Algorithm {
                                 : plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
     std::byte* values = buffer_ ? buffer_->data() : nullptr;
     reducing_ = contiguous_allreduce(route_, ScaledReduction::of(plan_, route_.group.size), values, values,
-                                     elements, SquareSums::on_the_way(plan_, entries_));
+                                     elements, SquaredNorm::on_the_way(plan_, entries_));
   }
 
   Route route_;

@@ -5,9 +5,9 @@
 #include <memory>
 #include <span>
 
-#include "core/engine/entry.h"
-#include "ops/algorithms/algorithm.h"
-#include "ops/fusion_buffer.h"
+#include "core/engine/operations/entry.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/buffers/fusion_buffer.h"
 
 namespace rueda {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/algorithms/pairs.h"
-#include "ops/staging.h"
+#include "ops/algorithms/passes/pairs.h"
+#include "ops/buffers/contiguous_copy.h"
 
 namespace rueda {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/algorithms/reducescatter.h"
 
-#include "ops/algorithms/ordered_pass.h"
+#include "ops/algorithms/passes/ordered_pass.h"
 #include "ops/algorithms/ring_allreduce.h"
-#include "ops/staging.h"
+#include "ops/buffers/contiguous_copy.h"
 
 namespace rueda {
 namespace {

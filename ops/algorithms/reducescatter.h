@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "core/engine/entry.h"
-#include "ops/algorithms/algorithm.h"
-#include "ops/algorithms/reduction.h"
+#include "core/engine/operations/entry.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/schedules/scaled_reduction.h"
 
 namespace rueda {
 

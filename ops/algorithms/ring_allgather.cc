@@ -36,7 +36,7 @@ class RingAllgather final : public Algorithm {
 
  private:
   // Bytes, so that one schedule serves every dtype.
-  std::unique_ptr<RingPass> gather(Wire* wire, std::vector<std::int64_t> bounds, std::byte* output) {
+  std::unique_ptr<RingPass> gather(Channel* wire, std::vector<std::int64_t> bounds, std::byte* output) {
     RingPass::Job job = ring_job(route_, ScaledReduction{.dtype = DataType::uint8}, std::move(bounds));
     job.wire = wire;
     job.schedule.reduces = false;

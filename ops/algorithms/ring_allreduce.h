@@ -2,8 +2,8 @@
 // Allreduce by a ring: reduce-scatter, then all-gather, of equal segments. Cost: see ring_pass.h.
 #pragma once
 
-#include "ops/algorithms/reduction.h"
-#include "ops/algorithms/ring_pass.h"
+#include "ops/algorithms/passes/ring_pass.h"
+#include "ops/schedules/scaled_reduction.h"
 
 namespace rueda {
 

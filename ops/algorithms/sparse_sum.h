@@ -13,9 +13,9 @@
 #include <string_view>
 
 #include "core/base/host_buffer.h"
-#include "ops/algorithms/algorithm.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/compression/topk_select.h"
 #include "ops/kernels/kernels.h"
-#include "ops/largest.h"
 
 namespace rueda {
 

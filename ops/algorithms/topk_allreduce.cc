@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "ops/algorithms/reduction.h"
 #include "ops/algorithms/sparse_sum.h"
-#include "ops/staging.h"
+#include "ops/buffers/contiguous_copy.h"
+#include "ops/schedules/scaled_reduction.h"
 
 namespace rueda {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // Purpose: a residual and a SparseSum on it; strided tensors through contiguous copies.
 class TopkAllreduce final : public Algorithm {
  public:
-  TopkAllreduce(const Route& route, const Plan& plan, Entry& entry, Residuals& residuals)
+  TopkAllreduce(const Route& route, const Plan& plan, Entry& entry, ErrorFeedback& residuals)
       : route_(route),
         plan_(plan),
         lease_(residuals.lease(key_of(*plan.tensors.front().request))),
@@ -71,7 +71,7 @@ class TopkAllreduce final : public Algorithm {
 
   Route route_;
   const Plan& plan_;
-  Residuals::Lease lease_;
+  ErrorFeedback::Lease lease_;
   bool begun_ = false;  // its turn has come
   ContiguousInput input_;
   ContiguousOutput output_;
@@ -82,7 +82,7 @@ class TopkAllreduce final : public Algorithm {
 }  // namespace
 
 std::unique_ptr<Algorithm> topk_allreduce(const Route& route, const Plan& plan, Entry& entry,
-                                          Residuals& residuals) {
+                                          ErrorFeedback& residuals) {
   return std::make_unique<TopkAllreduce>(route, plan, entry, residuals);
 }
 

@@ -4,15 +4,15 @@
 
 #include <memory>
 
-#include "core/engine/entry.h"
-#include "ops/algorithms/algorithm.h"
-#include "ops/residuals.h"
+#include "core/engine/operations/entry.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/compression/error_feedback.h"
 
 namespace rueda {
 
 // A sparse_sum of the whole tensor. What this rank keeps back is in `residuals`, which outlives it; a Work
 // that fails leaves it as it was. Cost: see sparse_sum.h; a copy of a tensor that is not contiguous.
 std::unique_ptr<Algorithm> topk_allreduce(const Route& route, const Plan& plan, Entry& entry,
-                                          Residuals& residuals);
+                                          ErrorFeedback& residuals);
 
 }  // namespace rueda

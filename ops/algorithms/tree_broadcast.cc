@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "ops/algorithms/relay.h"
-#include "ops/staging.h"
+#include "ops/algorithms/passes/relay.h"
+#include "ops/buffers/contiguous_copy.h"
 
 namespace rueda {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "core/engine/entry.h"
-#include "ops/algorithms/algorithm.h"
+#include "core/engine/operations/entry.h"
+#include "ops/algorithms/passes/algorithm.h"
 
 namespace rueda {
 

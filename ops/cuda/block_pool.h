@@ -14,7 +14,7 @@ namespace rueda {
 
 // Purpose: keeps blocks for the next Work: making one, pinned or on a device, stops the device. A block is
 // free again when the device has passed the fence with which it came back. Owned by a backend, used by the
-// coordinator thread.
+// background thread.
 class BlockPool {
  public:
   struct Block {

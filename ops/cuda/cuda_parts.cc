@@ -6,7 +6,7 @@
 
 namespace rueda {
 
-std::shared_ptr<DeviceSides> add_cuda(Parts& parts, std::shared_ptr<Devices> devices) {
+std::shared_ptr<DeviceSides> add_cuda(RuntimeComponents& parts, std::shared_ptr<Devices> devices) {
   auto sides = std::make_shared<DeviceSides>(devices);
   parts.device_memory = [devices](int device, std::size_t bytes) {
     return devices->at(device).memory(bytes);

@@ -4,13 +4,13 @@
 
 #include <memory>
 
-#include "core/engine/parts.h"
+#include "core/engine/runtime_components.h"
 #include "ops/cuda/device_sides.h"
 
 namespace rueda {
 
 // Adds, behind all backends of `parts`, a DeviceLocalBackend and a StagedBackend over each of them, and lets
 // the Runtime know the devices. All ranks do, also where there is no device.
-std::shared_ptr<DeviceSides> add_cuda(Parts& parts, std::shared_ptr<Devices> devices);
+std::shared_ptr<DeviceSides> add_cuda(RuntimeComponents& parts, std::shared_ptr<Devices> devices);
 
 }  // namespace rueda

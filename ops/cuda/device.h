@@ -7,13 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/accelerator.h"
+#include "core/engine/memory/accelerator.h"
 #include "ops/cuda/batch_copy.h"
 
 namespace rueda {
 
 // Purpose: one of our own streams on a device: what it is given, the device does in that order, sometime.
-// Owned by a backend, used by the coordinator thread alone. Everything throws BackendError.
+// Owned by a backend, used by the background thread alone. Everything throws BackendError.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;

@@ -10,7 +10,7 @@
 namespace rueda {
 
 // Purpose: the backend of device Plans of one rank, but for those that kernels here cannot compute. Owned by
-// the coordinator thread.
+// the background thread.
 class DeviceLocalBackend final : public Backend {
  public:
   explicit DeviceLocalBackend(std::shared_ptr<DeviceSides> sides) : sides_(std::move(sides)) {}

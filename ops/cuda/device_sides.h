@@ -5,13 +5,13 @@
 #include <map>
 #include <memory>
 
-#include "core/control/plan.h"
+#include "core/control/messages/plan.h"
 #include "ops/cuda/block_pool.h"
 #include "ops/cuda/device.h"
 
 namespace rueda {
 
-// Purpose: a stream of ours on one device and the memory for what goes through it. The coordinator's.
+// Purpose: a stream of ours on one device and the memory for what goes through it. The background thread's.
 struct DeviceSide {
   explicit DeviceSide(Device& device)
       : device(device),
@@ -33,7 +33,7 @@ struct DeviceSide {
   std::map<GraphKey, std::unique_ptr<DeviceQueue>> of_graphs;
 };
 
-// Purpose: those of the devices that have been used, made at their first use. The coordinator's.
+// Purpose: those of the devices that have been used, made at their first use. The background thread's.
 class DeviceSides {
  public:
   explicit DeviceSides(std::shared_ptr<Devices> devices) : devices_(std::move(devices)) {}

@@ -23,7 +23,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 // Purpose: tensors of one device on their way through pinned memory, several of them as one run of bytes that
 // kernels pack and take apart. Out they go piece by piece, and in as the Work below finishes them, where it
 // asks for that. What it has taken it gives back behind all that the device has been given.
-class StagedTensors final : public Flow {
+class StagedTensors final : public StreamingProgress {
  public:
   StagedTensors(DeviceSide& side, std::span<Entry> entries) : side_(side), entries_(entries) {}
   StagedTensors(const StagedTensors&) = delete;

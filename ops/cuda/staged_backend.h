@@ -11,7 +11,7 @@
 namespace rueda {
 
 // Purpose: runs a Plan on devices as the same Plan on copies in pinned memory, by the backend `below`, which
-// outlives it. Owned by the coordinator thread.
+// outlives it. Owned by the background thread.
 class StagedBackend final : public Backend {
  public:
   StagedBackend(Backend& below, std::shared_ptr<DeviceSides> sides, Rank rank)

@@ -9,11 +9,11 @@
 
 #include "ops/algorithms/contiguous_allreduce.h"
 #include "ops/algorithms/sparse_sum.h"
-#include "ops/fused_range.h"
+#include "ops/buffers/contiguous_copy.h"
+#include "ops/buffers/fused_range.h"
+#include "ops/collectives/squared_norm.h"
 #include "ops/shm/in_place_tensors.h"
-#include "ops/shm/reduce_everywhere.h"
-#include "ops/square_sums.h"
-#include "ops/staging.h"
+#include "ops/shm/reduce_to_all.h"
 
 namespace rueda::hierarchy_allreduce {
 namespace {
@@ -34,7 +34,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         value_size_(size_of(plan.dtype)),
         sum_size_(between_hosts_.accumulation().sum_size),
-        squares_(SquareSums::on_the_way(plan, entries)),
+        squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
         in_place_(plan, entries, place.area.crew, lists()) {
     if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
@@ -236,12 +236,12 @@ class HierarchyAllreduce final : public HierarchyWork {
   const std::size_t chunk_;  // bytes, but of the last one
   const std::size_t value_size_;
   const std::size_t sum_size_;
-  const std::optional<SquareSums> squares_;
-  Flow* const flow_;
+  const std::optional<SquaredNorm> squares_;
+  StreamingProgress* const flow_;
   InPlaceTensors in_place_;
-  std::optional<Residuals::Lease> lease_;  // of top-k
-  bool leased_ = false;                    // its turn has come
-  std::int64_t kept_back_ = 0;             // elements of slices that have departed
+  std::optional<ErrorFeedback::Lease> lease_;  // of top-k
+  bool leased_ = false;                        // its turn has come
+  std::int64_t kept_back_ = 0;                 // elements of slices that have departed
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::vector<const std::byte*> sources_;

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "ops/collectives/squared_norm.h"
 #include "ops/hierarchy/hierarchy_allreduce.h"
 #include "ops/hierarchy/hierarchy_exchange.h"
 #include "ops/shm/shm_backend.h"
-#include "ops/square_sums.h"
 
 namespace rueda {
 
-HierarchyBackend::HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<Neighbours> neighbours,
+HierarchyBackend::HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<LocalPeers> neighbours,
                                    std::shared_ptr<Hosts> hosts, std::shared_ptr<WideAreas> areas)
     : name_(fmt::format("hierarchy-{}", below.name())),
       rank_(rank),
@@ -47,7 +47,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
   const std::vector<Rank>& members = groups->hosts[groups->host_of(rank_)];
-  const Crew* const crew = neighbours_->crew(members);
+  const PeerGroup* const crew = neighbours_->crew(members);
   if (crew == nullptr || !fits(plan, *groups) || !matches(plan, entries)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "
@@ -63,7 +63,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
                         areas_->most_slices};
   if (plan.operation != Operation::allreduce) return hierarchy_exchange::start(plan, entries.front(), place);
   auto work = hierarchy_allreduce::start(plan, entries, place);
-  if (SquareSums::on_the_way(plan, entries)) return work;
+  if (SquaredNorm::on_the_way(plan, entries)) return work;
   return measured_after(std::move(work), plan, entries, rank_);
 }
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "core/base/owner_thread.h"
+#include "core/base/system/owner_thread.h"
 #include "core/engine/backend.h"
-#include "ops/hosts.h"
-#include "ops/link_backend.h"
-#include "ops/shm/neighbours.h"
+#include "ops/algorithms/link_backend.h"
+#include "ops/link/host_groups.h"
+#include "ops/shm/local_peers.h"
 
 namespace rueda {
 
@@ -21,11 +21,11 @@ struct WideAreas {
 };
 
 // Purpose: carries data over each host's network card once, where its ranks share memory. Owned by the
-// coordinator thread.
+// background thread.
 class HierarchyBackend final : public Backend {
  public:
   // `below` moves what goes from host to host; it outlives all Works.
-  HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<Neighbours> neighbours,
+  HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<LocalPeers> neighbours,
                    std::shared_ptr<Hosts> hosts, std::shared_ptr<WideAreas> areas);
 
   std::string_view name() const override { return name_; }
@@ -41,7 +41,7 @@ class HierarchyBackend final : public Backend {
   const std::string name_;
   const Rank rank_;
   LinkBackend& below_;
-  std::shared_ptr<Neighbours> neighbours_;
+  std::shared_ptr<LocalPeers> neighbours_;
   std::shared_ptr<Hosts> hosts_;
   std::shared_ptr<WideAreas> areas_;
   OwnerThread owner_;

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "ops/algorithms/passes/relay.h"
 #include "ops/algorithms/reducescatter.h"
-#include "ops/algorithms/relay.h"
 #include "ops/algorithms/ring_allreduce.h"
 #include "ops/hierarchy/hierarchy_allgather.h"
 #include "ops/hierarchy/hierarchy_exchange_work.h"
-#include "ops/shm/reduce_everywhere.h"
+#include "ops/shm/reduce_to_all.h"
 
 namespace rueda::hierarchy_exchange {
 namespace {

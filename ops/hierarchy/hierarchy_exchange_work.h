@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/engine/entry.h"
+#include "core/engine/operations/entry.h"
+#include "ops/buffers/contiguous_copy.h"
 #include "ops/hierarchy/hierarchy_work.h"
 #include "ops/hierarchy/regions.h"
-#include "ops/staging.h"
 
 namespace rueda {
 
@@ -16,7 +16,7 @@ inline std::size_t row_bytes(const Request& request) {
   return static_cast<std::size_t>(row_element_count(request.shape)) * size_of(request.dtype);
 }
 
-// Purpose: one tensor in, one out. Owned by Works.
+// Purpose: one tensor in, one out. Owned by RunningWorks.
 class HierarchyExchange : public HierarchyWork {
  public:
   HierarchyExchange(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices)

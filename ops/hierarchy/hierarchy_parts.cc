@@ -11,11 +11,11 @@
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
-#include "core/control/message.h"
-#include "ops/cards.h"
+#include "core/control/messages/control_message.h"
+#include "ops/algorithms/link_backend.h"
 #include "ops/hierarchy/hierarchy_backend.h"
 #include "ops/hierarchy/slices.h"
-#include "ops/link_backend.h"
+#include "ops/link/peer_info.h"
 
 namespace rueda {
 namespace {
@@ -31,7 +31,7 @@ std::size_t slices_of(const std::string& card) {
       card.size(), slices, Slices::kMost)));
 }
 
-std::string card_of(const Parts& parts) {
+std::string card_of(const RuntimeComponents& parts) {
   if (parts.rank != 0) return {};
   Writer writer;
   writer.put(static_cast<std::uint32_t>(parts.config.rings));
@@ -41,7 +41,7 @@ std::string card_of(const Parts& parts) {
 
 }  // namespace
 
-void add_hierarchy(Parts& parts, const SharedMemory& shared) {
+void add_hierarchy(RuntimeComponents& parts, const SharedMemory& shared) {
   auto areas = std::make_shared<WideAreas>();
   std::vector<std::unique_ptr<Backend>> added;
   auto first = parts.backends.end();
@@ -53,7 +53,7 @@ void add_hierarchy(Parts& parts, const SharedMemory& shared) {
         std::make_unique<HierarchyBackend>(parts.rank, *below, shared.neighbours, shared.hosts, areas));
   }
   parts.backends.insert(first, std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
-  add_card(parts, card_of(parts), [areas](const Welcome& welcome, const Parts::Alive&) {
+  add_peer_info(parts, card_of(parts), [areas](const Welcome& welcome, const RuntimeComponents::Alive&) {
     areas->most_slices = slices_of(welcome.cards[0]);
   });
 }

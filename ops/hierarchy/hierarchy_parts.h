@@ -2,13 +2,13 @@
 // What makes data go through the memory of hosts before it goes from host to host.
 #pragma once
 
-#include "core/engine/parts.h"
+#include "core/engine/runtime_components.h"
 #include "ops/shm/shm_parts.h"
 
 namespace rueda {
 
 // Adds a HierarchyBackend over each LinkBackend of `parts`, before the first of them. `shared` is what
 // add_shared_memory() gave.
-void add_hierarchy(Parts& parts, const SharedMemory& shared);
+void add_hierarchy(RuntimeComponents& parts, const SharedMemory& shared);
 
 }  // namespace rueda

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
-#include "ops/algorithms/algorithm.h"
+#include "ops/algorithms/passes/algorithm.h"
+#include "ops/compression/error_feedback.h"
 #include "ops/hierarchy/slices.h"
-#include "ops/residuals.h"
 #include "ops/shm/staged_work.h"
 
 namespace rueda {
@@ -21,7 +21,7 @@ struct HostPlace {
   std::shared_ptr<const HostGroups> groups;
   Link& link;
   const Memory& memory;
-  Residuals& residuals;
+  ErrorFeedback& residuals;
   std::size_t most_slices = 0;
 };
 
@@ -30,7 +30,7 @@ struct HostPlace {
 // among themselves, over the link; each puts the outcome into the buffers of all members of its host, who
 // unpack. Each slice of a chunk travels under a tag of its own, so that several chunks can be on their way.
 // Where the tensors of all members of a host lie in their windows, nobody packs or unpacks there: owners
-// take and leave their slices in the tensors. Hosts need not do alike. Owned by Works.
+// take and leave their slices in the tensors. Hosts need not do alike. Owned by RunningWorks.
 //
 // Who is abandoned runs out the journeys of all its slices, of chunks that were not packed too, empty. An
 // empty message that comes abandons this Work as well; so does another member of the host, by its count of
@@ -86,7 +86,7 @@ class HierarchyWork : public StagedWork {
   // Purpose: a slice on its way.
   struct Journey {
     Journey(Link& link, Tag tag) : wire(link, tag) {}
-    Wire wire;
+    Channel wire;
     std::unique_ptr<Algorithm> algorithm;  // null: over
   };
   struct Chunk {

@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/hosts.h"
-#include "ops/link.h"
+#include "ops/link/host_groups.h"
+#include "ops/link/link.h"
 
 namespace rueda {
 

@@ -91,7 +91,7 @@ struct SumEverywhereBody {
     }
   }
 
-  // As TreeOrder combines them.
+  // As ReductionTree combines them.
   template <std::size_t kFirst, std::size_t kCount>
   RUEDA_INLINE T tree(const Copies& from, std::size_t i) {
     if constexpr (kCount == 1) {

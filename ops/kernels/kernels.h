@@ -34,9 +34,9 @@ struct Kernels {
   // values = acc * scale
   void (*store)(void* values, const void* acc, std::size_t count, Scale scale);
   // Each of `places` = the sum of all `copies` * scale, in one pass, for vectors that other cores hold: the
-  // same bits as load, combine and store in the order of TreeOrder. Places may be the copies themselves. Bit
-  // k of `streamed`: places[k] begins at a line of cache, and is stored past the caches (line.h). Null for
-  // float16, whose conversions are loops of their own.
+  // same bits as load, combine and store in the order of ReductionTree. Places may be the copies themselves.
+  // Bit k of `streamed`: places[k] begins at a line of cache, and is stored past the caches (line.h). Null
+  // for float16, whose conversions are loops of their own.
   using SumEverywhere = void (*)(const void* const* copies, void* const* places, std::size_t count,
                                  Scale scale, unsigned streamed);
   SumEverywhere sum_of_two;   // of 2 copies, into 2 places

@@ -9,7 +9,8 @@ namespace rueda::kernels {
 // About as much as one step of a Work may copy: a fraction of a millisecond, some milliseconds at worst.
 inline constexpr std::int64_t kPieceBytes = 1 << 20;
 
-// Purpose: one such copy, done in pieces, so that the coordinator is never away for long. Belongs to a Work.
+// Purpose: one such copy, done in pieces, so that the background thread is never away for long. Belongs to a
+// Work.
 class Packing {
  public:
   Packing() = default;  // nothing to copy

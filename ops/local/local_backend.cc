@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "core/base/host_buffer.h"
+#include "ops/buffers/contiguous_copy.h"
+#include "ops/collectives/squared_norm.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/pack.h"
-#include "ops/square_sums.h"
-#include "ops/staging.h"
 
 namespace rueda {
 namespace {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "core/engine/backend.h"
-#include "ops/memory.h"
+#include "ops/buffers/work_memory.h"
 
 namespace rueda {
 
-// Purpose: the backend of a job, or a process set, of one rank. Owned by the coordinator thread.
+// Purpose: the backend of a job, or a process set, of one rank. Owned by the background thread.
 class LocalBackend final : public Backend {
  public:
   std::string_view name() const override { return "local"; }

@@ -17,7 +17,7 @@ struct LostPeer {
 };
 
 // Purpose: a socket that this process has inherited; RUEDA_AGENT_LINE in the environment says which. Without
-// an agent it does nothing. Made by the thread that begins MPI; then of the coordinator thread. Never blocks.
+// an agent it does nothing. Made by the thread that begins MPI; then of the background thread. Never blocks.
 class AgentLine {
  public:
   AgentLine();  // children of this process do not get the line

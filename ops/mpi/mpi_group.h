@@ -16,7 +16,7 @@ namespace rueda {
 
 // Purpose: some ranks of MPI_COMM_WORLD, or all, with two communicators of our own that return errors. Made
 // once for each list of ranks, by MpiRuntime, whose mutex guards it while it starts; then only read, but for
-// what the coordinator counts. Lives until the process ends.
+// what the background thread counts. Lives until the process ends.
 class MpiGroup {
  public:
   // In the order in which the job numbers them; empty: all. Throws InvalidArgument for ranks that do not
@@ -53,7 +53,7 @@ class MpiGroup {
   Stage stage_ = Stage::untouched;
   std::shared_future<MPI_Comm> grouped_;
   std::array<MPI_Request, 2> duplications_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  int jobs_ = 0;  // counted by the coordinator of each job
+  int jobs_ = 0;  // counted by the background thread of each job
   Rank rank_ = 0;
   Rank size_ = 1;
   MPI_Comm control_ = MPI_COMM_NULL;

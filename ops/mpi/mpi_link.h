@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/owner_thread.h"
-#include "ops/link.h"
+#include "core/base/system/owner_thread.h"
+#include "ops/link/link.h"
 #include "ops/mpi/mpi_group.h"
 
 namespace rueda {
 
 // Purpose: the Link over nonblocking MPI point to point; a Ticket is an index into a table of messages. Owned
-// by the coordinator thread.
+// by the background thread.
 class MpiLink final : public Link {
  public:
   explicit MpiLink(MpiGroup& group) : group_(group) {}

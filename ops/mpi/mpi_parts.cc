@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/mpi/mpi_parts.h"
 
-#include "ops/launched.h"
-#include "ops/link_backend.h"
+#include "ops/algorithms/link_backend.h"
+#include "ops/link/launcher_environment.h"
 #include "ops/mpi/mpi_link.h"
 #include "ops/mpi/mpi_transport.h"
 
 namespace rueda {
 
-std::optional<Parts> mpi_parts(const Config& config, const std::vector<Rank>& ranks) {
+std::optional<RuntimeComponents> mpi_parts(const Config& config, const std::vector<Rank>& ranks) {
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized == 0 && !rank_from_launcher()) return std::nullopt;
   MpiRuntime& mpi = MpiRuntime::instance(config.start_timeout);
-  Parts parts;
+  RuntimeComponents parts;
   parts.config = config;
   MpiGroup& group = mpi.group(ranks, config.start_timeout);
   parts.rank = group.rank();
@@ -32,7 +32,7 @@ std::optional<Parts> mpi_parts(const Config& config, const std::vector<Rank>& ra
     }
     parts.backends.push_back(std::make_unique<LinkBackend>(
         "mpi", std::make_unique<MpiLink>(group), parts.rank, false, Memory(), [] { return true; },
-        SwitchPoint("mpi", config)));
+        AlgorithmSelector("mpi", config)));
   }
   return parts;
 }

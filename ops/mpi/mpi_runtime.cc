@@ -16,7 +16,7 @@
 
 #include "core/base/wait_check.h"
 #include "core/rueda.h"
-#include "ops/launched.h"
+#include "ops/link/launcher_environment.h"
 #include "ops/mpi/mpi_check.h"
 
 namespace rueda {
@@ -71,7 +71,7 @@ void check_level(int level) {
   if (level == MPI_THREAD_MULTIPLE) return;
   const bool ours = begun_by != 0;
   throw BackendError(Status::backend_error(
-      fmt::format("MPI {} with {}, but Rueda's coordinator thread needs MPI_THREAD_MULTIPLE. {}",
+      fmt::format("MPI {} with {}, but Rueda's background thread needs MPI_THREAD_MULTIPLE. {}",
                   ours ? "starts only" : "was initialised by the program", level_name(level),
                   ours ? "Use an MPI library that was built with support for it."
                        : "Ask for that level in MPI_Init_thread, or call rueda::init() first.")));

@@ -34,7 +34,7 @@ class MpiRuntime {
   MpiGroup& group(std::vector<Rank> world_ranks, double patience);
 
   const std::string& host() const { return host_; }
-  AgentLine& agent() { return agent_; }  // of the coordinator thread
+  AgentLine& agent() { return agent_; }  // of the background thread
 
   // Another reason, or one less, for which MPI must not be finalised: it would wait for a rank.
   static void hold_back_finalize(int change);

@@ -8,13 +8,13 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/owner_thread.h"
-#include "core/control/transport.h"
+#include "core/base/system/owner_thread.h"
+#include "core/control/messages/transport.h"
 #include "ops/mpi/mpi_runtime.h"
 
 namespace rueda {
 
-// Purpose: the Transport over nonblocking MPI point to point. Owned by the coordinator thread.
+// Purpose: the Transport over nonblocking MPI point to point. Owned by the background thread.
 class MpiTransport final : public Transport {
  public:
   MpiTransport(MpiRuntime& mpi, MpiGroup& group) : mpi_(mpi), group_(group) {}

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "ops/link_backend.h"
+#include "ops/algorithms/link_backend.h"
 
 namespace rueda {
 

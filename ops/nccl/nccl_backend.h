@@ -6,15 +6,15 @@
 #include <string>
 
 #include "core/engine/backend.h"
+#include "ops/algorithms/link_backend.h"
 #include "ops/cuda/staged_backend.h"
-#include "ops/link_backend.h"
 #include "ops/nccl/nccl_state.h"
 
 namespace rueda {
 
 // Purpose: the backend of Plans that NCCL can carry out as they are meant, whose ranks agree on what they
 // have to by `link`. A process set that turns out not to be able to goes by way of the host. Owned by the
-// coordinator thread; `link` outlives it.
+// background thread; `link` outlives it.
 class NcclBackend final : public Backend {
  public:
   NcclBackend(LinkBackend& link, std::shared_ptr<NcclState> state, std::shared_ptr<DeviceSides> sides)

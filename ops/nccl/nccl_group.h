@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/plan.h"
+#include "core/control/messages/plan.h"
 #include "ops/cuda/device.h"
 #include "ops/nccl/nccl_lane.h"
 #include "ops/nccl/nccl_memory.h"
@@ -34,7 +34,7 @@ enum class NcclReach : std::uint8_t { all, host };
 
 // Purpose: how one list of ranks does device Plans: by NCCL, or, where some rank cannot or two share a
 // device, by the host. All members decide it from the same words, which they exchange in their first Plan.
-// Its steps are those of the Works that need it. Owned by the NcclState, used by the coordinator thread.
+// Its steps are those of the Works that need it. Owned by the NcclState, used by the background thread.
 class NcclGroup {
  public:
   enum class Stage {

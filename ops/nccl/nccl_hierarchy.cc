@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
-#include "ops/fused_range.h"
+#include "ops/buffers/fused_range.h"
 #include "ops/nccl/nccl_group_work.h"
 #include "ops/nccl/nccl_launch.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "core/engine/backend.h"
+#include "ops/algorithms/link_backend.h"
 #include "ops/cuda/staged_backend.h"
-#include "ops/hosts.h"
-#include "ops/link_backend.h"
+#include "ops/link/host_groups.h"
 #include "ops/nccl/nccl_state.h"
 
 namespace rueda {
@@ -17,7 +17,7 @@ namespace rueda {
 // equal place on all hosts allreduce theirs by `link`, through pinned memory; NCCL gathers the shares again.
 // Of n bytes on h hosts with k members each a rank sends and receives 2(h-1)/h n/k. For floating point, where
 // every host has as many members, two at least, and rank 0 wants it (RUEDA_NCCL_HIERARCHY). Owned by the
-// coordinator thread; `link` outlives it.
+// background thread; `link` outlives it.
 class NcclHierarchyBackend final : public Backend {
  public:
   NcclHierarchyBackend(LinkBackend& link, std::shared_ptr<NcclState> state,

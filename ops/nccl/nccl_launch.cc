@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "ops/kernels/kernels.h"
+#include "ops/link/channel.h"
 #include "ops/nccl/nccl_check.h"
-#include "ops/transfer.h"
 
 namespace rueda {
 namespace {

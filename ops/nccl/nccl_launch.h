@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/control/plan.h"
+#include "core/control/messages/plan.h"
 #include "ops/nccl/nccl_library.h"
 
 namespace rueda {

@@ -19,8 +19,8 @@ namespace rueda {
 // a device that it cannot, ordinary ones. Any thread may call it; guarded by its mutex. Shared by the Runtime
 // and the NcclState; blocks may outlive it. NCCL frees at once, unlike CUDA, and the program may have given
 // the device what still reads a block. So whoever drops the last pointer to one waits for nothing (it may be
-// the coordinator, or somebody who captures): the block is freed when the next one is allocated, or at the
-// end, when the device is through with all that it has been given until then.
+// the background thread, or somebody who captures): the block is freed when the next one is allocated, or at
+// the end, when the device is through with all that it has been given until then.
 class NcclMemory {
  public:
   NcclMemory(std::shared_ptr<Devices> devices, std::function<const NcclLibrary&()> nccl)

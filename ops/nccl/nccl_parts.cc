@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/control/message.h"
-#include "ops/cards.h"
-#include "ops/link_backend.h"
+#include "core/control/messages/control_message.h"
+#include "ops/algorithms/link_backend.h"
+#include "ops/link/peer_info.h"
 #include "ops/nccl/nccl_backend.h"
 #include "ops/nccl/nccl_hierarchy.h"
 
@@ -25,7 +25,7 @@ bool may_share_devices() {
 
 }  // namespace
 
-void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
+void add_nccl(RuntimeComponents& parts, const std::shared_ptr<DeviceSides>& sides,
               std::function<const NcclLibrary&()> nccl) {
   const auto memory = std::make_shared<NcclMemory>(sides->shared_devices(), nccl);
   parts.device_memory = [memory](int device, std::size_t bytes) { return memory->allocate(device, bytes); };
@@ -48,7 +48,9 @@ void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
   auto on_devices = [](const std::unique_ptr<Backend>& each) { return each->device() != DeviceKind::host; };
   parts.backends.insert(std::ranges::find_if(parts.backends, on_devices),
                         std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
-  add_card(parts, "", [hosts](const Welcome& welcome, const Parts::Alive&) { hosts->meet(welcome.hosts); });
+  add_peer_info(parts, "", [hosts](const Welcome& welcome, const RuntimeComponents::Alive&) {
+    hosts->meet(welcome.hosts);
+  });
 }
 
 }  // namespace rueda

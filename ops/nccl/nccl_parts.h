@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/engine/parts.h"
+#include "core/engine/runtime_components.h"
 #include "ops/cuda/device_sides.h"
 #include "ops/nccl/nccl_group.h"
 
@@ -12,7 +12,7 @@ namespace rueda {
 
 // Adds an NcclHierarchyBackend and an NcclBackend for each LinkBackend of `parts`, before the backends of
 // add_cuda(), which gave `sides`.
-void add_nccl(Parts& parts, const std::shared_ptr<DeviceSides>& sides,
+void add_nccl(RuntimeComponents& parts, const std::shared_ptr<DeviceSides>& sides,
               std::function<const NcclLibrary&()> nccl = nccl_library);
 
 }  // namespace rueda

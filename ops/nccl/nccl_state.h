@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "ops/link_backend.h"
+#include "ops/algorithms/link_backend.h"
 #include "ops/nccl/nccl_group.h"
 #include "ops/nccl/nccl_launch.h"
 
@@ -17,7 +17,7 @@ namespace rueda {
 
 // Purpose: the groups of a rank, and the order in which its operations are given to the device: that of their
 // Plans, the same on all ranks, or two could wait for each other there. Shared by the backends of NCCL,
-// whichever link ranks agree by; the coordinator's.
+// whichever link ranks agree by; the background thread's.
 class NcclState {
  public:
   NcclState(NcclOwn own, Rank rank) : own_(std::move(own)), rank_(rank) {}

@@ -11,14 +11,14 @@
 #include "core/base/bytes.h"
 #include "core/base/fence.h"
 #include "core/base/rank_set.h"
-#include "core/control/plan.h"
-#include "core/engine/device_window.h"
+#include "core/control/messages/plan.h"
+#include "core/engine/memory/device_window.h"
 
 namespace rueda {
 
 // Purpose: which tensor has its place where, the same on all members of a group: so each knows without asking
 // that an operation goes there everywhere. NCCL leaves it undefined what happens where some members pass
-// memory that it knows and others do not. Owned by an NcclGroup, used by the coordinator thread.
+// memory that it knows and others do not. Owned by an NcclGroup, used by the background thread.
 class NcclWindows {
  public:
   struct Spot {

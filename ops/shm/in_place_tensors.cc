@@ -10,8 +10,8 @@
 
 namespace rueda {
 
-InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew,
-                               ShortLists& lists)
+InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew,
+                               InlineVectors& lists)
     : plan_(plan), crew_(crew), lists_(lists), offsets_(lists, candidates(entries, crew)) {
   const Window* const window = crew.own_window;
   for (const Entry& entry : entries.first(candidates(entries, crew))) {

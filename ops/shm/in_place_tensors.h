@@ -7,11 +7,11 @@
 #include <cstring>
 #include <span>
 
-#include "core/control/plan.h"
-#include "core/engine/entry.h"
-#include "ops/shm/crew.h"
+#include "core/control/messages/plan.h"
+#include "core/engine/operations/entry.h"
+#include "ops/buffers/inline_vectors.h"
+#include "ops/shm/peer_group.h"
 #include "ops/shm/staged_work.h"
-#include "ops/short_lists.h"
 
 namespace rueda {
 
@@ -19,7 +19,7 @@ namespace rueda {
 // the Work; refers to its Plan.
 class InPlaceTensors {
  public:
-  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const Crew& crew, ShortLists& lists);
+  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew, InlineVectors& lists);
 
   // All of this rank's outputs lie in its window, as they are, and it reaches the windows of all members.
   bool possible() const { return !offsets_.empty(); }
@@ -41,15 +41,15 @@ class InPlaceTensors {
  private:
   static constexpr std::size_t kMost = StagedWork::kOfferBytes / sizeof(std::uint64_t);
   // How many tensors may lie in a window: all or none.
-  static std::size_t candidates(std::span<Entry> entries, const Crew& crew) {
+  static std::size_t candidates(std::span<Entry> entries, const PeerGroup& crew) {
     return crew.own_window == nullptr || entries.size() > kMost ? 0 : entries.size();
   }
 
   const Plan& plan_;
-  const Crew& crew_;
-  ShortLists& lists_;
-  ShortList<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
-  ShortList<std::byte*> tensors_;     // of all members, entry by entry
+  const PeerGroup& crew_;
+  InlineVectors& lists_;
+  InlineVector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
+  InlineVector<std::byte*> tensors_;     // of all members, entry by entry
 };
 
 }  // namespace rueda

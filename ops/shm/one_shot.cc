@@ -5,12 +5,12 @@
 #include <array>
 #include <utility>
 
-#include "ops/algorithms/reduction.h"
+#include "ops/buffers/inline_vectors.h"
 #include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
-#include "ops/shm/store_choice.h"
-#include "ops/short_lists.h"
-#include "ops/tree_order.h"
+#include "ops/schedules/reduction_tree.h"
+#include "ops/schedules/scaled_reduction.h"
+#include "ops/shm/store_policy.h"
 
 namespace rueda::one_shot {
 namespace {
@@ -37,7 +37,7 @@ class OneShot : public Work {
     if (plan.buffer_bytes > kTimed && place.stores != nullptr) stores_ = TimedStores(place.stores->one_shot);
     for (std::size_t i = 0; last_.crew != nullptr && i < last_.crew->size(); ++i)
       kernels::fetch(&flag(*last_.crew, i).value);  // all this is on its way while the rest is made
-    for (const Crew::Member& member : crew_.members) slots_.emplace_back(member.contents->slots[slot_]);
+    for (const PeerGroup::Member& member : crew_.members) slots_.emplace_back(member.contents->slots[slot_]);
     kernels::fetch_to_write(own_slot());
     place.last.plan = plan.number;
     place.last.crew = &crew_;
@@ -97,7 +97,7 @@ class OneShot : public Work {
  private:
   using Flag = SegmentContents::Flag;
 
-  Flag& flag(const Crew& crew, std::size_t member) const {
+  Flag& flag(const PeerGroup& crew, std::size_t member) const {
     return crew.members[member].contents->flags[slot_];
   }
   Flag& own() const { return flag(crew_, crew_.place); }
@@ -144,11 +144,11 @@ class OneShot : public Work {
     return true;
   }
 
-  const Crew& crew_;
+  const PeerGroup& crew_;
   const LastUse last_;  // of the slot, before this one
   const std::size_t slot_;
-  ShortLists lists_;
-  ShortList<const std::byte*> slots_;  // of the members
+  InlineVectors lists_;
+  InlineVector<const std::byte*> slots_;  // of the members
   TimedStores stores_;
   std::size_t awaited_begin_ = 0;  // members whose values are waited for, up to awaited_end_
   std::size_t awaited_end_;
@@ -185,7 +185,7 @@ class ShortAllreduce final : public OneShot {
   }
 
   void take() override {
-    const TreeOrder tree({.dtype = plan_.dtype, .op = reduction_.op, .of_sums = true});
+    const ReductionTree tree({.dtype = plan_.dtype, .op = reduction_.op, .of_sums = true});
     alignas(64) Block sum;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());

@@ -6,10 +6,10 @@
 #include <memory>
 #include <span>
 
-#include "core/control/plan.h"
-#include "core/engine/entry.h"
+#include "core/control/messages/plan.h"
+#include "core/engine/operations/entry.h"
 #include "core/engine/work.h"
-#include "ops/shm/crew.h"
+#include "ops/shm/peer_group.h"
 
 namespace rueda::one_shot {
 

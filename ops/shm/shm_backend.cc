@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "ops/collectives/squared_norm.h"
 #include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
-#include "ops/square_sums.h"
 
 namespace rueda {
 
@@ -55,7 +55,7 @@ bool ShmBackend::flows(const Plan& plan) const {
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
-  const Crew* const crew = crew_of(plan);
+  const PeerGroup* const crew = crew_of(plan);
   std::unique_ptr<Work> work;
   if (crew != nullptr && matches(plan, entries)) work = make(plan, entries, *crew);
   if (work) return work;
@@ -65,7 +65,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
                   plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
 }
 
-const Crew* ShmBackend::crew_of(const Plan& plan) {
+const PeerGroup* ShmBackend::crew_of(const Plan& plan) {
   if (members_ == plan.members) return crew_;
   std::vector<Rank> ranks;
   for (Rank place = 0; place < plan.members->count(); ++place) ranks.push_back(plan.members->at(place));
@@ -75,8 +75,8 @@ const Crew* ShmBackend::crew_of(const Plan& plan) {
 }
 
 // Null where it is nothing for this backend.
-std::unique_ptr<Work> ShmBackend::make(const Plan& plan, std::span<Entry> entries, const Crew& crew) {
-  StoreChoices& stores =
+std::unique_ptr<Work> ShmBackend::make(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew) {
+  StorePolicies& stores =
       stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes_of(plan, entries))];
   if (one_shot::fits(plan)) {
     const std::size_t slot = plan.number % slots_;
@@ -86,7 +86,7 @@ std::unique_ptr<Work> ShmBackend::make(const Plan& plan, std::span<Entry> entrie
   const WorkPlace place{crew, plan.area, last_area_use_[plan.area], &stores};
   if (staged_allreduce::fits(plan)) {
     auto work = staged_allreduce::start(plan, entries, place, memory_);
-    if (!plan.measure || SquareSums::on_the_way(plan, entries)) return work;
+    if (!plan.measure || SquaredNorm::on_the_way(plan, entries)) return work;
     return measured_after(std::move(work), plan, entries, rank_);
   }
   if (staged_adasum::fits(plan)) {

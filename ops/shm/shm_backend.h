@@ -6,13 +6,13 @@
 #include <functional>
 #include <memory>
 
-#include "core/base/owner_thread.h"
+#include "core/base/system/owner_thread.h"
 #include "core/engine/backend.h"
-#include "ops/memory.h"
-#include "ops/shm/neighbours.h"
+#include "ops/buffers/work_memory.h"
+#include "ops/shm/local_peers.h"
 #include "ops/shm/one_shot.h"
 #include "ops/shm/staged_work.h"
-#include "ops/shm/store_choice.h"
+#include "ops/shm/store_policy.h"
 
 namespace rueda {
 
@@ -21,12 +21,12 @@ bool matches(const Plan& plan, std::span<const Entry> entries);
 
 // Purpose: runs what moves data among ranks that all share memory: of a whole job, or of a process set on one
 // of its hosts.
-// Owned by the coordinator thread.
+// Owned by the background thread.
 class ShmBackend final : public Backend {
  public:
   // `near` says on rank 0 whether all members of a Plan reach each other. `slots`: how many are used, the
   // same on all ranks; fewer than there are only in tests.
-  ShmBackend(Rank rank, std::shared_ptr<Neighbours> neighbours, std::function<bool(const Plan&)> near,
+  ShmBackend(Rank rank, std::shared_ptr<LocalPeers> neighbours, std::function<bool(const Plan&)> near,
              std::size_t slots)
       : rank_(rank), neighbours_(std::move(neighbours)), near_(std::move(near)), slots_(slots) {}
 
@@ -38,18 +38,18 @@ class ShmBackend final : public Backend {
 
  private:
   static bool fits(const Plan& plan);
-  const Crew* crew_of(const Plan& plan);
-  std::unique_ptr<Work> make(const Plan& plan, std::span<Entry> entries, const Crew& crew);
+  const PeerGroup* crew_of(const Plan& plan);
+  std::unique_ptr<Work> make(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew);
 
   Rank rank_;
-  std::shared_ptr<Neighbours> neighbours_;
+  std::shared_ptr<LocalPeers> neighbours_;
   std::function<bool(const Plan&)> near_;
   std::size_t slots_;
   std::shared_ptr<const RankSet> members_;  // of the last Plan
-  const Crew* crew_ = nullptr;              // the same; null: not all are reached
+  const PeerGroup* crew_ = nullptr;         // the same; null: not all are reached
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;
-  std::array<std::array<StoreChoices, 65>, kOperationCount> stores_;  // by the bits of its bytes
+  std::array<std::array<StorePolicies, 65>, kOperationCount> stores_;  // by the bits of its bytes
   Memory memory_;
   OwnerThread owner_;
 };

@@ -5,18 +5,18 @@
 #include <utility>
 
 #include "core/base/log.h"
-#include "core/control/message.h"
-#include "ops/cards.h"
-#include "ops/shm/neighbours.h"
+#include "core/control/messages/control_message.h"
+#include "ops/link/peer_info.h"
+#include "ops/link/tree_transport.h"
+#include "ops/shm/local_peers.h"
 #include "ops/shm/shm_backend.h"
 #include "ops/shm/shm_transport.h"
-#include "ops/tree_transport.h"
 
 namespace rueda {
 namespace {
 
 // Who this rank shares its host with. In a job of several hosts it makes room for what goes between them.
-TreeTransport::Host host_of(Rank rank, Neighbours& neighbours, std::size_t size) {
+TreeTransport::Host host_of(Rank rank, LocalPeers& neighbours, std::size_t size) {
   TreeTransport::Host host;
   host.ranks = neighbours.of_host();
   std::ranges::copy_if(host.ranks, std::back_inserter(host.mapped),
@@ -34,19 +34,19 @@ TreeTransport::Host host_of(Rank rank, Neighbours& neighbours, std::size_t size)
 
 }  // namespace
 
-SharedMemory add_shared_memory(Parts& parts, std::size_t slots) {
+SharedMemory add_shared_memory(RuntimeComponents& parts, std::size_t slots) {
   Segment::Result made = parts.config.shm ? Segment::make() : Segment::Result{};
   if (!made.status.ok()) log(LogLevel::warning, "rank {}: {}", parts.rank, made.status.message);
   if (made.segment) {
     SegmentContents& own = made.segment->contents();
-    parts.bell = std::make_shared<Bell>(std::shared_ptr<BellWord>(made.segment, &own.bell));
+    parts.bell = std::make_shared<EventCount>(std::shared_ptr<EventCountWord>(made.segment, &own.bell));
     parts.record = std::shared_ptr<RecorderPage>(made.segment, &own.record);
   }
 
   const Rank rank = parts.rank;
   std::shared_ptr<Window> window = made.segment ? Window::make(rank, parts.config.window_limit) : nullptr;
   parts.tensor_memory = window;
-  auto neighbours = std::make_shared<Neighbours>(rank, std::move(made.segment), std::move(window));
+  auto neighbours = std::make_shared<LocalPeers>(rank, std::move(made.segment), std::move(window));
   auto near = std::make_unique<ShmTransport>(neighbours);
   ShmTransport* inside = near.get();
   auto tree = std::make_unique<TreeTransport>(rank, std::move(parts.transport), std::move(near));
@@ -60,7 +60,7 @@ SharedMemory add_shared_memory(Parts& parts, std::size_t slots) {
     for (const std::string& line : read_recorder_page({page, sizeof(RecorderPage)})) text += "\n" + line;
     return text;
   };
-  add_card(parts, neighbours->card(), [=](const Welcome& welcome, const Parts::Alive&) {
+  add_peer_info(parts, neighbours->card(), [=](const Welcome& welcome, const RuntimeComponents::Alive&) {
     neighbours->meet(welcome);
     inside->meet(rank);
     hosts->meet(welcome.hosts);

@@ -31,7 +31,7 @@ void ShmTransport::meet(Rank rank) {
     SegmentContents& rings = neighbours_->contents(rank == leader ? peer : rank);
     ByteRing& out = rank == leader ? rings.down : rings.up;
     ByteRing& in = rank == leader ? rings.up : rings.down;
-    const Bell& bell = neighbours_->bell(peer);
+    const EventCount& bell = neighbours_->bell(peer);
     edges_.push_back({peer, ByteRingWriter(out, bell), ByteRingReader(in, bell)});
   }
 }

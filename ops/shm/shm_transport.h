@@ -5,19 +5,19 @@
 #include <list>
 #include <memory>
 
-#include "core/base/owner_thread.h"
-#include "core/control/transport.h"
-#include "ops/shm/byte_ring.h"
-#include "ops/shm/neighbours.h"
+#include "core/base/system/owner_thread.h"
+#include "core/control/messages/transport.h"
+#include "ops/shm/local_peers.h"
+#include "ops/shm/memory/byte_ring.h"
 
 namespace rueda {
 
 // Purpose: the edges between the leader of a host, its lowest rank, and the others: two rings each, in the
-// segment of the one that is not the leader. Owned by the coordinator thread. Empty until meet(). A ring
+// segment of the one that is not the leader. Owned by the background thread. Empty until meet(). A ring
 // that is corrupted throws BackendError, which ends the job.
 class ShmTransport final : public Transport {
  public:
-  explicit ShmTransport(std::shared_ptr<Neighbours> neighbours) : neighbours_(std::move(neighbours)) {}
+  explicit ShmTransport(std::shared_ptr<LocalPeers> neighbours) : neighbours_(std::move(neighbours)) {}
   ~ShmTransport() override;
 
   // The neighbours have met.
@@ -38,7 +38,7 @@ class ShmTransport final : public Transport {
 
   void flush();
 
-  std::shared_ptr<Neighbours> neighbours_;
+  std::shared_ptr<LocalPeers> neighbours_;
   std::list<Edge> edges_;  // the one to be read next in front
   OwnerThread owner_;
 };

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/adasum.h"
-#include "ops/staging.h"
+#include "ops/buffers/contiguous_copy.h"
+#include "ops/collectives/adasum.h"
 
 namespace rueda::staged_adasum {
 namespace {
@@ -43,7 +43,7 @@ struct Cut {
 
 // Of the first rank, which gets what is left over of each tensor.
 std::size_t longest_share(const Plan& plan, std::size_t members) {
-  return static_cast<std::size_t>(TensorParts(plan, 0, static_cast<Rank>(members)).elements());
+  return static_cast<std::size_t>(TensorSegments(plan, 0, static_cast<Rank>(members)).elements());
 }
 
 class StagedAdasum final : public StagedWork {
@@ -170,9 +170,9 @@ class StagedAdasum final : public StagedWork {
 
   // Calls visit(tensor, offset in it, bytes before, bytes) for the next elements of a share.
   template <class Visit>
-  void walk(TensorParts& parts, std::size_t elements, Visit visit) const {
+  void walk(TensorSegments& parts, std::size_t elements, Visit visit) const {
     for (std::size_t done = 0; done < elements;) {
-      const TensorParts::Part part = parts.next(static_cast<std::int64_t>(elements - done));
+      const TensorSegments::Part part = parts.next(static_cast<std::int64_t>(elements - done));
       visit(part.tensor, static_cast<std::size_t>(part.begin) * size_, done * size_,
             static_cast<std::size_t>(part.count) * size_);
       done += static_cast<std::size_t>(part.count);
@@ -185,8 +185,8 @@ class StagedAdasum final : public StagedWork {
   const Cut cut_;
   std::vector<double> of_ranks_;       // one number of each
   std::vector<std::size_t> elements_;  // of each member's share
-  std::vector<TensorParts> given_;     // how far the members' shares have been packed
-  std::vector<TensorParts> got_;       // and those of the result taken
+  std::vector<TensorSegments> given_;  // how far the members' shares have been packed
+  std::vector<TensorSegments> got_;    // and those of the result taken
   std::vector<ContiguousInput> inputs_;
   std::vector<ContiguousOutput> outputs_;
   std::size_t prepared_ = 0;  // entries

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "core/engine/entry.h"
-#include "ops/memory.h"
+#include "core/engine/operations/entry.h"
+#include "ops/buffers/work_memory.h"
 #include "ops/shm/staged_work.h"
 
 namespace rueda::staged_adasum {

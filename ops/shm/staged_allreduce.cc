@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "ops/fused_range.h"
+#include "ops/buffers/contiguous_copy.h"
+#include "ops/buffers/fused_range.h"
+#include "ops/collectives/squared_norm.h"
 #include "ops/shm/in_place_tensors.h"
-#include "ops/shm/reduce_everywhere.h"
-#include "ops/square_sums.h"
-#include "ops/staging.h"
+#include "ops/shm/reduce_to_all.h"
 
 namespace rueda::staged_allreduce {
 namespace {
@@ -29,7 +29,7 @@ class StagedAllreduce final : public StagedWork {
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
-        squares_(SquareSums::on_the_way(plan, entries)),
+        squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
         in_place_(plan, entries, place.crew, lists()),
         inputs_(lists(), entries.size()),
@@ -157,7 +157,7 @@ class StagedAllreduce final : public StagedWork {
   std::size_t bytes_moved() const override { return total_; }
 
   // From the end on: what was written last is in a cache still. What comes from devices comes from its
-  // beginning on, on some ranks by a Flow; all must take the same chunk, so the Plan decides.
+  // beginning on, on some ranks by a StreamingProgress; all must take the same chunk, so the Plan decides.
   std::size_t start_of(std::size_t chunk) const {
     return (plan_.device == DeviceKind::host ? chunks() - 1 - chunk : chunk) * chunk_;
   }
@@ -191,13 +191,13 @@ class StagedAllreduce final : public StagedWork {
   const ScaledReduction reduction_;
   const std::size_t total_;  // bytes
   const std::size_t chunk_;  // bytes, but of the last one; in place, of a step
-  const std::optional<SquareSums> squares_;
-  Flow* const flow_;
+  const std::optional<SquaredNorm> squares_;
+  StreamingProgress* const flow_;
   InPlaceTensors in_place_;
-  ShortList<ContiguousInput> inputs_;
-  ShortList<ContiguousOutput> outputs_;
-  ShortList<const std::byte*> sources_;
-  ShortList<std::byte*> slices_;
+  InlineVector<ContiguousInput> inputs_;
+  InlineVector<ContiguousOutput> outputs_;
+  InlineVector<const std::byte*> sources_;
+  InlineVector<std::byte*> slices_;
   std::size_t prepared_ = 0;  // entries
   std::size_t placed_ = 0;
   std::size_t copied_ = 0;  // bytes of inputs_[prepared_]

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "core/engine/entry.h"
-#include "ops/memory.h"
+#include "core/engine/operations/entry.h"
+#include "ops/buffers/work_memory.h"
 #include "ops/shm/staged_work.h"
 
 namespace rueda::staged_allreduce {
@@ -20,7 +20,7 @@ bool fits(const Plan& plan);
 // Cache lines migrate, they are never shared: whoever reads a line of a buffer asks for it as for writing, so
 // that the next one to write it finds it whole in one cache. (Reading alone leaves the line shared, and its
 // owner's next write waits until all copies are gone, which no prefetcher hides: 3 to 8 times slower.) Or
-// what is packed, and results, are streamed past the cache, which takes no line over: store_choice.h.
+// what is packed, and results, are streamed past the cache, which takes no line over: store_policy.h.
 //
 // All combine in the order of ranks: the same bits everywhere, whatever the chunks. 16-bit floats are
 // accumulated in float32 and rounded once.

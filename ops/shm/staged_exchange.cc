@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "ops/algorithms/reducescatter.h"
+#include "ops/buffers/contiguous_copy.h"
 #include "ops/kernels/line.h"
-#include "ops/shm/reduce_everywhere.h"
-#include "ops/staging.h"
+#include "ops/shm/reduce_to_all.h"
 
 namespace rueda::staged_exchange {
 namespace {

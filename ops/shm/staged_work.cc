@@ -33,7 +33,7 @@ StagedWork::StagedWork(std::uint64_t plan, const WorkPlace& place)
   place.last.crew = &crew_;
 }
 
-StagedWork::Progress& StagedWork::progress(const Crew& crew, std::size_t member) const {
+StagedWork::Progress& StagedWork::progress(const PeerGroup& crew, std::size_t member) const {
   SegmentContents& contents = *crew.members[member].contents;
   return travels_ ? contents.wide_progress[area_] : contents.areas[area_].progress;
 }

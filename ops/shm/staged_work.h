@@ -7,18 +7,18 @@
 #include <cstdint>
 #include <span>
 
-#include "core/control/plan.h"
+#include "core/control/messages/plan.h"
 #include "core/engine/work.h"
-#include "ops/shm/crew.h"
-#include "ops/shm/store_choice.h"
-#include "ops/short_lists.h"
+#include "ops/buffers/inline_vectors.h"
+#include "ops/shm/peer_group.h"
+#include "ops/shm/store_policy.h"
 
 namespace rueda {
 
 // Purpose: one Plan's passage through an area. Each rank packs a chunk into a buffer of its own area and says
 // `written`; when all have, each takes its part of the chunk out of the buffers of all, or changes them, and
 // says `taken`; when all have, each may read the outcome in its own buffer, which is free then. Several
-// buffers, so that nobody waits while there is something to do. Owned by Works.
+// buffers, so that nobody waits while there is something to do. Owned by RunningWorks.
 //
 // In a wide area what a rank has taken goes on a journey, to other hosts: it says `taken` when that has come
 // back and stands in the buffers of all. Several chunks travel at a time; they are finished in their order.
@@ -105,7 +105,7 @@ class StagedWork : public Work {
   std::byte* own_buffer(std::size_t chunk) { return buffer(crew_.place, chunk); }
   std::size_t place() const { return crew_.place; }  // of this rank among the members
   std::size_t members() const { return crew_.size(); }
-  ShortLists& lists() { return lists_; }  // for those who derive from it
+  InlineVectors& lists() { return lists_; }  // for those who derive from it
 
  private:
   using Progress = SegmentContents::Progress;
@@ -115,7 +115,7 @@ class StagedWork : public Work {
 
   enum class Stage { before, offered, in_place, staged };
 
-  Progress& progress(const Crew& crew, std::size_t member) const;
+  Progress& progress(const PeerGroup& crew, std::size_t member) const;
   Progress& progress(std::size_t member) const { return progress(crew_, member); }
   Progress& own() const { return progress(crew_.place); }
   std::byte* buffer(std::size_t member, std::size_t chunk) const;
@@ -139,16 +139,16 @@ class StagedWork : public Work {
   Step leave(Step how);
 
   const std::uint64_t plan_;
-  const Crew& crew_;
+  const PeerGroup& crew_;
   const std::size_t area_;
   const bool travels_;  // a wide area
   LastUse& use_;
   const LastUse last_;              // before this one
   const std::size_t buffer_count_;  // a power of 2
-  ShortLists lists_;
-  ShortList<std::byte*> buffers_;  // of all members
-  std::size_t left_ = 0;           // of the last Plan's members
-  std::size_t know_written_ = 0;   // members that have
+  InlineVectors lists_;
+  InlineVector<std::byte*> buffers_;  // of all members
+  std::size_t left_ = 0;              // of the last Plan's members
+  std::size_t know_written_ = 0;      // members that have
   std::size_t know_taken_ = 0;
   std::size_t chunks_ = 0;
   std::size_t packed_ = 0;  // chunks
@@ -156,7 +156,7 @@ class StagedWork : public Work {
   std::size_t taken_ = 0;   // of them, said so
   std::size_t unpacked_ = 0;
   Stage stage_ = Stage::before;
-  StoreChoices* const choices_;
+  StorePolicies* const choices_;
   TimedStores stores_;
   bool prepared_ = false;
   bool took_in_place_ = false;

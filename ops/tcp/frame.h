@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ops/link.h"
+#include "ops/link/link.h"
 
 namespace rueda {
 

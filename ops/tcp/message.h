@@ -5,12 +5,12 @@
 #include <optional>
 
 #include "core/base/bytes.h"
-#include "ops/link.h"
+#include "ops/link/link.h"
 
 namespace rueda {
 
-// Purpose: what a Ticket stands for. Shared by the link's tickets, the GrantBook of its peer and the rails
-// that move it; owned by the coordinator thread.
+// Purpose: what a Ticket stands for. Shared by the link's tickets, the FlowControl of its peer and the rails
+// that move it; owned by the background thread.
 struct TcpMessage {
   Rank peer = 0;
   Tag tag = 0;

@@ -10,12 +10,12 @@
 
 namespace rueda {
 
-void RailOutput::load(GrantBook::Control control) {
+void RailOutput::load(FlowControl::Control control) {
   head_ = std::move(control.frames);
   messages_ = std::move(control.messages);
 }
 
-void RailOutput::load(GrantBook::Fragment fragment) {
+void RailOutput::load(FlowControl::Fragment fragment) {
   const FrameBytes header = to_bytes(fragment.frame);
   head_.insert(head_.end(), header.begin(), header.end());
   message_ = std::move(fragment.message);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/tcp/grant_book.h"
+#include "ops/tcp/flow_control.h"
 
 namespace rueda {
 
@@ -21,8 +21,8 @@ class RailOutput {
 
   bool idle() const { return head_.empty(); }
   // When idle: one of these, or this one and then that one.
-  void load(GrantBook::Control control);
-  void load(GrantBook::Fragment fragment);
+  void load(FlowControl::Control control);
+  void load(FlowControl::Fragment fragment);
   // Takes what it writes off the budget, at most one load.
   Result write(int socket, std::size_t& budget);
 

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/descriptor.h"
-#include "core/base/owner_thread.h"
-#include "ops/link.h"
+#include "core/base/system/descriptor.h"
+#include "core/base/system/owner_thread.h"
+#include "ops/link/link.h"
 #include "ops/tcp/tcp_peer.h"
 
 namespace rueda {
@@ -17,12 +17,12 @@ namespace rueda {
 // bounded number each time. A connection that ends, or that TCP gives up, makes its peer lost: calls about
 // that peer throw PeerGone, or std::runtime_error where a side has broken the rules, and messages that were
 // there before are still done. So does a peer that reads nothing for the deadline of its sockets. Whoever
-// destroys it while others wait for what it has sent cuts them off. Owned by the coordinator thread.
+// destroys it while others wait for what it has sent cuts them off. Owned by the background thread.
 class TcpLink final : public Link {
  public:
   explicit TcpLink(Rank rank);
 
-  // The rails to one peer, non-blocking sockets in the same order on both sides; as TcpDoor gives them.
+  // The rails to one peer, non-blocking sockets in the same order on both sides; as TcpListener gives them.
   void connect(Rank peer, std::vector<Descriptor> rails);
 
   Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;

@@ -17,13 +17,13 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/control/message.h"
-#include "ops/cards.h"
-#include "ops/launched.h"
-#include "ops/link_backend.h"
-#include "ops/tcp/tcp_door.h"
+#include "core/control/messages/control_message.h"
+#include "ops/algorithms/link_backend.h"
+#include "ops/link/launcher_environment.h"
+#include "ops/link/peer_info.h"
+#include "ops/tcp/connect/listener.h"
+#include "ops/tcp/connect/tcp_socket.h"
 #include "ops/tcp/tcp_link.h"
-#include "ops/tcp/tcp_socket.h"
 #include "ops/tcp/tcp_transport.h"
 
 namespace rueda {
@@ -51,7 +51,7 @@ TcpSettings settings_of(const Config& config) {
 }
 
 // None where data is left to others: then `why`. A job of one host opens no port.
-std::shared_ptr<TcpDoor> open_door(const Parts& parts, std::string& why) {
+std::shared_ptr<TcpListener> open_door(const RuntimeComponents& parts, std::string& why) {
   const Config& config = parts.config;
   if (config.network == "mpi") {
     why = "RUEDA_NETWORK=mpi";
@@ -59,7 +59,7 @@ std::shared_ptr<TcpDoor> open_door(const Parts& parts, std::string& why) {
     why = other_network();
   }
   if (!why.empty() || launched_on_one_host()) return nullptr;
-  TcpDoor::Opened opened = TcpDoor::open(settings_of(config));
+  TcpListener::Opened opened = TcpListener::open(settings_of(config));
   if (opened.door) return std::move(opened.door);
   const bool asked = config.network == "tcp" || !config.rails.empty();
   if (asked) throw BackendError(opened.status);
@@ -73,25 +73,25 @@ bool several_hosts(const Welcome& welcome) {
 }
 
 // Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
-// Parts; used by the coordinator thread.
+// Parts; used by the background thread.
 struct TcpMeeting {
   Rank rank = 0;
   std::string asked;  // the setting
   std::string why;    // there is no door
-  std::shared_ptr<TcpDoor> door;
+  std::shared_ptr<TcpListener> door;
   std::shared_ptr<TcpLink> link;
-  TcpTransport* transport = nullptr;  // of the parts; lives as long as their coordinator
+  TcpTransport* transport = nullptr;  // of the parts; lives as long as their background thread
   bool connected = false;
 
-  void meet(const Welcome& welcome, const Parts::Alive& alive) {
-    const std::shared_ptr<TcpDoor> own = std::exchange(door, nullptr);
+  void meet(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+    const std::shared_ptr<TcpListener> own = std::exchange(door, nullptr);
     if (!several_hosts(welcome)) return;
     const auto without = std::ranges::find(welcome.cards, std::string());
     if (without != welcome.cards.end()) {
       return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
     }
     const auto size = static_cast<Rank>(welcome.hosts.size());
-    TcpDoor::Met met =
+    TcpListener::Met met =
         own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
     throw_if_error(met.status);
     if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
@@ -138,7 +138,7 @@ struct TcpMeeting {
 
 }  // namespace
 
-void add_tcp(Parts& parts, Memory memory) {
+void add_tcp(RuntimeComponents& parts, Memory memory) {
   auto meeting = std::make_shared<TcpMeeting>();
   meeting->rank = parts.rank;
   meeting->asked = parts.config.network;
@@ -147,16 +147,19 @@ void add_tcp(Parts& parts, Memory memory) {
   auto transport = std::make_unique<TcpTransport>(parts.rank, std::move(parts.transport), meeting->link);
   meeting->transport = transport.get();
   parts.transport = std::move(transport);
-  parts.backends.insert(parts.backends.begin(),
-                        std::make_unique<LinkBackend>(
-                            "tcp", meeting->link, parts.rank, false, std::move(memory),
-                            [meeting] { return meeting->connected; }, SwitchPoint("tcp", parts.config)));
+  parts.backends.insert(
+      parts.backends.begin(),
+      std::make_unique<LinkBackend>(
+          "tcp", meeting->link, parts.rank, false, std::move(memory),
+          [meeting] { return meeting->connected; }, AlgorithmSelector("tcp", parts.config)));
   parts.how_it_ended = [known = std::move(parts.how_it_ended), link = meeting->link](Rank lost) {
     std::string words = known ? known(lost) : "";
     return words.empty() ? link->silence(lost) : words;
   };
-  add_card(parts, meeting->door ? meeting->door->card() : "",
-           [meeting](const Welcome& welcome, const Parts::Alive& alive) { meeting->meet(welcome, alive); });
+  add_peer_info(parts, meeting->door ? meeting->door->card() : "",
+                [meeting](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+                  meeting->meet(welcome, alive);
+                });
 }
 
 }  // namespace rueda

@@ -2,8 +2,8 @@
 // TCP for a rank that has other parts already.
 #pragma once
 
-#include "core/engine/parts.h"
-#include "ops/memory.h"
+#include "core/engine/runtime_components.h"
+#include "ops/buffers/work_memory.h"
 
 namespace rueda {
 
@@ -11,6 +11,6 @@ namespace rueda {
 // hosts have met, unless a setting, or the card that some rank has not, leaves data to the others. Then a job
 // of which two ranks do not reach each other fails to start, in words. All ranks of a job have it, so that
 // rank 0 can name a backend by its number.
-void add_tcp(Parts& parts, Memory memory = Memory());
+void add_tcp(RuntimeComponents& parts, Memory memory = Memory());
 
 }  // namespace rueda

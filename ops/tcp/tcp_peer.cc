@@ -15,12 +15,12 @@
 
 #include "core/base/error.h"
 #include "core/engine/work.h"
-#include "ops/tcp/tcp_socket.h"
+#include "ops/tcp/connect/tcp_socket.h"
 
 namespace rueda {
 namespace {
 
-// Bytes of one call: the coordinator has other things to do.
+// Bytes of one call: the background thread has other things to do.
 constexpr std::size_t kAtOnce = 512 << 10;
 constexpr std::size_t kAtTheEnd = 16 << 20;
 // How long grants of short messages wait for a frame that takes them along: alone they cost both sides as
@@ -188,11 +188,11 @@ void TcpPeer::load(std::size_t at) {
 
 // Of the next fragment, 0: the rail holds enough. To look costs more than a short one is worth.
 std::size_t TcpPeer::room_of(Rail& rail) {
-  if (book_.next_bytes() <= RailPace::kShort) {
+  if (book_.next_bytes() <= RailWindow::kShort) {
     rail.pace.pass();
-    return RailPace::kShort;
+    return RailWindow::kShort;
   }
-  return rail.pace.room(RailPace::look_at(rail.socket.number()), rail.output.bytes(), clock_now());
+  return rail.pace.room(RailWindow::look_at(rail.socket.number()), rail.output.bytes(), clock_now());
 }
 
 std::size_t TcpPeer::quickest_rail() {
@@ -226,7 +226,7 @@ void TcpPeer::lose() {
                            std::generic_category().message(error));
   }
   rails_.clear();
-  book_ = GrantBook(rank_, peer_);
+  book_ = FlowControl(rank_, peer_);
 }
 
 // The other side hears the words, and nothing more. Sockets that are closed before all is read could lose
@@ -234,7 +234,7 @@ void TcpPeer::lose() {
 void TcpPeer::fail(const std::string& words) {
   tell(words);
   failure_ = words;
-  book_ = GrantBook(rank_, peer_);
+  book_ = FlowControl(rank_, peer_);
   for (Rail& rail : rails_) {
     watch(static_cast<std::size_t>(&rail - rails_.data()), EPOLL_CTL_DEL);
     ::shutdown(rail.socket.number(), SHUT_WR);

@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/descriptor.h"
+#include "core/base/system/descriptor.h"
 #include "core/base/time.h"
-#include "ops/tcp/grant_book.h"
+#include "ops/tcp/flow_control.h"
 #include "ops/tcp/rail_input.h"
 #include "ops/tcp/rail_output.h"
-#include "ops/tcp/rail_pace.h"
+#include "ops/tcp/rail_window.h"
 
 namespace rueda {
 
-// Purpose: moves what its GrantBook knows over the sockets of one peer. Each rail takes the next fragment
+// Purpose: moves what its FlowControl knows over the sockets of one peer. Each rail takes the next fragment
 // when its socket takes more, so that shares follow what rails can carry; grants and eager messages go over
 // the one that is quickest now. Watched by the epoll of its TcpLink, which owns it.
 class TcpPeer {
@@ -55,7 +55,7 @@ class TcpPeer {
     Rail(Descriptor of_rail, std::size_t rails) : socket(std::move(of_rail)), pace(rails) {}
 
     Descriptor socket;
-    RailPace pace;
+    RailWindow pace;
     RailInput input;
     RailOutput output;
     bool blocked = false;  // takes no more until epoll says so
@@ -80,7 +80,7 @@ class TcpPeer {
   Rank peer_;
   int epoll_;
   std::vector<Rail> rails_;
-  GrantBook book_;
+  FlowControl book_;
   std::optional<Time> control_since_;  // as write() has seen it
   std::size_t turn_ = 0;               // the rail that may take a fragment first
   std::size_t quickest_ = 0;           // as of quickest_at_

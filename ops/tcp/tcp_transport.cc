@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/time.h"
-#include "core/control/tree.h"
+#include "core/control/negotiation/tree.h"
 #include "core/engine/work.h"
 
 namespace rueda {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/owner_thread.h"
-#include "core/control/transport.h"
+#include "core/base/system/owner_thread.h"
+#include "core/control/messages/transport.h"
 #include "ops/tcp/tcp_link.h"
 
 namespace rueda {
@@ -25,7 +25,7 @@ std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hos
 // has ended. Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Who
 // ends says farewell, and waits for that of its neighbours for two seconds at most: connections that are
 // closed while something is on its way may lose it, and one that ends without a farewell is a loss. Owned by
-// the coordinator thread.
+// the background thread.
 class TcpTransport final : public Transport {
  public:
   TcpTransport(Rank rank, std::unique_ptr<Transport> start, std::shared_ptr<TcpLink> link)

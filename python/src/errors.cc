@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "frameworks/torch/out_of_turn.h"
+#include "frameworks/torch/reducer/out_of_turn.h"
 
 namespace py = pybind11;
 

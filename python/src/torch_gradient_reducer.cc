@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/gradient_options.h"
-#include "frameworks/torch/gradient_reducer.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/reducer/gradient_options.h"
+#include "frameworks/torch/reducer/gradient_reducer.h"
 #include "python/src/torch_module.h"
 
 namespace py = pybind11;
@@ -26,7 +26,7 @@ using Named = std::vector<std::pair<std::string, at::Tensor>>;
 using Groups = std::vector<std::vector<at::Tensor>>;
 
 // Purpose: a GradientReducer whose end, which waits for reductions that are under way, does not hold Python's
-// lock: the coordinator may need it to let go of a tensor.
+// lock: the background thread may need it to let go of a tensor.
 class Reducer {
  public:
   Reducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options, const Scope& scope)

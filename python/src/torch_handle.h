@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/operations.h"
 
 namespace rueda::python {
 

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "frameworks/torch/backward_errors.h"
+#include "frameworks/torch/reducer/backward_errors.h"
 #include "python/src/errors.h"
 #include "python/src/python_lock.h"
 

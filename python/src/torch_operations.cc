@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/capture.h"
-#include "frameworks/torch/empty.h"
-#include "frameworks/torch/grouped_operations.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/capture.h"
+#include "frameworks/torch/collectives/empty.h"
+#include "frameworks/torch/collectives/grouped_operations.h"
+#include "frameworks/torch/collectives/operations.h"
 #include "python/src/python_lock.h"
 #include "python/src/torch_handle.h"
 #include "python/src/torch_module.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "frameworks/torch/parameter_shards.h"
+#include "frameworks/torch/sharding/parameter_shards.h"
 #include "python/src/torch_module.h"
 
 namespace py = pybind11;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/byte_exchange.h"
-#include "frameworks/torch/objects.h"
-#include "frameworks/torch/parameters.h"
+#include "frameworks/torch/state/objects.h"
+#include "frameworks/torch/state/parameters.h"
 #include "python/src/torch_module.h"
 
 namespace py = pybind11;

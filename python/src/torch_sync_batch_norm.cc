@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "frameworks/torch/sync_batch_norm.h"
+#include "frameworks/torch/nn/sync_batch_norm.h"
 #include "python/src/torch_module.h"
 
 namespace py = pybind11;

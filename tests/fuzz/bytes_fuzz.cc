@@ -8,7 +8,7 @@
 #include "core/base/bytes.h"
 #include "core/base/rank_set.h"
 #include "core/base/types.h"
-#include "core/control/id_set.h"
+#include "core/control/messages/id_set.h"
 
 namespace rueda {
 namespace {

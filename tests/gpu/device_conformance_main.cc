@@ -7,7 +7,7 @@
 #include "core/rueda.h"
 #include "ops/cuda/cuda_devices.h"
 #include "ops/cuda/cuda_report.h"
-#include "ops/init.h"
+#include "ops/setup/init.h"
 #include "tests/gpu/device_capture.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/process_watchdog.h"

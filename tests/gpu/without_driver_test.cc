@@ -47,7 +47,7 @@ TEST_F(WithoutADevice, ATensorThereIsRefusedInOneLine) {
                         find_cuda().problem + "; copy it to the host first."));
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 1, {});
+        RuntimeComponents parts = memory_parts(network, rank, 1, {});
         add_cuda(parts, std::make_shared<CudaDevices>());
         return parts;
       });

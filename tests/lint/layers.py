@@ -4,7 +4,7 @@
 import re
 from pathlib import PurePosixPath
 
-from sources import CPP, Problem, includes
+from sources import Problem, includes
 
 # Folder of the file -> folders and files whose headers it may include. The longest folder that fits counts.
 CORE_ENGINE = ["core/base", "core/control", "core/observe", "core/engine", "core/rueda_version.h"]
@@ -17,20 +17,21 @@ LAYERS = {
     "core": ["core"],
     "ops": ["core", "ops"],
     "ops/kernels": ["core/base", "ops/kernels"],
-    "launcher": ["core/base", "core/observe", "ops/device_report.h", "launcher"],
+    "launcher": ["core/base", "core/observe", "ops/setup/device_report.h", "launcher"],
     "frameworks": UP_TO_FRAMEWORKS,
     "include": UP_TO_FRAMEWORKS,
     "python": UP_TO_FRAMEWORKS + ["python"],
     "examples": UP_TO_FRAMEWORKS + ["examples"],
 }
+MOST_ROOMS = 16
 BACKENDS = {"local", "mpi", "shm", "tcp", "cuda", "nccl", "hierarchy"}
 BACKENDS_OF_OTHERS = {"hierarchy": {"shm", "mpi", "nccl"}, "nccl": {"cuda"}}
 # Vendor headers -> folders that may include them. Tests may include all.
 VENDORS = [
-    (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "tests/bench", "tests/multi"]),
+    (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "bench", "tests/multi"]),
     (re.compile(r"^nccl\.h$"), "NCCL", ["ops/nccl"]),
-    (re.compile(r"^(cuda|cublas|cudart)[\w./]*\.h$"), "CUDA", ["ops/cuda", "ops/nccl", "ops/kernels"]),
-    (re.compile(r"^(torch|ATen|c10)/"), "torch", ["frameworks", "include", "python", "examples"]),
+    (re.compile(r"^(cuda|cublas|cudart)[\w./]*\.h$"), "CUDA", ["ops/cuda", "ops/nccl", "ops/kernels", "bench"]),
+    (re.compile(r"^(torch|ATen|c10)/"), "torch", ["frameworks", "include", "python", "examples", "bench"]),
 ]
 
 
@@ -61,8 +62,8 @@ def backend_problem(path, target):
     if mine is not None:
         allowed = {mine} | BACKENDS_OF_OTHERS.get(mine, set())
         return None if theirs in allowed else f"backend {mine} must not include backend {theirs} ({target})"
-    shared_file = path.count("/") == 1 and not path.endswith(".h")  # such as ops/defaults.cc, which lists them
-    return None if shared_file else f"what backends share must not include backend {theirs} ({target})"
+    # ops/setup puts a job together from them.
+    return None if path.startswith("ops/setup/") else f"what backends share must not include backend {theirs} ({target})"
 
 
 def check_layers(tree):
@@ -82,17 +83,50 @@ def check_layers(tree):
                 yield Problem(path, line, "backend", problem)
 
 
-def check_cycles(tree):
+def include_graph(tree):
+    """Our own files that each file includes, by path."""
     graph = {path: [] for path, _ in tree.cpp()}
     for path, text in tree.cpp():
         beside = PurePosixPath(path).parent
         for _, target, angled in includes(text):
             graph[path] += [file for file in (target, str(beside / target)) if not angled and file in graph]
+    return graph
+
+
+def check_cycles(tree):
+    """No cycle of files."""
+    yield from cycles_of(include_graph(tree), "cycle")
+
+
+def check_folder_cycles(tree):
+    """No cycle of folders: the folders of a tree can be listed from the ground up."""
+    folders = {}
+    for path, targets in include_graph(tree).items():
+        if path.startswith("tests/"):
+            continue
+        folder = str(PurePosixPath(path).parent)
+        others = {str(PurePosixPath(target).parent) for target in targets} - {folder}
+        folders.setdefault(folder, set()).update(others)
+    yield from cycles_of({folder: sorted(others) for folder, others in folders.items()}, "folder cycle")
+
+
+def check_rooms(tree):
+    """A folder has few rooms; a room is a header with its source."""
+    rooms = {}
+    for path, _ in tree.cpp():
+        if not path.startswith("tests/"):
+            rooms.setdefault(str(PurePosixPath(path).parent), set()).add(PurePosixPath(path).stem)
+    for folder, names in sorted(rooms.items()):
+        if len(names) > MOST_ROOMS:
+            yield Problem(folder, 1, "rooms", f"{len(names)} headers with their sources; at most {MOST_ROOMS} belong into a folder")
+
+
+def cycles_of(graph, rule):
     state = {}
 
     def walk(path, trail):
         state[path] = "open"
-        for target in graph[path]:
+        for target in graph.get(path, ()):
             if state.get(target) == "open":
                 yield trail[trail.index(target):] + [target]
             elif target not in state:
@@ -100,6 +134,6 @@ def check_cycles(tree):
         state[path] = "done"
 
     for path in sorted(graph):
-        if path not in state and path.endswith(CPP):
+        if path not in state:
             for cycle in walk(path, [path]):
-                yield Problem(cycle[0], 1, "cycle", " -> ".join(cycle))
+                yield Problem(cycle[0], 1, rule, " -> ".join(cycle))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the project that no compiler knows: layers, include cycles, lengths, first lines, paths, names in documents,
+"""Rules of the project that no compiler knows: layers, cycles of includes and of folders, rooms in a folder, lengths, first lines, paths, names in documents,
 names of types.
 
 lint.py [--root DIR]                                      the rules
@@ -21,7 +21,8 @@ import names
 import texts
 from sources import Tree
 
-RULES = [layers.check_layers, layers.check_cycles, lengths.check_file_lengths, lengths.check_function_lengths,
+RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, layers.check_rooms,
+         lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
          texts.check_life_of_a_tensor, texts.check_reference, names.check_types_are_one]
 

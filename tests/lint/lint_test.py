@@ -42,9 +42,9 @@ class LintTest(unittest.TestCase):
                 ("core/control/a.cc", '"core/base/b.h"', True), ("core/control/a.cc", '"core/engine/b.h"', False),
                 ("core/engine/a.h", '"core/observe/b.h"', True), ("core/observe/a.h", '"core/engine/b.h"', False),
                 ("core/engine/a.h", '"core/rueda.h"', False), ("core/rueda.h", '"core/engine/b.h"', True),
-                ("core/rueda.cc", '"ops/init.h"', False), ("ops/ring.h", '"core/engine/b.h"', True),
-                ("ops/ring.h", '"frameworks/torch/b.h"', False), ("ops/kernels/a.cc", '"ops/ring.h"', False),
-                ("frameworks/torch/a.cc", '"ops/init.h"', True), ("frameworks/torch/a.cc", '"examples/b.h"', False),
+                ("core/rueda.cc", '"ops/setup/init.h"', False), ("ops/schedules/ring.h", '"core/engine/b.h"', True),
+                ("ops/schedules/ring.h", '"frameworks/torch/b.h"', False), ("ops/kernels/a.cc", '"ops/schedules/ring.h"', False),
+                ("frameworks/torch/a.cc", '"ops/setup/init.h"', True), ("frameworks/torch/a.cc", '"examples/b.h"', False),
                 ("examples/1/a.cc", '"frameworks/torch/b.h"', True), ("launcher/a.cc", '"core/base/b.h"', True),
                 ("launcher/a.cc", '"core/engine/b.h"', False), ("tests/unit/a.cc", '"core/engine/b.h"', True)]:
             self.assert_includes(path, target, None if fine else "layer")
@@ -54,18 +54,31 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/a.h"}), [])
         self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/aa.h"}), ["reference"])
 
+    def test_folder_cycles(self):
+        files = {"ops/a/x.h": HEADER + '#include "ops/b/y.h"\n', "ops/b/y.h": HEADER,
+                 "ops/b/z.h": HEADER + '#include "ops/a/w.h"\n', "ops/a/w.h": HEADER}
+        self.assertEqual(self.rules_broken(files), ["folder cycle"])
+        self.assertEqual(self.rules_broken(files | {"ops/b/z.h": HEADER}), [])
+        self.assertEqual(self.rules_broken({f"tests{path[3:]}": text for path, text in files.items()}), [])
+
+    def test_rooms(self):
+        files = {f"ops/a/{number}.{end}": HEADER for number in range(16) for end in ("h", "cc")}
+        self.assertEqual(self.rules_broken(files), [])
+        self.assertEqual(self.rules_broken(files | {"ops/a/16.h": HEADER}), ["rooms"])
+        self.assertEqual(self.rules_broken(files | {"ops/a/b/16.h": HEADER}), [])
+
     def test_backends(self):
         for path, target, fine in [
                 ("ops/mpi/a.cc", '"ops/mpi/b.h"', True), ("ops/mpi/a.cc", '"ops/local/b.h"', False),
                 ("ops/mpi/a.cc", '"ops/algorithms/b.h"', True), ("ops/nccl/a.cc", '"ops/cuda/b.h"', True),
                 ("ops/cuda/a.cc", '"ops/nccl/b.h"', False), ("ops/hierarchy/a.cc", '"ops/shm/b.h"', True),
-                ("ops/algorithms/a.cc", '"ops/mpi/b.h"', False), ("ops/link.h", '"ops/mpi/b.h"', False),
-                ("ops/defaults.cc", '"ops/mpi/b.h"', True)]:
+                ("ops/algorithms/a.cc", '"ops/mpi/b.h"', False), ("ops/link/link.h", '"ops/mpi/b.h"', False),
+                ("ops/setup/defaults.cc", '"ops/mpi/b.h"', True)]:
             self.assert_includes(path, target, None if fine else "backend")
 
     def test_vendors(self):
         for path, target, fine in [
-                ("ops/mpi/a.h", "<mpi.h>", True), ("ops/ring.cc", "<mpi.h>", False), ("core/base/a.cc", "<mpi.h>", False),
+                ("ops/mpi/a.h", "<mpi.h>", True), ("ops/schedules/ring.cc", "<mpi.h>", False), ("core/base/a.cc", "<mpi.h>", False),
                 ("ops/nccl/a.cc", "<nccl.h>", True), ("ops/mpi/a.cc", "<nccl.h>", False),
                 ("ops/cuda/a.cc", "<cuda_runtime.h>", True), ("ops/shm/a.cc", "<cuda_runtime.h>", False),
                 ("frameworks/torch/a.cc", "<ATen/core/Tensor.h>", True), ("ops/a.cc", "<c10/core/Device.h>", False),

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/rueda.h"
-#include "ops/init.h"
+#include "ops/setup/init.h"
 #include "tests/support/process_watchdog.h"
 
 namespace {

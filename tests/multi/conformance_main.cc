@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/rueda.h"
-#include "ops/init.h"
+#include "ops/setup/init.h"
 #include "tests/support/conformance.h"
 #include "tests/support/process_watchdog.h"
 

@@ -19,7 +19,7 @@
 
 #include "core/base/host_buffer.h"
 #include "core/rueda.h"
-#include "ops/init.h"
+#include "ops/setup/init.h"
 #include "tests/support/process_watchdog.h"
 
 namespace {
@@ -155,7 +155,7 @@ void returns(double) {
   allreduce_async("needed", view(values), view(values)).wait();
 }
 
-// The coordinator of rank 1 never comes back from an allocation.
+// The background thread of rank 1 never comes back from an allocation.
 void stuck(double) {
   std::vector<float> values(10, 1.0f);
   rueda::Submission submission;
@@ -209,7 +209,7 @@ void fails_to_allocate(double) {
   std::printf("all well\n");
 }
 
-// Rank 1 is stopped for some seconds, with its coordinator.
+// Rank 1 is stopped for some seconds, with its background thread.
 void stopped(double seconds) {
   rueda::barrier_async().wait();
   if (rueda::rank() == 1) {
@@ -225,7 +225,7 @@ void stopped(double seconds) {
   allreduce_async("after", view(values), view(values)).wait();
 }
 
-// exit() on the coordinator thread.
+// exit() on the background thread.
 void exits_inside(double) {
   std::vector<float> values(10, 1.0f);
   rueda::Submission submission;

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 BIN = Path(os.environ["RUEDA_BIN"])
-PEERS = Path(__file__).resolve().parents[1] / "bench" / "peers"
+PEERS = Path(__file__).resolve().parents[2] / "bench" / "peers"
 SHORT = ["--steps", "5", "--warmup", "2"]
 
 

@@ -198,7 +198,7 @@ def test_a_rank_killed_inside_an_allreduce():
         others = {str(other) for other in range(ranks)} - {str(rank)}
         assert set(named_by_survivors(err, rank, pids[rank])) == others, told
         job.check_nothing_is_left(1)
-        doing = re.search(r"  the coordinator is (.*)", err)
+        doing = re.search(r"  the background thread is (.*)", err)
         assert doing, told
         if (tier, doing[1]) in hits:
             hits[tier, doing[1]] += 1

@@ -157,9 +157,9 @@ def test_a_stuck_coordinator_ends_its_process_with_a_report():
     status, _, err, seconds = run(2, "stuck", RUEDA_WATCHDOG_TIME="2")
     assert status == 70, err
     assert seconds < 10
-    assert "rank 1 of 2 (process" in err and "the coordinator does not move" in err
+    assert "rank 1 of 2 (process" in err and "the background thread does not move" in err
     assert "allgather 'rows', moving data" in err
-    assert re.search(r"error: rank 1 of 2 .*the coordinator does not move", err), "who waited was told"
+    assert re.search(r"error: rank 1 of 2 .*the background thread does not move", err), "who waited was told"
 
 
 def test_a_programs_own_mpi_is_adopted_and_may_be_finalised_first():
@@ -189,7 +189,7 @@ def test_a_program_may_finalise_its_mpi_after_an_init_that_timed_out():
 def test_mpi_with_too_low_a_thread_level_is_refused_with_both_levels():
     done = run_adopt("single")
     assert done.returncode == 1
-    assert "MPI was initialised by the program with MPI_THREAD_SINGLE, but Rueda's coordinator thread needs " in done.stderr
+    assert "MPI was initialised by the program with MPI_THREAD_SINGLE, but Rueda's background thread needs " in done.stderr
     assert "MPI_THREAD_MULTIPLE. Ask for that level in MPI_Init_thread" in done.stderr
 
 

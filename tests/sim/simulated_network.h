@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/negotiator.h"
+#include "core/control/negotiation/negotiator.h"
 
 namespace rueda {
 

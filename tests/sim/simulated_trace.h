@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/control/negotiator.h"
+#include "core/control/negotiation/negotiator.h"
 #include "core/observe/trace_file.h"
 #include "core/observe/trace_text.h"
 #include "tests/sim/simulated_network.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/data/tokenizer_files.h"
+#include "examples/lib/data/tokenizer/tokenizer_files.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/masked_lm.h"

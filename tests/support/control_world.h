@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/negotiator.h"
+#include "core/control/negotiation/negotiator.h"
 
 namespace rueda {
 
@@ -80,7 +80,7 @@ class ControlWorld {
   std::vector<std::vector<Plan>> plans_;
   std::vector<std::vector<Abort>> aborts_;
   std::vector<std::string> reports_;
-  std::vector<ByKey<CacheId>> last_ids_;  // by rank: as its coordinator remembers them
+  std::vector<ByKey<CacheId>> last_ids_;  // by rank: as its background thread remembers them
   const unsigned together_;
   std::vector<bool> silent_;
   std::vector<Rank> unasked_;  // have got messages and said nothing yet; some of them twice

@@ -78,7 +78,7 @@ class Program {
   Device& device_;
   std::unique_ptr<DeviceQueue> queue_;
   std::vector<Memory> uploads_;
-  std::vector<Memory> outputs_;  // the coordinator's until the operation is complete
+  std::vector<Memory> outputs_;  // the background thread's until the operation is complete
 };
 
 using Expected = std::function<double(std::int64_t i)>;

@@ -9,12 +9,12 @@
 #include <optional>
 #include <vector>
 
-#include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 
 namespace rueda {
 
-// Purpose: parameters of float32, with places for gradients, whose gradients are this rank's number, from 1 on, times another factor for
-// each. They come in the reverse order.
+// Purpose: parameters of float32, with places for gradients, whose gradients are this rank's number, from 1
+// on, times another factor for each. They come in the reverse order.
 struct DeviceTraining {
   DeviceTraining(Runtime& runtime, at::Device device, const std::vector<std::vector<std::int64_t>>& shapes,
                  DistributedOptions options = {})

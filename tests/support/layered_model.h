@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/sharded_units.h"
+#include "frameworks/torch/sharding/unit_scheduler.h"
 #include "tests/support/regression.h"
 
 namespace rueda {

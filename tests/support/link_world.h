@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/link_backend.h"
+#include "ops/algorithms/link_backend.h"
 #include "tests/support/memory_network.h"
 
 namespace rueda {

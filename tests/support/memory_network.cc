@@ -10,7 +10,7 @@
 
 namespace rueda {
 
-// Purpose: one rank's end for control messages. Owned by its coordinator thread.
+// Purpose: one rank's end for control messages. Owned by its background thread.
 class MemoryTransport final : public Transport {
  public:
   MemoryTransport(MemoryNetwork& network, Rank rank) : network_(network), rank_(rank) {}
@@ -50,7 +50,7 @@ class MemoryTransport final : public Transport {
   std::size_t told_ = 0;
 };
 
-// Purpose: one rank's end for data. Owned by its coordinator thread.
+// Purpose: one rank's end for data. Owned by its background thread.
 class MemoryLink final : public Link {
  public:
   MemoryLink(MemoryNetwork& network, Rank rank) : network_(network), rank_(rank) {}
@@ -103,7 +103,7 @@ MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots, Rank ranks_per_ho
   for (auto& least : least_missing_) least = std::numeric_limits<std::size_t>::max();
   for (Rank rank = 0; rank < size; ++rank)
     hosts_.push_back(ranks_per_host == 0 ? "memory" : "memory" + std::to_string(rank / ranks_per_host));
-  for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<Bell>());
+  for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<EventCount>());
 }
 
 std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) {
@@ -119,12 +119,12 @@ void MemoryNetwork::stand_on_hosts(const std::vector<Rank>& sizes) {
     hosts_.insert(hosts_.end(), static_cast<std::size_t>(sizes[host]), "memory" + std::to_string(host));
 }
 
-std::shared_ptr<Bell> MemoryNetwork::bell(Rank rank) {
+std::shared_ptr<EventCount> MemoryNetwork::bell(Rank rank) {
   std::lock_guard lock(mutex_);
   return bells_[rank];
 }
 
-void MemoryNetwork::set_bell(Rank rank, std::shared_ptr<Bell> bell) {
+void MemoryNetwork::set_bell(Rank rank, std::shared_ptr<EventCount> bell) {
   std::lock_guard lock(mutex_);
   bells_[rank] = std::move(bell);
 }

@@ -11,10 +11,10 @@
 #include <tuple>
 #include <vector>
 
-#include "core/control/transport.h"
-#include "core/engine/bell.h"
-#include "ops/link.h"
-#include "ops/memory.h"
+#include "core/control/messages/transport.h"
+#include "core/engine/wait/event_count.h"
+#include "ops/buffers/work_memory.h"
+#include "ops/link/link.h"
 
 namespace rueda {
 
@@ -31,8 +31,8 @@ class MemoryNetwork {
 
   std::unique_ptr<Transport> transport(Rank rank);
   std::unique_ptr<Link> link(Rank rank);
-  std::shared_ptr<Bell> bell(Rank rank);
-  void set_bell(Rank rank, std::shared_ptr<Bell> bell);
+  std::shared_ptr<EventCount> bell(Rank rank);
+  void set_bell(Rank rank, std::shared_ptr<EventCount> bell);
   std::size_t shm_slots() const { return shm_slots_; }
   std::string host(Rank rank) const;
   Rank size() const { return static_cast<Rank>(mail_.size()); }
@@ -67,7 +67,7 @@ class MemoryNetwork {
   std::vector<std::deque<Envelope>> mail_;
   std::map<Key, Channel> channels_;
   std::vector<Rank> lost_;
-  std::vector<std::shared_ptr<Bell>> bells_;
+  std::vector<std::shared_ptr<EventCount>> bells_;
   const std::size_t shm_slots_;
   std::vector<std::string> hosts_;                       // by rank
   std::vector<std::atomic<std::size_t>> least_missing_;  // by rank

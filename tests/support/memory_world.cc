@@ -10,8 +10,8 @@
 #include <mutex>
 #include <thread>
 
+#include "ops/algorithms/link_backend.h"
 #include "ops/hierarchy/hierarchy_parts.h"
-#include "ops/link_backend.h"
 #include "ops/local/local_backend.h"
 #include "ops/shm/shm_parts.h"
 
@@ -29,7 +29,7 @@ struct Run {
   std::exception_ptr first_failure;
 };
 
-void run_rank(Run& run, Parts parts, Rank rank, const std::function<void(Runtime&)>& body) {
+void run_rank(Run& run, RuntimeComponents parts, Rank rank, const std::function<void(Runtime&)>& body) {
   std::exception_ptr failure;
   try {
     Runtime runtime(std::move(parts));
@@ -68,8 +68,8 @@ void run_rank(Run& run, Parts parts, Rank rank, const std::function<void(Runtime
 
 }  // namespace
 
-Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
-  Parts parts;
+RuntimeComponents memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  RuntimeComponents parts;
   parts.config = config;
   parts.rank = rank;
   parts.size = ranks;
@@ -79,7 +79,7 @@ Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& 
   if (ranks > 1) {
     parts.transport = network.transport(rank);
     // Nothing is measured: a test says which way it goes.
-    std::optional<SwitchPoint> switch_point;
+    std::optional<AlgorithmSelector> switch_point;
     if (config.short_bytes >= 0 || config.medium_bytes >= 0) switch_point.emplace("memory", config);
     parts.backends.push_back(std::make_unique<LinkBackend>(
         "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, switch_point));
@@ -102,7 +102,7 @@ void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(R
 }
 
 void run_ranks_of(Rank ranks, const std::function<void(Runtime&)>& body,
-                  const std::function<Parts(Rank)>& parts_of) {
+                  const std::function<RuntimeComponents(Rank)>& parts_of) {
   Run run;
   run.runtimes.resize(ranks);
   std::vector<std::thread> threads;

@@ -28,9 +28,9 @@ void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(R
 
 // The same on parts of the test's own.
 void run_ranks_of(Rank ranks, const std::function<void(Runtime&)>& body,
-                  const std::function<Parts(Rank)>& parts_of);
+                  const std::function<RuntimeComponents(Rank)>& parts_of);
 
 // What run_ranks makes a Runtime of.
-Parts memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config);
+RuntimeComponents memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config);
 
 }  // namespace rueda

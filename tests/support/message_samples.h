@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/message.h"
+#include "core/control/messages/control_message.h"
 
 namespace rueda {
 

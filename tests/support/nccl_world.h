@@ -35,7 +35,7 @@ class NcclWorld : public testing::Test {
     run_ranks_of(
         ranks, [&](Runtime& runtime) { body(runtime, devices_[runtime.topology().rank]->device()); },
         [&](Rank rank) {
-          Parts parts = memory_parts(network, rank, ranks, config);
+          RuntimeComponents parts = memory_parts(network, rank, ranks, config);
           add_nccl(parts, add_cuda(parts, devices_[rank]),
                    [this]() -> const NcclLibrary& { return nccl_.library(); });
           return parts;

@@ -14,13 +14,13 @@
 #include <random>
 #include <vector>
 
-#include "core/control/message.h"
-#include "ops/shm/neighbours.h"
+#include "core/control/messages/control_message.h"
+#include "ops/shm/local_peers.h"
 #include "ops/shm/one_shot.h"
 #include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
-#include "ops/shm/store_choice.h"
+#include "ops/shm/store_policy.h"
 #include "tests/support/adasum_reference.h"
 
 namespace rueda::shm_job {
@@ -52,13 +52,13 @@ struct Simulated {
   };
 
   Rank rank;
-  std::unique_ptr<Neighbours> neighbours;
+  std::unique_ptr<LocalPeers> neighbours;
   std::function<void(Running&)> before_step;  // of each Work, if any
   std::shared_ptr<std::byte> in_window;       // room for the tensors of all Plans that go in place
   std::vector<std::uint64_t> given_up;        // of these Plans
   LastUse last_use[kSlots];
   LastUse last_area_use[kAreas];
-  StoreChoices stores;
+  StorePolicies stores;
   std::size_t next = 0;  // of all Plans
   std::list<Running> running;
   bool asleep = false;
@@ -66,7 +66,7 @@ struct Simulated {
 };
 
 // Lets it find that storing past the cache is quicker.
-inline void let_stream(StoreChoice& stores) {
+inline void let_stream(StorePolicy& stores) {
   while (!stores.streams()) stores.took(false, 1, std::chrono::seconds(1));
   stores.took(true, 1, std::chrono::nanoseconds(1));
 }
@@ -93,7 +93,7 @@ struct Job {
         window = Window::make(rank, 8 << 20);
         simulated.in_window = window->allocate((count + 1) * kElements * sizeof(std::int32_t));
       }
-      simulated.neighbours = std::make_unique<Neighbours>(rank, Segment::make().segment, std::move(window));
+      simulated.neighbours = std::make_unique<LocalPeers>(rank, Segment::make().segment, std::move(window));
       welcome.hosts.emplace_back("host");
       welcome.process_ids.push_back(1);
       welcome.cards.push_back(simulated.neighbours->card());
@@ -165,8 +165,8 @@ struct Job {
       if (kind == Kind::in_place && number % 3 == 0)  // out of place
         running.entries[1].submission().input.data = running.values.data() + first;
     }
-    const StoreChoices& stores = rank.stores;
-    const StoreChoice& choice = kind == Kind::one_shot   ? stores.one_shot
+    const StorePolicies& stores = rank.stores;
+    const StorePolicy& choice = kind == Kind::one_shot   ? stores.one_shot
                                 : kind == Kind::in_place ? stores.in_place
                                                          : stores.staged;
     streamed += kind != Kind::adasum && choice.streams();
@@ -331,11 +331,11 @@ struct Job {
     return staged_allreduce::start(running.plan, running.entries, area, memory);
   }
 
-  // One turn of a coordinator, up to `steps` steps of Works.
+  // One turn of a background thread, up to `steps` steps of Works.
   void turn(Simulated& rank, std::size_t steps) {
-    BellWord& word = rank.neighbours->contents(rank.rank).bell;
+    EventCountWord& word = rank.neighbours->contents(rank.rank).bell;
     if (rank.asleep && word.rings.load() == rank.heard) return;
-    Bell& bell = rank.neighbours->bell(rank.rank);
+    EventCount& bell = rank.neighbours->bell(rank.rank);
     rank.heard = bell.listen();
     rank.asleep = true;
     while (rank.next < plans.size() && rank.running.size() < kInFlight) {

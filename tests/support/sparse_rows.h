@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/types.h"
-#include "frameworks/torch/distributed_options.h"
+#include "frameworks/torch/reducer/distributed_options.h"
 
 namespace rueda {
 

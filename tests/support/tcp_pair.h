@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/descriptor.h"
+#include "core/base/system/descriptor.h"
 #include "core/base/time.h"
+#include "ops/tcp/connect/tcp_socket.h"
 #include "ops/tcp/tcp_link.h"
-#include "ops/tcp/tcp_socket.h"
 
 namespace rueda {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks whose knobs change while they work: the results stay right.
+// Ranks whose tuning parameters change while they work: the results stay right.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-// Hasty, so that knobs change every other step.
+// Hasty, so that tuning parameters change every other step.
 Config hasty(const std::string& log) {
   Config config;
   config.autotune = true;
@@ -83,8 +83,8 @@ TEST(Autotune, ResultsStayRightWhileKnobsChange) {
           }
           const MetricsSnapshot metrics = runtime.metrics();
           EXPECT_TRUE(metrics.tuned);
-          EXPECT_GE(metrics.knobs.chunk_bytes, 64 << 10);
-          EXPECT_EQ(metrics.knobs.fusion_threshold, static_cast<std::int64_t>(metrics.fusion_threshold));
+          EXPECT_GE(metrics.parameters.chunk_bytes, 64 << 10);
+          EXPECT_EQ(metrics.parameters.fusion_threshold, static_cast<std::int64_t>(metrics.fusion_threshold));
           EXPECT_THAT(to_prometheus_text(metrics), testing::HasSubstr("rueda_autotune_route_bytes"));
         },
         hasty(path), slots);

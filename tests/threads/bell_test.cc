@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bells between threads and between processes.
-#include "core/engine/bell.h"
+#include "core/engine/wait/event_count.h"
 #include "tests/support/sanitized.h"
 
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ constexpr int kRings = sanitized(50'000, 500'000);
 
 // What two sides share: a bell for each, and what each waits for.
 struct Shared {
-  BellWord there, back;
+  EventCountWord there, back;
   std::atomic<int> sent{0}, seen{0};
 };
 
 // Waits until `value` is `wanted`. False if a sleep ended by its time limit: a ring was missed.
-bool wait_for(Bell& bell, std::atomic<int>& value, int wanted) {
+bool wait_for(EventCount& bell, std::atomic<int>& value, int wanted) {
   constexpr auto kLimit = std::chrono::seconds(20);
   while (value.load() < wanted) {
     const std::uint32_t heard = bell.listen();
@@ -40,12 +40,12 @@ bool wait_for(Bell& bell, std::atomic<int>& value, int wanted) {
   return true;
 }
 
-Bell over(Shared& shared, BellWord Shared::*word) {
-  return Bell(std::shared_ptr<BellWord>(std::shared_ptr<void>(), &(shared.*word)));
+EventCount over(Shared& shared, EventCountWord Shared::*word) {
+  return EventCount(std::shared_ptr<EventCountWord>(std::shared_ptr<void>(), &(shared.*word)));
 }
 
 bool answer(Shared& shared) {
-  Bell there = over(shared, &Shared::there), back = over(shared, &Shared::back);
+  EventCount there = over(shared, &Shared::there), back = over(shared, &Shared::back);
   for (int i = 1; i <= kRings; ++i) {
     if (!wait_for(there, shared.sent, i)) return false;
     shared.seen.store(i);
@@ -55,7 +55,7 @@ bool answer(Shared& shared) {
 }
 
 bool ask(Shared& shared) {
-  Bell there = over(shared, &Shared::there), back = over(shared, &Shared::back);
+  EventCount there = over(shared, &Shared::there), back = over(shared, &Shared::back);
   for (int i = 1; i <= kRings; ++i) {
     shared.sent.store(i);
     there.ring();
@@ -64,7 +64,7 @@ bool ask(Shared& shared) {
   return true;
 }
 
-TEST(Bell, BetweenThreadsNoRingIsMissed) {
+TEST(EventCount, BetweenThreadsNoRingIsMissed) {
   Shared shared;
   bool answered = false;
   std::thread other([&] { answered = answer(shared); });
@@ -73,7 +73,7 @@ TEST(Bell, BetweenThreadsNoRingIsMissed) {
   EXPECT_TRUE(answered);
 }
 
-TEST(Bell, BetweenProcessesNoRingIsMissed) {
+TEST(EventCount, BetweenProcessesNoRingIsMissed) {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   Shared& shared = *std::construct_at(static_cast<Shared*>(memory));
@@ -87,13 +87,13 @@ TEST(Bell, BetweenProcessesNoRingIsMissed) {
 }
 
 // Many ring at once, and the first alone wakes: the sleeper still hears of each.
-TEST(Bell, OfManyRingersNoneIsMissed) {
+TEST(EventCount, OfManyRingersNoneIsMissed) {
   constexpr int kRingers = 4;
   Shared shared;
   std::vector<std::thread> ringers;
   for (int i = 0; i < kRingers; ++i) {
     ringers.emplace_back([&] {
-      Bell bell = over(shared, &Shared::there);
+      EventCount bell = over(shared, &Shared::there);
       for (int round = 0; round < kRings / kRingers; ++round) {
         // Not before the sleeper has seen the last round: so it sleeps often.
         while (shared.seen.load() < round) std::this_thread::yield();
@@ -102,7 +102,7 @@ TEST(Bell, OfManyRingersNoneIsMissed) {
       }
     });
   }
-  Bell bell = over(shared, &Shared::there);
+  EventCount bell = over(shared, &Shared::there);
   bool heard = true;
   for (int round = 1; round <= kRings / kRingers; ++round) {
     heard = heard && wait_for(bell, shared.sent, round * kRingers);

@@ -32,7 +32,7 @@ void run_on_devices(World world, const Body& body, Config config = {}) {
   run_ranks_of(
       ranks, [&](Runtime& runtime) { body(runtime, devices[runtime.topology().rank]->device()); },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, ranks, config);
+        RuntimeComponents parts = memory_parts(network, rank, ranks, config);
         add_cuda(parts, devices[rank]);
         return parts;
       });

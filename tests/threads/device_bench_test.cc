@@ -2,11 +2,11 @@
 // What rueda-bench measures on devices, on fakes: that it is what it says, and that results are right.
 #include <gmock/gmock.h>
 
+#include "bench/rueda_bench/devices/device_subject.h"
+#include "bench/rueda_bench/devices/pack.h"
 #include "core/rueda.h"
 #include "ops/cuda/cuda_parts.h"
 #include "ops/nccl/nccl_parts.h"
-#include "tests/bench/device_subject.h"
-#include "tests/bench/pack.h"
 #include "tests/support/fake_devices.h"
 #include "tests/support/fake_nccl.h"
 #include "tests/support/memory_world.h"
@@ -74,7 +74,7 @@ TEST(DeviceBench, EveryOperationByRuedaAndByNcclAloneGivesTheRightResult) {
         EXPECT_FALSE(reference->has({Operation::allreduce, DataType::int16, 64}));
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 2, {});
+        RuntimeComponents parts = memory_parts(network, rank, 2, {});
         add_nccl(parts, add_cuda(parts, devices[rank]),
                  [&]() -> const NcclLibrary& { return nccl.library(); });
         return parts;
@@ -95,7 +95,7 @@ TEST(DeviceBench, WithoutNcclThereIsAReason) {
                         "--against nccl: libnccl.so.2: cannot open shared object file"));
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 1, {});
+        RuntimeComponents parts = memory_parts(network, rank, 1, {});
         add_cuda(parts, devices);
         return parts;
       });

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "core/rueda.h"
-#include "ops/link_backend.h"
+#include "ops/algorithms/link_backend.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {
@@ -70,7 +70,7 @@ void run_with_devices(Rank ranks, const std::shared_ptr<TestFence>& fence,
                       const std::function<void(Runtime&)>& body) {
   MemoryNetwork network(ranks);
   run_ranks_of(ranks, body, [&](Rank rank) {
-    Parts parts = memory_parts(network, rank, ranks, {});
+    RuntimeComponents parts = memory_parts(network, rank, ranks, {});
     parts.accelerator = std::make_shared<TestAccelerator>();
     parts.backends.push_back(std::make_unique<DeviceBackend>(network.link(rank), rank, fence));
     return parts;
@@ -148,7 +148,7 @@ TEST(Devices, WithoutSupportATensorThereIsRefused) {
                   "the host first.");
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 1, {});
+        RuntimeComponents parts = memory_parts(network, rank, 1, {});
         parts.no_accelerator = "no driver";
         return parts;
       });
@@ -181,7 +181,7 @@ TEST(Devices, ARankZeroWithoutDevicesRefusesThePlansOfOthers) {
         EXPECT_THAT(status.message, HasSubstr("RUEDA_CUDA"));
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 3, {});
+        RuntimeComponents parts = memory_parts(network, rank, 3, {});
         if (rank > 0) parts.accelerator = std::make_shared<TestAccelerator>();
         return parts;
       });

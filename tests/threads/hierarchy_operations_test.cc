@@ -61,8 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HierarchyTest,
                          });
 
 // Control messages in memory, data between hosts by TCP over loopback.
-Parts tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
-  Parts parts = memory_parts(network, rank, ranks, config);
+RuntimeComponents tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  RuntimeComponents parts = memory_parts(network, rank, ranks, config);
   parts.backends.pop_back();
   add_tcp(parts, network.memory(rank));
   std::swap(parts.backends.front(), parts.backends.back());  // as ops::defaults has them: local is first

@@ -203,7 +203,7 @@ TEST_F(NcclTest, ALostRankAbortsWhatRunsOnDevices) {
         while (!handle.fence()->passed()) std::this_thread::yield();
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 2, {});
+        RuntimeComponents parts = memory_parts(network, rank, 2, {});
         add_nccl(parts, add_cuda(parts, devices[rank]),
                  [this]() -> const NcclLibrary& { return nccl_.library(); });
         return parts;

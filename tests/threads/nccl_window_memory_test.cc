@@ -73,7 +73,7 @@ TEST_F(NcclWindowMemoryTest, NothingIsFreedWhileTheDeviceReadsIt) {
       if (at_shutdown) return;
       share_window_async(other.window(), 0, runtime).wait();
       barrier_async(runtime).wait();
-      EXPECT_TRUE(nccl_.has(block)) << "the coordinator would have waited";
+      EXPECT_TRUE(nccl_.has(block)) << "the background thread would have waited";
       // An operation may keep its tensors until some of the next ones.
       for (int i = 0; i < 5; ++i) {
         const Gradients next(runtime);

@@ -104,7 +104,7 @@ std::vector<Status> start_with(const std::vector<RankLists>& lists,
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      Parts parts = memory_parts(network, rank, size, {});
+      RuntimeComponents parts = memory_parts(network, rank, size, {});
       parts.process_sets = lists[rank];
       try {
         Runtime runtime(std::move(parts));

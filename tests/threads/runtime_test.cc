@@ -166,7 +166,7 @@ TEST(Runtime, WhatFailsOnAThreadThatWaitsEndsTheJobAsOnTheCoordinators) {
   MemoryNetwork network(2);
   std::atomic<std::thread::id> victim{};
   auto parts_of = [&](Rank rank) {
-    Parts parts = memory_parts(network, rank, 2, {});
+    RuntimeComponents parts = memory_parts(network, rank, 2, {});
     parts.transport = std::make_unique<FailingTransport>(std::move(parts.transport), victim);
     return parts;
   };
@@ -342,7 +342,7 @@ TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
 TEST(FrontDoor, TakesProcessSetsAgainAfterBadOnes) {
   MemoryNetwork network(1);
   const auto init_with = [&](const RankLists& lists) {
-    Parts parts = memory_parts(network, 0, 1, {});
+    RuntimeComponents parts = memory_parts(network, 0, 1, {});
     parts.process_sets = lists;
     init(std::move(parts));
   };

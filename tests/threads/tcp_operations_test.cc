@@ -15,8 +15,8 @@ namespace rueda {
 namespace {
 
 // Control messages in memory; each rank stands on a host of its own.
-Parts tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
-  Parts parts = memory_parts(network, rank, ranks, config);
+RuntimeComponents tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  RuntimeComponents parts = memory_parts(network, rank, ranks, config);
   parts.host = "host" + std::to_string(rank);
   parts.backends.pop_back();
   add_tcp(parts, network.memory(rank));

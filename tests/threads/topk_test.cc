@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/rueda.h"
-#include "ops/largest.h"
+#include "ops/compression/topk_select.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/uneven_values.h"

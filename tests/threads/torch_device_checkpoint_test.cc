@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/checkpoint.h"
-#include "frameworks/torch/objects.h"
-#include "frameworks/torch/parameters.h"
+#include "frameworks/torch/state/checkpoint.h"
+#include "frameworks/torch/state/objects.h"
+#include "frameworks/torch/state/parameters.h"
 #include "tests/support/fake_torch_devices.h"
 #include "tests/support/nccl_world.h"
 #include "tests/support/regression.h"

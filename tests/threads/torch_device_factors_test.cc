@@ -6,8 +6,8 @@
 #include <limits>
 #include <mutex>
 
-#include "frameworks/torch/low_rank_device.h"
-#include "frameworks/torch/sharded_optimizer.h"
+#include "frameworks/torch/compression/powersgd_device.h"
+#include "frameworks/torch/sharding/sharded_optimizer.h"
 #include "tests/support/low_rank.h"
 #include "tests/support/torch_device_world.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/gradient_reducer.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/reducer/gradient_reducer.h"
 #include "tests/support/device_training.h"
 #include "tests/support/sparse_rows.h"
 #include "tests/support/torch_device_world.h"

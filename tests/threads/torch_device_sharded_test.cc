@@ -12,7 +12,7 @@
 #include "core/byte_exchange.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
 #include "frameworks/torch/optimizers/radam.h"
-#include "frameworks/torch/sharded_model.h"
+#include "frameworks/torch/sharding/sharded_model.h"
 #include "tests/support/layered_model.h"
 #include "tests/support/torch_device_world.h"
 #include "tests/support/words_of.h"

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/sparse_rows.h"
 #include "tests/support/torch_device_world.h"
 

@@ -7,11 +7,11 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/distributed_model.h"
-#include "frameworks/torch/distributed_optimizer.h"
-#include "frameworks/torch/grouped_operations.h"
-#include "frameworks/torch/operations.h"
-#include "frameworks/torch/sync_batch_norm.h"
+#include "frameworks/torch/collectives/grouped_operations.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/nn/distributed_model.h"
+#include "frameworks/torch/nn/sync_batch_norm.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/torch_device_world.h"
 
 namespace rueda {

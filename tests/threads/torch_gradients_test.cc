@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "frameworks/torch/gradient_reducer.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/reducer/gradient_reducer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/capture.h"
-#include "frameworks/torch/distributed_optimizer.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/capture.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/fake_torch_devices.h"
 #include "tests/support/nccl_world.h"
 
@@ -147,7 +147,7 @@ TEST(Capture, WithoutADeviceItSaysSo) {
                         "capture: rank 0 has no device whose work could be captured: there is no driver")));
       },
       [&](Rank rank) {
-        Parts parts = memory_parts(network, rank, 1, {});
+        RuntimeComponents parts = memory_parts(network, rank, 1, {});
         parts.no_accelerator = "no driver";
         return parts;
       });

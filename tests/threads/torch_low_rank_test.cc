@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "frameworks/torch/distributed_optimizer.h"
-#include "frameworks/torch/sharded_optimizer.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "frameworks/torch/sharding/sharded_optimizer.h"
 #include "tests/support/low_rank.h"
 
 namespace rueda {

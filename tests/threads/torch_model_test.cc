@@ -7,9 +7,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/distributed_model.h"
-#include "frameworks/torch/distributed_optimizer.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/nn/distributed_model.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

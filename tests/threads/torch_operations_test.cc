@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "frameworks/torch/agreement.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/agreement.h"
+#include "frameworks/torch/collectives/operations.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "frameworks/torch/distributed_optimizer.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samplers and metrics over ranks that are threads.
-#include "frameworks/torch/samplers.h"
+#include "frameworks/torch/data/samplers.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <mutex>
 #include <sstream>
 
-#include "frameworks/torch/average_metric.h"
+#include "frameworks/torch/data/average_metric.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 

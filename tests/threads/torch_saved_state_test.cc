@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/sharded_optimizer.h"
+#include "frameworks/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/scheduled_training.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShardedModel on ranks that are threads, against DistributedOptimizer: the same losses, a part of the
 // memory.
-#include "frameworks/torch/sharded_model.h"
+#include "frameworks/torch/sharding/sharded_model.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <torch/optim/sgd.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/gradient_options.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
+#include "frameworks/torch/reducer/gradient_options.h"
 #include "tests/support/layered_model.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
@@ -204,11 +204,11 @@ TEST(ShardedModel, TheNextUnitIsGatheredMeanwhile) {
   run_on_one_host(2, [](Runtime& runtime) {
     LayeredModel model(4);
     const ShardedModelOptions options{.units = model.units(), .share = false};
-    const auto units = std::make_shared<ShardedUnits>(model, options, runtime);
+    const auto units = std::make_shared<UnitScheduler>(model, options, runtime);
     model.runner = UnitRunner(units);
     int unit = 0, ahead = 0;  // the root is unit 0
     auto is_coming = [&](int next) {
-      const ShardedUnit& coming = *units->units()[next];
+      const FlatParameter& coming = *units->units()[next];
       ahead += coming.gathering() || coming.present() ? 1 : 0;
     };
     model.on_layer = [&](const at::Tensor& hidden) {

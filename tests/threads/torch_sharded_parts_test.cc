@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/sharded_optimizer.h"
+#include "frameworks/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

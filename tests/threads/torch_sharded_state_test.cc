@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a ShardedModel saves, and who may load it.
-#include "frameworks/torch/sharded_state.h"
+#include "frameworks/torch/sharding/state_dict.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/sharded_model.h"
+#include "frameworks/torch/sharding/sharded_model.h"
 #include "tests/support/layered_model.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShardedOptimizer on ranks that are threads, against DistributedOptimizer: the same bits.
-#include "frameworks/torch/sharded_optimizer.h"
+#include "frameworks/torch/sharding/sharded_optimizer.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "frameworks/torch/optimizers/fused_adamw.h"
 #include "frameworks/torch/optimizers/radam.h"
-#include "frameworks/torch/parameters.h"
+#include "frameworks/torch/state/parameters.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/words_of.h"

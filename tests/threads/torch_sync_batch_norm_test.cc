@@ -10,9 +10,9 @@
 #include <numeric>
 #include <sstream>
 
-#include "frameworks/torch/distributed_optimizer.h"
-#include "frameworks/torch/operations.h"
-#include "frameworks/torch/sync_batch_norm.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/nn/sync_batch_norm.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "frameworks/torch/distributed_optimizer.h"
-#include "frameworks/torch/empty.h"
-#include "frameworks/torch/operations.h"
+#include "frameworks/torch/collectives/empty.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 
@@ -39,7 +39,7 @@ bool in_shared_memory(const at::Tensor& tensor, Runtime& runtime) {
   return runtime.tensor_memory()->contains(tensor.const_data_ptr(), tensor.nbytes());
 }
 
-TEST(GradientWindow, GradientsLieInSharedMemoryFromTheThirdStepOnAtLatest) {
+TEST(GradientBuffers, GradientsLieInSharedMemoryFromTheThirdStepOnAtLatest) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
     Sgd optimizer(model.tensors(), momentum_sgd(), {}, runtime);
@@ -54,7 +54,7 @@ TEST(GradientWindow, GradientsLieInSharedMemoryFromTheThirdStepOnAtLatest) {
 }
 
 // Nothing is copied: .grad is the tensor that autograd computed.
-TEST(GradientWindow, AutogradWritesThere) {
+TEST(GradientBuffers, AutogradWritesThere) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor weight = make_parameter({300, 200}, 1, at::kFloat);
     const at::Tensor input = at::ones({300, 200}, at::kFloat) * (1 + runtime.topology().rank);
@@ -73,7 +73,7 @@ TEST(GradientWindow, AutogradWritesThere) {
 }
 
 // Between hosts too, where a host has several ranks: a rank alone has nobody to reduce in place with.
-TEST(GradientWindow, OnSeveralHosts) {
+TEST(GradientBuffers, OnSeveralHosts) {
   MemoryNetwork network(3, 8);
   network.stand_on_hosts({2, 1});
   run_ranks_on(network, 3, [](Runtime& runtime) {
@@ -91,7 +91,7 @@ TEST(GradientWindow, OnSeveralHosts) {
 }
 
 // What else a backward pass makes of a gradient's size may have its block: soon there are more.
-TEST(GradientWindow, GetsBlocksThatWereLacking) {
+TEST(GradientBuffers, GetsBlocksThatWereLacking) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor weight = make_parameter({1000}, 1, at::kFloat);
     Sgd optimizer({weight}, torch::optim::SGDOptions(0.0), {}, runtime);
@@ -112,7 +112,7 @@ TEST(GradientWindow, GetsBlocksThatWereLacking) {
 }
 
 // Autograd gives both parameters views of one gradient.
-TEST(GradientWindow, TwoGradientsThatShareMemoryAreReducedEachForItself) {
+TEST(GradientBuffers, TwoGradientsThatShareMemoryAreReducedEachForItself) {
   for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
     for (const std::optional<bool> overlap :
          {std::optional<bool>{}, std::optional(true), std::optional(false)}) {
@@ -146,7 +146,7 @@ TEST(GradientWindow, TwoGradientsThatShareMemoryAreReducedEachForItself) {
 }
 
 // A program may consume gradients while the pass runs: here those of `second`, which come first.
-TEST(GradientWindow, AGradientThatIsTakenAwayWhileThePassRunsIsZeros) {
+TEST(GradientBuffers, AGradientThatIsTakenAwayWhileThePassRunsIsZeros) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor first = make_parameter({10}, 1), second = make_parameter({10}, 2);
     DistributedOptions options;
@@ -198,7 +198,7 @@ std::vector<at::Tensor> trained(bool window, int way, int passes) {
   return result;
 }
 
-TEST(GradientWindow, ChangesNoBit) {
+TEST(GradientBuffers, ChangesNoBit) {
   for (int passes : {1, 3}) {
     for (int way : {0, 1, 2}) {  // set to none, zeroed, never zeroed
       const std::vector<at::Tensor> with = trained(true, way, passes), without = trained(false, way, passes);
@@ -210,7 +210,7 @@ TEST(GradientWindow, ChangesNoBit) {
   }
 }
 
-TEST(GradientWindow, LeavesAGradientThatSomebodyKeeps) {
+TEST(GradientBuffers, LeavesAGradientThatSomebodyKeeps) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model;
     Sgd optimizer(model.tensors(), momentum_sgd(), {}, runtime);
@@ -231,7 +231,7 @@ TEST(GradientWindow, LeavesAGradientThatSomebodyKeeps) {
 }
 
 // What is still being reduced is nobody's .grad when its optimizer is gone.
-TEST(GradientWindow, AnOptimizerThatGoesTakesItsReductionsAlong) {
+TEST(GradientBuffers, AnOptimizerThatGoesTakesItsReductionsAlong) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor weight = make_parameter({100'000}, 1, at::kFloat);
     for (int round = 0; round < 20; ++round) {
@@ -254,7 +254,7 @@ TEST(GradientWindow, AnOptimizerThatGoesTakesItsReductionsAlong) {
   });
 }
 
-TEST(GradientWindow, FewerPassesAreScaledInFullPrecision) {
+TEST(GradientBuffers, FewerPassesAreScaledInFullPrecision) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor weight = make_parameter({64}, 1, at::kBFloat16);
     DistributedOptions options;
@@ -269,7 +269,7 @@ TEST(GradientWindow, FewerPassesAreScaledInFullPrecision) {
   });
 }
 
-TEST(GradientWindow, FollowsAChangedType) {
+TEST(GradientBuffers, FollowsAChangedType) {
   run_on_one_host(2, [](Runtime& runtime) {
     const Regression model, same(1, at::kFloat);
     Sgd optimizer(model.tensors(), torch::optim::SGDOptions(0.05), {}, runtime);
@@ -286,7 +286,7 @@ TEST(GradientWindow, FollowsAChangedType) {
   });
 }
 
-TEST(GradientWindow, WithoutMemoryGradientsAreOrdinary) {
+TEST(GradientBuffers, WithoutMemoryGradientsAreOrdinary) {
   Config config;
   config.window_limit = 4096 * 2;  // the places need less than that, the second optimizer's do not fit
   run_on_one_host(
@@ -304,7 +304,7 @@ TEST(GradientWindow, WithoutMemoryGradientsAreOrdinary) {
       config);
 }
 
-TEST(GradientWindow, SparseTiedAndMissingGradientsHavePlaces) {
+TEST(GradientBuffers, SparseTiedAndMissingGradientsHavePlaces) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor table = make_parameter({5, 2}, 1), tied = make_parameter({3}, 2),
                      rare = make_parameter({4}, 3);

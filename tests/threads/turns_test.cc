@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that wait take the coordinator's turns: one at a time, and nothing is left undone.
-#include "core/engine/turns.h"
+// Threads that wait take the background thread's turns: one at a time, and nothing is left undone.
+#include "core/engine/wait/progress_lock.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/handle_state.h"
-#include "core/engine/waiters.h"
+#include "core/engine/operations/handle_state.h"
+#include "core/engine/operations/waiters.h"
 #include "tests/support/sanitized.h"
 
 namespace rueda {
@@ -34,10 +34,10 @@ using State = std::shared_ptr<HandleState>;
 // Purpose: completes what it is given, each job in one of the ways there are: after some turns; when another
 // rank has answered, which rings; at a time of which no bell tells; on its own thread only. All but the queue
 // and the answers belongs to whoever has the turn: ThreadSanitizer sees a turn that is taken by two.
-class Caller : public TurnTaker {
+class Coordinator : public TurnTaker {
  public:
-  Turns& turns() { return waiters_->turns(); }
-  Bell& bell() { return *bell_; }
+  ProgressLock& turns() { return waiters_->turns(); }
+  EventCount& bell() { return *bell_; }
   const std::shared_ptr<Waiters>& waiters() { return waiters_; }
   void push(State state) {
     std::lock_guard lock(mutex_);
@@ -155,7 +155,7 @@ class Caller : public TurnTaker {
     return std::ranges::any_of(jobs_, [](const Job& job) { return job.ends == Ends::at_a_time; });
   }
 
-  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  const std::shared_ptr<EventCount> bell_ = std::make_shared<EventCount>();
   const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>(bell_, kLimit);
   std::mutex mutex_;
   std::vector<State> queue_;
@@ -170,7 +170,7 @@ class Caller : public TurnTaker {
 };
 
 // As programs do. False where that takes as long as a missed ring.
-bool submit_and_wait(Caller& caller, bool awaited) {
+bool submit_and_wait(Coordinator& caller, bool awaited) {
   const Time begin = clock_now();
   Submission submission;
   submission.awaited = awaited;
@@ -184,7 +184,7 @@ bool submit_and_wait(Caller& caller, bool awaited) {
 class TurnsOf : public testing::TestWithParam<int> {};
 
 TEST_P(TurnsOf, NothingIsLeftUndone) {
-  Caller caller;
+  Coordinator caller;
   std::thread own([&] { caller.run(); }), other_rank([&] { caller.answer(); });
   std::vector<std::thread> threads;
   std::atomic<int> late{0};
@@ -208,8 +208,8 @@ TEST_P(TurnsOf, NothingIsLeftUndone) {
 
 INSTANTIATE_TEST_SUITE_P(Waiters, TurnsOf, testing::Values(1, 3));
 
-TEST(Turns, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
-  Caller caller;
+TEST(ProgressLock, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
+  Coordinator caller;
   const HandleState state;
   EXPECT_FALSE(caller.turns().take_until_done(state, microseconds(100)));
   std::thread own([&] { caller.run(); });
@@ -223,7 +223,7 @@ TEST(Turns, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
 class Resting {
  public:
   Resting(
-      Turns& turns, Bell& bell, TurnTaker& taker, std::function<void()> first = [] {})
+      ProgressLock& turns, EventCount& bell, TurnTaker& taker, std::function<void()> first = [] {})
       : bell_(bell) {
     own_ = std::thread([this, &turns, &taker, first = std::move(first)] {
       first();
@@ -241,7 +241,7 @@ class Resting {
   }
 
  private:
-  Bell& bell_;
+  EventCount& bell_;
   std::atomic<bool> rests_{false};
   std::thread own_;
 };
@@ -255,7 +255,7 @@ bool rounds_up() {
 // Purpose: tells what a lent turn finds.
 class Looker : public TurnTaker {
  public:
-  explicit Looker(Turns& turns) : turns_(turns) {}
+  explicit Looker(ProgressLock& turns) : turns_(turns) {}
 
   Outcome lent_turn(Time) noexcept override {
     mine_ = turns_.mine();
@@ -274,12 +274,12 @@ class Looker : public TurnTaker {
   bool rounds_up_ = false;
 
  private:
-  Turns& turns_;
+  ProgressLock& turns_;
 };
 
-TEST(Turns, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
-  const auto bell = std::make_shared<Bell>();
-  Turns turns(bell);
+TEST(ProgressLock, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
+  const auto bell = std::make_shared<EventCount>();
+  ProgressLock turns(bell);
   Looker looker(turns);
   const Resting own(turns, *bell, looker, [&looker] {
     std::fesetround(FE_UPWARD);
@@ -315,11 +315,11 @@ class Mover : public TurnTaker {
 
 // On a busy machine a thread may lose its core right after the first move. Then it has not been at it for
 // long, and the test begins again.
-TEST(Turns, WhoHasBeenAtItForLongLooksForLonger) {
+TEST(ProgressLock, WhoHasBeenAtItForLongLooksForLonger) {
   const HandleState never;
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    const auto bell = std::make_shared<Bell>();
-    Turns turns(bell);
+    const auto bell = std::make_shared<EventCount>();
+    ProgressLock turns(bell);
     Mover mover;
     const Resting own(turns, *bell, mover);
     while (!turns.take_until_done(never, microseconds(50)) || mover.moved() == Time{}) continue;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "examples/lib/data/squad.h"
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 
 namespace rueda::examples {
 

@@ -8,10 +8,10 @@
 #include <span>
 #include <utility>
 
-#include "examples/lib/data/bad_items.h"
-#include "examples/lib/data/record_file.h"
+#include "examples/lib/data/files/bad_items.h"
+#include "examples/lib/data/files/record_file.h"
 #include "examples/lib/data/token_cache.h"
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 
 namespace rueda::examples {
 

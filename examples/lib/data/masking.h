@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 
 namespace rueda::examples {
 

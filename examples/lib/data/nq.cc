@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "examples/lib/data/json_file.h"
-#include "examples/lib/data/json_node.h"
+#include "examples/lib/data/files/json_file.h"
+#include "examples/lib/data/files/json_node.h"
 
 namespace rueda::examples {
 namespace {

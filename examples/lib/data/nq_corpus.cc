@@ -16,8 +16,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "examples/lib/data/foreign_file.h"
-#include "examples/lib/data/line_reader.h"
+#include "examples/lib/data/files/foreign_file.h"
+#include "examples/lib/data/files/line_reader.h"
 
 namespace rueda::examples {
 namespace {

@@ -14,8 +14,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "examples/lib/data/json_file.h"
-#include "examples/lib/data/json_node.h"
+#include "examples/lib/data/files/json_file.h"
+#include "examples/lib/data/files/json_node.h"
 
 namespace rueda::examples {
 namespace {

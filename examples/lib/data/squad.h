@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/lib/data/bad_items.h"
+#include "examples/lib/data/files/bad_items.h"
 
 namespace rueda::examples {
 

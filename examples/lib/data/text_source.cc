@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "examples/lib/data/line_reader.h"
+#include "examples/lib/data/files/line_reader.h"
 
 namespace rueda::examples {
 namespace {

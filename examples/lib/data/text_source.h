@@ -7,7 +7,7 @@
 #include <functional>
 #include <string_view>
 
-#include "examples/lib/data/bad_items.h"
+#include "examples/lib/data/files/bad_items.h"
 
 namespace rueda::examples {
 

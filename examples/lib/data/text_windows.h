@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "examples/lib/data/bad_items.h"
+#include "examples/lib/data/files/bad_items.h"
 #include "examples/lib/data/item_cache.h"
 #include "examples/lib/data/token_cache.h"
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 
 namespace rueda::examples {
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "examples/lib/data/record_file.h"
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/files/record_file.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 
 namespace rueda::examples {
 

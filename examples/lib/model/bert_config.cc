@@ -8,7 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "examples/lib/data/json_file.h"
+#include "examples/lib/data/files/json_file.h"
 
 namespace rueda::examples {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "examples/lib/data/batches.h"
 #include "examples/lib/model/bert_config.h"
-#include "frameworks/torch/sharded_units.h"
+#include "frameworks/torch/sharding/unit_scheduler.h"
 
 namespace rueda::examples {
 

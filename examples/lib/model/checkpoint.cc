@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "examples/lib/data/tokenizer_files.h"
+#include "examples/lib/data/tokenizer/tokenizer_files.h"
 #include "examples/lib/model/bert_model.h"
 
 namespace rueda::examples {

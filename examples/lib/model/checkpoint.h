@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/data/word_piece.h"
+#include "examples/lib/data/tokenizer/word_piece.h"
 #include "examples/lib/model/model_tensors.h"
 
 namespace torch::nn {

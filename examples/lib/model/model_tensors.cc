@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "examples/lib/data/json_file.h"
-#include "examples/lib/data/json_node.h"
+#include "examples/lib/data/files/json_file.h"
+#include "examples/lib/data/files/json_node.h"
 
 namespace rueda::examples {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "examples/lib/data/json_file.h"
+#include "examples/lib/data/files/json_file.h"
 #include "examples/lib/model/safetensors_header.h"
 
 namespace rueda::examples {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/lib/data/mapped_file.h"
+#include "examples/lib/data/files/mapped_file.h"
 
 namespace rueda::examples {
 

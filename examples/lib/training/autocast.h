@@ -4,7 +4,7 @@
 
 #include <c10/core/DeviceType.h>
 
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/options/options.h"
 
 namespace rueda::examples {
 

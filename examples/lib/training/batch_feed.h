@@ -11,7 +11,7 @@
 
 #include "examples/lib/data/batches.h"
 #include "examples/lib/data/prefetcher.h"
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/options/options.h"
 #include "examples/lib/training/task.h"
 
 namespace rueda::examples {

@@ -12,7 +12,7 @@
 #include <rueda/rueda_torch.h>
 #include "core/base/rank_set.h"
 #include "core/byte_exchange.h"
-#include "examples/lib/training/flags.h"
+#include "examples/lib/training/options/flags.h"
 
 namespace rueda::examples {
 namespace {

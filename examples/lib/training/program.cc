@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "examples/lib/training/flags.h"
 #include "examples/lib/training/job_start.h"
+#include "examples/lib/training/options/flags.h"
 
 namespace rueda::examples {
 namespace {

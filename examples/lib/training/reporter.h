@@ -10,7 +10,7 @@
 
 #include "examples/lib/show/event_file.h"
 #include "examples/lib/show/progress.h"
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/options/options.h"
 #include "examples/lib/training/task.h"
 #include "examples/lib/training/trainer.h"
 

@@ -17,12 +17,12 @@
 #include <rueda/rueda_torch.h>
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/show/run_report.h"
-#include "examples/lib/training/compute_device.h"
 #include "examples/lib/training/job_start.h"
+#include "examples/lib/training/options/compute_device.h"
 #include "examples/lib/training/reporter.h"
 #include "examples/lib/training/trainer.h"
 #include "examples/lib/training/training_state.h"
-#include "frameworks/torch/agreement.h"
+#include "frameworks/torch/collectives/agreement.h"
 
 namespace rueda::examples {
 namespace {

@@ -2,7 +2,7 @@
 // A whole run of a trainer, from the meeting of the ranks to the results.
 #pragma once
 
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/options/options.h"
 #include "examples/lib/training/task.h"
 
 namespace rueda::examples {

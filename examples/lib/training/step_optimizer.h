@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "examples/lib/training/options.h"
-#include "frameworks/torch/gradient_norm.h"
+#include "examples/lib/training/options/options.h"
+#include "frameworks/torch/reducer/gradient_norm.h"
 
 namespace torch::nn {
 class Module;

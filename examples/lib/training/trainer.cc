@@ -22,7 +22,7 @@
 
 #include <rueda/rueda_torch.h>
 #include "examples/lib/training/autocast.h"
-#include "examples/lib/training/compute_device.h"
+#include "examples/lib/training/options/compute_device.h"
 
 namespace rueda::examples {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/handle.h"
+#include "core/engine/operations/handle.h"
 #include "examples/lib/training/batch_feed.h"
 #include "examples/lib/training/late_numbers.h"
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/options/options.h"
 #include "examples/lib/training/step_history.h"
 #include "examples/lib/training/step_optimizer.h"
 #include "examples/lib/training/stop_request.h"

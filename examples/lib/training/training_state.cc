@@ -20,7 +20,7 @@
 #include <rueda/rueda_torch.h>
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/tensor_file.h"
-#include "frameworks/torch/agreement.h"
+#include "frameworks/torch/collectives/agreement.h"
 
 namespace rueda::examples {
 namespace {

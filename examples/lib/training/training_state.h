@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/data/file_descriptor.h"
+#include "examples/lib/data/files/file_descriptor.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/checkpoint_folder.h"
-#include "examples/lib/training/options.h"
+#include "examples/lib/training/options/options.h"
 #include "examples/lib/training/step_optimizer.h"
 #include "examples/lib/training/task.h"
 #include "examples/lib/training/trainer.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/tensor_adapter.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
 namespace {

@@ -133,7 +133,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
     """Writes what happens to `file_path`, as a Chrome trace (Perfetto, chrome://tracing). Called by every rank; rank 0 writes the file.
 
-    mark_cycles: also a mark for each round of the coordinator. Raises ValueError when the file cannot be written, and while a timeline
+    mark_cycles: also a mark for each round of the background thread. Raises ValueError when the file cannot be written, and while a timeline
     is being written.
     """
     _core.start_timeline(str(file_path), mark_cycles)

@@ -8,7 +8,7 @@
 #include <deque>
 #include <random>
 
-#include "core/control/message.h"
+#include "core/control/messages/control_message.h"
 
 namespace rueda {
 namespace {

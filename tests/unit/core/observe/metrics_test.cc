@@ -126,7 +126,7 @@ TEST(Metrics, LabelsAreEscaped) {
 TEST(Metrics, AnyThreadMayLookWhileTheCoordinatorCounts) {
   Metrics metrics;
   metrics.begin(0, 2, "host", 0);
-  std::thread coordinator([&] {
+  std::thread engine([&] {
     for (int i = 0; i < 20000; ++i) {
       metrics.completed(Operation::allreduce, 4, true);
       metrics.waited_for(1, 1e-6);
@@ -139,7 +139,7 @@ TEST(Metrics, AnyThreadMayLookWhileTheCoordinatorCounts) {
     EXPECT_GE(now, last);
     last = now;
   }
-  coordinator.join();
+  engine.join();
   EXPECT_EQ(metrics.snapshot().data.count, 20000u);
 }
 

@@ -28,20 +28,20 @@ void copy_words(const RecorderPage& from, RecorderPage& to) {
 
 TEST(Recorder, TellsWhatIsInFlightAndWhatHasEnded) {
   Recorder recorder;
-  EXPECT_THAT(recorder.report(), HasSubstr("the coordinator is starting\n  nothing is in flight\n"
+  EXPECT_THAT(recorder.report(), HasSubstr("the background thread is starting\n  nothing is in flight\n"
                                            "  nothing has completed\n"));
   recorder.submitted("x", "allreduce", 4000);
   recorder.started(recorder.submitted("y", "broadcast", 8));
   recorder.completed(recorder.submitted("z", "barrier"), false);
   recorder.doing("reducing around the ring");
   const std::string report = recorder.report();
-  EXPECT_THAT(report, HasSubstr("the coordinator is reducing around the ring\n"));
+  EXPECT_THAT(report, HasSubstr("the background thread is reducing around the ring\n"));
   EXPECT_THAT(report, HasSubstr("allreduce 'x', not yet submitted by every rank (4000 bytes)\n"));
   EXPECT_THAT(report, HasSubstr("broadcast 'y', moving data (8 bytes)\n"));
   EXPECT_THAT(report, HasSubstr("failed: barrier 'z'\n"));
   EXPECT_LT(report.find("'x'"), report.find("'y'"));
   recorder.doing("idle");
-  EXPECT_THAT(recorder.report(), HasSubstr("the coordinator is idle\n"));
+  EXPECT_THAT(recorder.report(), HasSubstr("the background thread is idle\n"));
 }
 
 TEST(Recorder, NumbersWhatIsSubmitted) {

@@ -165,7 +165,7 @@ TEST(EventRing, EveryEventArrivesOrIsCounted) {
   EventRing ring(64);
   constexpr std::uint64_t kEvents = 100000;
   std::atomic<bool> done{false};
-  std::thread coordinator([&] {
+  std::thread engine([&] {
     for (std::uint64_t i = 0; i < kEvents; ++i)
       ring.push(event_of(Kind::submitted, 0, i, 0, std::to_string(i)));
     done = true;
@@ -181,7 +181,7 @@ TEST(EventRing, EveryEventArrivesOrIsCounted) {
       ++arrived;
     });
   }
-  coordinator.join();
+  engine.join();
   EXPECT_EQ(arrived + ring.lost(), kEvents);
   EXPECT_LE(lost, ring.lost());
 }

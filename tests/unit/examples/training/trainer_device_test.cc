@@ -16,14 +16,14 @@
 #include <vector>
 
 #include <rueda/rueda_torch.h>
-#include "examples/lib/data/json_file.h"
+#include "examples/lib/data/files/json_file.h"
 #include "examples/lib/training/autocast.h"
-#include "examples/lib/training/distill_task.h"
-#include "examples/lib/training/lm_evaluation_run.h"
-#include "examples/lib/training/mlm_task.h"
-#include "examples/lib/training/nq_task.h"
 #include "examples/lib/training/run_training.h"
-#include "examples/lib/training/squad_task.h"
+#include "examples/lib/training/tasks/distill_task.h"
+#include "examples/lib/training/tasks/lm_evaluation_run.h"
+#include "examples/lib/training/tasks/mlm_task.h"
+#include "examples/lib/training/tasks/nq_task.h"
+#include "examples/lib/training/tasks/squad_task.h"
 #include "examples/lib/training/trainer.h"
 #include "ops/cuda/cuda_parts.h"
 #include "tests/support/fake_torch_devices.h"
@@ -55,7 +55,7 @@ class TrainerOnDevice : public testing::Test {
 
   void start() {
     shutdown();
-    Parts parts = memory_parts(network_, 0, 1, {});
+    RuntimeComponents parts = memory_parts(network_, 0, 1, {});
     add_cuda(parts, devices_);
     init(std::move(parts));
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <rueda/rueda_torch.h>
-#include "examples/lib/training/mlm_task.h"
+#include "examples/lib/training/tasks/mlm_task.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"
 

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/operations.h"
-#include "frameworks/torch/tensor_adapter.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
 namespace {

@@ -25,7 +25,7 @@ class Below final : public Backend {
   bool rings_bell() const override { return false; }
 
   bool stepped() const { return stepped_; }
-  Flow* flow() const { return entries_.front().flow; }
+  StreamingProgress* flow() const { return entries_.front().flow; }
   std::span<float> values() const {
     const TensorView& output = entries_.front().submission().output;
     return {static_cast<float*>(output.data), static_cast<std::size_t>(output.elements())};
@@ -96,7 +96,7 @@ TEST_F(StagedBackendTest, AWorkThatNeedsAllOfItBeginsWhenAllIsThere) {
 
 TEST_F(StagedBackendTest, AWorkThatFlowsBeginsWithTheFirstPieceAndResultsGoBackMeanwhile) {
   begin(true);
-  Flow* const flow = below_->flow();
+  StreamingProgress* const flow = below_->flow();
   ASSERT_NE(flow, nullptr);
   while (!flow->arrived(kMiB)) {}
   EXPECT_FALSE(flow->arrived(kElements * sizeof(float)));

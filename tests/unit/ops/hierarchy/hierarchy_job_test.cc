@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/message.h"
+#include "core/control/messages/control_message.h"
 #include "ops/hierarchy/hierarchy_backend.h"
 #include "tests/support/memory_network.h"
 
@@ -36,7 +36,7 @@ struct Running {
 
 struct Simulated {
   Rank rank = 0;
-  std::shared_ptr<Neighbours> neighbours;
+  std::shared_ptr<LocalPeers> neighbours;
   std::unique_ptr<LinkBackend> below;
   std::unique_ptr<HierarchyBackend> backend;
   std::shared_ptr<std::byte> in_window;  // room for the tensors of all Plans
@@ -94,11 +94,11 @@ struct HierarchyJob {
     Simulated& added = ranks.emplace_back();
     added.rank = rank;
     std::shared_ptr<Segment> segment = Segment::make().segment;
-    BellWord& word = segment->contents().bell;
-    network.set_bell(rank, std::make_shared<Bell>(std::shared_ptr<BellWord>(segment, &word)));
+    EventCountWord& word = segment->contents().bell;
+    network.set_bell(rank, std::make_shared<EventCount>(std::shared_ptr<EventCountWord>(segment, &word)));
     std::shared_ptr<Window> window = Window::make(rank, 1 << 20);
     added.in_window = window->allocate((plan_count + 1) * kElements * sizeof(std::int32_t));
-    added.neighbours = std::make_shared<Neighbours>(rank, std::move(segment), std::move(window));
+    added.neighbours = std::make_shared<LocalPeers>(rank, std::move(segment), std::move(window));
     welcome.process_ids.push_back(1);
     welcome.cards.push_back(added.neighbours->card());
     auto hosts = std::make_shared<Hosts>([](Rank) { return true; });
@@ -225,11 +225,11 @@ struct HierarchyJob {
     entry.submission().input = entry.submission().output;
   }
 
-  // One turn of a coordinator, up to `steps` steps of Works.
+  // One turn of a background thread, up to `steps` steps of Works.
   void turn(Simulated& rank, std::size_t steps) {
-    BellWord& word = rank.neighbours->contents(rank.rank).bell;
+    EventCountWord& word = rank.neighbours->contents(rank.rank).bell;
     if (rank.asleep && word.rings.load() == rank.heard) return;
-    Bell& bell = rank.neighbours->bell(rank.rank);
+    EventCount& bell = rank.neighbours->bell(rank.rank);
     rank.heard = bell.listen();
     rank.asleep = true;
     while (rank.next < plans.size() && rank.running.size() < kInFlight) {

@@ -148,7 +148,7 @@ TEST_P(KernelsTest, EveryLevelGivesTheSameBitsAtEveryAlignment) {
   }
 }
 
-// The sums of copies one after the other, as TreeOrder combines them: ((0+1)+(2+3)).
+// The sums of copies one after the other, as ReductionTree combines them: ((0+1)+(2+3)).
 TEST_P(KernelsTest, SumsIntoAllPlacesAsInSeveralPasses) {
   if (kernels_.sum_of_two == nullptr) {
     EXPECT_EQ(dtype_, DataType::float16);

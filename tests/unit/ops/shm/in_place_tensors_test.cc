@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/handle_state.h"
-#include "ops/shm/window.h"
+#include "core/engine/operations/handle_state.h"
+#include "ops/shm/memory/window.h"
 
 namespace rueda {
 namespace {
@@ -35,7 +35,7 @@ class OffersOfOthers : public testing::Test {
 
   // This rank's offer and `other`: where rank 3's tensor is then, or why it cannot be.
   std::string find(std::uint64_t other) {
-    ShortLists lists;
+    InlineVectors lists;
     InPlaceTensors tensors(plan_, entries_, crew_, lists);
     EXPECT_TRUE(tensors.possible());
     EXPECT_EQ(tensors.offer_bytes(), sizeof other);
@@ -56,7 +56,7 @@ class OffersOfOthers : public testing::Test {
   const std::shared_ptr<Window> own_ = Window::make(0, 1 << 20), other_ = Window::make(3, 1 << 20);
   const std::shared_ptr<std::byte> tensor_ = own_->allocate(kBytes);
   Plan plan_;
-  Crew crew_;
+  PeerGroup crew_;
   std::vector<Entry> entries_;
 };
 

@@ -168,7 +168,7 @@ TEST_P(ShmJob, WhoSleepsIsRung) {
   std::vector<std::thread> threads;
   for (Simulated& rank : job.ranks) {
     threads.emplace_back([&job, &rank, &slept, kLimit] {
-      Bell& bell = rank.neighbours->bell(rank.rank);
+      EventCount& bell = rank.neighbours->bell(rank.rank);
       while (!job.over(rank)) {
         job.turn(rank, 100);
         if (!rank.asleep || job.over(rank)) continue;

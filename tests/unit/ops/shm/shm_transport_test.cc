@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/control/message.h"
+#include "core/control/messages/control_message.h"
 
 namespace rueda {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 class ShmTransportTest : public testing::Test {
  protected:
   ShmTransportTest() {
-    const auto first = std::make_shared<Neighbours>(0, Segment::make().segment);
-    const auto second = std::make_shared<Neighbours>(1, Segment::make().segment);
+    const auto first = std::make_shared<LocalPeers>(0, Segment::make().segment);
+    const auto second = std::make_shared<LocalPeers>(1, Segment::make().segment);
     const Welcome welcome{{}, {"here", "here"}, {1, 2}, {first->card(), second->card()}};
     first->meet(welcome);
     second->meet(welcome);

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What observing costs: all that the background thread tells about one tensor, by tensors in flight and
+// tensors in a Plan. Time is for one tensor.
+#include <benchmark/benchmark.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/observe/observer.h"
+
+namespace rueda {
+namespace {
+
+struct Step {
+  std::vector<Request> requests;
+  std::vector<Plan> plans;
+};
+
+Step make_step(int tensors, int tensors_in_a_plan) {
+  Step step;
+  for (int i = 0; i < tensors; ++i) {
+    Request request;
+    request.name = "bert.encoder.layer." + std::to_string(i) + ".attention.output.dense.weight";
+    request.shape = {1024};
+    if (i % tensors_in_a_plan == 0) step.plans.emplace_back().number = static_cast<std::uint64_t>(i);
+    step.plans.back().tensors.push_back({0, true, std::make_shared<const Request>(request), 0});
+    step.requests.push_back(std::move(request));
+  }
+  return step;
+}
+
+void observe(Observer& observer, const Step& step) {
+  std::vector<Flight> flights;
+  for (const Request& request : step.requests) flights.push_back(observer.submitted(request));
+  std::size_t next = 0;
+  for (const Plan& plan : step.plans) {
+    observer.planned(plan);
+    for (std::size_t i = 0; i < plan.tensors.size(); ++i) observer.planned(plan, flights[next++]);
+  }
+  next = 0;
+  for (const Plan& plan : step.plans) {
+    const std::span<const Flight> carried(flights.begin() + static_cast<std::ptrdiff_t>(next),
+                                          plan.tensors.size());
+    observer.started(plan);
+    for (const Flight& flight : carried) observer.started(flight);
+    for (std::string_view phase : {"packing tensors", "reducing around the ring", "reducing around the ring",
+                                   "reducing around the ring", "unpacking tensors"})
+      observer.doing(plan, phase);
+    observer.finished(plan);
+    for (const Flight& flight : carried) observer.completed(step.requests[next++], flight, true);
+  }
+}
+
+void run(benchmark::State& state, const std::string& timeline) {
+  Observer observer;
+  observer.begin({0, 1, "host", 1, 0, 0, 0}, 64 << 20);
+  if (!timeline.empty() && !observer.timeline().start(timeline, false).ok()) {
+    state.SkipWithError("cannot write the timeline");
+    return;
+  }
+  const Step step = make_step(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+  for (auto _ : state) observe(observer, step);
+  state.counters["tensor"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
+                                                benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["lost"] = static_cast<double>(observer.timeline().lost());
+}
+
+void recorder_and_metrics(benchmark::State& state) { run(state, ""); }
+
+void and_timeline(benchmark::State& state) {
+  const std::string path = std::filesystem::temp_directory_path() / "rueda_observe_bench.json";
+  run(state, path);
+  std::filesystem::remove(path);
+}
+
+BENCHMARK(recorder_and_metrics)->Args({1, 1})->Args({160, 1})->Args({160, 40})->UseRealTime();
+BENCHMARK(and_timeline)->Args({1, 1})->Args({160, 1})->Args({160, 40})->UseRealTime();
+
+}  // namespace
+}  // namespace rueda
+
+BENCHMARK_MAIN();

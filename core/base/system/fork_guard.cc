@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/system/fork_guard.h"
+
+#include <atomic>
+
+namespace rueda {
+namespace {
+
+std::atomic<bool> forked{false};
+
+}  // namespace
+
+bool is_forked_child() { return forked.load(std::memory_order_relaxed); }
+
+void note_forked_child() { forked.store(true, std::memory_order_relaxed); }
+
+Status status_in_forked_child() {
+  return Status::not_initialized(
+      "This process was forked from one that uses Rueda, and cannot use it. Start workers before "
+      "init(), or let them leave Rueda alone.");
+}
+
+}  // namespace rueda

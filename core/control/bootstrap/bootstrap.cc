@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/bootstrap/bootstrap.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace rueda {
+
+Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets)
+    : own_(std::move(own)),
+      process_sets_(std::move(process_sets)),
+      size_(size),
+      node_(tree::by_rank(own_.rank, size)),
+      missing_(node_.subtree) {
+  own_.process_sets = in_words(process_sets_);
+  missing_.remove(RankSet::of(own_.rank));
+  if (own_.rank == 0) {
+    heard_.resize(size_);
+    heard_[0] = own_;
+    conclude();
+  } else {
+    unsent_.ranks.push_back(own_);
+  }
+}
+
+void Bootstrap::receive(Rank from, ConstBytes bytes) {
+  std::optional<Message> message = decode(bytes);
+  if (message && std::holds_alternative<Welcome>(*message) && own_.rank != 0) {
+    finish(std::move(std::get<Welcome>(*message)));
+    return;
+  }
+  if (!message || !std::holds_alternative<Hello>(*message)) {
+    finish({Status::backend_error(
+        fmt::format("rank {} got something from rank {} that is no introduction of this version. "
+                    "Are all ranks of one build?",
+                    own_.rank, from))});
+    return;
+  }
+  for (Introduction& introduction : std::get<Hello>(*message).ranks) {
+    if (!missing_.contains(introduction.rank)) continue;  // not of this subtree, or heard before
+    missing_.remove(RankSet::of(introduction.rank));
+    if (own_.rank == 0) {
+      heard_[introduction.rank] = std::move(introduction);
+    } else {
+      unsent_.ranks.push_back(std::move(introduction));
+    }
+  }
+  if (own_.rank == 0) conclude();
+}
+
+void Bootstrap::expire(double seconds) {
+  const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", node_.parent);
+  finish({Status::peer_lost(
+      fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
+                  "by RUEDA_START_TIMEOUT.",
+                  whom, size_, seconds))});
+}
+
+std::vector<Envelope> Bootstrap::take_outgoing() {
+  if (!unsent_.ranks.empty()) {
+    outgoing_.push_back({node_.parent, encode(std::exchange(unsent_, {}))});
+  }
+  return std::exchange(outgoing_, {});
+}
+
+// At rank 0, when all have been heard: do they fit together?
+Status Bootstrap::objection() const {
+  std::map<std::string, RankSet>
+      others;  // process sets that differ from rank 0's -> the ranks that have them
+  RankSet alike;
+  for (const std::optional<Introduction>& introduction : heard_) {
+    if (introduction->version != own_.version) {
+      return Status::mismatch(fmt::format(
+          "init: rank {} on {} runs Rueda {}, rank 0 on {} runs {}. Install one version everywhere.",
+          introduction->rank, introduction->host, introduction->version, own_.host, own_.version));
+    }
+    const bool same = introduction->process_sets == own_.process_sets;
+    (same ? alike : others[introduction->process_sets]).add(RankSet::of(introduction->rank));
+  }
+  if (others.empty()) return check_static_sets(process_sets_, size_);
+  std::string words = fmt::format("{} gave {}", to_string(alike), own_.process_sets);
+  constexpr std::size_t kShown = 3;
+  for (std::size_t shown = 0; const auto& [sets, ranks] : others) {
+    if (++shown <= kShown) words += fmt::format("; {} gave {}", to_string(ranks), sets);
+  }
+  if (others.size() > kShown) words += fmt::format("; and {} others", others.size() - kShown);
+  return Status::mismatch(
+      fmt::format("init: the ranks differ in their process sets: {}. Give the same lists in the same order "
+                  "on every rank.",
+                  words));
+}
+
+void Bootstrap::conclude() {
+  if (!missing_.empty()) return;
+  Welcome welcome;
+  welcome.status = objection();
+  for (const std::optional<Introduction>& introduction : heard_) {
+    welcome.hosts.push_back(introduction->host);
+    welcome.process_ids.push_back(introduction->process_id);
+    welcome.cards.push_back(introduction->card);
+    welcome.job = std::max(welcome.job, introduction->job);
+  }
+  finish(std::move(welcome));
+}
+
+void Bootstrap::finish(Welcome welcome) {
+  const Bytes bytes = encode(welcome);
+  for (Rank child : node_.children) outgoing_.push_back({child, bytes});
+  welcome_ = std::move(welcome);
+}
+
+std::vector<std::string> Bootstrap::differing_settings() const {
+  std::map<std::string, RankSet> others;  // what differs from rank 0's -> the ranks that have it
+  for (const std::optional<Introduction>& introduction : heard_) {
+    if (!introduction) continue;
+    for (std::size_t i = 0; i < std::min(own_.settings.size(), introduction->settings.size()); ++i) {
+      if (introduction->settings[i] == own_.settings[i]) continue;
+      others[fmt::format("RUEDA_{} here, RUEDA_{}", own_.settings[i], introduction->settings[i])].add(
+          RankSet::of(introduction->rank));
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [values, ranks] : others) {
+    lines.push_back(fmt::format("{} on {}; rank 0 decides for all where it can", values, to_string(ranks)));
+  }
+  return lines;
+}
+
+}  // namespace rueda

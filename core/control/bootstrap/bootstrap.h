@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The start of a job: every rank introduces itself, and learns who is there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/control/bootstrap/static_process_sets.h"
+#include "core/control/messages/control_message.h"
+#include "core/control/messages/transport.h"
+#include "core/control/negotiation/tree.h"
+
+namespace rueda {
+
+// Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come; when
+// rank 0 has heard all, it welcomes everybody with the list of hosts. Pure, as the Negotiator is. Owned by a
+// ProgressEngine.
+class Bootstrap {
+ public:
+  // `process_sets`: those that this rank gave to init().
+  Bootstrap(Introduction own, Rank size, RankLists process_sets = {});
+
+  void receive(Rank from, ConstBytes bytes);
+  // Waiting has lasted too long. Rank 0 tells everybody who is missing; others name whom they waited for.
+  void expire(double seconds);
+
+  std::vector<Envelope> take_outgoing();
+  // Once there: how the start ended, and who is where.
+  const std::optional<Welcome>& welcome() const { return welcome_; }
+  // At rank 0: settings in which ranks differ, in words.
+  std::vector<std::string> differing_settings() const;
+
+ private:
+  void conclude();
+  Status objection() const;
+  void finish(Welcome welcome);
+
+  Introduction own_;
+  const RankLists process_sets_;
+  Rank size_;
+  TreeNode node_;                                   // by rank number: nobody knows yet who is where
+  Hello unsent_;                                    // for the parent
+  std::vector<std::optional<Introduction>> heard_;  // at rank 0, by rank
+  RankSet missing_;                                 // of the subtree
+  std::vector<Envelope> outgoing_;
+  std::optional<Welcome> welcome_;
+};
+
+}  // namespace rueda

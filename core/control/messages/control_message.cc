@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/messages/control_message.h"
+
+#include <algorithm>
+
+namespace rueda {
+namespace {
+
+void write(Writer& writer, const Introduction& introduction) {
+  writer.put(introduction.rank);
+  writer.put_string(introduction.version);
+  writer.put_string(introduction.host);
+  writer.put(introduction.process_id);
+  writer.put_count(introduction.settings.size());
+  for (const std::string& setting : introduction.settings) writer.put_string(setting);
+  writer.put_string(introduction.card);
+  writer.put_string(introduction.process_sets);
+  writer.put(introduction.job);
+}
+
+std::string read_card(Reader& reader) {
+  std::string card = reader.get_string();
+  if (card.size() > kLongestCard) reader.fail();
+  return card;
+}
+
+Introduction read_introduction(Reader& reader) {
+  Introduction introduction;
+  introduction.rank = reader.get<Rank>();
+  introduction.version = reader.get_string();
+  introduction.host = reader.get_string();
+  introduction.process_id = reader.get<std::int64_t>();
+  introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
+  introduction.card = read_card(reader);
+  introduction.process_sets = reader.get_string();
+  introduction.job = reader.get<std::uint64_t>();
+  return introduction;
+}
+
+void write(Writer& writer, const Hello& hello) {
+  writer.put_count(hello.ranks.size());
+  for (const Introduction& introduction : hello.ranks) write(writer, introduction);
+}
+
+Hello read_hello(Reader& reader) { return {reader.get_list<Introduction>(sizeof(Rank), read_introduction)}; }
+
+void write(Writer& writer, const Welcome& welcome) {
+  write(writer, welcome.status);
+  writer.put_count(welcome.hosts.size());
+  for (std::size_t i = 0; i < welcome.hosts.size(); ++i) {
+    writer.put_string(welcome.hosts[i]);
+    writer.put(welcome.process_ids[i]);
+    writer.put_string(welcome.cards[i]);
+  }
+  writer.put(welcome.job);
+}
+
+Welcome read_welcome(Reader& reader) {
+  Welcome welcome;
+  welcome.status = read_status(reader);
+  const std::size_t count = reader.get_count(2 + sizeof(std::int64_t));
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) {
+    welcome.hosts.push_back(reader.get_string());
+    welcome.process_ids.push_back(reader.get<std::int64_t>());
+    welcome.cards.push_back(read_card(reader));
+  }
+  welcome.job = reader.get<std::uint64_t>();
+  return welcome;
+}
+
+void write(Writer& writer, const Report& report) {
+  writer.put(report.applied);
+  write(writer, report.ids);
+  writer.put_count(report.tensors.size());
+  for (const std::vector<Wish>& wishes : report.tensors) {
+    writer.put_count(wishes.size());
+    for (const Wish& wish : wishes) {
+      write(writer, *wish.request);
+      write(writer, wish.ranks);
+    }
+  }
+  write(writer, report.departed);
+  write(writer, report.rested);
+}
+
+Wish read_wish(Reader& reader) {
+  auto request = std::make_shared<const Request>(read_request(reader));
+  Wish wish{std::move(request), read_rank_set(reader)};
+  if (wish.ranks.empty() || !wish.request->follows.empty()) reader.fail();
+  return wish;
+}
+
+// All of one key.
+std::vector<Wish> read_wishes(Reader& reader) {
+  std::vector<Wish> wishes = reader.get_list<Wish>(1, read_wish);
+  const bool same_key = std::ranges::all_of(
+      wishes, [&](const Wish& wish) { return key_of(*wish.request) == key_of(*wishes.front().request); });
+  if (wishes.empty() || !same_key) reader.fail();
+  return wishes;
+}
+
+Report read_report(Reader& reader) {
+  Report report;
+  report.applied = reader.get<std::uint64_t>();
+  report.ids = read_id_set(reader);
+  report.tensors = reader.get_list<std::vector<Wish>>(1, read_wishes);
+  report.departed = read_rank_set(reader);
+  report.rested = read_rank_set(reader);
+  return report;
+}
+
+void write(Writer& writer, const Orders& orders) {
+  writer.put(orders.end);
+  writer.put_count(orders.plans.size());
+  for (const Plan& plan : orders.plans) write(writer, plan);
+}
+
+Orders read_orders(Reader& reader) {
+  Orders orders;
+  orders.end = reader.get<std::uint8_t>() != 0;
+  orders.plans = reader.get_list<Plan>(sizeof(std::uint64_t), read_plan);
+  return orders;
+}
+
+void write(Writer& writer, const Inquiry& inquiry) {
+  writer.put(inquiry.number);
+  writer.put(inquiry.patience);
+  writer.put_count(inquiry.operations.size());
+  for (const Asked& asked : inquiry.operations) {
+    writer.put(asked.key.process_set);
+    writer.put_string(asked.key.name);
+    writer.put(asked.plan);
+  }
+}
+
+Inquiry read_inquiry(Reader& reader) {
+  Inquiry inquiry;
+  inquiry.number = reader.get<std::uint32_t>();
+  inquiry.patience = reader.get<double>();
+  if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
+  inquiry.operations =
+      reader.get_list<Asked>(sizeof(ProcessSetId) + 1 + sizeof(std::uint64_t), [](Reader& r) {
+        const auto process_set = r.get<ProcessSetId>();
+        std::string name = r.get_string();
+        return Asked{{process_set, std::move(name)}, r.get<std::uint64_t>()};
+      });
+  return inquiry;
+}
+
+void write(Writer& writer, const Standing& standing) {
+  write(writer, standing.waiting);
+  write(writer, standing.missing);
+  write(writer, standing.silent);
+  writer.put_count(standing.words.size());
+  for (const auto& [rank, words] : standing.words) {
+    writer.put(rank);
+    writer.put_string(words);
+  }
+}
+
+Standing read_standing(Reader& reader) {
+  Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}};
+  using Words = std::pair<Rank, std::string>;
+  standing.words = reader.get_list<Words>(sizeof(Rank) + 1, [](Reader& r) {
+    const Rank rank = r.get<Rank>();
+    return Words{rank, r.get_string()};
+  });
+  return standing;
+}
+
+void write(Writer& writer, const Answer& answer) {
+  writer.put(answer.number);
+  writer.put_count(answer.standings.size());
+  for (const Standing& standing : answer.standings) write(writer, standing);
+}
+
+Answer read_answer(Reader& reader) {
+  Answer answer;
+  answer.number = reader.get<std::uint32_t>();
+  answer.standings = reader.get_list<Standing>(4, read_standing);
+  return answer;
+}
+
+void write(Writer& writer, const Abort& abort) {
+  writer.put(abort.plan);
+  write(writer, abort.status);
+}
+
+Abort read_abort(Reader& reader) {
+  Abort abort;
+  abort.plan = reader.get<std::uint64_t>();
+  abort.status = read_status(reader);
+  if (abort.plan == 0 || abort.status.ok()) reader.fail();
+  return abort;
+}
+
+void write(Writer& writer, const Stall& stall) {
+  write(writer, *stall.request);
+  writer.put(stall.plan);
+}
+
+Stall read_stall(Reader& reader) {
+  auto request = std::make_shared<const Request>(read_request(reader));
+  return {std::move(request), reader.get<std::uint64_t>()};
+}
+
+void write(Writer& writer, const Failure& failure) { write(writer, failure.status); }
+
+Failure read_failure(Reader& reader) {
+  Failure failure{read_status(reader)};
+  if (failure.status.ok()) reader.fail();
+  return failure;
+}
+
+// The place of an alternative in Message.
+template <class Content, class... Contents>
+constexpr std::uint8_t kind_of(std::type_identity<std::variant<Contents...>>) {
+  std::uint8_t kind = 0;
+  static_cast<void>(((std::is_same_v<Content, Contents> ? false : (++kind, true)) && ...));
+  return kind;
+}
+
+template <class Content>
+Bytes encoded(const Content& content) {
+  Writer writer;
+  writer.put(kind_of<Content>(std::type_identity<Message>()));
+  write(writer, content);
+  return writer.take();
+}
+
+}  // namespace
+
+void write(Writer& writer, const Status& status) {
+  writer.put(status.code);
+  writer.put_string(status.message);
+}
+
+Status read_status(Reader& reader) {
+  Status status;
+  status.code = reader.get_enum(status_code_from);
+  status.message = reader.get_string();
+  return status;
+}
+
+Bytes encode(const Message& message) {
+  return std::visit([](const auto& content) { return encoded(content); }, message);
+}
+
+Bytes encode(const Report& report) { return encoded(report); }
+Bytes encode(const Orders& orders) { return encoded(orders); }
+
+std::optional<Message> decode(ConstBytes bytes) {
+  Reader reader(bytes);
+  std::optional<Message> message;
+  switch (reader.get<std::uint8_t>()) {  // the order of Message's alternatives
+    case 0: message = read_hello(reader); break;
+    case 1: message = read_welcome(reader); break;
+    case 2: message = read_report(reader); break;
+    case 3: message = read_orders(reader); break;
+    case 4: message = read_failure(reader); break;
+    case 5: message = read_stall(reader); break;
+    case 6: message = read_inquiry(reader); break;
+    case 7: message = read_answer(reader); break;
+    case 8: message = read_abort(reader); break;
+    default: reader.fail();
+  }
+  if (!reader.complete()) return std::nullopt;
+  return message;
+}
+
+}  // namespace rueda

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How control messages travel between ranks: small, reliable, first in first out between any two ranks.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/time.h"
+#include "core/base/types.h"
+
+namespace rueda {
+
+struct Envelope {
+  Rank peer = 0;  // who sent it, or to whom it goes
+  Bytes bytes;
+};
+
+// Purpose: carries control messages. Owned and called by the background thread alone; no call blocks. Lives
+// as long as its Runtime. Destruction may wait, boundedly, until what was sent has left.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual void send(Rank to, Bytes bytes) = 0;
+  virtual std::optional<Envelope> receive() = 0;
+  // Ranks that are known to have died, each told once. Asked in each turn: what is to be done now and then is
+  // done here, when it is due.
+  virtual std::vector<Rank> lost(Time now) = 0;
+  // Whether an arriving message rings the Runtime's bell; if not, the background thread has to look.
+  virtual bool rings_bell() const = 0;
+  // Whether nothing has come that receive() would return, nothing waits to leave, and both would ring. False
+  // where that takes more than a look at memory.
+  virtual bool quiet() const { return false; }
+};
+
+}  // namespace rueda

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who of a subtree has asked for one tensor, and whether they asked for the same.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/control/messages/control_message.h"
+#include "core/control/negotiation/cached_readiness.h"
+#include "core/control/negotiation/process_sets.h"
+
+namespace rueda {
+
+// Purpose: collects the wishes under one key at one node of the tree: the way of what the cache does not
+// know, of differing wishes, and of sets from which ranks have joined or departed. A plain value in a
+// Negotiator.
+class Readiness {
+ public:
+  explicit Readiness(Time since) : since_(since) {}
+
+  // A request equal to one seen before joins its ranks; requests that can be carried out together count as
+  // equal.
+  void add(Contributor contributor, Wish wish);
+
+  const RankSet& contributors() const { return contributors_; }
+  const RankSet& reported() const { return reported_; }
+  const std::vector<Wish>& wishes() const { return wishes_; }
+  std::vector<Wish> take_wishes() { return std::move(wishes_); }
+  const SharedRequest& request() const { return wishes_.front().request; }
+  bool agreed() const { return wishes_.size() == 1; }
+  Time since() const { return since_; }
+
+  // Which field differs, who asked for what, and what to do. For a Readiness that is not agreed.
+  Status mismatch() const;
+
+ private:
+  Time since_;
+  std::vector<Wish> wishes_;
+  RankSet contributors_;
+  RankSet reported_;
+};
+
+}  // namespace rueda

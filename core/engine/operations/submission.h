@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a framework hands to the Runtime: the wish, the memory, and who keeps that memory alive.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/base/fence.h"
+#include "core/base/tensor_view.h"
+#include "core/control/messages/request.h"
+#include "core/engine/memory/device_window.h"
+
+namespace rueda {
+
+// Called once on the background thread when an output's shape is known; returns contiguous memory of that
+// shape. An exception it throws fails this operation, on every rank that has not finished it.
+using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
+
+// Purpose: one operation on its way from a framework thread to the background thread. Moved, never shared.
+//   input     read by every operation except barrier
+//   output    allreduce, broadcast: written; may be the input's memory with the input's layout (in place),
+//   else
+//             disjoint
+//   allocate  allgather, alltoall, reducescatter: makes the output; empty: the Handle owns plain host memory
+//   splits    alltoall: rows of the input for each rank of the set, in rank order; empty: equal parts
+//   owner     whatever keeps input and output alive; released on the framework's side after completion
+//   members   of the request's process set; null: all ranks
+//   device    where request.device is not the host: which of its kind the tensors are on
+//   stream    there: on which the program made the input, and will use the output
+//   ready     there: behind what `stream` had been given at submission; Runtime::submit fills it in
+//   awaited   whoever submits waits at once: the background thread need not be woken before that
+//   window    of a barrier on a device: what its ranks share from then on
+struct Submission {
+  Request request;
+  ConstTensorView input;
+  TensorView output;
+  Allocate allocate;
+  std::vector<std::int64_t> splits;
+  std::shared_ptr<void> owner;
+  std::shared_ptr<const RankSet> members;
+  int device = 0;
+  DeviceStream stream = nullptr;
+  std::shared_ptr<const Fence> ready;
+  bool awaited = false;
+  std::shared_ptr<const DeviceWindow> window;
+};
+
+}  // namespace rueda

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Work that cannot go on.
+#pragma once
+
+#include <string>
+
+namespace rueda {
+
+// What a Work throws when a library tells that a peer cannot be reached any more.
+struct PeerGone {
+  Rank rank = 0;
+};
+
+// What a Work throws when this rank cannot carry out its Plan for want of something (memory, first of all)
+// and the Work can still be abandoned: one Plan fails, not the job.
+struct WorkFailure {
+  std::string what;  // "it has no memory for ...", of this rank
+};
+
+}  // namespace rueda

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Plans that a rank has to carry out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/engine/backend.h"
+#include "core/observe/observer.h"
+
+namespace rueda {
+
+// Purpose: keeps the Plans that have been called until there is room; starts a Work for each, steps it, and
+// completes its entries. A Work that fails is abandoned and runs out: its tensors are its own until then, and
+// are completed after that, with the words of the Abort that rank 0 sends everybody. A Work that another
+// rank's has made give up waits for the same words. Owned by the ProgressEngine; its thread alone calls it.
+class RunningWorks {
+ public:
+  using Backends = std::vector<std::unique_ptr<Backend>>;
+  struct Callbacks {
+    std::function<void(std::span<Entry> entries, const Status& status)> complete;  // of one Plan
+    std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
+  };
+  // From its arrival to the end of its Work.
+  struct Called {
+    Plan plan;
+    std::vector<Entry> entries;  // of this rank, for its tensors
+    Status aborted;              // why it has failed on some rank
+    std::unique_ptr<Work> work;  // null: not made yet, or over
+    bool done = false;           // and the results are right
+    bool failed = false;         // here, and it has been said
+    Time moved{};                // last
+  };
+
+  // At most so many at a time. All else outlives this.
+  RunningWorks(const Backends& backends, std::size_t most, Observer& observer, Callbacks callbacks)
+      : backends_(backends), most_(most), observer_(observer), callbacks_(std::move(callbacks)) {}
+
+  void add(Plan&& plan, std::vector<Entry>&& entries);
+  // The next Plan in order, if it can start now.
+  Called* next();
+  // That one. Where it has failed already its Work takes part all the same, so that others come to the end of
+  // theirs.
+  void start_next(Time now);
+  void drop_next() { called_.pop_front(); }  // it has no Work
+  // Steps of each in turn, while there is something to do and not for long; whether anything moved.
+  bool step(Time now);
+  // That Plan has failed on some rank. If it is over here it keeps its result.
+  void abort(std::uint64_t plan, const Status& status);
+  // The job cannot go on.
+  void end(const Status& status);
+
+  bool empty() const { return called_.empty() && running_.empty(); }
+  bool running() const { return !running_.empty(); }
+  // Calls visit(plan, since) for each whose Work has not moved since, and none that began before it: one may
+  // have to wait for these.
+  template <class Visit>
+  void for_unmoved(Visit visit) const {
+    Time since{};
+    for (const Called& running : running_) visit(running.plan, since = std::max(since, running.moved));
+  }
+  // What the Work of a Plan does; nothing where none runs here.
+  std::optional<std::string_view> phase_of(std::uint64_t plan) const;
+  // What the oldest of those that run does.
+  std::string_view phase() const;
+  // Whether everything that they wait for can ring the bell.
+  bool ring_bell() const;
+
+ private:
+  bool room_for(const Plan& plan) const;
+  void fail(Called& running, const WorkFailure& failure);
+  bool step_each(Time now);
+  bool step(Called& running);
+  static std::string_view phase(const Called& running);
+
+  const Backends& backends_;
+  std::size_t most_;
+  Observer& observer_;
+  Callbacks callbacks_;
+  // Lists: Works keep references to their Plan and entries.
+  std::list<Called> called_;  // have no Work yet; in the order of their numbers
+  std::list<Called> running_;
+};
+
+}  // namespace rueda

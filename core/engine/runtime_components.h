@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Runtime is made of. Whoever knows how bytes move (ops) puts them together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/control/bootstrap/static_process_sets.h"
+#include "core/control/messages/transport.h"
+#include "core/engine/backend.h"
+#include "core/engine/memory/accelerator.h"
+#include "core/engine/memory/symmetric_memory.h"
+#include "core/engine/wait/event_count.h"
+#include "core/observe/recorder_page.h"
+
+namespace rueda {
+
+struct Welcome;
+
+// Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its background
+// thread thread.
+struct RuntimeComponents {
+  RuntimeComponents() = default;  // and from no list: init({{0, 1}}) means ranks
+
+  Config config;
+  Rank rank = 0;
+  Rank size = 1;
+  // The ranks of the job among those that were started, where it is not all of them in their order.
+  std::vector<Rank> started_as;
+  std::uint64_t job = 0;   // how many this process has had before: makes names of operations its own
+  RankLists process_sets;  // that the job begins with, the same on all ranks
+  std::string host;        // ranks of equal host share a machine
+  std::unique_ptr<Transport> transport;            // none needed for one rank
+  std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
+  std::shared_ptr<EventCount> bell = std::make_shared<EventCount>();
+  std::shared_ptr<SymmetricMemory> tensor_memory;  // none: tensors lie in ordinary memory
+  // For tensors on devices; none: what there is instead, "no CUDA in this Rueda".
+  std::shared_ptr<Accelerator> accelerator;
+  // Memory of that device as its collectives like it best, or as any; throws std::bad_alloc.
+  std::function<std::shared_ptr<std::byte>(int device, std::size_t bytes)> device_memory;
+  std::string no_accelerator = "nothing that could reach it";
+  std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
+  // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
+  // has said it. No function: nobody will.
+  std::function<std::string(Rank)> how_it_ended;
+  // What a rank that was lost did last, in lines; empty when it is not known here, or has been told
+  // elsewhere.
+  std::function<std::string(Rank)> last_words;
+  std::string card;  // travels with the introduction of this rank
+  // Called once all ranks are there, before anything is sent. Calls `alive` now and then while it waits.
+  using Alive = std::function<void()>;
+  std::function<void(const Welcome&, const Alive& alive)> meet;
+};
+
+}  // namespace rueda

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run computes: on the CPU, or on a CUDA device of each rank's own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "examples/lib/training/options/flags.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace rueda::examples {
+
+// What --device says.
+struct DeviceChoice {
+  enum class Kind : std::uint8_t { cpu, cuda, automatic };
+  Kind kind = Kind::cpu;
+  std::optional<int> number;  // of cuda:N; unset: each rank has that of its place on its host
+};
+
+// --device, which any program that runs a model has. Throws UsageError.
+inline constexpr const char* kDeviceHelp =
+    "where to compute: cpu (the default); cuda: each rank on a device of its host, by its place there; "
+    "cuda:N; "
+    "auto: cuda where all ranks have it, else cpu";
+void read_device(const Flags& flags, DeviceChoice& choice);
+// As --device says it.
+std::string device_word(const DeviceChoice& choice);
+
+// Loads torch's library for CUDA if the choice may need it; a program links the one for the CPU only. Before
+// torch is used for anything: it asks once what there is. Throws UsageError where --device cuda cannot be
+// had.
+void prepare_device(const DeviceChoice& choice);
+
+// The device of this rank, which is then the calling thread's current one. Where a rank has none, all ranks
+// get the CPU from `auto`, with a line on it from rank 0, and from `cuda` UsageError in the same words.
+// Collective, after prepare_device() and rueda::init(), with the same choice on every rank.
+at::Device agree_on_device(const DeviceChoice& choice);
+
+// Of a rank by its place on its host, where there are `devices` of them.
+int device_number(const DeviceChoice& choice, int local_rank, int devices);
+
+// Of a model's first parameter.
+at::Device device_of(const torch::nn::Module& module);
+// "cpu" or "cuda".
+std::string kind_of(at::Device device);
+
+}  // namespace rueda::examples

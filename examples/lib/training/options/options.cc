@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/lib/training/options/options.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace rueda::examples {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::int64_t kMostWorkers = 1024;
+
+constexpr Choices<OptimizerKind, 5> kOptimizers{{{"adamw", OptimizerKind::adamw},
+                                                 {"sgd", OptimizerKind::sgd},
+                                                 {"radam", OptimizerKind::radam},
+                                                 {"lamb", OptimizerKind::lamb},
+                                                 {"lars", OptimizerKind::lars}}};
+constexpr Choices<Compression, 4> kCompressions{{{"none", Compression::none},
+                                                 {"fp16", Compression::fp16},
+                                                 {"bf16", Compression::bf16},
+                                                 {"topk", Compression::topk}}};
+constexpr Choices<ParameterType, 3> kTypes{{{"float32", ParameterType::float32},
+                                            {"bfloat16", ParameterType::bfloat16},
+                                            {"float64", ParameterType::float64}}};
+constexpr Choices<Autocast, 2> kAutocasts{{{"none", Autocast::none}, {"bf16", Autocast::bf16}}};
+
+void read_sync(const Flags& flags, TrainOptions& options) {
+  const std::string* value = flags.text("sync");
+  if (value == nullptr) return;
+  if (*value == "never" || *value == "meet") {
+    options.sync = *value == "never" ? TrainOptions::Sync::never : TrainOptions::Sync::meet;
+    return;
+  }
+  try {
+    options.schedule = SyncSchedule::parse(*value);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(fmt::format("--sync: {}, never, or meet", error.what()));
+  }
+}
+
+// What does not go together.
+void check_together(const TrainOptions& options) {
+  if (options.shard && !options.synchronize()) {
+    throw UsageError(
+        fmt::format("--shard yes needs ranks that synchronise, and --sync is {}", sync_words(options)));
+  }
+  if (options.shard &&
+      (options.optimizer == OptimizerKind::lamb || options.optimizer == OptimizerKind::lars)) {
+    throw UsageError(
+        fmt::format("--shard yes needs an optimizer that steps each element by itself, and {} needs norms of "
+                    "whole parameters; choose adamw, sgd or radam",
+                    optimizer_word(options)));
+  }
+  if (!options.synchronize() && (options.checkpoint_every > 0 || options.resume)) {
+    throw UsageError(
+        fmt::format("--checkpoint-every and --resume are for ranks that synchronise, and --sync is {}: each "
+                    "rank has a model of its own",
+                    sync_words(options)));
+  }
+}
+
+void read_outputs(const Flags& flags, TrainOptions& options) {
+  options.output = std::filesystem::path("runs") / options.task;
+  flags.path("output", options.output);
+  options.stop_file = options.output / "stop";
+  options.summary = options.output / "summary.json";
+  flags.path("summary", options.summary);
+  options.tensorboard = options.output / "tensorboard";
+  flags.path("tensorboard", options.tensorboard);
+  flags.choice("eval-first", options.evaluate_first, kYesNo);
+  flags.choice("save", options.save, kYesNo);
+  flags.path("log-losses", options.log_losses);
+  flags.path("dump-batches", options.dump_batches);
+}
+
+}  // namespace
+
+po::options_description training_flags() {
+  const auto text = [] { return po::value<std::string>(); };
+  const auto whole = [] { return po::value<std::int64_t>(); };
+  const auto number = [] { return po::value<double>(); };
+  po::options_description flags("training", 110);
+  // clang-format off
+  flags.add_options()
+      ("steps", whole()->value_name("N"), "batches, and optimizer steps [400]")
+      ("batch", whole()->value_name("N"), "samples per rank and backward pass [4; without --model 16]")
+      ("learning-rate", number()->value_name("X"), "peak, then falls to 0 [1e-4; without --model 1e-3]")
+      ("warmup", whole()->value_name("N"), "steps until the peak [30]")
+      ("weight-decay", number()->value_name("X"), "not on biases and layer norms [0.01]")
+      ("clip", number()->value_name("X"), "global gradient norm, 0 for none [1]")
+      ("optimizer", text()->value_name("NAME"), "adamw (the default), sgd, radam, lamb or lars")
+      ("dropout", number()->value_name("P"), "instead of what config.json says")
+      ("backward-passes-per-step", whole()->value_name("N"), "batches accumulated before one reduction [1]")
+      ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
+      ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
+      ("autocast", text()->value_name("TYPE"), "bf16: matrix products in bfloat16, parameters in float32; none (the default)")
+      ("device", text()->value_name("NAME"), kDeviceHelp)
+      ("workers", whole()->value_name("N"), "threads that make batches ahead, 0: the training thread does [1]")
+      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
+      ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16, bf16 or topk")
+      ("compression-share", number()->value_name("X"), "of the elements, how many travel with topk [0.01]")
+      ("low-rank", whole()->value_name("N"), "gradients travel as factors of N columns (PowerSGD), 0 for whole ones [0]")
+      ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
+      ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
+      ("evaluate-every", whole()->value_name("N"), "evaluate after every N steps too, 0 for at the end only [0]")
+      ("checkpoint-every", whole()->value_name("N"), "save all that training needs to go on, in OUTPUT/checkpoints, after every N steps; 0: on SIGTERM only [0]")
+      ("keep", whole()->value_name("N"), "the newest so many checkpoints [3]")
+      ("resume", text()->implicit_value("")->value_name("[DIR]"), "go on from a checkpoint, or the newest whole one in DIR [OUTPUT/checkpoints]")
+      ("output", text()->value_name("DIR"), "checkpoint and reports [runs/TASK]")
+      ("summary", text()->value_name("FILE"), "results as JSON [OUTPUT/summary.json]")
+      ("tensorboard", text()->value_name("DIR"), "event files [OUTPUT/tensorboard]")
+      ("eval-first", text()->value_name("yes|no"), "evaluate before the first step too [yes]")
+      ("save", text()->value_name("yes|no"), "write the model at the end [yes]")
+      ("log-losses", text()->value_name("FILE"), "loss of every step, as JSON lines")
+      ("dump-batches", text()->value_name("FILE"), "the batches of rank 0 in the first 20 steps, as safetensors STEP.PASS.NAME");
+  // clang-format on
+  return flags;
+}
+
+void read_number_types(const Flags& flags, ParameterType& dtype, Autocast& autocast) {
+  flags.choice("dtype", dtype, kTypes);
+  flags.choice("autocast", autocast, kAutocasts);
+  if (autocast != Autocast::none && dtype != ParameterType::float32) {
+    throw UsageError(fmt::format("--autocast {} is for parameters of float32, and --dtype is {}",
+                                 name_of(autocast, kAutocasts), name_of(dtype, kTypes)));
+  }
+}
+
+void read_training_flags(const Flags& flags, TrainOptions& options) {
+  flags.integer("steps", options.steps, 0);
+  flags.integer("batch", options.batch, 1);
+  flags.number("learning-rate", options.learning_rate);
+  flags.integer("warmup", options.warmup, 0);
+  flags.number("weight-decay", options.weight_decay, 1);
+  flags.number("clip", options.clip);
+  flags.choice("optimizer", options.optimizer, kOptimizers);
+  flags.number("dropout", options.dropout, 1);
+  flags.integer("backward-passes-per-step", options.backward_passes_per_step, 1);
+  flags.integer("seed", options.seed, 0);
+  read_number_types(flags, options.dtype, options.autocast);
+  read_device(flags, options.device);
+  flags.integer("workers", options.workers, 0);
+  if (options.workers > kMostWorkers)
+    throw UsageError(
+        fmt::format("--workers is {}; at most {} threads make batches", options.workers, kMostWorkers));
+  read_sync(flags, options);
+  flags.choice("compression", options.compression, kCompressions);
+  flags.share("compression-share", options.compression_share);
+  flags.integer("low-rank", options.low_rank, 0);
+  flags.choice<std::optional<bool>, 3>("overlap", options.overlap,
+                                       {{{"auto", std::nullopt}, {"on", true}, {"off", false}}});
+  flags.choice("shard", options.shard, kYesNo);
+  flags.integer("evaluate-every", options.evaluate_every, 0);
+  flags.integer("checkpoint-every", options.checkpoint_every, 0);
+  flags.integer("keep", options.keep, 1);
+  flags.path("resume", options.resume);
+  read_outputs(flags, options);
+  check_together(options);
+}
+
+std::string sync_words(const TrainOptions& options) {
+  switch (options.sync) {
+    case TrainOptions::Sync::by_schedule: return options.schedule.to_string();
+    case TrainOptions::Sync::never: return "never";
+    case TrainOptions::Sync::meet: return "meet";
+  }
+  return "unknown";
+}
+
+std::string optimizer_word(const TrainOptions& options) { return name_of(options.optimizer, kOptimizers); }
+std::string dtype_word(const TrainOptions& options) { return name_of(options.dtype, kTypes); }
+std::string autocast_word(const TrainOptions& options) { return name_of(options.autocast, kAutocasts); }
+
+std::vector<std::string> shared_settings(const TrainOptions& options) {
+  return {fmt::format("--task {}", options.task),
+          fmt::format("--steps {}", options.steps),
+          fmt::format("--batch {}", options.batch),
+          fmt::format("--learning-rate {}", options.learning_rate),
+          fmt::format("--warmup {}", options.warmup),
+          fmt::format("--weight-decay {}", options.weight_decay),
+          fmt::format("--clip {}", options.clip),
+          fmt::format("--optimizer {}", optimizer_word(options)),
+          fmt::format("--backward-passes-per-step {}", options.backward_passes_per_step),
+          fmt::format("--seed {}", options.seed),
+          fmt::format("--dtype {}", dtype_word(options)),
+          fmt::format("--autocast {}", autocast_word(options)),
+          fmt::format("--device {}", device_word(options.device)),
+          fmt::format("--sync {}", sync_words(options)),
+          fmt::format("--compression {}", name_of(options.compression, kCompressions)),
+          fmt::format("--compression-share {}", options.compression_share),
+          fmt::format("--low-rank {}", options.low_rank),
+          fmt::format("--shard {}", name_of(options.shard, kYesNo)),
+          fmt::format("--evaluate-every {}", options.evaluate_every),
+          fmt::format("--checkpoint-every {}", options.checkpoint_every),
+          fmt::format("--resume {}", options.resume ? "given" : "not given"),
+          fmt::format("--eval-first {}", name_of(options.evaluate_first, kYesNo)),
+          fmt::format("--log-losses {}", options.log_losses.empty() ? "not given" : "given")};
+}
+
+double learning_rate_at(std::int64_t step, const TrainOptions& options) {
+  if (step < options.warmup) {
+    return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup);
+  }
+  const auto left = static_cast<double>(std::max<std::int64_t>(0, options.steps - step));
+  return options.learning_rate * left /
+         static_cast<double>(std::max<std::int64_t>(1, options.steps - options.warmup));
+}
+
+}  // namespace rueda::examples

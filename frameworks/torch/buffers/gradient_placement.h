@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a gradient lies, as far as windows of devices are concerned.
+#pragma once
+
+#include <cstdint>
+
+namespace rueda {
+
+enum class GradientPlacement : std::uint8_t {
+  none,       // there is no slot for it
+  in_slot,    // it lies in its slot
+  elsewhere,  // it has a slot, and lies outside it
+};
+
+}  // namespace rueda

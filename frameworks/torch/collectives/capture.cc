@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/collectives/capture.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace rueda {
+
+void capture(const std::function<void()>& body, Scope scope) {
+  // Where there is none, core says why; torch does not know which is current then.
+  const bool any = scope.runtime().device_problem().empty();
+  const int device = any ? c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getDevice().index() : 0;
+  capture(body, device, scope);
+}
+
+}  // namespace rueda

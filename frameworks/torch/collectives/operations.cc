@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/collectives/operations.h"
+
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "frameworks/torch/collectives/tensor_adapter.h"
+
+namespace rueda {
+namespace {
+
+using Tensors = std::shared_ptr<OperationTensors>;
+
+// Where an operation that finds its own size, or none of ours, puts its result.
+Tensors reads(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, at::Tensor()); }
+
+Tensors in_place(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, tensor); }
+
+Tensors into_new(const at::Tensor& tensor, const std::string& name) {
+  check_movable(tensor, name);  // refuses what cannot be allocated either
+  at::NoGradGuard no_grad;
+  return std::make_shared<OperationTensors>(tensor, new_output_like(tensor), true);
+}
+
+TensorHandle submit(const Scope& scope, Submission&& submission, Tensors tensors) {
+  scope.place(submission);
+  // Looked at before: an output that the operation makes itself is the background thread's from submission
+  // on.
+  const bool changes_its_input = tensors->output.defined() && tensors->output.is_same(tensors->input);
+  Handle handle = scope.runtime().submit(std::move(submission));
+  if (changes_its_input) mark_changed(tensors->input);
+  return {std::move(handle), std::move(tensors)};
+}
+
+TensorHandle submit_reduction(const Scope& scope, Operation operation, std::string name,
+                              const Reduction& reduction, Tensors tensors) {
+  Submission submission = submission_for(operation, std::move(name), tensors);
+  reduction.write_to(submission.request);
+  return submit(scope, std::move(submission), std::move(tensors));
+}
+
+TensorHandle submit_broadcast(const Scope& scope, std::string name, Rank root, Tensors tensors) {
+  Submission submission = submission_for(Operation::broadcast, std::move(name), tensors);
+  submission.request.root = root;
+  return submit(scope, std::move(submission), std::move(tensors));
+}
+
+}  // namespace
+
+at::Tensor TensorHandle::wait() const {
+  throw_if_error(wait_status());
+  return output();
+}
+
+Status TensorHandle::wait_status() const {
+  Status status = handle_.wait_status();
+  if (!status.ok()) return status;
+  hold_back_current_stream(handle_, tensors_->output);
+  if (tensors_->made_output) keep_for_current_stream(tensors_->output.storage());
+  return status;
+}
+
+const at::Tensor& TensorHandle::output() const { return tensors_->output; }
+
+TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  Tensors tensors = into_new(tensor, name);
+  return submit_reduction(scope, Operation::allreduce, std::move(name), reduction, std::move(tensors));
+}
+
+at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  return allreduce_async(tensor, std::move(name), reduction, scope.awaited()).wait();
+}
+
+TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  return submit_reduction(scope, Operation::allreduce, std::move(name), reduction, in_place(tensor));
+}
+
+void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  allreduce_async_(tensor, std::move(name), reduction, scope.awaited()).wait();
+}
+
+TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Scope scope) {
+  Tensors tensors = reads(tensor);
+  return submit(scope, submission_for(Operation::allgather, std::move(name), tensors), tensors);
+}
+
+at::Tensor allgather(const at::Tensor& tensor, std::string name, Scope scope) {
+  return allgather_async(tensor, std::move(name), scope.awaited()).wait();
+}
+
+TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  Tensors tensors = into_new(tensor, name);
+  return submit_broadcast(scope, std::move(name), root, std::move(tensors));
+}
+
+at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  return broadcast_async(tensor, root, std::move(name), scope.awaited()).wait();
+}
+
+TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  return submit_broadcast(scope, std::move(name), root, in_place(tensor));
+}
+
+void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  broadcast_async_(tensor, root, std::move(name), scope.awaited()).wait();
+}
+
+TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
+                            Scope scope) {
+  Tensors tensors = reads(tensor);
+  Submission submission = submission_for(Operation::alltoall, std::move(name), tensors);
+  submission.splits = std::move(splits);
+  return submit(scope, std::move(submission), std::move(tensors));
+}
+
+AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
+                        Scope scope) {
+  const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), scope.awaited());
+  at::Tensor output = handle.wait();
+  return {std::move(output), handle.received_splits()};
+}
+
+TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction,
+                                 Scope scope) {
+  return submit_reduction(scope, Operation::reducescatter, std::move(name), reduction, reads(tensor));
+}
+
+at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction, Scope scope) {
+  return reducescatter_async(tensor, std::move(name), reduction, scope.awaited()).wait();
+}
+
+void barrier(Scope scope) { barrier_async(scope.awaited()).wait(); }
+
+}  // namespace rueda

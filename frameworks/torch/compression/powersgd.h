@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gradient that travels as two thin matrices (PowerSGD: Vogels, Karimireddy, Jaggi 2019).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/rueda.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/collectives/scope_reference.h"
+
+namespace rueda {
+
+// Whether the gradient of a parameter is at most half the bytes as factors of that rank, and of a type that
+// can be.
+bool pays_at_rank(const at::Tensor& parameter, std::int64_t rank);
+
+// Purpose: reduces the gradient of one parameter, step by step, as a matrix M of rank r: one step of a power
+// iteration for the sum of all ranks' M.
+//   M = gradient + what earlier steps have left out here, as matrix m x c: first dimension, all others
+//   P = M Q          reduced, then made orthonormal; m x r. Q: of the step before. On a device by one rank,
+//                    which sends it
+//   Q = M^T P        reduced; c x r
+//   gradient = P Q^T; left out here: M - P (M^T P)^T, of this rank's M
+// Both products are linear in M, so that reduced factors are those of the reduced M: what travels is r (m +
+// c) values by ordinary allreduces. As every rank keeps what P does not reach of its own M, the sum of that
+// is what the result lacks of the sum, whatever the reduction multiplies it by. P and Q are bits that all
+// have alike, and so is the result; where ranks differ in the Q that they begin with it is a worse one, no
+// other. Keeps a second gradient's memory. On a device nothing makes the host wait for it. Belongs to a
+// ReductionRound, which guards it; collective as this.
+class PowerSgdReduction {
+ public:
+  // `name`: the first factor's, under which a rank that does not compress reduces the whole: a Mismatch.
+  // `seed`: of the first Q, the same on all ranks; and of which rank makes P on a device.
+  PowerSgdReduction(std::string name, std::uint64_t seed, std::int64_t rank, const Reduction& reduction,
+                    const ScopeReference& scope);
+
+  // The gradient's memory is this object's until finish() or clear(). Submits the first factor.
+  void submit(const at::Tensor& gradient);
+  bool submitted() const { return first_.has_value(); }
+  // On a device: waits for the first factor, and submits what it becomes.
+  void submit_basis();
+  // Waits for the first factor, and submits the second.
+  void submit_second();
+  // Waits for that. Then the gradient is the reduced one. After a failure, or where the result is not finite
+  // (a mixed-precision scaler's question), what was left out before is kept as it was.
+  Status finish();
+  // After finish(): as Handle's.
+  double share_of_square_sum() const;
+  // Ends the step; what is on its way may go on.
+  void clear();
+
+ private:
+  void put_result();
+  template <class T>
+  void put_result_on_host(bool finite);
+  bool has_residual() const;
+
+  const std::string name_;
+  const std::uint64_t seed_;
+  const std::int64_t rank_;
+  const Reduction reduction_;
+  const ScopeReference scope_;
+  std::uint64_t steps_ = 0;
+  at::Tensor residual_;           // m x c: left out so far; undefined: no step yet
+  at::Tensor second_of_all_;      // r x c: Q of the last step, transposed
+  at::Tensor gradient_, matrix_;  // of this step; the same memory if the gradient is contiguous
+  at::Tensor factor_;             // r x m: P, transposed
+  at::Tensor second_of_own_;
+  std::optional<TensorHandle> first_;  // on a device, the reduction and then the broadcast
+  std::optional<TensorHandle> second_;
+  Status failure_;
+};
+
+}  // namespace rueda

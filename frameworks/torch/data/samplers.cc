@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/data/samplers.h"
+
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <torch/serialize/archive.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "frameworks/torch/collectives/agreement.h"
+
+namespace rueda {
+namespace {
+
+// SplitMix64: numbers that are the same on every machine, unlike those of the standard library's
+// distributions.
+class Numbers {
+ public:
+  Numbers(std::uint64_t seed, std::uint64_t epoch) : state_(seed) { state_ = next() + epoch; }
+
+  // Below `bound`, of which there are so few that the remainder's bias cannot be seen.
+  std::size_t below(std::size_t bound) { return next() % bound; }
+
+ private:
+  std::uint64_t next() {
+    std::uint64_t mixed = (state_ += 0x9e3779b97f4a7c15);
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return mixed ^ (mixed >> 31);
+  }
+
+  std::uint64_t state_;
+};
+
+std::vector<std::size_t> permutation(std::size_t size, Numbers numbers) {
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = size; i > 1; --i) std::swap(order[i - 1], order[numbers.below(i)]);
+  return order;
+}
+
+std::size_t place_in(const Scope& scope) {
+  const Rank rank = scope.runtime().topology().rank;
+  check_place(rank, scope, "a sampler");
+  return static_cast<std::size_t>(scope.ranks() ? scope.ranks()->index_of(rank) : rank);
+}
+
+}  // namespace
+
+ShardSampler::ShardSampler(std::size_t size, const Scope& scope, std::vector<std::string> lines)
+    : size_(size), ranks_(static_cast<std::size_t>(scope.size())), place_(place_in(scope)) {
+  lines.push_back(fmt::format("{} samples", size));
+  check_agreement(scope.runtime().next_name("sampler", scope.process_set()), "a sampler's options", lines,
+                  scope);
+}
+
+void ShardSampler::begin(std::size_t epoch) {
+  epoch_ = epoch;
+  position_ = 0;
+  loaded_ = false;
+  indices_ = draw();
+}
+
+std::optional<std::vector<std::size_t>> ShardSampler::next(std::size_t batch_size) {
+  const std::size_t count = std::min(batch_size, indices_.size() - position_);
+  loaded_ = false;
+  if (count == 0) return std::nullopt;
+  const auto first = indices_.begin() + static_cast<std::ptrdiff_t>(position_);
+  position_ += count;
+  return std::vector<std::size_t>(first, first + static_cast<std::ptrdiff_t>(count));
+}
+
+void ShardSampler::save(torch::serialize::OutputArchive& archive) const {
+  const auto done = static_cast<std::int64_t>(position_ * ranks_);
+  archive.write("epoch", at::tensor(static_cast<std::int64_t>(epoch_)), true);
+  archive.write("position", at::tensor(done), true);
+}
+
+void ShardSampler::load(torch::serialize::InputArchive& archive) {
+  at::Tensor epoch, done;
+  archive.read("epoch", epoch, true);
+  archive.read("position", done, true);
+  begin(static_cast<std::size_t>(epoch.item<std::int64_t>()));
+  const auto position = (static_cast<std::size_t>(done.item<std::int64_t>()) + ranks_ - 1) / ranks_;
+  position_ = std::min(position, indices_.size());
+  loaded_ = true;
+}
+
+EvaluationSampler::EvaluationSampler(std::size_t size, const Scope& scope)
+    : ShardSampler(size, scope, {"an EvaluationSampler"}) {
+  begin(0);
+}
+
+void EvaluationSampler::reset(std::optional<std::size_t> new_size) {
+  resize(new_size);
+  begin(0);
+}
+
+std::vector<std::size_t> EvaluationSampler::draw() const {
+  const std::size_t share = size_ / ranks_, more = size_ % ranks_;  // the first ranks have one more
+  std::vector<std::size_t> block(share + (place_ < more ? 1 : 0));
+  std::iota(block.begin(), block.end(), place_ * share + std::min(place_, more));
+  return block;
+}
+
+DistributedSampler::DistributedSampler(std::size_t size, const SamplerOptions& options, const Scope& scope)
+    : ShardSampler(size, scope,
+                   {fmt::format("a DistributedSampler with seed {}", options.seed),
+                    options.remainder == Remainder::drop ? "remainder drop" : "remainder wrap"}),
+      options_(options) {
+  begin(0);
+}
+
+void DistributedSampler::reset(std::optional<std::size_t> new_size) {
+  const bool goes_on = std::exchange(loaded_, false) && position_ < indices_.size() && !new_size;
+  if (goes_on) return;
+  resize(new_size);
+  begin(position_ > 0 ? epoch_ + 1 : epoch_);
+}
+
+std::vector<std::size_t> DistributedSampler::draw() const {
+  if (size_ < ranks_) {
+    refuse(
+        fmt::format("a DistributedSampler of {} samples for {} ranks: each must have one at least; take "
+                    "fewer ranks, or more samples",
+                    size_, ranks_));
+  }
+  const std::vector<std::size_t> order = permutation(size_, Numbers(options_.seed, epoch_));
+  const std::size_t rest = options_.remainder == Remainder::wrap && size_ % ranks_ != 0 ? 1 : 0;
+  std::vector<std::size_t> own(size_ / ranks_ + rest);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = order[(i * ranks_ + place_) % size_];
+  return own;
+}
+
+}  // namespace rueda

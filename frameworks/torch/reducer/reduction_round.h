@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradients of one step, on their way.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/rueda.h"
+#include "frameworks/torch/buffers/gradient_placement.h"
+#include "frameworks/torch/collectives/operations.h"
+#include "frameworks/torch/collectives/scope_reference.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
+#include "frameworks/torch/compression/powersgd.h"
+#include "frameworks/torch/compression/sparse_gather.h"
+
+namespace rueda {
+
+// Purpose: the reductions of one step: submitted one by one, told which ranks have which, waited for. Belongs
+// to a GradientSync, which guards it; where steps overlap that has two, which take turns. Collective: ranks
+// call submit_presence(), holders() and wait() of a step in this order.
+class ReductionRound {
+ public:
+  static constexpr float kDense = 1e9F;  // the share that is larger than that of sparse gradients
+  using Groups = std::vector<std::optional<std::size_t>>;  // of each parameter
+  using LowRanks = std::vector<std::int64_t>;              // the same; 0: it travels whole
+
+  // `name`: what names of operations begin with. `parameters`: names, which end them.
+  ReductionRound(std::string name, std::vector<std::string> parameters, Groups groups,
+                 const LowRanks& low_ranks, const Reduction& reduction, const ScopeReference& scope);
+  ReductionRound(ReductionRound&&) = default;
+
+  // Reduces `gradient`, of parameter `index`, in place, when its group is complete; it is kept until clear().
+  // One that travels as factors is the result only after wait().
+  // Memory of one that lies in its place is free as soon as it is the result and nobody has the tensor, since
+  // whoever works there next does so behind streams that have waited for that.
+  void submit(std::size_t index, at::Tensor gradient, GradientPlacement placement = GradientPlacement::none);
+  // Zeros in place of a gradient that this rank does not have.
+  void submit_stand_in(std::size_t index, at::Tensor zeros,
+                       GradientPlacement placement = GradientPlacement::none);
+  // What the reduction of the parameter's gradient is called; empty where it travels as factors.
+  std::string name_of(std::size_t index) const;
+  bool in_group(std::size_t index) const { return groups_[index].has_value(); }
+  // Whether another member of the parameter's group was submitted.
+  bool group_begun(std::size_t index) const { return groups_[index] && !waiting_[*groups_[index]].empty(); }
+  // Whether the parameter is to be reduced, by what holders() says of it and of its group.
+  bool due(std::size_t index, const std::vector<float>& holders) const;
+  bool stands_in(std::size_t index) const { return gradients_[index].stand_in; }
+  bool submitted(std::size_t index) const { return gradients_[index].memory.defined(); }
+  bool has(std::size_t index) const { return submitted(index) || held(index).defined(); }
+  // The first that was submitted; nothing when none was.
+  std::optional<std::size_t> first() const;
+  // Whether the memory is still being written. The parameter was submitted.
+  bool in_flight(std::size_t index) const { return !gradients_[index].handle.done(); }
+  const at::Tensor& memory(std::size_t index) const { return gradients_[index].memory; }
+
+  // A sparse gradient, coalesced, that waits until all know how many elements the ranks have of it.
+  void hold(std::size_t index, at::Tensor sparse) { gradients_[index].sparse = std::move(sparse); }
+  const at::Tensor& held(std::size_t index) const { return gradients_[index].sparse; }
+  // After holders(), of a parameter that has some: whether their gradients are all sparse, and together have
+  // less than that share of the elements of a dense one.
+  bool is_sparse(std::size_t index, float share) const { return densities_[index] < share; }
+  // Gathers it; `parameter` tells shape and type where this rank has none.
+  void gather(std::size_t index, const at::Tensor& parameter);
+
+  // Tells the others which parameters were submitted here so far, or held.
+  void submit_presence();
+  bool presence_submitted() const { return presence_.has_value(); }
+  // Waits for what they tell: [i] = how many ranks have a gradient of parameter i, stand-ins left out.
+  Status holders(std::vector<float>& holders);
+  // Waits for all. Returns the first failure, in words that name the parameter. After it memory() is the
+  // result.
+  Status wait();
+  // After wait(): whether a place in a window is of use to the gradient; the same on all ranks.
+  bool takes_window(std::size_t index) const { return gradients_[index].handle.takes_window(); }
+  // After wait(): this rank's share of the sum of squares of all results. Reduction::measure.
+  double share_of_square_sum() const;
+  void clear();
+
+ private:
+  struct Gradient {
+    Handle handle;
+    at::Tensor memory;                         // that the reduction works on; undefined: nothing submitted
+    std::shared_ptr<OperationTensors> placed;  // of one that lies in its place
+    bool stand_in = false;
+    at::Tensor sparse;                   // held back
+    std::optional<SparseGather> gather;  // of it
+  };
+  // A member of a group that is not complete yet.
+  struct Waiting {
+    std::size_t index;
+    Submission submission;
+  };
+  void submit_group(std::size_t group);
+  bool as_factors(std::size_t index) const { return low_rank_[index] && low_rank_[index]->submitted(); }
+  Status wait_for(std::size_t index);
+
+  const std::string name_;
+  const std::vector<std::string> parameters_;
+  const Groups groups_;
+  const Reduction reduction_;
+  const ScopeReference scope_;
+  std::vector<std::uint32_t> group_sizes_;
+  std::vector<Gradient> gradients_;
+  std::vector<std::unique_ptr<PowerSgdReduction>> low_rank_;  // null: travels whole
+  std::vector<std::vector<Waiting>> waiting_;                 // by group
+  std::optional<TensorHandle> presence_;
+  std::vector<float> densities_;  // sums over ranks, after holders(); kDense and more: one is dense
+};
+
+}  // namespace rueda

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of an optimizer, of which each rank steps a part.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/rueda.h"
+#include "frameworks/torch/collectives/scope_reference.h"
+#include "frameworks/torch/state/saved_values.h"
+
+namespace rueda {
+
+// Purpose: keeps all parameters in one block of memory and gives each rank a part of it, of equal size.
+// Inside one host the block is one for all ranks: what its owner writes is there for everybody, and nobody
+// gathers; where that cannot be (several hosts, too little memory, a device) each rank has a block, and parts
+// are gathered. On a device the host waits for none of that. Used by the thread that steps; belongs to a
+// ShardedOptimizer.
+//
+// Parts are cut between parameters, or inside one at a multiple of kGrain elements, so that kernels do on a
+// part what they do on the whole: the same bits.
+//
+// While this lives the parameters are one: they are read between steps and written inside a step only, when
+// all ranks have come to it. Who writes them otherwise (a checkpoint that is loaded) writes the same on every
+// rank, or on one, with a barrier after it.
+class ParameterShards {
+ public:
+  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
+  static constexpr std::int64_t kGrain = 1024;
+
+  // Collective. All parameters get the values of rank 0. Throws Mismatch when ranks differ in them and
+  // InvalidArgument for a parameter that is part of another tensor, or given twice, or on another device: on
+  // all ranks in the same words, which name those that have it.
+  ParameterShards(const Groups& groups, Runtime& runtime);
+  // Each rank gets a copy of its own.
+  ~ParameterShards();
+  ParameterShards(const ParameterShards&) = delete;
+  ParameterShards& operator=(const ParameterShards&) = delete;
+
+  // The groups as they were given, with this rank's parts in place of the parameters.
+  const Groups& groups() const { return parts_of_groups_; }
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  bool shared() const { return shared_; }
+
+  // When gradients are reduced. Returns when all ranks have come here; throws on all when one has joined or
+  // left, or its parameters are not those of the block any more.
+  void begin_step(const Groups& stepped);
+  // Gives the parts their gradients.
+  void give_gradients();
+  // Returns when all ranks have stepped and all parameters are new. Throws on those that are `well` when
+  // another is not.
+  void end_step(bool well);
+
+  // What the optimizer of these parts keeps, put together on `root`, one parameter at a time. Collective.
+  SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
+  // Gives it this rank's parts of that. Throws InvalidArgument for what does not fit.
+  void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
+                  const SavedModel& saved) const;
+
+  // What the archive of a part has in addition, and whether one fits.
+  void save(torch::serialize::OutputArchive& archive) const;
+  void check(torch::serialize::InputArchive& archive) const;
+
+ private:
+  struct Part {
+    std::size_t parameter;
+    std::int64_t begin;  // elements
+    std::int64_t end;
+    at::Tensor leaf;
+  };
+  // Where a rank's part begins, and the one before it ends.
+  struct Cut {
+    std::size_t parameter;
+    std::int64_t element;
+  };
+
+  Runtime& runtime() const { return runtime_.get().runtime(); }
+  std::vector<std::string> take_over(const Groups& groups);
+  void make_block();
+  // Of the block, which it keeps.
+  at::Tensor tensor_at(std::byte* memory, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType type) const;
+  at::Tensor bytes_of_all() const;
+  Cut cut_of(Rank rank) const;
+  std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
+  std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
+  void make_parts(const Groups& groups);
+  SteppedPart stepped(const Part& part) const;
+  Status objection_to(const Groups& stepped) const;
+  void gather();
+
+  const ScopeReference runtime_;
+  std::vector<at::Tensor> parameters_;  // in order, each once
+  at::Device device_{at::kCPU};         // of all
+  std::vector<std::int64_t> offsets_;   // bytes of the block
+  std::int64_t bytes_ = 0;
+  std::int64_t elements_ = 0;
+  std::shared_ptr<std::byte> block_;
+  bool shared_ = false;
+  std::vector<Part> parts_;
+  Groups parts_of_groups_;
+  std::string scope_;
+};
+
+}  // namespace rueda

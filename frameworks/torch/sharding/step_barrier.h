@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all ranks of a sharded optimizer say to one another before and after each has stepped its part.
+#pragma once
+
+#include <string>
+
+#include "core/base/status.h"
+#include "core/engine/runtime.h"
+
+namespace rueda {
+
+// Returns when all ranks have come here. Throws on all when one of them refuses (`own` is not ok), or has
+// joined or left. They are about to do `action` to `subject`: "step" "a ShardedOptimizer", say. Collective,
+// under `name`.
+void barrier_before(const std::string& name, const std::string& action, const std::string& subject,
+                    const Status& own, Runtime& runtime);
+
+// Returns when all ranks have stepped. Throws BackendError on those that are `well` when another is not.
+// Collective, under `name`.
+void barrier_after_step(const std::string& name, bool well, Runtime& runtime);
+
+}  // namespace rueda

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Marks objects of which each rank has a part of its own.
+#pragma once
+
+namespace rueda {
+
+// Purpose: the base of an optimizer whose state differs between ranks. Stateful refuses it: one rank cannot
+// save, load or broadcast it for all.
+class PerRankState {
+ public:
+  virtual ~PerRankState() = default;
+};
+
+}  // namespace rueda

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/state/saved_values.h"
+
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/byte_exchange.h"
+
+namespace rueda {
+namespace {
+
+using torch::optim::Optimizer;
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+
+constexpr const char* kKind = "rueda_sharded_model";
+
+std::string archived(OutputArchive& archive) {
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return std::move(stream).str();
+}
+
+// What an optimizer's state, or a group's options, write into an archive. In the host's memory: a device has
+// another number on another rank.
+template <class Saves>
+SavedValues values_of(const Saves& saves) {
+  OutputArchive archive;
+  saves.serialize(archive);
+  const std::string bytes = archived(archive);
+  InputArchive written;
+  written.load_from(bytes.data(), bytes.size(), at::kCPU);
+  SavedValues values;
+  for (const std::string& key : written.keys()) written.read(key, values[key]);
+  return values;
+}
+
+template <class Loads>
+void give_values(Loads& loads, const SavedValues& values, at::Device device) {
+  OutputArchive archive;
+  for (const auto& [key, value] : values) archive.write(key, value);
+  const std::string bytes = archived(archive);
+  InputArchive written;
+  written.load_from(bytes.data(), bytes.size(), device);
+  loads.serialize(written);
+}
+
+void write(OutputArchive& archive, const std::string& key, const SavedValues& values) {
+  OutputArchive nested(archive.compilation_unit());
+  for (const auto& [name, value] : values) nested.write(name, value);
+  archive.write(key, nested);
+}
+
+SavedValues read_values(InputArchive& archive, const std::string& key) {
+  InputArchive nested;
+  archive.read(key, nested);
+  SavedValues values;
+  for (const std::string& name : nested.keys()) nested.read(name, values[name]);
+  return values;
+}
+
+// The elements in the order in which they lie in memory.
+at::Tensor flat(const SavedParameter& saved) {
+  return saved.value.as_strided({saved.end - saved.begin}, {1});
+}
+
+bool is_of_elements(const c10::IValue& value, const SavedParameter& of) {
+  return value.isTensor() && value.toTensor().dim() == 1 && value.toTensor().numel() == of.end - of.begin;
+}
+
+}  // namespace
+
+std::int64_t take(SavedParameter& to, const SavedParameter& from) {
+  const std::int64_t begin = std::max(to.begin, from.begin), end = std::min(to.end, from.end);
+  if (to.name != from.name || begin >= end) return 0;
+  if (to.elements != from.elements || (from.value.defined() && from.value.numel() != from.end - from.begin)) {
+    refuse(fmt::format("what was saved of parameter '{}' is of {} elements, and it has {}", to.name,
+                       from.elements, to.elements));
+  }
+  auto copy = [&](const at::Tensor& into, const at::Tensor& out_of) {
+    into.narrow(0, begin - to.begin, end - begin).copy_(out_of.narrow(0, begin - from.begin, end - begin));
+  };
+  if (to.value.defined() && from.value.defined()) copy(flat(to), flat(from));
+  for (const auto& [key, value] : from.state) {
+    if (!is_of_elements(value, from)) {
+      to.state[key] = value;
+      continue;
+    }
+    const at::Tensor& part = value.toTensor();
+    const auto [place, fresh] = to.state.try_emplace(key);
+    if (fresh) place->second = at::zeros({to.end - to.begin}, part.options());
+    copy(place->second.toTensor(), part);
+  }
+  return end - begin;
+}
+
+void check_whole(const SavedParameter& parameter, std::int64_t taken, Rank rank) {
+  const std::int64_t elements = parameter.end - parameter.begin;
+  if (taken == elements) return;
+  refuse(fmt::format(
+      "rank {}: of the {} elements of parameter '{}' that it needs, {} were saved there. Give the "
+      "files of all ranks, each once.",
+      rank, elements, parameter.name, taken));
+}
+
+std::vector<SavedValues> saved_groups(const Optimizer& optimizer) {
+  std::vector<SavedValues> groups;
+  for (const auto& group : optimizer.param_groups()) groups.push_back(values_of(group.options()));
+  return groups;
+}
+
+SavedParameter saved_state_of(const SteppedPart& part, const Optimizer& optimizer) {
+  SavedParameter saved{part.name, part.begin, part.end, part.elements, {}, {}};
+  const auto state = optimizer.state().find(part.leaf.unsafeGetTensorImpl());
+  if (state != optimizer.state().end()) saved.state = values_of(*state->second);
+  return saved;
+}
+
+void give_states(Optimizer& optimizer, const MakeState& make_state, const std::vector<at::Tensor>& leaves,
+                 const std::vector<SavedParameter>& parts) {
+  auto options_of = [&](const at::Tensor& leaf) -> const torch::optim::OptimizerOptions* {
+    for (const auto& group : optimizer.param_groups()) {
+      if (std::ranges::any_of(group.params(), [&](const at::Tensor& each) { return each.is_same(leaf); }))
+        return &group.options();
+    }
+    return nullptr;
+  };
+  optimizer.state().clear();
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const torch::optim::OptimizerOptions* options = options_of(leaves[i]);
+    if (parts[i].state.empty() || options == nullptr) continue;
+    if (auto state = make_state(leaves[i], *options)) {
+      give_values(*state, parts[i].state, leaves[i].device());
+      optimizer.state()[leaves[i].unsafeGetTensorImpl()] = std::move(state);
+    }
+  }
+}
+
+void give_groups(Optimizer& optimizer, const std::vector<SavedValues>& groups, Rank rank) {
+  if (groups.size() != optimizer.param_groups().size()) {
+    refuse(fmt::format("rank {}: {} parameter groups were saved, and there are {}", rank, groups.size(),
+                       optimizer.param_groups().size()));
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    give_values(optimizer.param_groups()[i].options(), groups[i], at::kCPU);
+}
+
+void put_together(std::vector<SavedParameter>& whole, const SavedModel& own, const std::string& name,
+                  Rank root, Runtime& runtime) {
+  const std::vector<std::string> all = allgather_bytes(bytes_of(own), name, runtime);
+  if (runtime.topology().rank != root) return;
+  const at::NoGradGuard no_grad;
+  for (const std::string& bytes : all) {
+    for (const SavedParameter& part : saved_of(bytes).parameters) {
+      for (SavedParameter& parameter : whole) take(parameter, part);
+    }
+  }
+}
+
+void write(OutputArchive& archive, const SavedModel& saved) {
+  archive.write(kKind, c10::IValue(static_cast<std::int64_t>(saved.parameters.size())));
+  archive.write("groups", c10::IValue(static_cast<std::int64_t>(saved.groups.size())));
+  for (std::size_t i = 0; i < saved.parameters.size(); ++i) {
+    const SavedParameter& parameter = saved.parameters[i];
+    OutputArchive nested(archive.compilation_unit());
+    nested.write("name", c10::IValue(parameter.name));
+    nested.write("begin", c10::IValue(parameter.begin));
+    nested.write("end", c10::IValue(parameter.end));
+    nested.write("elements", c10::IValue(parameter.elements));
+    if (parameter.value.defined()) nested.write("value", parameter.value, /*is_buffer=*/true);
+    write(nested, "state", parameter.state);
+    archive.write(fmt::format("parameters/{}", i), nested);
+  }
+  for (std::size_t i = 0; i < saved.groups.size(); ++i)
+    write(archive, fmt::format("groups/{}", i), saved.groups[i]);
+}
+
+SavedModel read_saved_model(InputArchive& archive) {
+  c10::IValue parameters, groups;
+  if (!archive.try_read(kKind, parameters) || !archive.try_read("groups", groups))
+    refuse("this archive is not of a ShardedModel");
+  SavedModel saved;
+  for (std::int64_t i = 0; i < parameters.toInt(); ++i) {
+    InputArchive nested;
+    archive.read(fmt::format("parameters/{}", i), nested);
+    c10::IValue name, begin, end, elements;
+    nested.read("name", name);
+    nested.read("begin", begin);
+    nested.read("end", end);
+    nested.read("elements", elements);
+    SavedParameter& parameter = saved.parameters.emplace_back(
+        SavedParameter{name.toStringRef(), begin.toInt(), end.toInt(), elements.toInt(), {}, {}});
+    nested.try_read("value", parameter.value, /*is_buffer=*/true);
+    parameter.state = read_values(nested, "state");
+  }
+  for (std::int64_t i = 0; i < groups.toInt(); ++i)
+    saved.groups.push_back(read_values(archive, fmt::format("groups/{}", i)));
+  return saved;
+}
+
+std::string bytes_of(const SavedModel& saved) {
+  OutputArchive archive;
+  write(archive, saved);
+  return archived(archive);
+}
+
+SavedModel saved_of(const std::string& bytes) {
+  InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size(), at::kCPU);
+  return read_saved_model(archive);
+}
+
+}  // namespace rueda

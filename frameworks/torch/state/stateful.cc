@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/state/stateful.h"
+
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
+
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/shape.h"
+#include "frameworks/torch/state/parameter_groups.h"
+#include "frameworks/torch/state/per_rank_state.h"
+
+namespace rueda {
+namespace {
+
+constexpr const char* kTensor = "0";  // the key under which torch::save puts a tensor
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+// A tensor of a module, and the memory it had before loading, which gave it other.
+struct Place {
+  std::string name;
+  at::Tensor tensor;
+  at::Tensor memory;
+};
+
+std::vector<Place> places_of(const torch::nn::Module& module) {
+  std::vector<Place> places;
+  for (const auto& named : {module.named_parameters(), module.named_buffers()}) {
+    for (const auto& item : named) {
+      if (item.value().defined()) places.push_back({item.key(), item.value(), item.value().detach()});
+    }
+  }
+  return places;
+}
+
+std::string objection_to(const std::vector<Place>& places) {
+  for (const Place& place : places) {
+    if (place.tensor.sizes() == place.memory.sizes()) continue;
+    return fmt::format(
+        "'{}' has the shape {}, and {} in what is loaded; load into a module of the same sizes", place.name,
+        to_string(place.memory.sizes()), to_string(place.tensor.sizes()));
+  }
+  return {};
+}
+
+void load_in_place(torch::nn::Module& module, torch::serialize::InputArchive& archive) {
+  const at::NoGradGuard no_grad;
+  std::vector<Place> places = places_of(module);
+  std::string objection = failure_of([&] { module.load(archive); });
+  if (objection.empty()) objection = objection_to(places);
+  for (Place& place : places) {
+    const at::Tensor loaded = place.tensor.detach();
+    place.tensor.set_data(place.memory);
+    if (objection.empty() && !loaded.is_alias_of(place.memory)) place.tensor.copy_(loaded);
+  }
+  if (!objection.empty()) refuse(objection);
+}
+
+}  // namespace
+
+Stateful::Stateful(torch::optim::Optimizer& optimizer) : thing_(&optimizer) {
+  if (dynamic_cast<const PerRankState*>(&optimizer) == nullptr) return;
+  refuse(
+      "a ShardedOptimizer cannot be saved, loaded or broadcast as a whole: each rank has a part of its own. "
+      "Each rank saves and loads its part, by torch::save and torch::load");
+}
+
+std::string Stateful::describe() const {
+  return std::visit(Overloaded{[](const at::Tensor*) { return std::string("a tensor"); },
+                               [](const torch::nn::Module* module) {
+                                 return fmt::format("a module of {} parameters and {} buffers",
+                                                    module->named_parameters().size(),
+                                                    module->named_buffers().size());
+                               },
+                               [](const torch::optim::Optimizer* optimizer) {
+                                 std::string words = "an optimizer of groups of";
+                                 for (const auto& group : optimizer->param_groups())
+                                   words += fmt::format(" {}", group.params().size());
+                                 return words + " parameters";
+                               }},
+                    thing_);
+}
+
+at::Device Stateful::device() const {
+  const auto of_first = [](const std::vector<at::Tensor>& tensors) {
+    return tensors.empty() || !tensors.front().defined() ? at::Device(at::kCPU) : tensors.front().device();
+  };
+  return std::visit(
+      Overloaded{[&](const at::Tensor* tensor) { return of_first({*tensor}); },
+                 [&](const torch::nn::Module* module) { return of_first(module->parameters()); },
+                 [&](const torch::optim::Optimizer* optimizer) {
+                   return of_first(parameters_of(optimizer->param_groups()));
+                 }},
+      thing_);
+}
+
+void Stateful::save(torch::serialize::OutputArchive& archive) const {
+  std::visit(Overloaded{[&](const at::Tensor* tensor) { archive.write(kTensor, *tensor); },
+                        [&](const torch::nn::Module* module) { module->save(archive); },
+                        [&](const torch::optim::Optimizer* optimizer) { optimizer->save(archive); }},
+             thing_);
+}
+
+void Stateful::load(torch::serialize::InputArchive& archive) const {
+  std::visit(Overloaded{[&](at::Tensor* tensor) {
+                          at::Tensor loaded;
+                          archive.read(kTensor, loaded);
+                          *tensor = std::move(loaded);
+                        },
+                        [&](torch::nn::Module* module) { load_in_place(*module, archive); },
+                        [&](torch::optim::Optimizer* optimizer) {
+                          optimizer->state().clear();  // load adds to what is there
+                          optimizer->load(archive);
+                        }},
+             thing_);
+}
+
+std::string to_bytes(torch::serialize::OutputArchive& archive) {
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return std::move(stream).str();
+}
+
+std::string to_bytes(const Stateful& thing) {
+  torch::serialize::OutputArchive archive;
+  thing.save(archive);
+  return to_bytes(archive);
+}
+
+void from_bytes(const std::string& bytes, const Stateful& thing) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size(), thing.device());
+  thing.load(archive);
+}
+
+std::string current_failure() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "something that is no exception of the standard library was thrown";
+  }
+}
+
+}  // namespace rueda

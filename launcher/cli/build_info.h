@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ruedarun can say about this Rueda.
+#pragma once
+
+#include <string>
+
+#include "launcher/cli/options.h"
+
+namespace rueda {
+
+std::string version_text();
+std::string build_text();  // --check-build
+// --print-config, after export_choices(). Throws InvalidArgument for a setting that is not legal.
+std::string config_text(const LaunchOptions& options);
+
+}  // namespace rueda

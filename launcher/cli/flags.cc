@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "launcher/cli/options.h"
+
+namespace rueda {
+namespace {
+
+using Kind = Flag::Kind;
+
+std::string as_it_is(std::string_view, const std::string& value) { return value; }
+std::string yes(std::string_view, const std::string&) { return "1"; }
+std::string no(std::string_view, const std::string&) { return "0"; }
+
+std::string bytes_of_megabytes(std::string_view flag, const std::string& value) {
+  double megabytes = 0;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), megabytes);
+  if (error != std::errc() || end != value.data() + value.size() || !(megabytes >= 0 && megabytes <= 65536))
+    throw UsageError(fmt::format("--{} is '{}'; it must be a number from 0 to 65536 (MiB)", flag, value));
+  return fmt::format("{}", std::llround(megabytes * 1048576));
+}
+
+std::string lower_case(std::string_view, const std::string& value) {
+  std::string text = value;
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+constexpr std::string_view kElastic =
+    "ruedarun cannot start ranks again yet; give the number of ranks by -np";
+constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
+constexpr std::string_view kTuner = "Rueda's tuner starts from a cost model and has no such number";
+constexpr std::string_view kGloo = "there is no Gloo in Rueda";
+
+constexpr std::array kFlags{
+    Flag{Kind::own, "num-proc", "N", "how many ranks to start, 1 to 4096 (also -np, -n)"},
+    Flag{Kind::own, "hosts", "HOST[:RANKS],...", "where to start them; default: this machine (also -H)"},
+    Flag{Kind::own, "hostfile", "FILE", "the same from a file, a line for each host: HOST [slots=RANKS]"},
+    Flag{Kind::own, "virtual-hosts", "N",
+         "start them on N hosts made for this job: network namespaces of this machine (root only)"},
+    Flag{Kind::own, "rails", "R", "how many network cards each virtual host has, 1 to 9; default: 1"},
+    Flag{Kind::own, "rate", "RATE", "the speed of each of these cards: 200mbit, 1gbit; default: no limit"},
+    Flag{Kind::own, "ssh-port", "PORT", "how to reach the hosts (also -p)"},
+    Flag{Kind::own, "ssh-identity-file", "FILE", "how to reach the hosts (also -i)"},
+    Flag{Kind::own, "network-interface", "CARD",
+         "the card over which hosts talk (also --network-interfaces)"},
+    Flag{Kind::own, "network-interfaces", "CARD", "the same"},
+    Flag{Kind::own, "output-filename", "DIR",
+         "also write what each rank prints to DIR/rank.N/stdout and DIR/rank.N/stderr"},
+    Flag{Kind::own, "no-prefix", "", "do not put [rank] before each line of output"},
+    Flag{Kind::own, "prefix-output-with-timestamp", "", "put the time there, too (also -prefix-timestamp)"},
+    Flag{Kind::own, "config-file", "YAML", "flags from a file in horovodrun's form; those given here win"},
+    Flag{Kind::own, "stop-after", "TIME",
+         "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end; they decide the "
+         "status"},
+    Flag{Kind::own, "stop-grace", "TIME",
+         "how long they may take for that before they are ended; default: 60s. Given, it also counts when "
+         "ruedarun gets SIGTERM; default there: 0.7s"},
+    Flag{Kind::own, "mpi-args", "WORDS", "more words for mpiexec (Hydra)"},
+    Flag{Kind::own, "binding-args", "WORDS", "the same; for example '-bind-to core'"},
+    Flag{Kind::own, "tcp", "", "MPI over TCP, even where the environment chooses something else"},
+    Flag{Kind::own, "mpi", "", "the ranks talk by MPI, as always"},
+    Flag{Kind::own, "verbose", "", "show how the job is started, and all that mpiexec says"},
+    Flag{Kind::own, "version", "", "print the version (also -v)"},
+    Flag{Kind::own, "help", "", "print this text (also -h)"},
+    Flag{Kind::own, "print-config", "", "print every setting, its value and where that comes from"},
+    Flag{Kind::own, "check-build", "", "print what this Rueda was built with (also -cb)"},
+    Flag{Kind::own, "merge-timeline", "OUT",
+         "make one timeline OUT of the FILES that ranks have written; starts nothing"},
+
+    Flag{Kind::setting, "fusion-threshold-mb", "MIB", "", "FUSION_THRESHOLD", bytes_of_megabytes},
+    Flag{Kind::setting, "cycle-time-ms", "MS", "", "CYCLE_TIME", as_it_is},
+    Flag{Kind::setting, "cache-capacity", "N", "", "CACHE_CAPACITY", as_it_is},
+    Flag{Kind::setting, "start-timeout", "SECONDS", "", "START_TIMEOUT", as_it_is},
+    Flag{Kind::setting, "autotune", "", "", "AUTOTUNE", yes},
+    Flag{Kind::setting, "no-autotune", "", "", "AUTOTUNE", no},
+    Flag{Kind::setting, "autotune-log-file", "FILE", "", "AUTOTUNE_LOG", as_it_is},
+    Flag{Kind::setting, "autotune-warmup-samples", "N", "", "AUTOTUNE_WARMUP_SAMPLES", as_it_is},
+    Flag{Kind::setting, "autotune-steps-per-sample", "N", "", "AUTOTUNE_STEPS_PER_SAMPLE", as_it_is},
+    Flag{Kind::setting, "autotune-bayes-opt-max-samples", "N", "", "AUTOTUNE_CANDIDATES", as_it_is},
+    Flag{Kind::setting, "timeline-filename", "FILE", "", "TIMELINE", as_it_is},
+    Flag{Kind::setting, "timeline-mark-cycles", "", "", "TIMELINE_MARK_CYCLES", yes},
+    Flag{Kind::setting, "no-timeline-mark-cycles", "", "", "TIMELINE_MARK_CYCLES", no},
+    Flag{Kind::setting, "stall-check", "", "", "STALL_CHECK_DISABLE", no},
+    Flag{Kind::setting, "no-stall-check", "", "", "STALL_CHECK_DISABLE", yes},
+    Flag{Kind::setting, "stall-check-warning-time-seconds", "SECONDS", "", "STALL_CHECK_TIME", as_it_is},
+    Flag{Kind::setting, "stall-check-shutdown-time-seconds", "SECONDS", "", "STALL_SHUTDOWN_TIME", as_it_is},
+    Flag{Kind::setting, "thread-affinity", "CORES", "", "THREAD_AFFINITY", as_it_is},
+    Flag{Kind::setting, "num-nccl-streams", "N", "", "NUM_NCCL_STREAMS", as_it_is},
+    Flag{Kind::setting, "hierarchical-allreduce", "", "", "NCCL_HIERARCHY", yes},
+    Flag{Kind::setting, "no-hierarchical-allreduce", "", "", "NCCL_HIERARCHY", no},
+    Flag{Kind::setting, "log-level", "LEVEL", "", "LOG_LEVEL", lower_case},
+    Flag{Kind::setting, "log-with-timestamp", "", "", "LOG_HIDE_TIME", no},
+    Flag{Kind::setting, "log-without-timestamp", "", "", "LOG_HIDE_TIME", yes},
+    Flag{Kind::setting, "no-log-hide-timestamp", "", "", "LOG_HIDE_TIME", no},
+    Flag{Kind::setting, "log-hide-timestamp", "", "", "LOG_HIDE_TIME", yes},
+
+    Flag{Kind::ignored, "gloo", "", kGloo},
+    Flag{Kind::ignored, "gloo-timeout-seconds", "N", kGloo},
+    Flag{Kind::ignored, "jsrun", "", "ruedarun starts ranks by Hydra, which knows ssh, Slurm, LSF and PBS"},
+    Flag{Kind::ignored, "disable-cache", "", "ruedarun keeps nothing about hosts between jobs"},
+    Flag{Kind::ignored, "hierarchical-allgather", "", kRoute},
+    Flag{Kind::ignored, "no-hierarchical-allgather", "", kRoute},
+    Flag{Kind::ignored, "torus-allreduce", "", kRoute},
+    Flag{Kind::ignored, "no-torus-allreduce", "", kRoute},
+    Flag{Kind::ignored, "autotune-gaussian-process-noise", "X", kTuner},
+    Flag{Kind::ignored, "mpi-threads-disable", "", "Rueda's background thread needs MPI_THREAD_MULTIPLE"},
+    Flag{Kind::ignored, "no-mpi-threads-disable", "", "MPI is always begun with threads"},
+
+    Flag{Kind::refused, "host-discovery-script", "FILE", kElastic},
+    Flag{Kind::refused, "min-np", "N", kElastic},
+    Flag{Kind::refused, "min-num-proc", "N", kElastic},
+    Flag{Kind::refused, "max-np", "N", kElastic},
+    Flag{Kind::refused, "max-num-proc", "N", kElastic},
+    Flag{Kind::refused, "slots-per-host", "N", kElastic},
+    Flag{Kind::refused, "elastic-timeout", "SECONDS", kElastic},
+    Flag{Kind::refused, "reset-limit", "N", kElastic},
+    Flag{Kind::refused, "blacklist-cooldown-range", "MIN", kElastic},
+};
+
+// Words that spell a flag in a way of their own: an ordinary parser would read -np as -n p.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSpellings{
+    {{"-np", "num-proc"},
+     {"-n", "num-proc"},
+     {"-H", "hosts"},
+     {"-hostfile", "hostfile"},
+     {"-p", "ssh-port"},
+     {"-i", "ssh-identity-file"},
+     {"-v", "version"},
+     {"-h", "help"},
+     {"-cb", "check-build"},
+     {"-prefix-timestamp", "prefix-output-with-timestamp"},
+     {"-min-np", "min-np"},
+     {"-max-np", "max-np"},
+     {"-hosts", "hosts"},
+     {"-f", "hostfile"}}};
+
+}  // namespace
+
+std::span<const Flag> flags() { return kFlags; }
+
+const Flag* find_flag(std::string_view name) {
+  const auto* found = std::ranges::find(kFlags, name, &Flag::name);
+  return found == kFlags.end() ? nullptr : &*found;
+}
+
+std::string spelled_out(const std::string& word) {
+  for (const auto& [spelling, name] : kSpellings)
+    if (word == spelling) return fmt::format("--{}", name);
+  if (word.starts_with("-n") && word.size() > 2 && std::isdigit(static_cast<unsigned char>(word[2])) != 0)
+    return "--num-proc=" + word.substr(2);
+  return word;
+}
+
+}  // namespace rueda

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/horovod_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/config.h"
+
+namespace rueda {
+namespace {
+
+struct Name {
+  std::string_view name;  // without HOROVOD_
+  std::string_view why;
+};
+
+constexpr std::string_view kVersion = "this version has no such setting";
+constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
+constexpr std::string_view kTuner = "Rueda's tuner starts from a cost model and has no such number";
+constexpr std::string_view kGloo = "there is no Gloo in Rueda";
+constexpr std::string_view kSpark = "Rueda does not run inside Spark";
+constexpr std::string_view kXla = "there is no XLA in Rueda";
+constexpr std::string_view kGpuCopies = "tensors on devices are always packed by kernels, many at a time";
+constexpr std::string_view kGpuWaits = "the host never waits for a device";
+constexpr std::string_view kMpi = "ranks talk by MPI";
+constexpr std::string_view kPlace = "ruedarun places the ranks";
+constexpr std::string_view kElastic = "ruedarun cannot start ranks again yet";
+
+// Every runtime variable of Horovod's. A name that a setting has as its alias is never looked up here.
+constexpr std::array kNames{
+    Name{"FUSION_THRESHOLD", kVersion},
+    Name{"CYCLE_TIME", kVersion},
+    Name{"CACHE_CAPACITY", kVersion},
+    Name{"HIERARCHICAL_ALLREDUCE", kVersion},
+    Name{"HIERARCHICAL_ALLGATHER", kRoute},
+    Name{"TORUS_ALLREDUCE", kRoute},
+    Name{"AUTOTUNE", kVersion},
+    Name{"AUTOTUNE_LOG", kVersion},
+    Name{"AUTOTUNE_WARMUP_SAMPLES", kVersion},
+    Name{"AUTOTUNE_STEPS_PER_SAMPLE", kVersion},
+    Name{"AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kVersion},
+    Name{"AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kTuner},
+    Name{"TIMELINE", kVersion},
+    Name{"TIMELINE_MARK_CYCLES", kVersion},
+    Name{"STALL_CHECK_DISABLE", kVersion},
+    Name{"STALL_CHECK_TIME_SECONDS", kVersion},
+    Name{"STALL_SHUTDOWN_TIME_SECONDS", kVersion},
+    Name{"LOG_LEVEL", kVersion},
+    Name{"LOG_HIDE_TIME", kVersion},
+    Name{"CPU_OPERATIONS", kMpi},
+    Name{"CONTROLLER", kMpi},
+    Name{"MPI_THREADS_DISABLE", "Rueda's background thread needs MPI_THREAD_MULTIPLE"},
+    Name{"THREAD_AFFINITY", kVersion},
+    Name{"NUM_NCCL_STREAMS", kVersion},
+    Name{"BATCH_D2D_MEMCOPIES", kGpuCopies},
+    Name{"DISABLE_GROUP_FUSION", kVersion},
+    Name{"ENABLE_ASYNC_COMPLETION", kGpuWaits},
+    Name{"DYNAMIC_PROCESS_SETS", "process sets can always be added and removed"},
+    Name{"ELASTIC", kElastic},
+    Name{"ELASTIC_TIMEOUT", kElastic},
+    Name{"ADASUM_MPI_CHUNK_SIZE", "messages of Adasum are as large as all others"},
+    Name{"GLOO_IFACE", kGloo},
+    Name{"GLOO_TIMEOUT_SECONDS", kGloo},
+    Name{"GLOO_RENDEZVOUS_ADDR", kGloo},
+    Name{"GLOO_RENDEZVOUS_PORT", kGloo},
+    Name{"RANK", kPlace},
+    Name{"SIZE", kPlace},
+    Name{"LOCAL_RANK", kPlace},
+    Name{"LOCAL_SIZE", kPlace},
+    Name{"CROSS_RANK", kPlace},
+    Name{"CROSS_SIZE", kPlace},
+    Name{"HOSTNAME", kPlace},
+    Name{"START_TIMEOUT", kVersion},
+    Name{"SECRET_KEY", "ruedarun makes a token of its own for each job"},
+    Name{"CCL_CACHE", "there is no oneCCL in Rueda"},
+    Name{"DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
+    Name{"ENABLE_XLA_OPS", kXla},
+    Name{"SPARK_START_TIMEOUT", kSpark},
+    Name{"SPARK_PYTHONPATH", kSpark},
+    Name{"SPARK_WORK_DIR", kSpark},
+    Name{"SPARK_USE_LOCAL_RANK_GPU_INDEX", kSpark},
+};
+
+bool is_alias(const std::string& name) {
+  return std::ranges::find(settings(), name, &Setting::alias) != settings().end();
+}
+
+}  // namespace
+
+std::vector<std::string> ignored_variables(const std::function<bool(const std::string&)>& is_set) {
+  std::vector<std::string> lines;
+  for (const Name& row : kNames) {
+    const std::string name = fmt::format("HOROVOD_{}", row.name);
+    if (is_set(name) && !is_alias(name)) lines.push_back(fmt::format("{} is ignored: {}", name, row.why));
+  }
+  return lines;
+}
+
+}  // namespace rueda

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervisor/stop_after.h"
+
+namespace rueda {
+
+void StopAfter::on_start(Time now) {
+  if (after_.count() > 0) next_ = now + after_;
+}
+
+void StopAfter::on_end() { next_.reset(); }
+
+StopAfter::Act StopAfter::next_act(Time now) {
+  if (!next_ || now < *next_) return Act::nothing;
+  if (asked_at_) {
+    next_.reset();
+    return Act::give_up;
+  }
+  asked_at_ = now;
+  next_ = now + grace_;
+  return Act::ask;
+}
+
+}  // namespace rueda

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ending a job after a time by asking its ranks, which may save what they have first.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace rueda {
+
+// Purpose: when ranks are asked to stop, and when that is given up; pure, time comes in. Owner: the main
+// thread of the supervisor.
+class StopAfter {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Act { nothing, ask, give_up };
+
+  // `after` 0: never.
+  StopAfter(std::chrono::seconds after, std::chrono::seconds grace) : after_(after), grace_(grace) {}
+
+  void on_start(Time now);
+  // The job ends for another reason, or has ended: nothing is due any more.
+  void on_end();
+  Act next_act(Time now);  // what is due; call until nothing is
+  std::optional<Time> next_time() const { return next_; }
+  // When the ranks were asked.
+  std::optional<Time> asked_at() const { return asked_at_; }
+
+ private:
+  std::chrono::seconds after_;
+  std::chrono::seconds grace_;
+  std::optional<Time> next_;
+  std::optional<Time> asked_at_;
+};
+
+}  // namespace rueda

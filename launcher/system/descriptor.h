@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipes, and reading and writing through descriptors.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "core/base/system/descriptor.h"
+
+namespace rueda {
+
+struct Pipe {
+  Descriptor read_end;
+  Descriptor write_end;
+};
+
+// Both ends are close-on-exec. Throws std::system_error.
+Pipe make_pipe();
+
+// Blocks until all is written; the error when that is not possible.
+std::error_code write_all(int descriptor, std::string_view text);
+
+// Reads what is there, at most 64 KiB. Empty at the end of the file, on an error, and when nothing is there
+// (EAGAIN).
+std::string_view read_some(int descriptor);
+
+void set_non_blocking(int descriptor);
+
+// As many as this process may have open.
+void allow_many_descriptors();
+
+// Numbers above these are seldom used by number.
+inline constexpr int kLeastInherited = 200;
+
+// "number:device:file": says in an environment which inherited descriptor is meant. Empty when there is none.
+std::string identity_of(int descriptor);
+
+bool same_file(int a, int b);
+
+// Opens /dev/null for those of the three standard streams that are closed, so that no other file takes their
+// place.
+void fill_standard_streams();
+
+}  // namespace rueda

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/system/processes.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "launcher/system/descriptor.h"
+#include "launcher/system/signals.h"
+
+namespace rueda {
+namespace {
+
+// Parent of a living process; 0 when it has ended.
+pid_t parent_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  std::size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  char state = 0;
+  pid_t parent = 0;
+  fields >> state >> parent;
+  return state == 'Z' || state == 'X' ? 0 : parent;
+}
+
+std::multimap<pid_t, pid_t> children_by_parent() {
+  std::multimap<pid_t, pid_t> children;
+  std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    pid_t process = std::atoi(entry->d_name);
+    if (process > 0) children.emplace(parent_of(process), process);
+  }
+  return children;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants() {
+  std::multimap<pid_t, pid_t> children = children_by_parent();
+  std::vector<pid_t> found{::getpid()};
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    auto [first, last] = children.equal_range(found[next]);
+    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+void execute(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execvp(words.front(), words.data());
+}
+
+std::string output_of(const std::vector<std::string>& command) {
+  Pipe pipe = make_pipe();
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(pipe.write_end.number(), STDOUT_FILENO);
+    ::dup2(pipe.write_end.number(), STDERR_FILENO);
+    set_signal_state({});  // Ctrl-C ends it
+    execute(command);
+    ::_exit(127);
+  }
+  pipe.write_end.close();
+  std::string output;
+  for (std::string_view piece; !(piece = read_some(pipe.read_end.number())).empty();) output += piece;
+  ::waitpid(child, nullptr, 0);
+  return output;
+}
+
+void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+void kill_descendants() {
+  using namespace std::chrono_literals;
+  auto deadline = std::chrono::steady_clock::now() + 1s;
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::vector<pid_t> left = descendants();
+    for (pid_t process : left) ::kill(process, SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
+    if (left.empty()) return;
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+bool is_program(const std::string& name) {
+  const auto can_be_started = [](const std::string& path) {
+    struct stat about {};
+    return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (name.find('/') != std::string::npos) return can_be_started(name);
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (can_be_started((folder.empty() ? "." : folder) + "/" + name)) return true;
+  return false;
+}
+
+bool has_children(pid_t process) { return children_by_parent().contains(process); }
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace rueda

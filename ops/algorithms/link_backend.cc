@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/algorithms/link_backend.h"
+
+#include "ops/algorithms/adasum.h"
+#include "ops/algorithms/barrier.h"
+#include "ops/algorithms/contiguous_allreduce.h"
+#include "ops/algorithms/fused_allreduce.h"
+#include "ops/algorithms/pairwise_alltoall.h"
+#include "ops/algorithms/reducescatter.h"
+#include "ops/algorithms/ring_allgather.h"
+#include "ops/algorithms/topk_allreduce.h"
+#include "ops/algorithms/tree_broadcast.h"
+#include "ops/collectives/squared_norm.h"
+
+namespace rueda {
+namespace {
+
+// What Works of one backend share.
+struct Shared {
+  FusionBuffer& buffers;
+  ErrorFeedback& residuals;
+};
+
+std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                     const Shared& shared) {
+  if (plan.reduce_op == ReduceOp::adasum) return adasum(route, plan, entries, shared.buffers);
+  if (plan.compression == Compression::topk && route.group.size > 1)
+    return topk_allreduce(route, plan, entries.front(), shared.residuals);
+  const Submission& first = entries.front().submission();
+  if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
+    return fused_allreduce(route, plan, entries, shared.buffers);
+  }
+  return contiguous_allreduce(route, ScaledReduction::of(plan, route.group.size), first.input.data,
+                              first.output.data, first.input.elements(),
+                              SquaredNorm::on_the_way(plan, entries));
+}
+
+std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::span<Entry> entries,
+                                     const Shared& shared) {
+  switch (plan.operation) {
+    case Operation::allreduce: return allreduce(route, plan, entries, shared);
+    case Operation::allgather: return ring_allgather(route, entries.front());
+    case Operation::broadcast: return tree_broadcast(route, plan.root, entries.front());
+    case Operation::alltoall: return pairwise_alltoall(route, entries.front());
+    case Operation::reducescatter:
+      return reducescatter(route, ScaledReduction::of(plan, route.group.size), entries.front());
+    case Operation::barrier: return barrier(route);
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: break;
+  }
+  return nullptr;
+}
+
+// Purpose: an algorithm and the wires under it, one Plan's.
+class LinkWork final : public Work {
+ public:
+  LinkWork(Link& link, Tag tag) : wire_(link, tag), sizes_(link, tag) {}
+
+  void begin(Route route, const Plan& plan, std::span<Entry> entries, const Shared& shared) {
+    route.wire = &wire_;
+    route.sizes = &sizes_;
+    algorithm_ = algorithm(route, plan, entries, shared);
+  }
+
+  Step step() override {
+    const Step step = algorithm_->step();
+    return step == Step::done && wire_.abandoned() ? Step::given_up : step;
+  }
+  void abandon() override { wire_.abandon(); }
+  std::string_view phase() const override {
+    return wire_.abandoned() ? "abandoning an operation that failed" : algorithm_->phase();
+  }
+
+ private:
+  Channel wire_;
+  Channel sizes_;
+  std::unique_ptr<Algorithm> algorithm_;  // refers to the wires
+};
+
+}  // namespace
+
+bool LinkBackend::meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) {
+  owner_.check();
+  if (!connected_()) return false;
+  if (switch_point_) switch_point_->meet(*link_, rank_, hosts, alive);
+  return true;
+}
+
+std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entries) {
+  owner_.check();
+  auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));
+  work->begin({nullptr, nullptr, &memory_, Group::of(plan, rank_), plan.chunk_bytes}, plan, entries,
+              {buffers_, residuals_});
+  if (SquaredNorm::on_the_way(plan, entries)) return work;
+  return measured_after(std::move(work), plan, entries, rank_);
+}
+
+}  // namespace rueda

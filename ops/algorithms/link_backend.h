@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation by messages: the algorithms over some Link.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/system/owner_thread.h"
+#include "core/engine/backend.h"
+#include "ops/buffers/fusion_buffer.h"
+#include "ops/buffers/work_memory.h"
+#include "ops/compression/error_feedback.h"
+#include "ops/link/link.h"
+#include "ops/selection/algorithm_selector.h"
+
+namespace rueda {
+
+// Purpose: the backend of mpi, of tcp, and of any other Link. Runs every Plan, once its link is `connected`;
+// `switch_point` says which allreduces go in pairs, none without it.
+// Owned by the background thread.
+class LinkBackend final : public Backend {
+ public:
+  LinkBackend(
+      std::string name, std::shared_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
+      std::function<bool()> connected = [] { return true; },
+      std::optional<AlgorithmSelector> switch_point = std::nullopt)
+      : name_(std::move(name)),
+        link_(std::move(link)),
+        rank_(rank),
+        rings_bell_(rings_bell),
+        memory_(std::move(memory)),
+        buffers_(memory_),
+        connected_(std::move(connected)),
+        switch_point_(std::move(switch_point)) {}
+
+  std::string_view name() const override { return name_; }
+  bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) override;
+  bool can_run(const Plan&) const override { return connected_(); }
+  void decide(Plan& plan) const override {
+    if (switch_point_) plan.pairing = switch_point_->pairing(plan);
+  }
+  std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
+  bool rings_bell() const override { return rings_bell_; }
+
+  // For Works that use messages for a part of their way.
+  Link& link() { return *link_; }
+  const Memory& memory() const { return memory_; }
+  const std::optional<AlgorithmSelector>& switch_point() const { return switch_point_; }
+  ErrorFeedback& residuals() { return residuals_; }
+
+ private:
+  std::string name_;
+  std::shared_ptr<Link> link_;
+  Rank rank_;
+  bool rings_bell_;
+  Memory memory_;
+  FusionBuffer buffers_;
+  ErrorFeedback residuals_;
+  std::function<bool()> connected_;
+  std::optional<AlgorithmSelector> switch_point_;
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// One card for several parts of a rank.
+#pragma once
+
+#include <string>
+
+#include "core/engine/runtime_components.h"
+
+namespace rueda {
+
+// Adds `card` to what `parts` tell the other ranks. When all are there, and what the parts have had to do so
+// far is done, `meet` gets a Welcome in which each rank's card is the one that this part of it has added;
+// empty where that cannot be read. All ranks of a job add the same cards in the same order.
+void add_peer_info(RuntimeComponents& parts, const std::string& card, decltype(RuntimeComponents::meet) meet);
+
+}  // namespace rueda

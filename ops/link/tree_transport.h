@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One Transport out of two: shared memory inside a host where it works, a network for everything else.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/base/system/owner_thread.h"
+#include "core/control/messages/transport.h"
+
+namespace rueda {
+
+// Purpose: `near` carries the edges between the leader of a host, its lowest rank, and the host's other
+// ranks, as far as both ends can; `far` carries the rest, and everything until meet(). Owned by the
+// background thread.
+//
+// Both ends of an edge must agree, and messages stay in order: after meet() the member says over `far` how
+// far it got, the leader answers whether the edge is near; until then each holds back what it has for the
+// other. So all that follows goes one way. (The start of a job has nothing on its way between two ranks when
+// they meet.) Words of this agreement and other messages differ by a byte at their end.
+class TreeTransport final : public Transport {
+ public:
+  // Who shares this host, as this rank found it.
+  struct Host {
+    std::vector<Rank> ranks;   // this rank too, ascending
+    std::vector<Rank> mapped;  // those that `near` reaches, this rank too if it can be reached at all
+    bool everybody = false;    // the job has no other rank
+    bool ready = true;         // this rank has what else they need to share
+  };
+
+  TreeTransport(Rank rank, std::unique_ptr<Transport> far, std::unique_ptr<Transport> near);
+
+  void meet(const Host& host);
+  // At the leader: every rank of the job is on this host, and each reaches all others.
+  bool complete() const { return host_ && host_->everybody && host_complete(); }
+  // At rank 0: on the host of this leader each rank reaches all others. Each leader says so once, by `far`.
+  bool complete(Rank leader) const { return leader == rank_ ? host_complete() : complete_.contains(leader); }
+
+  void send(Rank to, Bytes bytes) override;
+  std::optional<Envelope> receive() override;
+  std::vector<Rank> lost(Time now) override;
+  // Where `near` carries all that can come: then `far` is looked at now and then only.
+  bool rings_bell() const override;
+  bool quiet() const override { return rings_bell() && near_->quiet(); }
+
+ private:
+  enum class Way { undecided, far, near };
+  // How much of the host a rank has mapped.
+  enum class Reach : std::uint8_t { not_the_leader, leader, all };
+  struct Edge {
+    Way way = Way::undecided;
+    Reach reach = Reach::not_the_leader;  // of the member, as it told the leader
+    std::vector<Bytes> held;
+  };
+
+  void send_far(Rank to, Bytes bytes, std::byte kind);
+  std::optional<Envelope> receive_far();
+  void take_word(Rank from, std::byte word);
+  void decide(Rank peer, Way way);
+  bool host_complete() const;
+  void tell_if_complete();
+
+  Rank rank_;
+  std::unique_ptr<Transport> far_;
+  std::unique_ptr<Transport> near_;
+  std::optional<Host> host_;                       // from meet() on
+  Reach reach_ = Reach::not_the_leader;            // of this rank
+  std::map<Rank, Edge> edges_;                     // inside the host; all others are far
+  std::vector<std::pair<Rank, std::byte>> early_;  // words that came before meet()
+  std::size_t near_edges_ = 0;
+  std::set<Rank> complete_;  // at rank 0: leaders that have said so
+  bool told_complete_ = false;
+  std::set<Rank> told_lost_;
+  bool far_is_due_ = true;  // what rings has nothing to come by there
+  Time looked_far_{};
+  OwnerThread owner_;
+};
+
+}  // namespace rueda

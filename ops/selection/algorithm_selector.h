@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Up to how many bytes an allreduce over a link goes in pairs of ranks, and not around a ring.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/control/messages/plan.h"
+#include "ops/selection/link_costs.h"
+
+namespace rueda {
+
+// For `ranks`, as many as `on_a_host` of which share a network card. Of B bytes doubling sends
+// doubling_rounds() times all, and reduces as often; halving sends 2 log2(ranks) messages that are
+// 2 (ranks - 1) / ranks times all, and the ring 2 (ranks - 1) times a ranks-th, one message after the other,
+// and both reduce half of it. Only the ring overlaps moving with reducing: from kMostPaired on it is used.
+struct PairedBytes {
+  std::int64_t doubling = 0;  // at most so many go by doubling
+  std::int64_t halving = 0;   // ... longer ones by halving, of a power of two of ranks; the rest by the ring
+};
+PairedBytes paired_bytes(const LinkCosts& costs, Rank ranks, Rank on_a_host);
+inline constexpr std::int64_t kMostPaired = 512 << 10;
+inline constexpr double kReduceByte = 0.3e-9;  // seconds; of what is received and what is stored, by one core
+
+// Purpose: decides for the Plans of one link. Used by the background thread; only that of rank 0 decides.
+// Without a number or costs to go by, all goes around the ring.
+class AlgorithmSelector {
+ public:
+  // `link`: its name in messages and in the saved profile.
+  AlgorithmSelector(std::string link, const Config& config)
+      : link_(std::move(link)), fixed_{config.short_bytes, config.medium_bytes}, profile_(config.profile) {}
+
+  // Once all ranks are there, on each of them: rank 0 reads or measures what messages cost, in a job of
+  // several hosts, and says so in its log.
+  void meet(Link& link, Rank rank, const std::vector<std::string>& hosts, const std::function<void()>& alive);
+
+  // What meet() finds.
+  void use(const LinkCosts& costs, Rank on_a_host) {
+    costs_ = costs;
+    on_a_host_ = on_a_host;
+  }
+
+  Pairing pairing(const Plan& plan) const { return pairing(plan, plan.members->count(), on_a_host_); }
+  // The same where `ranks` of its members carry it between hosts, as many as `on_a_host` by one card.
+  Pairing pairing(const Plan& plan, Rank ranks, Rank on_a_host) const;
+
+ private:
+  PairedBytes bytes(Rank ranks, Rank on_a_host) const;
+  std::optional<LinkCosts> saved() const;
+  void save() const;
+
+  std::string link_;
+  PairedBytes fixed_;  // negative: by costs_
+  std::string profile_;
+  std::optional<LinkCosts> costs_;
+  Rank on_a_host_ = 1;
+};
+
+}  // namespace rueda

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/selection/link_costs.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <span>
+#include <sstream>
+
+#include "core/base/time.h"
+#include "core/observe/rank_file.h"
+#include "ops/link/channel.h"
+#include "ops/schedules/recursive_doubling.h"
+
+namespace rueda {
+namespace {
+
+constexpr std::uint32_t kShort = 4, kLong = 64 << 10;
+constexpr std::uint32_t kMostTimes = 16;
+constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
+constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
+constexpr double kEnough = 0.05;         // seconds of long messages
+constexpr std::size_t kMostLong = 32;    // times
+constexpr std::size_t kMostOfFile = 64 << 10;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+double seconds_since(Time begin) { return std::chrono::duration<double>(clock_now() - begin).count(); }
+
+// Purpose: the messages of one rank. Lives for one measurement, on the background thread.
+class Exchanges {
+ public:
+  Exchanges(Link& link, double patience, const std::function<void()>& alive)
+      : wire_(link, link.largest_tag()), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
+
+  // The messages of an allreduce of so many bytes by recursive doubling among `ranks`, of which this rank is
+  // one; false once the time is over.
+  bool double_up(std::span<const Rank> ranks, Rank place, std::uint32_t bytes) {
+    return each_step(ranks, place, {sent_.data(), bytes}, {received_.data(), bytes}, [](const PairStep&) {});
+  }
+
+  // What the first of `ranks` gives, on each of them; nothing once the time is over.
+  std::optional<std::uint32_t> hear_from_the_first(std::span<const Rank> ranks, Rank place,
+                                                   std::uint32_t number) {
+    std::uint32_t known = place == 0 ? number : 0, theirs = 0;
+    const bool all = each_step(ranks, place, std::as_bytes(std::span(&known, 1)),
+                               std::as_writable_bytes(std::span(&theirs, 1)), [&](const PairStep& step) {
+                                 if (step.receives()) known = std::max(known, theirs);
+                               });
+    return all ? std::optional(known) : std::nullopt;
+  }
+
+ private:
+  template <class Done>
+  bool each_step(std::span<const Rank> ranks, Rank place, ConstBytes sent, std::span<std::byte> received,
+                 Done done) {
+    const auto size = static_cast<Rank>(ranks.size());
+    return std::ranges::all_of(doubling_steps(place, size), [&](const PairStep& step) {
+      const Rank peer = ranks[static_cast<std::size_t>(step.peer)];
+      Transfer receive, send;
+      if (step.receives()) receive = wire_.receive(peer, received);
+      if (step.sends()) send = wire_.send(peer, sent);
+      if (!finish(receive, send)) return false;
+      done(step);
+      return true;
+    });
+  }
+
+  bool finish(Transfer& one, Transfer& other) {
+    while (!(one.done() & other.done())) {
+      if (clock_now() > end_) return false;
+      alive_();
+      sched_yield();
+    }
+    return true;
+  }
+
+  Channel wire_;
+  Time end_;
+  const std::function<void()>& alive_;
+  std::vector<std::byte> sent_ = std::vector<std::byte>(kLong);
+  std::vector<std::byte> received_ = std::vector<std::byte>(kLong);
+};
+
+// The seconds of a short message while all ranks send theirs, as they do in an allreduce: two ranks alone may
+// have idle cores and cards that all together have not. Nothing once the time is over.
+std::optional<double> seconds_of_short_ones(Exchanges& exchanges, Rank rank, Rank ranks) {
+  std::vector<Rank> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i < kMostTimes; ++i) {
+    const Time begin = clock_now();
+    if (!exchanges.double_up(all, rank, kShort)) return std::nullopt;
+    seconds.push_back(seconds_since(begin) / doubling_rounds(ranks));
+  }
+  return median(std::move(seconds));
+}
+
+// The same of long messages between hosts, sent until it is known what the network carries for a while: many
+// take bursts at once first. The first of `ranks` says how many follow, none unless `wanted`.
+std::optional<double> seconds_of_long_ones(Exchanges& exchanges, std::span<const Rank> ranks, Rank place,
+                                           bool wanted) {
+  const Rank rounds = doubling_rounds(static_cast<Rank>(ranks.size()));
+  std::vector<double> seconds;
+  double spent = 0;
+  while (true) {
+    std::uint32_t times = seconds.empty() || seconds.front() > kEnough / 8 ? 1 : 4;
+    if (!wanted || spent > kEnough || seconds.size() >= kMostLong) times = 0;
+    const std::optional<std::uint32_t> agreed = exchanges.hear_from_the_first(ranks, place, times);
+    if (!agreed || *agreed > kMostTimes) return std::nullopt;
+    if (*agreed == 0) break;
+    for (std::uint32_t i = 0; i < *agreed; ++i) {
+      const Time begin = clock_now();
+      if (!exchanges.double_up(ranks, place, kLong)) return std::nullopt;
+      const double all = seconds_since(begin);
+      spent += all;
+      seconds.push_back(all / rounds);
+    }
+  }
+  if (seconds.empty()) return std::nullopt;
+  seconds.erase(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2);
+  return median(std::move(seconds));
+}
+
+// The first rank of each host.
+std::vector<Rank> first_ranks(const std::vector<std::string>& hosts) {
+  std::vector<Rank> first;
+  std::set<std::string_view> seen;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (seen.insert(hosts[rank]).second) first.push_back(static_cast<Rank>(rank));
+  }
+  return first;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostOfFile, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+// Of "name=43.1"; nothing if it is something else.
+std::optional<double> value_of(std::string_view word, std::string_view name) {
+  constexpr double kMost = 1e7;
+  if (!word.starts_with(name)) return std::nullopt;
+  word.remove_prefix(name.size());
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const bool whole = error == std::errc() && end == word.data() + word.size();
+  return whole && value >= 0 && value <= kMost ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
+                                       bool wanted, const std::function<void()>& alive) {
+  const std::vector<Rank> first = first_ranks(hosts);
+  if (first.size() < 2) return std::nullopt;
+  Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, alive);
+  const std::optional<double> message =
+      seconds_of_short_ones(exchanges, rank, static_cast<Rank>(hosts.size()));
+  const auto own = std::ranges::find(first, rank);
+  if (!message || own == first.end()) return std::nullopt;
+  const std::optional<double> of_long =
+      seconds_of_long_ones(exchanges, first, static_cast<Rank>(own - first.begin()), wanted);
+  if (rank != 0 || !of_long) return std::nullopt;
+  return LinkCosts{*message, std::max(0.0, *of_long - *message) / kLong};
+}
+
+SavedCosts read_costs(const std::string& path, std::string_view link) {
+  SavedCosts saved;
+  std::istringstream lines(text_of(path));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, message, byte, more;
+    words >> name >> message >> byte;
+    if (name.empty() || name.starts_with('#')) continue;
+    const auto message_us = value_of(message, "message_us="), byte_ns = value_of(byte, "byte_ns=");
+    if (!message_us || !byte_ns || words >> more) {
+      saved.status = Status::invalid_argument(
+          fmt::format("{}: '{:.80}' is no line like 'tcp message_us=43.1 byte_ns=40.2'", path, line));
+      return saved;
+    }
+    if (name == link) saved.costs = LinkCosts{*message_us * 1e-6, *byte_ns * 1e-9};
+  }
+  return saved;
+}
+
+Status save_costs(const std::string& path, std::string_view link, const LinkCosts& costs) {
+  std::string text = text_of(path);
+  if (text.empty()) text = "# Rueda: what a message between hosts costs, as measured when a job started.\n";
+  text += fmt::format("{} message_us={:.2f} byte_ns={:.4f}\n", link, costs.message * 1e6, costs.byte * 1e9);
+  return replace_file(path, text);
+}
+
+}  // namespace rueda

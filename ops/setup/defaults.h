@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of transports and backends that init() tries.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/runtime_components.h"
+
+namespace rueda::ops {
+
+// The parts of this process's rank: over MPI when it is one of several, else alone. `ranks`: those of all
+// that were started that make up the job; empty: all.
+RuntimeComponents defaults(const Config& config, const std::vector<Rank>& ranks);
+
+}  // namespace rueda::ops

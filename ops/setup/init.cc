@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/setup/init.h"
+
+#include "core/base/log.h"
+#include "core/base/unknown_variables.h"
+#include "core/rueda.h"
+#include "ops/setup/defaults.h"
+
+namespace rueda {
+
+void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
+  check_not_forked();
+  if (is_initialized()) {  // checks that the job can still go on
+    RuntimeComponents parts;
+    parts.process_sets = process_sets;
+    return init(std::move(parts));
+  }
+  const Config config = config_from_environment();
+  RuntimeComponents parts = ops::defaults(config, ranks);
+  parts.process_sets = process_sets;
+  configure_log(*log_level_from(config.log_level), config.log_hide_time, parts.rank);
+  if (parts.rank == 0) {
+    for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
+  }
+  init(std::move(parts));
+}
+
+}  // namespace rueda

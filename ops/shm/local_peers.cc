@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/local_peers.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/control/messages/control_message.h"
+
+namespace rueda {
+namespace {
+
+// A descriptor that becomes readable when the process ends; close-on-exec by itself.
+int open_process(std::int64_t process_id) {
+  return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process_id), 0));
+}
+
+bool has_ended(int process) {
+  pollfd look{process, POLLIN, 0};
+  return poll(&look, 1, 0) > 0;
+}
+
+}  // namespace
+
+LocalPeers::LocalPeers(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window)
+    : rank_(rank), window_(std::move(window)), of_host_{rank} {
+  if (!own) return;
+  doors_.emplace_back(own->file());
+  if (window_) doors_.emplace_back(window_->file());
+  if (window_) own->contents().window = window_->file()->card();
+  mapped_.emplace(rank, mapped(std::move(own), {}));
+}
+
+std::string LocalPeers::card() const {
+  const auto own = mapped_.find(rank_);
+  return own == mapped_.end() ? std::string() : to_bytes(own->second.segment->card());
+}
+
+void LocalPeers::meet(const Welcome& welcome) {
+  of_host_.clear();
+  for (Rank rank = 0; rank < static_cast<Rank>(welcome.hosts.size()); ++rank) {
+    if (welcome.hosts[rank] != welcome.hosts[rank_]) continue;
+    of_host_.push_back(rank);
+    if (rank == rank_ || !reaches(rank_) || welcome.cards[rank].empty()) continue;
+    if (const Status status = open(rank, welcome.cards[rank]); !status.ok())
+      log(LogLevel::info, "rank {} shares no memory with rank {}: {}", rank_, rank, status.message);
+  }
+}
+
+Status LocalPeers::claim_wide_areas() {
+  const auto own = mapped_.find(rank_);
+  return own == mapped_.end() ? Status() : own->second.segment->claim_wide_areas();
+}
+
+Status LocalPeers::open(Rank rank, const std::string& bytes) {
+  const std::optional<Card> card = card_from(bytes);
+  if (!card) return Status::backend_error(fmt::format("its card of {} bytes cannot be read", bytes.size()));
+  Reached reached = reach(*card, SharedFile::Pages::by_demand);
+  Segment::Result opened = Segment::in(std::move(reached.opened));
+  if (!opened.segment) return opened.status;
+  // A rank that is a thread of this process needs no watching.
+  if (opened.segment->file()->made_here()) {
+    reached.process.close();
+  } else if (reached.process.number() < 0) {
+    return Status::backend_error("its process cannot be watched (pidfd_open)");
+  } else if (has_ended(reached.process.number())) {
+    return Status::backend_error("its process has ended");
+  }
+  mapped_.emplace(rank, mapped(std::move(opened.segment), std::move(reached.process)));
+  return {};
+}
+
+const PeerGroup* LocalPeers::crew(std::span<const Rank> members) {
+  const auto [found, fresh] = crews_.try_emplace(std::vector(members.begin(), members.end()));
+  PeerGroup& crew = found->second;
+  if (!fresh) return &crew;
+  bool windows = window_ != nullptr;
+  for (const Rank member : members) {
+    const auto mapped = mapped_.find(member);
+    if (mapped == mapped_.end()) {
+      crews_.erase(found);
+      return nullptr;
+    }
+    if (member == rank_) crew.place = crew.size();
+    Mapped& each = mapped->second;
+    crew.members.push_back({member, &each.segment->contents(), &each.bell, each.window.get()});
+    windows &= each.window != nullptr;
+  }
+  if (windows) crew.own_window = window_.get();
+  return &crew;
+}
+
+// The process is the one that holds the memory: it is watched before that is opened through it, and has not
+// ended afterwards.
+LocalPeers::Reached LocalPeers::reach(const Card& card, SharedFile::Pages pages) {
+  Reached reached{Descriptor(open_process(card.process_id)), SharedFile::open(card, pages)};
+  if (reached.opened.file) return reached;
+  const FdPassing::Given given =
+      FdPassing::ask(card.nonce, std::chrono::seconds(2), [this] { serve_doors(); });
+  if (given.file < 0) return reached;
+  return {Descriptor(open_process(given.process_id)), SharedFile::open(card, given.file, pages)};
+}
+
+void LocalPeers::serve_doors() {
+  for (FdPassing& door : doors_) door.serve();
+}
+
+LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descriptor process) {
+  EventCountWord& word = segment->contents().bell;
+  EventCount bell(std::shared_ptr<EventCountWord>(segment, &word));
+  const Card card = segment->contents().window;
+  SharedFile::Result window;
+  if (card.size > 0 && window_) window = reach(card, SharedFile::Pages::by_demand).opened;
+  if (!window.status.ok())
+    log(LogLevel::warning,
+        "rank {} cannot map the window of another rank of its host, so tensors are not reduced in place: {}. "
+        "Raise the limit of address space (ulimit -v), or set RUEDA_WINDOW_LIMIT to the bytes that gradients "
+        "need.",
+        rank_, window.status.message);
+  return {std::move(segment), std::move(window.file), std::move(bell), std::move(process)};
+}
+
+std::vector<Rank> LocalPeers::lost(Time now) {
+  if (now - looked_ < std::chrono::milliseconds(50)) return {};
+  looked_ = now;
+  serve_doors();
+  std::vector<Rank> fresh;
+  for (auto& [rank, neighbour] : mapped_) {
+    if (neighbour.process.number() < 0 || !has_ended(neighbour.process.number())) continue;
+    neighbour.process.close();
+    // Looked at after the process has ended: a rank that came to its end has said so before.
+    if (neighbour.segment->contents().ended.load() == 0) fresh.push_back(rank);
+  }
+  return fresh;
+}
+
+void LocalPeers::end() {
+  if (reaches(rank_)) contents(rank_).ended.store(1);
+}
+
+}  // namespace rueda

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of this host, as far as memory can be shared with them.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/system/descriptor.h"
+#include "core/base/time.h"
+#include "core/base/types.h"
+#include "ops/shm/memory/fd_passing.h"
+#include "ops/shm/memory/segment.h"
+#include "ops/shm/memory/window.h"
+#include "ops/shm/peer_group.h"
+
+namespace rueda {
+
+struct Welcome;
+
+// Purpose: the segment of this rank and those of its neighbours, for the transport and the backend, which
+// share this object. Made by the thread that makes RuntimeComponents, then owned by the background thread.
+class LocalPeers {
+ public:
+  // Without a segment of its own (shared memory is off, or there is no room for it) a rank reaches nobody,
+  // and nobody reaches it.
+  LocalPeers(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window = nullptr);
+
+  // For the Introduction; empty without a segment.
+  std::string card() const;
+  // Opens the segments of all who name the same host.
+  void meet(const Welcome& welcome);
+
+  // Segment::claim_wide_areas() of this rank's, if it has one.
+  Status claim_wide_areas();
+
+  const std::vector<Rank>& of_host() const { return of_host_; }  // this rank too, ascending
+  bool reaches(Rank rank) const { return mapped_.contains(rank); }
+  // Of this rank, or of one that is reached.
+  SegmentContents& contents(Rank rank) { return mapped_.at(rank).segment->contents(); }
+  EventCount& bell(Rank rank) { return mapped_.at(rank).bell; }
+  // Some of those ranks, ascending, this one among them; null unless all are reached. Kept for the next time.
+  const PeerGroup* crew(std::span<const Rank> members);
+
+  // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
+  // second at most.
+  std::vector<Rank> lost(Time now);
+  // This rank's job has ended: from now on the end of its process is no loss to anyone.
+  void end();
+
+ private:
+  struct Mapped {
+    std::shared_ptr<Segment> segment;
+    std::shared_ptr<SharedFile> window;
+    EventCount bell;
+    Descriptor process;  // pidfd; none for ranks of this process, and for those that have ended
+  };
+
+  // Shared memory of another process, opened through /proc or from its door, and what watches the process.
+  struct Reached {
+    Descriptor process;
+    SharedFile::Result opened;
+  };
+
+  Mapped mapped(std::shared_ptr<Segment> segment, Descriptor process);
+  Reached reach(const Card& card, SharedFile::Pages pages);
+  void serve_doors();
+  Status open(Rank rank, const std::string& card);
+
+  Rank rank_;
+  std::shared_ptr<Window> window_;
+  std::list<FdPassing> doors_;  // to this rank's segment and window
+  std::vector<Rank> of_host_;
+  std::map<Rank, Mapped> mapped_;
+  std::map<std::vector<Rank>, PeerGroup> crews_;
+  Time looked_{};
+};
+
+}  // namespace rueda

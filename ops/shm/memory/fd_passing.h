@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a process gets the descriptor of shared memory that it cannot open through /proc.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "core/base/system/descriptor.h"
+#include "ops/shm/memory/shared_file.h"
+
+namespace rueda {
+
+// Purpose: a socket, in no file system, at which processes of the same user get the descriptor of a
+// SharedFile; needed where /proc is not for all to read, or shows another container's processes. Owned by
+// Neighbours, used by the background thread.
+class FdPassing {
+ public:
+  // Without a socket nobody is served: it is only the second way.
+  explicit FdPassing(std::shared_ptr<SharedFile> file);
+
+  // Gives it to those who have asked. Does not wait.
+  void serve();
+
+  // A descriptor, the caller's to close, and who gave it; -1 where there is no such door, or nobody served in
+  // time. `meanwhile` is called again and again: who asks has doors of his own.
+  struct Given {
+    int file = -1;
+    std::int64_t process_id = 0;  // as this process sees it
+  };
+  static Given ask(std::uint64_t nonce, std::chrono::milliseconds patience,
+                   const std::function<void()>& meanwhile);
+
+ private:
+  std::shared_ptr<SharedFile> file_;
+  Descriptor socket_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/memory/shared_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "ops/shm/memory/free_memory.h"
+
+namespace rueda {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// The mappings of this process by nonce. Guarded by the mutex, which a fork() waits for.
+class Registry {
+ public:
+  Registry();
+  std::shared_ptr<SharedFile> find(const Card& card) {
+    std::lock_guard lock(mutex_);
+    const auto known = files_.find(card.nonce);
+    return known == files_.end() ? nullptr : known->second.lock();
+  }
+  void add(const std::shared_ptr<SharedFile>& file) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
+    files_[file->card().nonce] = file;
+  }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+  // In a forked child: what it writes from now on is its own, as of all other memory.
+  void leave_to_parent() {
+    for (const auto& [nonce, known] : files_) {
+      if (const std::shared_ptr<SharedFile> file = known.lock()) file->make_private();
+    }
+    files_.clear();
+    unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::weak_ptr<SharedFile>> files_;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+Registry::Registry() {
+  pthread_atfork([] { registry().lock(); }, [] { registry().unlock(); },
+                 [] { registry().leave_to_parent(); });
+}
+
+// Under which /proc shows it.
+std::string name_of(std::uint64_t nonce) { return fmt::format("rueda-{:016x}", nonce); }
+
+Status system_error(const std::string& what, int error) {
+  return Status::backend_error(fmt::format("{}: {}", what, std::strerror(error)));
+}
+
+Status too_little_memory(std::string_view purpose, std::size_t bytes, const std::string& found) {
+  return Status::backend_error(fmt::format(
+      "Too little memory for {} of {} KiB, which a rank shares with its host: {}. Run fewer "
+      "ranks here, raise "
+      "the memory limit of the container (or ulimit -v), lower RUEDA_WINDOW_LIMIT, or set RUEDA_SHM=0.",
+      purpose, bytes >> 10, found));
+}
+
+// Asked before `rest` of `bytes` is taken: where a group of processes is at its limit the system ends one of
+// them.
+Status check_free(std::string_view purpose, std::size_t bytes, std::size_t rest) {
+  const std::optional<std::int64_t> free = free_memory();
+  if (!free || *free - *free / 8 >= static_cast<std::int64_t>(rest)) return {};
+  return too_little_memory(purpose, bytes,
+                           fmt::format("{} KiB are free, of which an eighth stays so", *free >> 10));
+}
+
+// Zeroed pages. In pieces: a signal may interrupt a call, which is then made again, and other ranks may be
+// taking theirs, so each time it is asked for what is still to come.
+Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::size_t bytes) {
+  std::size_t piece = std::size_t{32} << 20;  // smaller ones are through before the next signal
+  for (const std::size_t end = offset + bytes; offset < end;) {
+    if (Status status = check_free(purpose, bytes, end - offset); !status.ok()) return status;
+    const std::size_t part = std::min(piece, end - offset);
+    const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(part));
+    if (error != 0 && error != EINTR) return too_little_memory(purpose, bytes, std::strerror(error));
+    if (error == 0) {
+      offset += part;
+    } else {
+      piece = std::max(piece / 2, SharedFile::kPage);
+    }
+  }
+  return {};
+}
+
+// At a multiple of a huge page, so that such pages can be mapped.
+void* map(int file, std::size_t size, int kind) {
+  constexpr std::size_t kSpare = SharedFile::kHugePage;
+  void* room = mmap(nullptr, size + kSpare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return room;
+  auto* const begin = static_cast<std::byte*>(room);
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(room) % kSpare;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + size, kSpare - before);
+  void* memory = mmap(begin + before, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | kind, file, 0);
+  if (memory == MAP_FAILED) munmap(begin + before, size);
+  return memory;
+}
+
+// Maps pages that are there for this process at once, as huge ones where they are whole: fewer, quicker
+// faults here and in the processes of others, and addresses that the processor finds quickly. What the system
+// cannot do of that is done page by page, when they are touched.
+void map_at_once(std::byte* memory, std::size_t bytes) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which not every C library knows
+  const auto first = reinterpret_cast<std::uintptr_t>(memory);
+  const std::size_t before = std::min(bytes, -first % SharedFile::kHugePage);
+  const std::size_t huge = (bytes - before) / SharedFile::kHugePage * SharedFile::kHugePage;
+  if (huge > 0) madvise(memory + before, huge, kCollapse);
+  madvise(memory, bytes, MADV_POPULATE_WRITE);
+}
+
+Status check_name(const Card& card, const std::string& path) {
+  std::array<char, 64> target{};
+  if (readlink(path.c_str(), target.data(), target.size() - 1) < 0)
+    return system_error(fmt::format("looking at {}", path), errno);
+  if (std::string_view(target.data()).starts_with("/memfd:" + name_of(card.nonce))) return {};
+  return Status::backend_error(
+      fmt::format("{} is not the shared memory that was meant, but '{}'", path, target.data()));
+}
+
+Status look_at(const Card& card, int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0) return system_error("fstat of shared memory", errno);
+  if (static_cast<std::uint64_t>(status.st_size) != card.size) {
+    return Status::backend_error(fmt::format(
+        "The shared memory of process {} has {} bytes and is said to have {}. Are all ranks of one "
+        "build?",
+        card.process_id, status.st_size, card.size));
+  }
+  if ((fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK) == 0) {
+    return Status::backend_error(
+        fmt::format("The shared memory of process {} could still shrink.", card.process_id));
+  }
+  return {};
+}
+
+}  // namespace
+
+SharedFile::SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory)
+    : card_(card), made_here_(made_here), file_(std::move(file)), memory_(static_cast<std::byte*>(memory)) {}
+
+SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, Pages pages) {
+  auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
+  size = whole_pages(size);
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < size) {  // beyond it there is a signal
+    return failed(too_little_memory(purpose, size,
+                                    fmt::format("files may have {} KiB (ulimit -f)", most.rlim_cur >> 10)));
+  }
+  Card card;
+  card.size = size;
+  if (getrandom(&card.nonce, sizeof card.nonce, 0) != sizeof card.nonce)
+    return failed(system_error("getrandom", errno));
+  Descriptor file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file.number() < 0) return failed(system_error("memfd_create", errno));
+  // Not by ftruncate alone: pages that turn out not to be there would be a SIGBUS later.
+  Status claimed;
+  if (pages == Pages::all) {
+    claimed = claim_pages(purpose, file.number(), 0, size);
+  } else if (ftruncate(file.number(), static_cast<off_t>(size)) != 0) {
+    claimed = too_little_memory(purpose, size, std::strerror(errno));
+  }
+  if (!claimed.ok()) return failed(std::move(claimed));
+  if (fcntl(file.number(), F_ADD_SEALS, kSeals) != 0)
+    return failed(system_error("sealing shared memory", errno));
+  void* memory = map(file.number(), size, MAP_NORESERVE);
+  if (memory == MAP_FAILED) return failed(too_little_memory(purpose, size, std::strerror(errno)));
+  if (pages == Pages::all) map_at_once(static_cast<std::byte*>(memory), size);
+  card.process_id = getpid();
+  card.file = file.number();
+  auto made = std::make_shared<SharedFile>(Key{}, card, true, std::move(file), memory);
+  registry().add(made);
+  return {std::move(made), {}};
+}
+
+SharedFile::Result SharedFile::open(const Card& card, Pages pages) {
+  if (std::shared_ptr<SharedFile> known = registry().find(card)) return {std::move(known), {}};
+  const std::string path = fmt::format("/proc/{}/fd/{}", card.process_id, card.file);
+  // Nothing else is opened: a process of that number may be another one here, with files of its own.
+  if (Status status = check_name(card, path); !status.ok()) return {nullptr, std::move(status)};
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return {nullptr, system_error(fmt::format("opening {}", path), errno)};
+  return open(card, descriptor, pages);
+}
+
+SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages pages) {
+  Descriptor file(descriptor);
+  auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
+  Status status = check_name(card, fmt::format("/proc/self/fd/{}", descriptor));
+  if (status.ok()) status = look_at(card, descriptor);
+  if (!status.ok()) return failed(std::move(status));
+  void* memory = map(descriptor, card.size, pages == Pages::all ? MAP_POPULATE : MAP_NORESERVE);
+  if (memory == MAP_FAILED)
+    return failed(system_error(fmt::format("mapping the memory of process {}", card.process_id), errno));
+  auto opened = std::make_shared<SharedFile>(Key{}, card, false, std::move(file), memory);
+  registry().add(opened);
+  return {std::move(opened), {}};
+}
+
+SharedFile::~SharedFile() { munmap(memory_, card_.size); }
+
+Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes) {
+  Status status = claim_pages(purpose, file_.number(), offset, bytes);
+  if (status.ok()) {
+    map_at_once(data() + offset, bytes);
+  } else {
+    give_back(offset, bytes);
+  }
+  return status;
+}
+
+void SharedFile::map_now(std::size_t offset, std::size_t bytes) {
+  madvise(data() + offset, bytes, MADV_POPULATE_WRITE);
+}
+
+void SharedFile::make_private() {
+  const int kind = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+  if (mmap(memory_, card_.size, PROT_READ | PROT_WRITE, kind, file_.number(), 0) == MAP_FAILED)
+    mprotect(memory_, card_.size, PROT_READ);  // rather no writing than into the parent's
+}
+
+void SharedFile::give_back(std::size_t offset, std::size_t bytes) {
+  fallocate(file_.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+}
+
+}  // namespace rueda

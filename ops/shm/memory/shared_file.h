@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that processes of one host share, without a name in any file system.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/base/system/descriptor.h"
+#include "ops/shm/memory/segment_handle.h"
+
+namespace rueda {
+
+// Purpose: one mapping of a memfd. The maker keeps the descriptor, through which others open it, until this
+// is destroyed; nothing is left behind then, however the process ends, and who has mapped it keeps the
+// memory. What a forked child writes is its own; what it has not written it sees as the parent goes on
+// writing it, and as zeroes when the parent has freed it: who needs a copy as of the fork makes it before.
+// Ranks that are threads of one process share one mapping. "This host" means that it can be opened through
+// /proc and that its name there holds the nonce. Any thread may use it.
+class SharedFile {
+  struct Key {};  // only make() and open() construct one
+
+ public:
+  struct Result;
+  enum class Pages {
+    all,        // there from the start
+    by_demand,  // none; see claim()
+  };
+
+  // A new one of zeroes; `purpose` is for the error, which names the size wanted and the remedy, where there
+  // is too little memory.
+  static Result make(std::string_view purpose, std::size_t size, Pages pages);
+  static Result open(const Card& card, Pages pages);
+  // The same by a descriptor that came another way, which it closes.
+  static Result open(const Card& card, int descriptor, Pages pages);
+
+  SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory);
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  std::byte* data() const { return memory_; }
+  std::size_t size() const { return card_.size; }
+  const Card& card() const { return card_; }
+  bool made_here() const { return made_here_; }
+
+  // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy.
+  Status claim(std::string_view purpose, std::size_t offset, std::size_t bytes);
+  // Of pages that are there: maps them now, not one by one when they are touched.
+  void map_now(std::size_t offset, std::size_t bytes);
+  // In a forked child: what it writes is not seen by others any more.
+  void make_private();
+  // By the maker: the memory goes back to the system; who still reads it reads zeroes.
+  void give_back(std::size_t offset, std::size_t bytes);
+
+  static constexpr std::size_t kPage = 4096;
+  // What lies at a multiple of it may get such pages.
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  static constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+ private:
+  Card card_;
+  const bool made_here_;
+  const Descriptor file_;
+  std::byte* memory_;
+};
+
+// A file, or the reason why there is none.
+struct SharedFile::Result {
+  std::shared_ptr<SharedFile> file;
+  Status status;
+};
+
+}  // namespace rueda

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a Plan that all share memory, as Works reach them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/wait/event_count.h"
+#include "ops/shm/memory/segment.h"
+#include "ops/shm/memory/window.h"
+
+namespace rueda {
+
+struct StorePolicies;
+
+// Purpose: what Works need of the members of a list of ranks, found once for all Plans of that list. Made and
+// owned by LocalPeers, which keep what it points to; does not change.
+struct PeerGroup {
+  struct Member {
+    Rank rank;
+    SegmentContents* contents;
+    EventCount* bell;
+    const SharedFile* window;  // null: none that is mapped here
+  };
+
+  std::vector<Member> members;         // ascending
+  std::size_t place = 0;               // of this rank among them
+  const Window* own_window = nullptr;  // null too where another member's is not mapped here
+
+  std::size_t size() const { return members.size(); }
+  Rank rank() const { return members[place].rank; }  // this rank
+  void ring_others() const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i != place) members[i].bell->ring();
+    }
+  }
+};
+
+// What this rank remembers about a slot or an area of its segment: the last Plan that used it, and who took
+// part; of an area also the last Plan of which this rank saw that nobody is in its buffers any more.
+struct LastUse {
+  std::uint64_t plan = 0;
+  const PeerGroup* crew = nullptr;  // null: plan is 0
+  std::uint64_t over = 0;
+};
+
+// Where a Work runs, while it is made: the slot of a one-shot, or the area of a StagedWork.
+struct WorkPlace {
+  const PeerGroup& crew;
+  std::size_t number;               // of the slot or area; the same on all members
+  LastUse& last;                    // of that, before this Work; becomes this one's; outlives it
+  StorePolicies* stores = nullptr;  // none: all that is stored goes through the cache
+  bool wide = false;                // one of the wide areas
+};
+
+}  // namespace rueda

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How what is meant for other ranks gets out of this rank's cache.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "core/base/time.h"
+#include "ops/kernels/line.h"
+#include "ops/kernels/pack.h"
+
+namespace rueda {
+
+// Purpose: whether operations of about one size store results through this core's cache or stream them past
+// it. Through the cache each line comes here first: near each other, cores exchange lines several times as
+// fast as memory takes them. Between cores that share no cache, lines that their owner has got from memory
+// come several times slower than that; lines that go to and fro come fast. No table of the machine says which
+// it is: what a tensor went through before counts, and virtual cores move. So operations are timed; what is
+// slow is tried the other way now and then, and the quicker way kept; the more often that was in vain, the
+// rarer, until the way kept has become much slower than it was. Owned by the ShmBackend.
+class StorePolicy {
+ public:
+  // The way of the next operation.
+  bool streams() const { return streams_ != (trial_ > 0); }
+  // One of so many bytes went that way, and its loops took so long.
+  void took(bool streamed, std::size_t bytes, Duration time);
+
+ private:
+  bool streams_ = false;                                   // the way kept
+  double kept_ = std::numeric_limits<double>::infinity();  // ns a byte, of the best lately
+  double judged_ = kept_;                                  // when last compared
+  int since_trial_ = 0;                                    // operations
+  int span_ = 4;
+  int trial_ = 0;  // operations that go the other way now
+};
+
+// Purpose: one Work's use of a StorePolicy: which way it goes, and how long its loops over memory take. Part
+// of the Work.
+class TimedStores {
+ public:
+  TimedStores() = default;  // through the cache; nothing is timed
+  explicit TimedStores(StorePolicy& choice) : choice_(&choice), streams_(choice.streams()) {}
+
+  // Whether what is meant for others is streamed past this core's cache.
+  bool streamed() const { return streams_; }
+  void store_through_cache() { streams_ = false; }  // where lines cannot be streamed
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    streams_ ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
+  }
+  // Loops over memory. Whoever is told afterwards that they are through finds what they have stored.
+  template <class Loops>
+  void time(Loops loops) {
+    if (choice_ == nullptr) return loops();
+    const Time begun = clock_now();
+    loops();
+    if (streams_) kernels::end_of_stream();
+    spent_ += clock_now() - begun;
+  }
+  // At the end, when it has moved so many bytes.
+  void tell(std::size_t bytes) const {
+    if (choice_ != nullptr) choice_->took(streams_, bytes, spent_);
+  }
+
+ private:
+  StorePolicy* choice_ = nullptr;
+  bool streams_ = false;
+  Duration spent_{};
+};
+
+// Purpose: those of one operation and about one size. Owned by the ShmBackend.
+struct StorePolicies {
+  StorePolicy one_shot;
+  StorePolicy in_place;  // what goes into the tensors of others
+  StorePolicy staged;    // what goes into shared buffers
+};
+
+}  // namespace rueda

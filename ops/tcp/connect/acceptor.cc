@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tcp/connect/acceptor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.h"
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kMostUnknown = 256;
+constexpr int kAcceptedAtOnce = 64;
+constexpr int kMostComplaints = 5;
+
+}  // namespace
+
+TcpAcceptor::TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners,
+                         RankSet expected, Duration patience)
+    : rank_(rank),
+      secret_(secret),
+      listeners_(listeners),
+      expected_(std::move(expected)),
+      patience_(patience) {}
+
+void TcpAcceptor::step(Time now) {
+  for (std::size_t card = 0; card < listeners_.size(); ++card) accept(card, now);
+  std::erase_if(guests_, [&](Guest& guest) {
+    if (!hear(guest)) return true;
+    if (guest.known || now - guest.since <= patience_) return !guest.socket;
+    complain(guest, "said nothing");
+    return true;
+  });
+}
+
+void TcpAcceptor::watch(std::vector<pollfd>& sockets) const {
+  for (const Descriptor& listener : listeners_) sockets.push_back({listener.number(), POLLIN, 0});
+  for (const Guest& guest : guests_) sockets.push_back({guest.socket.number(), POLLIN, 0});
+}
+
+void TcpAcceptor::accept(std::size_t card, Time now) {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    Descriptor socket(::accept4(listeners_[card].number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return;
+    guests_.push_back({std::move(socket), card, now});
+    if (std::cmp_less_equal(std::ranges::count(guests_, false, &Guest::known), kMostUnknown)) continue;
+    const auto eldest = std::ranges::find(guests_, false, &Guest::known);
+    complain(*eldest, "said nothing");
+    guests_.erase(eldest);
+  }
+}
+
+bool TcpAcceptor::hear(Guest& guest) {
+  if (!guest.known && !hear_hello(guest)) return false;
+  if (!guest.known) return true;
+  switch (guest.settled.read(guest.socket)) {
+    case BlockReader<Settled>::Came::not_yet: return true;
+    case BlockReader<Settled>::Came::never: return false;  // not one of the rails
+    case BlockReader<Settled>::Came::all: return keep(guest);
+  }
+  return false;
+}
+
+bool TcpAcceptor::hear_hello(Guest& guest) {
+  switch (guest.hello.read(guest.socket)) {
+    case BlockReader<TcpHello>::Came::not_yet: return true;
+    case BlockReader<TcpHello>::Came::never: complain(guest, "left without a word"); return false;
+    case BlockReader<TcpHello>::Came::all: break;
+  }
+  const TcpHello hello = guest.hello.block();
+  if (!proves(hello, secret_) || hello.to != rank_ || hello.to_card != guest.card ||
+      !expected_.contains(hello.from) || is_here_already(hello)) {
+    complain(guest, "did not prove that it belongs to this job");
+    return false;
+  }
+  guest.known = true;
+  return send_block(guest.socket, answer_to(hello, secret_));
+}
+
+// The guest becomes a rail.
+bool TcpAcceptor::keep(Guest& guest) {
+  const Rank from = guest.hello.block().from;
+  const auto [rail, count] = guest.settled.block();
+  std::vector<Descriptor>& rails = rails_[from];
+  if (rails.empty() && count <= listeners_.size()) rails.resize(count);
+  if (rails.size() != count || rail >= count || rails[rail]) {
+    complain(guest, "wants to be a rail that cannot be");
+    return false;
+  }
+  rails[rail] = std::move(guest.socket);
+  if (std::ranges::all_of(rails, [](const Descriptor& socket) { return static_cast<bool>(socket); }))
+    here_.add(RankSet::of(from));
+  return true;
+}
+
+// The same pair of cards again: somebody repeats what he has overheard.
+bool TcpAcceptor::is_here_already(const TcpHello& hello) const {
+  return here_.contains(hello.from) || std::ranges::any_of(guests_, [&](const Guest& guest) {
+           if (!guest.known) return false;
+           const TcpHello other = guest.hello.block();
+           return other.from == hello.from && other.to_card == hello.to_card;
+         });
+}
+
+void TcpAcceptor::complain(const Guest& guest, const std::string& what) {
+  if (++complaints_ > kMostComplaints) return;
+  SocketAddress from;
+  from.length = sizeof from.storage;
+  ::getpeername(guest.socket.number(), reinterpret_cast<sockaddr*>(&from.storage), &from.length);
+  log(LogLevel::warning, "rank {}: closed a TCP connection from {} that {}", rank_, in_digits(from), what);
+}
+
+}  // namespace rueda

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers those that connect.
+#pragma once
+
+#include <poll.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/rank_set.h"
+#include "ops/tcp/connect/handshake.h"
+#include "ops/tcp/connect/tcp_socket.h"
+
+namespace rueda {
+
+// Purpose: the listening side of all pairs of ranks. Who does not prove in time that he is an expected peer
+// is closed; when too many do nothing the eldest goes, so that nobody can keep others out. A peer is here
+// when all the rails that it has settled on are. Part of TcpListener::meet().
+class TcpAcceptor {
+ public:
+  TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners, RankSet expected,
+              Duration patience);
+
+  void step(Time now);
+  bool over() const { return here_.count() == expected_.count(); }
+  RankSet missing() const { return expected_ - here_; }
+  std::map<Rank, std::vector<Descriptor>> take_rails() { return std::move(rails_); }
+  void watch(std::vector<pollfd>& sockets) const;
+
+ private:
+  struct Guest {
+    Descriptor socket;
+    std::size_t card = 0;  // where it came in
+    Time since{};
+    BlockReader<TcpHello> hello;
+    BlockReader<Settled> settled;
+    bool known = false;  // has said who it is, and proved it
+  };
+
+  void accept(std::size_t card, Time now);
+  bool hear(Guest& guest);  // whether it may stay
+  bool hear_hello(Guest& guest);
+  bool keep(Guest& guest);
+  bool is_here_already(const TcpHello& hello) const;
+  void complain(const Guest& guest, const std::string& what);
+
+  Rank rank_;
+  TcpSecret secret_;
+  std::span<const Descriptor> listeners_;
+  RankSet expected_;
+  Duration patience_;
+  std::deque<Guest> guests_;  // the eldest first
+  std::map<Rank, std::vector<Descriptor>> rails_;
+  RankSet here_;
+  int complaints_ = 0;
+};
+
+}  // namespace rueda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where ranks meet before they talk by TCP.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/rank_set.h"
+#include "core/base/status.h"
+#include "core/base/system/descriptor.h"
+#include "ops/tcp/connect/endpoint.h"
+
+namespace rueda {
+
+struct TcpSettings {
+  std::vector<std::string>
+      cards;               // names (eth0) or addresses, in the order of rails; empty: all but loopback
+  double deadline = 10.0;  // seconds to meet; and of silence, after which a peer that should answer is lost
+  double patience = 1.0;   // seconds a pair of cards may take to connect before it is left out
+};
+
+// Purpose: listens at every network card of this rank; then connects it with others, each pair of ranks by as
+// many rails as the one with fewer cards has, each card once. The card made at the start travels to all ranks
+// by another way. Used by the thread that starts the Runtime; gone once all are connected.
+class TcpListener {
+  struct Key {};  // only open() constructs one
+
+ public:
+  struct Opened;
+  static Opened open(const TcpSettings& settings);
+
+  TcpListener(Key, const TcpSettings& settings) : settings_(settings) {}
+
+  // For the introduction of this rank; to be given to meet() of all others.
+  std::string card() const { return to_bytes(card_); }
+
+  // Connects to all `peers`, which must do the same, within the deadline; the lower rank of a pair connects.
+  // The hosts and cards of all ranks are in their order. An error names both ranks, their hosts, what was
+  // tried, and the remedy. Calls `alive` while it waits. May be called once.
+  struct Met;
+  Met meet(
+      Rank rank, std::span<const std::string> hosts, std::span<const std::string> cards, const RankSet& peers,
+      const std::function<void()>& alive = [] {});
+
+ private:
+  const TcpSettings settings_;
+  TcpEndpoint card_;
+  std::vector<Descriptor> listeners_;  // one for each address of the card
+};
+
+// A door, or the reason why there is none.
+struct TcpListener::Opened {
+  std::unique_ptr<TcpListener> door;
+  Status status;
+};
+
+// The rails of each peer, in the same order on both sides, ready for TcpLink::connect().
+struct TcpListener::Met {
+  std::map<Rank, std::vector<Descriptor>> rails;
+  Status status;
+};
+
+}  // namespace rueda

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/bootstrap/bootstrap.h"
+
+#include <gtest/gtest.h>
+
+namespace rueda {
+namespace {
+
+void pass_messages(std::vector<Bootstrap>& nodes, const RankSet& absent) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Rank rank = 0; rank < static_cast<Rank>(nodes.size()); ++rank) {
+      if (absent.contains(rank)) continue;
+      for (const Envelope& envelope : nodes[rank].take_outgoing()) {
+        moved = true;
+        if (!absent.contains(envelope.peer)) nodes[envelope.peer].receive(rank, envelope.bytes);
+      }
+    }
+  }
+}
+
+// Introductions of ranks 0..size-1 over the tree; those in `absent` never come.
+std::vector<Bootstrap> call_the_roll(Rank size, const RankSet& absent, const std::string& odd_version = "1") {
+  std::vector<Bootstrap> nodes;
+  for (Rank rank = 0; rank < size; ++rank) {
+    nodes.emplace_back(Introduction{rank,
+                                    rank == 1 ? odd_version : "1",
+                                    "host" + std::to_string(rank / 2),
+                                    100 + rank,
+                                    {"A=" + std::to_string(rank / 2)},
+                                    "card" + std::to_string(rank),
+                                    "",
+                                    static_cast<std::uint64_t>(rank % 7)},
+                       size);
+  }
+  pass_messages(nodes, absent);
+  return nodes;
+}
+
+TEST(Bootstrap, EveryRankLearnsWhoIsWhere) {
+  const std::vector<Bootstrap> nodes = call_the_roll(70, {});
+  for (const Bootstrap& node : nodes) {
+    ASSERT_TRUE(node.welcome() && node.welcome()->status.ok());
+    EXPECT_EQ(node.welcome()->hosts[5], "host2");
+    EXPECT_EQ(node.welcome()->process_ids[69], 169);
+    EXPECT_EQ(node.welcome()->cards[68], "card68");
+    EXPECT_EQ(node.welcome()->job, 6u);
+  }
+  EXPECT_EQ(nodes[0].differing_settings().size(), 34u);
+}
+
+TEST(Bootstrap, TheMissingAreNamed) {
+  RankSet absent = RankSet::of(3);
+  absent.add(RankSet::of(40));
+  std::vector<Bootstrap> nodes = call_the_roll(70, absent);
+  EXPECT_FALSE(nodes[0].welcome());
+  nodes[0].expire(30);
+  EXPECT_EQ(nodes[0].welcome()->status.code, StatusCode::peer_lost);
+  EXPECT_NE(nodes[0].welcome()->status.message.find("ranks 3, 40 of 70"), std::string::npos)
+      << nodes[0].welcome()->status.message;
+}
+
+// Ranks 0..size-1, of which each gives its own lists to init().
+std::vector<Status> start_with(const std::vector<RankLists>& lists) {
+  const Rank size = static_cast<Rank>(lists.size());
+  std::vector<Bootstrap> nodes;
+  for (Rank rank = 0; rank < size; ++rank)
+    nodes.emplace_back(Introduction{rank, "1", "host", 1, {}, ""}, size, lists[rank]);
+  pass_messages(nodes, {});
+  std::vector<Status> statuses;
+  for (const Bootstrap& node : nodes) statuses.push_back(node.welcome()->status);
+  return statuses;
+}
+
+TEST(Bootstrap, ProcessSetsMustBeTheSameEverywhere) {
+  const RankLists usual{{0, 1}, {2}};
+  for (const Status& status : start_with({usual, {{1, 0}, {2}}, usual})) EXPECT_EQ(status, Status());
+  for (const Status& status : start_with({usual, {}, usual, {{2}, {0, 1}}})) {
+    EXPECT_EQ(status,
+              Status::mismatch("init: the ranks differ in their process sets: ranks 0, 2 gave [0-1], [2]; "
+                               "rank 3 gave [2], [0-1]; rank 1 gave none. Give the same lists in the same "
+                               "order on every rank."));
+  }
+  std::vector<RankLists> all_differ(70);
+  for (Rank rank = 0; rank < 70; ++rank) all_differ[rank] = {{rank}};
+  for (const Status& status : start_with(all_differ)) {
+    EXPECT_EQ(status.code, StatusCode::mismatch);
+    EXPECT_NE(status.message.find("; and 66 others."), std::string::npos) << status.message;
+  }
+}
+
+TEST(Bootstrap, ImpossibleProcessSetsAreRefusedEverywhere) {
+  for (const Status& status : start_with({{{0, 3}}, {{0, 3}}, {{0, 3}}}))
+    EXPECT_EQ(status, check_static_sets({{0, 3}}, 3));
+}
+
+TEST(Bootstrap, AnotherVersionIsRefusedEverywhere) {
+  for (const Bootstrap& node : call_the_roll(3, {}, "2")) {
+    EXPECT_EQ(node.welcome()->status.code, StatusCode::mismatch);
+    EXPECT_NE(node.welcome()->status.message.find("rank 1 on host0 runs Rueda 2"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/wait/adaptive_spin.h"
+
+#include <gtest/gtest.h>
+
+namespace rueda {
+namespace {
+
+constexpr auto kLongest = std::chrono::microseconds(50);
+
+// Of `waits` waits that all end as told, how many polled.
+int polled(AdaptiveSpin& patience, int waits, bool helped) {
+  int count = 0;
+  for (int i = 0; i < waits; ++i) {
+    if (patience.next() == AdaptiveSpin::Duration::zero()) continue;
+    ++count;
+    patience.ended(helped);
+  }
+  return count;
+}
+
+TEST(AdaptiveSpin, PollsAsLongAsItHelps) {
+  AdaptiveSpin patience(kLongest);
+  EXPECT_EQ(patience.next(), kLongest);
+  EXPECT_EQ(polled(patience, 100, true), 100);
+}
+
+TEST(AdaptiveSpin, TriesNowAndThenWhereItDoesNotAndComesBack) {
+  AdaptiveSpin patience(kLongest);
+  EXPECT_EQ(polled(patience, 2, false), 2);
+  EXPECT_EQ(polled(patience, 160, false), 10);
+  EXPECT_EQ(polled(patience, 16, true), 1);  // the sixteenth, and from then on all
+  EXPECT_EQ(polled(patience, 100, true), 100);
+}
+
+TEST(AdaptiveSpin, OneWaitInVainIsNoReason) {
+  AdaptiveSpin patience(kLongest);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(polled(patience, 1, false), 1);
+    EXPECT_EQ(polled(patience, 1, true), 1);
+  }
+}
+
+}  // namespace
+}  // namespace rueda

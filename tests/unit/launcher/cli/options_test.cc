@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ruedarun takes for its own words, and what for the program's.
+#include "launcher/cli/options.h"
+
+#include <gmock/gmock.h>
+
+namespace rueda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+std::string error_of(const Words& words) {
+  try {
+    parse_launch_options(words);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Options, EverySpellingOfTheNumberOfRanks) {
+  for (const Words& words : {Words{"-np", "3", "p"}, Words{"-n", "3", "p"}, Words{"-n3", "p"},
+                             Words{"--num-proc", "3", "p"}, Words{"--num-proc=3", "p"}})
+    EXPECT_EQ(parse_launch_options(words).ranks, 3) << words.front();
+}
+
+TEST(Options, EverythingAfterTheProgramBelongsToIt) {
+  LaunchOptions options =
+      parse_launch_options(Words{"-np", "2", "prog", "--help", "-np", "7", "--", "-x", ""});
+  EXPECT_EQ(options.ranks, 2);
+  EXPECT_EQ(options.action, LaunchOptions::Action::launch);
+  EXPECT_THAT(options.command, ElementsAre("prog", "--help", "-np", "7", "--", "-x", ""));
+}
+
+TEST(Options, TwoDashesEndTheOptions) {
+  EXPECT_THAT(parse_launch_options(Words{"-np", "1", "--", "--odd-name", "a"}).command,
+              ElementsAre("--odd-name", "a"));
+}
+
+TEST(Options, TheOthers) {
+  LaunchOptions options = parse_launch_options(
+      Words{"-H", "a:2,b", "--output-filename=out", "--no-prefix", "--verbose", "-np", "3", "prog"});
+  EXPECT_EQ(options.hosts, "a:2,b");
+  EXPECT_EQ(options.output_folder, "out");
+  EXPECT_FALSE(options.prefix);
+  EXPECT_TRUE(options.verbose);
+  EXPECT_EQ(parse_launch_options(Words{"--help"}).action, LaunchOptions::Action::help);
+  EXPECT_EQ(parse_launch_options(Words{"--check-build"}).action, LaunchOptions::Action::check_build);
+}
+
+TEST(Options, TimelinesToMerge) {
+  const LaunchOptions options =
+      parse_launch_options(Words{"--merge-timeline", "out.json", "a.json", "b.json"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::merge_timeline);
+  EXPECT_EQ(options.merged_timeline, "out.json");
+  EXPECT_THAT(options.command, ElementsAre("a.json", "b.json"));
+}
+
+TEST(Options, ErrorsNameTheWordAndTheRemedy) {
+  EXPECT_THAT(error_of({"--merge-timeline", "out.json"}), HasSubstr("--merge-timeline OUT FILES..."));
+  EXPECT_THAT(error_of({"-np"}), HasSubstr("-np needs a value"));
+  for (const char* number : {"0", "-1", "4097", "two", "2x", ""})
+    EXPECT_THAT(error_of({"-np", number, "p"}), AllOf(HasSubstr(number), HasSubstr("from 1 to 4096")))
+        << number;
+  EXPECT_THAT(error_of({"p"}), HasSubstr("-np N"));
+  EXPECT_THAT(error_of({"-np", "2"}), HasSubstr("which program"));
+  EXPECT_THAT(error_of({"--frobnicate", "-np", "2", "p"}),
+              AllOf(HasSubstr("--frobnicate"), HasSubstr("--help")));
+  EXPECT_THAT(error_of({"--num", "2", "p"}), HasSubstr("--num")) << "no guessing of shortened names";
+}
+
+TEST(Options, ProgramsThatCannotBeStarted) {
+  EXPECT_NO_THROW(check_program("/bin/sh"));
+  EXPECT_NO_THROW(check_program("sh"));
+  EXPECT_THROW(check_program("/no/such/program"), UsageError);
+  EXPECT_THROW(check_program("no-such-program-anywhere"), UsageError);
+  EXPECT_THROW(check_program("/tmp"), UsageError);
+  EXPECT_THROW(check_program("/etc/passwd"), UsageError);
+}
+
+}  // namespace
+}  // namespace rueda

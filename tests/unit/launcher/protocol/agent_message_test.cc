@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What agents and ruedarun tell each other survives the way; anything else is refused.
+#include "launcher/protocol/agent_message.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "launcher/protocol/frame_stream.h"
+
+namespace rueda::agents {
+namespace {
+
+std::vector<Message> one_of_each() {
+  Nonce nonce{};
+  Proof proof{};
+  nonce.fill(std::byte{7});
+  proof.fill(std::byte{9});
+  return {Greeting{3, nonce},
+          Challenge{nonce, proof},
+          Answer{proof},
+          Started{"node3", 17, 16, 15},
+          Ended{9, Cause::proxy_gone},
+          PeerEnded{2, "rank 2 is gone"},
+          SendSignal{15},
+          JobOver{},
+          PassOn{10}};
+}
+
+TEST(AgentMessage, ComesBackAsItWas) {
+  for (const Message& message : one_of_each()) EXPECT_EQ(decode(encode(message)), message) << message.index();
+}
+
+TEST(AgentMessage, EveryTruncationAndEveryExcessIsRefused) {
+  for (const Message& message : one_of_each()) {
+    Bytes bytes = encode(message);
+    for (std::size_t length = 0; length < bytes.size(); ++length)
+      EXPECT_FALSE(decode(ConstBytes(bytes).first(length))) << message.index() << " of " << length;
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(decode(bytes)) << message.index();
+  }
+}
+
+TEST(AgentMessage, FlippedBitsGiveAnotherMessageOrNone) {
+  for (const Message& message : one_of_each()) {
+    const Bytes bytes = encode(message);
+    for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      Bytes flipped = bytes;
+      flipped[bit / 8] ^= std::byte{1} << bit % 8;
+      EXPECT_NE(decode(flipped), message);
+    }
+  }
+}
+
+TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
+  EXPECT_FALSE(decode(encode(Greeting{-1, {}})));
+  EXPECT_FALSE(decode(encode(SendSignal{0})));
+  EXPECT_FALSE(decode(encode(SendSignal{1000})));
+  EXPECT_FALSE(decode(encode(PassOn{0})));
+  EXPECT_FALSE(decode(encode(PassOn{1000})));
+  EXPECT_FALSE(decode(encode(Ended{0, static_cast<Cause>(4)})));
+  EXPECT_FALSE(decode(encode(Started{"a", 0, 1, 1}))) << "signals to process 0 go to everybody";
+}
+
+struct Ends {
+  std::array<int, 2> raw{-1, -1};
+  Ends() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, raw.data()), 0); }
+};
+
+TEST(FrameStream, FramesComeWhole) {
+  Ends ends;
+  FrameStream from{Descriptor(ends.raw[0])}, to{Descriptor(ends.raw[1])};
+  const Bytes small(3, std::byte{1}), large(FrameStream::kLongestFrame, std::byte{2});
+  for (int i = 0; i < 5; ++i) {
+    from.send(small);
+    from.send(large);
+  }
+  for (int i = 0; i < 10; ++i) {
+    std::optional<Bytes> frame;
+    while (!(frame = to.take())) to.receive();
+    EXPECT_EQ(*frame, i % 2 == 0 ? small : large);
+  }
+}
+
+TEST(FrameStream, AFrameThatIsTooLongBreaksTheStream) {
+  Ends ends;
+  Descriptor raw(ends.raw[0]);
+  FrameStream to{Descriptor(ends.raw[1])};
+  const std::uint32_t length = FrameStream::kLongestFrame + 1;
+  ASSERT_EQ(::send(raw.number(), &length, sizeof length, 0), static_cast<ssize_t>(sizeof length));
+  to.receive();
+  EXPECT_FALSE(to.take());
+  EXPECT_FALSE(to);
+}
+
+TEST(FrameStream, APeerThatDoesNotReadIsGivenUp) {
+  Ends ends;
+  Descriptor deaf(ends.raw[0]);
+  FrameStream from{Descriptor(ends.raw[1])};
+  const Bytes frame(FrameStream::kLongestFrame);
+  for (int i = 0; i < 2000 && from; ++i) from.send(frame);
+  EXPECT_FALSE(from);
+}
+
+}  // namespace
+}  // namespace rueda::agents

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The times of a job's end, and what is known of its ranks.
+#include "launcher/supervisor/termination.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include "launcher/supervisor/job_record.h"
+
+namespace rueda {
+namespace {
+
+using namespace std::chrono_literals;
+using Act = Ending::Act;
+
+const Ending::Time kBegin{};
+
+// What is done in the first ten seconds, in milliseconds from the begin.
+std::vector<std::pair<Act, int>> acts_of(Ending ending) {
+  std::vector<std::pair<Act, int>> acts;
+  while (ending.next_time() && *ending.next_time() < kBegin + 10s) {
+    const auto now = *ending.next_time();
+    const Act act = ending.next_act(now);
+    acts.emplace_back(act, static_cast<int>((now - kBegin) / 1ms));
+    if (act == Act::force) break;
+  }
+  return acts;
+}
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+TEST(Ending, AfterAFailureAllIsOverWithinFiveSeconds) {
+  Ending ending;
+  EXPECT_FALSE(ending.has_begun());
+  ending.on_failure(kBegin);
+  ending.on_failure(kBegin + 1s);
+  EXPECT_TRUE(ending.has_begun());
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 3000), Pair(Act::kill, 4000), Pair(Act::force, 4700)));
+}
+
+TEST(Ending, InterruptsAndHurry) {
+  Ending ending;
+  ending.on_interrupt(kBegin);
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 1000), Pair(Act::kill, 1700), Pair(Act::force, 2400)));
+  ending.on_hurry(kBegin + 200ms);
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 200), Pair(Act::kill, 200), Pair(Act::force, 900)));
+}
+
+TEST(Ending, AGraceThatWasGivenCounts) {
+  Ending ending;
+  ending.on_terminate(kBegin, 5s);
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 0), Pair(Act::kill, 5000), Pair(Act::force, 5700)));
+}
+
+TEST(Ending, WhatHasBeenDoneIsNotDoneAgain) {
+  Ending ending;
+  ending.on_terminate(kBegin);
+  EXPECT_EQ(ending.next_act(kBegin), Act::terminate);
+  ending.on_failure(kBegin);
+  ending.on_all_ended(kBegin);
+  EXPECT_THAT(acts_of(ending), ElementsAre(Pair(Act::kill, 700), Pair(Act::force, 1000)));
+}
+
+TEST(Ending, AJobThatEndsByItselfIsGivenAllTime) {
+  Ending ending;
+  ending.on_all_ended(kBegin);
+  EXPECT_FALSE(ending.next_time());
+}
+
+TEST(Ending, MpiexecHasTimeWhileOutputComes) {
+  Ending ending;
+  ending.on_output(kBegin);
+  EXPECT_FALSE(ending.next_time());
+  ending.on_terminate(kBegin);
+  ending.on_output(kBegin);
+  ending.on_all_ended(kBegin + 100ms);
+  for (auto now = kBegin + 200ms; now <= kBegin + 5s; now += 100ms) ending.on_output(now);
+  EXPECT_THAT(acts_of(ending),
+              ElementsAre(Pair(Act::terminate, 0), Pair(Act::kill, 700), Pair(Act::force, 5500)));
+  ending.on_hurry(kBegin + 5s);
+  ending.on_output(kBegin + 5s);
+  EXPECT_LE(ending.next_time(), kBegin + 5700ms) << "who asks twice does not wait for it";
+}
+
+TEST(JobRecord, FirstFailureAndItsWords) {
+  JobRecord job(3);
+  EXPECT_EQ(job.missing(), "ranks 0, 1, 2");
+  for (int rank = 0; rank < 3; ++rank) job.note_start(rank, {"node", 10 + rank, 20 + rank, 30});
+  EXPECT_TRUE(job.all_started());
+  EXPECT_FALSE(job.none_runs());
+  EXPECT_TRUE(job.note_end(1, {SIGKILL, agents::Cause::own}));
+  EXPECT_EQ(job.words_for(1), "rank 1 (process 11 on node) was killed by signal 9 (Killed)");
+  EXPECT_EQ(job.exit_code_of(1), 137);
+  EXPECT_FALSE(job.note_end(1, {0, agents::Cause::own})) << "a rank ends once";
+  EXPECT_FALSE(job.note_end(0, {SIGTERM, agents::Cause::asked}));
+  EXPECT_TRUE(job.note_gone(2));
+  EXPECT_FALSE(job.note_gone(2));
+  EXPECT_EQ(job.words_for(2),
+            "rank 2 (process 12 on node) was killed by signal 9 (Killed): its agent (process 22) has gone, "
+            "and with it "
+            "the rank");
+  EXPECT_TRUE(job.all_ended());
+}
+
+TEST(JobRecord, EndsThatAreNoFailures) {
+  JobRecord job(2);
+  job.note_start(0, {"node", 10, 20, 30});
+  EXPECT_EQ(job.missing(), "rank 1");
+  EXPECT_FALSE(job.note_end(0, {0, agents::Cause::own}));
+  EXPECT_TRUE(job.none_runs());
+  EXPECT_FALSE(job.all_ended());
+  EXPECT_EQ(job.exit_code_of(0), 1) << "asked only of failures: a rank ended by its agent may exit with 0";
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who of a host is reached, and whose end is a loss.
+#include "ops/shm/local_peers.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "core/control/messages/control_message.h"
+
+namespace rueda {
+namespace {
+
+std::shared_ptr<LocalPeers> neighbours(Rank rank) {
+  return std::make_shared<LocalPeers>(rank, Segment::make().segment);
+}
+
+// A process that is rank 1: tells its card, and after `over` ends as it is told.
+class Other {
+ public:
+  explicit Other(bool ends_its_job) {
+    EXPECT_EQ(pipe(card_.data()), 0);
+    EXPECT_EQ(pipe(over_.data()), 0);
+    process_ = fork();
+    if (process_ != 0) return;
+    const std::shared_ptr<LocalPeers> own = neighbours(1);
+    const std::string card = own->card();
+    char byte = 0;
+    if (::write(card_[1], card.data(), card.size()) < 0 || ::read(over_[0], &byte, 1) < 0) _exit(1);
+    if (ends_its_job) own->end();
+    _exit(0);
+  }
+  ~Other() {
+    for (int file : {card_[0], card_[1], over_[0], over_[1]}) close(file);
+  }
+
+  std::string card() const {
+    std::array<char, 256> bytes{};
+    const ssize_t length = ::read(card_[0], bytes.data(), bytes.size());
+    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+  }
+  void end() const {
+    EXPECT_EQ(::write(over_[1], "x", 1), 1);
+    EXPECT_EQ(waitpid(process_, nullptr, 0), process_);
+  }
+  void kill() const {
+    ::kill(process_, SIGKILL);
+    EXPECT_EQ(waitpid(process_, nullptr, 0), process_);
+  }
+
+ private:
+  std::array<int, 2> card_{}, over_{};
+  pid_t process_ = 0;
+};
+
+std::vector<Rank> lost_within(LocalPeers& own, std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < end) {
+    if (std::vector<Rank> lost = own.lost(clock_now()); !lost.empty()) return lost;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return {};
+}
+
+TEST(LocalPeers, AKilledProcessIsLostOnce) {
+  const Other other(true);
+  const std::shared_ptr<LocalPeers> own = neighbours(0);
+  own->meet({{}, {"here", "here"}, {1, 2}, {own->card(), other.card()}});
+  ASSERT_TRUE(own->reaches(1));
+  EXPECT_TRUE(own->lost(clock_now()).empty());
+  other.kill();
+  EXPECT_EQ(lost_within(*own, std::chrono::seconds(5)), std::vector<Rank>{1});
+  EXPECT_TRUE(lost_within(*own, std::chrono::milliseconds(200)).empty());
+}
+
+TEST(LocalPeers, AProcessThatLeavesInTheMiddleIsLostButNotOneWhoseJobHasEnded) {
+  for (const bool ends_its_job : {false, true}) {
+    const Other other(ends_its_job);
+    const std::shared_ptr<LocalPeers> own = neighbours(0);
+    own->meet({{}, {"here", "here"}, {1, 2}, {own->card(), other.card()}});
+    ASSERT_TRUE(own->reaches(1));
+    other.end();
+    EXPECT_EQ(lost_within(*own, std::chrono::milliseconds(300)).size(), ends_its_job ? 0u : 1u);
+  }
+}
+
+TEST(LocalPeers, WhoCannotBeMappedIsNotReached) {
+  const std::shared_ptr<LocalPeers> own = neighbours(0), thread = neighbours(1), elsewhere = neighbours(2);
+  const LocalPeers nobody(3, nullptr);
+  EXPECT_EQ(nobody.card(), "");
+  own->meet({{},
+             {"here", "here", "there", "here", "here"},
+             {1, 1, 1, 1, 1},
+             {own->card(), thread->card(), elsewhere->card(), nobody.card(), "no card"}});
+  EXPECT_EQ(own->of_host(), (std::vector<Rank>{0, 1, 3, 4}));
+  EXPECT_TRUE(own->reaches(0) && own->reaches(1));
+  EXPECT_FALSE(own->reaches(2) || own->reaches(3) || own->reaches(4));
+  EXPECT_EQ(&own->contents(1), &thread->contents(1));  // one mapping in one process
+}
+
+TEST(LocalPeers, ACrewIsFoundOnceAndOnlyWhereAllAreReached) {
+  const std::shared_ptr<LocalPeers> own = neighbours(1), other = neighbours(2);
+  own->meet(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {"", own->card(), other->card()}});
+  const std::array<Rank, 2> pair{1, 2}, with_who_has_no_card{0, 1};
+  const PeerGroup* crew = own->crew(pair);
+  ASSERT_NE(crew, nullptr);
+  EXPECT_EQ(own->crew(pair), crew);
+  EXPECT_EQ(own->crew(with_who_has_no_card), nullptr);
+  ASSERT_EQ(crew->size(), 2u);
+  EXPECT_EQ(crew->rank(), 1);
+  EXPECT_EQ(crew->members[1].rank, 2);
+  EXPECT_EQ(crew->members[1].contents, &own->contents(2));
+  EXPECT_EQ(crew->own_window, nullptr);  // nobody has one
+}
+
+}  // namespace
+}  // namespace rueda

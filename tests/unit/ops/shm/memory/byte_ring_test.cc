@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages through a ring in shared memory: all lengths, in order; and a ring that somebody has scribbled on.
+#include "ops/shm/memory/byte_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <thread>
+
+namespace rueda {
+namespace {
+
+Bytes message(std::size_t length, std::size_t seed) {
+  Bytes bytes(length);
+  for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>((i * 7 + seed) % 251);
+  return bytes;
+}
+
+struct Ends {
+  std::unique_ptr<ByteRing> ring = std::make_unique<ByteRing>();
+  EventCount writers, readers;
+  ByteRingWriter writer{*ring, readers};
+  ByteRingReader reader{*ring, writers};
+};
+
+TEST(ByteRing, KeepsOrderAndContentOfAllLengths) {
+  Ends ends;
+  std::mt19937 random(1);
+  std::deque<Bytes> expected;
+  std::size_t sent = 0;
+  while (sent < 2000 || !expected.empty()) {
+    if (sent < 2000 && random() % 2 == 0) {
+      const std::size_t longest = random() % 20 == 0 ? 3 * ByteRing::kBytes : 3000;
+      expected.push_back(message(random() % longest, sent++));
+      ends.writer.send(expected.back());
+    }
+    ASSERT_TRUE(ends.writer.flush().ok());
+    if (random() % 2 == 0) continue;
+    if (std::optional<Bytes> received = ends.reader.receive()) {
+      ASSERT_FALSE(expected.empty());
+      ASSERT_EQ(*received, expected.front());
+      expected.pop_front();
+    }
+    ASSERT_TRUE(ends.reader.failure().ok());
+  }
+  EXPECT_TRUE(ends.writer.empty());
+}
+
+// Each end sleeps when it can do nothing, and every sleep ends by a ring, not by its time limit.
+TEST(ByteRing, TwoThreadsSleepAndWakeEachOther) {
+  constexpr std::size_t kMessages = 1000, kSizes = 10;
+  constexpr auto kLimit = std::chrono::seconds(20);
+  std::vector<Bytes> messages;
+  for (std::size_t i = 0; i < kSizes; ++i) messages.push_back(message(i * i * 2500, i));
+  Ends ends;
+  std::atomic<int> missed{0};
+  auto rest = [&](EventCount& bell, auto&& moved) {
+    const std::uint32_t heard = bell.listen();
+    if (moved()) return bell.stay_awake();
+    const auto begin = std::chrono::steady_clock::now();
+    bell.sleep(heard, kLimit);
+    if (std::chrono::steady_clock::now() - begin >= kLimit) ++missed;
+  };
+  std::thread other([&] {
+    for (std::size_t i = 0; i < kMessages && missed == 0;) {
+      rest(ends.readers, [&] {
+        const std::optional<Bytes> received = ends.reader.receive();
+        if (received) {
+          EXPECT_EQ(*received, messages[i++ % kSizes]);
+        }
+        return received.has_value();
+      });
+    }
+  });
+  for (std::size_t i = 0; i < kMessages && missed == 0; ++i) {
+    ends.writer.send(messages[i % kSizes]);
+    do {
+      rest(ends.writers, [&] {
+        EXPECT_TRUE(ends.writer.flush().ok());
+        return ends.writer.empty();
+      });
+    } while (!ends.writer.empty() && missed == 0);
+  }
+  other.join();
+  EXPECT_EQ(missed, 0);
+}
+
+TEST(ByteRing, ACountThatCannotBeIsAnError) {
+  for (std::uint64_t wrong : {ByteRing::kBytes + 1, std::size_t{1} << 40, ~std::size_t{0}}) {
+    Ends ends;
+    ends.ring->written.store(wrong);
+    EXPECT_FALSE(ends.reader.receive());
+    EXPECT_EQ(ends.reader.failure().code, StatusCode::backend_error) << wrong;
+    EXPECT_FALSE(ends.reader.receive());
+
+    Ends full;
+    full.writer.send(message(2 * ByteRing::kBytes, 1));
+    ASSERT_TRUE(full.writer.flush().ok());
+    full.ring->read.store(wrong);
+    EXPECT_EQ(full.writer.flush().code, StatusCode::backend_error) << wrong;
+  }
+}
+
+TEST(ByteRing, EveryFlippedBitOfALengthIsAnError) {
+  for (int bit = 0; bit < 64; ++bit) {
+    Ends ends;
+    ends.writer.send(message(100, 1));
+    ASSERT_TRUE(ends.writer.flush().ok());
+    ends.ring->bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_FALSE(ends.reader.receive()) << bit;
+    EXPECT_EQ(ends.reader.failure().code, StatusCode::backend_error) << bit;
+  }
+}
+
+// Whatever stands in the ring, nothing is read outside it and no wrong length allocates memory.
+TEST(ByteRing, GarbageIsReadWithinBounds) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 300; ++round) {
+    Ends ends;
+    for (std::byte& byte : ends.ring->bytes) byte = static_cast<std::byte>(random());
+    for (int step = 0; step < 5; ++step) {
+      if (random() % 2 == 0) {  // a believable length of something that never comes whole
+        const std::uint32_t length = random() % ByteRingReader::kLongest, check = ~length;
+        std::memcpy(ends.ring->bytes, &length, sizeof length);
+        std::memcpy(ends.ring->bytes + sizeof length, &check, sizeof check);
+      }
+      ends.ring->written.store(ends.ring->written.load() + random() % (2 * ByteRing::kBytes));
+      while (ends.reader.receive()) continue;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rueda

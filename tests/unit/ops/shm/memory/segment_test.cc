@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments between processes and within one; cards; how much memory there is.
+#include "ops/shm/memory/segment.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "ops/shm/memory/free_memory.h"
+#include "tests/support/in_child.h"
+
+namespace rueda {
+namespace {
+
+std::shared_ptr<Segment> make() {
+  Segment::Result made = Segment::make();
+  EXPECT_TRUE(made.status.ok()) << made.status.message;
+  return made.segment;
+}
+
+std::string words_of(const Card& card) {
+  const Segment::Result opened = Segment::open(card);
+  EXPECT_EQ(opened.segment, nullptr);
+  return opened.status.message;
+}
+
+TEST(Segment, OneProcessHasOneMapping) {
+  const std::shared_ptr<Segment> segment = make();
+  EXPECT_EQ(&Segment::open(segment->card()).segment->contents(), &segment->contents());
+  EXPECT_NE(make()->card().nonce, segment->card().nonce);
+}
+
+TEST(Segment, AnotherProcessMapsIt) {
+  Card card;
+  std::atomic<std::uint64_t>* seen = nullptr;
+  const std::shared_ptr<Segment> back = make();
+  seen = &back->contents().flags[0].value;
+  int ready[2], over[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(over, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {  // has a segment of its own that the parent opens
+    const std::shared_ptr<Segment> own = Segment::make().segment;
+    own->contents().flags[3].value.store(42);
+    const Card made = own->card();
+    char byte = 0;
+    const bool told = ::write(ready[1], &made, sizeof made) == sizeof made && read(over[0], &byte, 1) == 1;
+    const std::shared_ptr<Segment> shared = Segment::open(back->card()).segment;
+    shared->contents().flags[0].value.store(own->contents().slots[1][5] == std::byte{7} ? 1 : 2);
+    seen->store(3);  // what it inherited is its own
+    _exit(told ? 0 : 1);
+  }
+  ASSERT_EQ(read(ready[0], &card, sizeof card), static_cast<ssize_t>(sizeof card));
+  Segment::Result opened = Segment::open(card);
+  ASSERT_TRUE(opened.status.ok()) << opened.status.message;
+  EXPECT_EQ(opened.segment->contents().flags[3].value.load(), 42u);
+  opened.segment->contents().slots[1][5] = std::byte{7};
+  ASSERT_EQ(::write(over[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(seen->load(), 1u);
+  // The mapping outlives its maker; nobody new can come.
+  EXPECT_EQ(opened.segment->contents().flags[3].value.load(), 42u);
+  opened.segment.reset();
+  EXPECT_NE(words_of(card).find("looking at /proc/"), std::string::npos);
+  for (int file : {ready[0], ready[1], over[0], over[1]}) close(file);
+}
+
+TEST(Segment, IsClosedOnExecAndCannotShrink) {
+  const std::shared_ptr<Segment> segment = make();
+  EXPECT_NE(fcntl(segment->card().file, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_NE(ftruncate(segment->card().file, 0), 0);
+}
+
+TEST(Segment, OnlyTheOneThatWasMeantIsOpened) {
+  const std::shared_ptr<Segment> segment = make();
+  const Card card = segment->card();
+  const Card other_nonce{card.process_id, card.file, card.nonce + 1, card.size};
+  EXPECT_NE(words_of(other_nonce).find("is not the shared memory that was meant"), std::string::npos);
+  const Card other_size{card.process_id, card.file, card.nonce + 1, card.size + 4096};
+  EXPECT_NE(words_of(other_size).find("is not the shared memory that was meant"), std::string::npos);
+  const std::shared_ptr<SharedFile> small = SharedFile::make("a test", 4096, SharedFile::Pages::all).file;
+  EXPECT_NE(words_of(small->card()).find("Are all ranks of one build?"), std::string::npos);
+  const Card input{card.process_id, 0, card.nonce + 1, card.size};
+  EXPECT_NE(words_of(input).find("is not the shared memory that was meant"), std::string::npos);
+  const Card nobody{0x7fffffff, 3, card.nonce + 1, card.size};
+  EXPECT_NE(words_of(nobody).find("looking at /proc/2147483647/fd/3"), std::string::npos);
+  const int open_to_shrink = memfd_create("rueda-0000000000000001", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(open_to_shrink, static_cast<off_t>(card.size)), 0);
+  const Card unsealed{card.process_id, open_to_shrink, 1, card.size};
+  EXPECT_NE(words_of(unsealed).find("could still shrink"), std::string::npos);
+  close(open_to_shrink);
+}
+
+TEST(Segment, TooManyFilesAreAnErrorInWords) {
+  EXPECT_TRUE(in_child([] {
+    Segment::make();    // UBSan opens a pipe when it sees a type for the first time
+    rlimit none{0, 0};  // 0: also where the process began without a stderr
+    setrlimit(RLIMIT_NOFILE, &none);
+    const Segment::Result made = Segment::make();
+    return made.segment == nullptr && made.status.message.find("Too many open files") != std::string::npos;
+  }));
+}
+
+TEST(Segment, TooLittleRoomIsAnErrorInWordsAndNoSignal) {
+  EXPECT_TRUE(in_child([] {
+    rlimit some{1 << 16, 1 << 16};
+    setrlimit(RLIMIT_FSIZE, &some);
+    const Segment::Result made = Segment::make();
+    const std::string& words = made.status.message;
+    return made.segment == nullptr && words.find("Too little memory for a segment of") == 0 &&
+           words.find("ulimit -f") != std::string::npos && words.find("set RUEDA_SHM=0") != std::string::npos;
+  }));
+}
+
+TEST(Card, SurvivesTheWayAndDamageIsAnError) {
+  const Card card{4711, 12, 0x0123456789abcdef, 1 << 20};
+  const std::string bytes = to_bytes(card);
+  EXPECT_EQ(card_from(bytes), card);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(card_from(bytes.substr(0, length)));
+  EXPECT_FALSE(card_from(bytes + "x"));
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    if (const std::optional<Card> read = card_from(damaged)) {
+      EXPECT_NE(*read, card);
+      EXPECT_EQ(to_bytes(*read), damaged);
+    }
+  }
+}
+
+TEST(FreeMemory, IsTheLeastOfSystemAndGroups) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(testing::TempDir()) / ("free_memory_" + std::to_string(getpid()));
+  auto file = [&](const std::string& path, const std::string& text) {
+    fs::create_directories((root / path).parent_path());
+    std::ofstream(root / path) << text;
+  };
+  EXPECT_EQ(free_memory(root), std::nullopt);
+  file("proc/meminfo", "MemTotal: 9000 kB\nMemFree: 100 kB\nMemAvailable:   8000 kB\n");
+  EXPECT_EQ(free_memory(root), 8000 * 1024);
+  file("proc/self/cgroup", "0::/job/step\n");
+  file("sys/fs/cgroup/job/step/memory.max", "max\n");
+  file("sys/fs/cgroup/job/step/memory.current", "5000\n");
+  EXPECT_EQ(free_memory(root), 8000 * 1024);
+  file("sys/fs/cgroup/job/memory.max", "1000000\n");
+  file("sys/fs/cgroup/job/memory.current", "900000\n");
+  file("sys/fs/cgroup/job/memory.stat", "anon 1\ninactive_file 200000\nactive_file 50000\n");
+  EXPECT_EQ(free_memory(root), 350000);
+  file("proc/self/cgroup", "7:memory:/old\n3:cpu:/\n");
+  file("sys/fs/cgroup/memory/old/memory.limit_in_bytes", "70000\n");
+  file("sys/fs/cgroup/memory/old/memory.usage_in_bytes", "80000\n");
+  EXPECT_EQ(free_memory(root), 0);
+  fs::remove_all(root);
+  EXPECT_GT(free_memory().value_or(1), 0);
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ranks find each other, and whom they do not let in.
+#include "ops/tcp/connect/listener.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "ops/tcp/connect/handshake.h"
+#include "ops/tcp/connect/tcp_socket.h"
+#include "tests/support/tcp_pair.h"
+
+namespace rueda {
+namespace {
+
+using testing::HasSubstr;
+
+TcpSettings settings_of(std::vector<std::string> cards, double deadline = 10.0) {
+  return {std::move(cards), deadline, 0.3};
+}
+
+// Purpose: a job in which every rank has its door open.
+struct Job {
+  std::vector<std::unique_ptr<TcpListener>> doors;
+  std::vector<std::string> hosts;
+  std::vector<std::string> cards;
+
+  explicit Job(const std::vector<TcpSettings>& settings) {
+    for (const TcpSettings& one : settings) {
+      TcpListener::Opened opened = TcpListener::open(one);
+      EXPECT_TRUE(opened.status.ok()) << opened.status.message;
+      cards.push_back(opened.door->card());
+      doors.push_back(std::move(opened.door));
+      hosts.push_back("host" + std::to_string(hosts.size()));
+    }
+  }
+
+  Rank size() const { return static_cast<Rank>(doors.size()); }
+  TcpListener::Met meet(Rank rank) {
+    return doors[rank]->meet(rank, hosts, cards, RankSet(0, size()) - RankSet::of(rank));
+  }
+  std::vector<TcpListener::Met> meet_all() {
+    std::vector<TcpListener::Met> met(doors.size());
+    std::vector<std::thread> threads;
+    for (Rank rank = 0; rank < size(); ++rank) threads.emplace_back([&, rank] { met[rank] = meet(rank); });
+    for (std::thread& thread : threads) thread.join();
+    return met;
+  }
+};
+
+// Whether each rail of one side is the same connection as that of the other.
+void expect_connected(TcpListener::Met& low, Rank low_rank, TcpListener::Met& high, Rank high_rank,
+                      std::size_t rails) {
+  std::vector<Descriptor>& here = low.rails[high_rank];
+  std::vector<Descriptor>& there = high.rails[low_rank];
+  ASSERT_EQ(here.size(), rails);
+  ASSERT_EQ(there.size(), rails);
+  for (std::size_t rail = 0; rail < rails; ++rail) {
+    EXPECT_TRUE(send_block(here[rail], rail));
+    BlockReader<std::size_t> reader;
+    EXPECT_TRUE(wait_until([&] { return reader.read(there[rail]) == BlockReader<std::size_t>::Came::all; }));
+    EXPECT_EQ(reader.block(), rail);
+  }
+}
+
+TEST(TcpEndpoint, IsReadWithinBounds) {
+  TcpEndpoint card{random_secret(), {{"10.0.0.1", 4242}, {"fd00::2", 80}}};
+  const std::string bytes = to_bytes(card);
+  EXPECT_EQ(tcp_endpoint_from(bytes), card);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_EQ(tcp_endpoint_from(bytes.substr(0, size)), std::nullopt);
+  EXPECT_EQ(tcp_endpoint_from(bytes + "x"), std::nullopt);
+  card.addresses[0].port = 0;
+  EXPECT_EQ(tcp_endpoint_from(to_bytes(card)), std::nullopt);
+  card.addresses = {{"example.org", 1}};
+  EXPECT_EQ(tcp_endpoint_from(to_bytes(card)), std::nullopt);
+  card.addresses.assign(TcpEndpoint::kMostAddresses + 1, {"10.0.0.1", 1});
+  EXPECT_EQ(tcp_endpoint_from(to_bytes(card)), std::nullopt);
+}
+
+TEST(TcpHello, IsProvedByTheSecretAlone) {
+  const TcpSecret secret = random_secret();
+  const TcpHello hello = make_hello(secret, 3, 5, 1, 0);
+  EXPECT_TRUE(proves(hello, secret));
+  EXPECT_FALSE(proves(hello, random_secret()));
+  TcpHello forged = hello;
+  forged.from = 4;
+  EXPECT_FALSE(proves(forged, secret));
+  EXPECT_TRUE(proves(answer_to(hello, secret), hello, secret));
+  EXPECT_FALSE(proves(TcpAnswer{hello.proof}, hello, secret));
+}
+
+TEST(TcpListener, ConnectsEveryPairByEveryRail) {
+  Job job(std::vector(4, settings_of({"127.0.0.1", "127.0.0.2"})));
+  std::vector<TcpListener::Met> met = job.meet_all();
+  for (Rank low = 0; low < job.size(); ++low) {
+    ASSERT_TRUE(met[low].status.ok()) << met[low].status.message;
+    for (Rank high = low + 1; high < job.size(); ++high) expect_connected(met[low], low, met[high], high, 2);
+  }
+}
+
+TEST(TcpListener, TheOneWithFewerCardsDecides) {
+  Job job({settings_of({"127.0.0.1", "127.0.0.2", "127.0.0.3"}), settings_of({"127.0.0.4"}),
+           settings_of({"127.0.0.5", "127.0.0.6"})});
+  std::vector<TcpListener::Met> met = job.meet_all();
+  expect_connected(met[0], 0, met[1], 1, 1);
+  expect_connected(met[0], 0, met[2], 2, 2);
+  expect_connected(met[1], 1, met[2], 2, 1);
+}
+
+TEST(TcpListener, ConnectsByIpv6) {
+  if (!TcpListener::open(settings_of({"::1"})).status.ok()) GTEST_SKIP() << "there is no ::1 here";
+  Job job(std::vector(2, settings_of({"::1", "127.0.0.1"})));
+  std::vector<TcpListener::Met> met = job.meet_all();
+  expect_connected(met[0], 0, met[1], 1, 2);
+}
+
+// One of two addresses cannot be reached; where there is a third, that is taken.
+TEST(TcpListener, PairsThatDoNotConnectAreLeftOut) {
+  for (const std::size_t rails : {1, 2}) {
+    std::vector<std::string> others{"127.0.0.3", "127.0.0.4", "127.0.0.5"};
+    others.resize(rails + 1);
+    Job job({settings_of({"127.0.0.1", "127.0.0.2"}), settings_of(others)});
+    TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
+    card.addresses[0].port = 1;  // nobody listens there
+    job.cards[1] = to_bytes(card);
+    std::vector<TcpListener::Met> met = job.meet_all();
+    ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
+    expect_connected(met[0], 0, met[1], 1, rails);
+  }
+}
+
+TEST(TcpListener, WhoCannotBeReachedIsNamed) {
+  Job job({settings_of({"127.0.0.1"}, 0.6), settings_of({"127.0.0.1"}, 0.6)});
+  const TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
+  TcpEndpoint wrong = card;
+  wrong.addresses[0].port = 1;
+  job.cards[1] = to_bytes(wrong);
+  std::vector<TcpListener::Met> met = job.meet_all();
+  EXPECT_THAT(
+      met[0].status.message,
+      HasSubstr("rank 0 on host0 found no way by TCP to rank 1 on host1 within 0.6 s; it tried 127.0.0.1 -> "
+                "127.0.0.1:1 Connection refused. Make sure"));
+  EXPECT_THAT(met[1].status.message,
+              HasSubstr("rank 1 on host1 was not reached by TCP by rank 0 on host0 within "
+                        "0.6 s; it listened at 127.0.0.1. Make sure"));
+  EXPECT_TRUE(met[0].rails.empty() && met[1].rails.empty());
+
+  Job other({settings_of({"127.0.0.1"}, 0.6), settings_of({"127.0.0.1"}, 0.6)});
+  EXPECT_THAT(other.meet(0).status.message,
+              HasSubstr("127.0.0.1 -> " + to_string(tcp_endpoint_from(other.cards[1])->addresses[0]) +
+                        " did not answer"));
+  other.cards[1] = "nonsense";
+  EXPECT_THAT(other.meet(0).status.message,
+              HasSubstr("rank 0 cannot read the TCP addresses of rank 1 on host1"));
+}
+
+TEST(TcpListener, CardsThatAreNotThereAreNamed) {
+  EXPECT_THAT(TcpListener::open(settings_of({"eth77"})).status.message,
+              HasSubstr("there is no network card eth77 here that is up and has an address; there are "));
+  EXPECT_THAT(TcpListener::open(settings_of({"203.0.113.7"})).status.message,
+              HasSubstr("cannot listen at 203.0.113.7: "));
+  EXPECT_EQ(tcp_endpoint_from(TcpListener::open(settings_of({"lo"})).door->card())->addresses[0].host,
+            "127.0.0.1");
+}
+
+// Strangers come in numbers, say nothing, or nonsense, or what somebody else has said; the right ones get in.
+TEST(TcpListener, StrangersStayOutsideAndStopNobody) {
+  Job job(std::vector(2, settings_of({"127.0.0.1"})));
+  const TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
+  std::vector<Descriptor> strangers;
+  const auto come = [&] {
+    strangers.push_back(connect_from(kTestAddress, card.addresses[0]).socket);
+    return connect_error(strangers.back()) == 0;
+  };
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(come());
+    const Descriptor& stranger = strangers.back();
+    EXPECT_TRUE(i % 3 != 1 || send_block(stranger, FrameBytes{}));
+    EXPECT_TRUE(i % 3 != 2 || send_block(stranger, TcpHello{.from = 0, .to = 1}));
+  }
+  // One that knows the secret, for another rank, for a rank that is not expected, and for itself.
+  for (const auto& [from, to] : {std::pair{0, 2}, {2, 1}, {1, 1}}) {
+    ASSERT_TRUE(come());
+    EXPECT_TRUE(send_block(strangers.back(), make_hello(card.secret, from, to, 0, 0)));
+  }
+  std::vector<TcpListener::Met> met = job.meet_all();
+  ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
+  expect_connected(met[0], 0, met[1], 1, 1);
+}
+
+}  // namespace
+}  // namespace rueda
