@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Work that cannot go on.
+// Exceptions of a Work that cannot go on.
 #pragma once
 
 #include <string>
+
+#include "core/base/types.h"
 
 namespace rueda {
 
