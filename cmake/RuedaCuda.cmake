@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # RUEDA_CUDA=ON, OFF or AUTO (what is there): sets rueda_cuda, and where that is off rueda_no_cuda to the reason. Enables the
-# language CUDA; nothing of it comes from torch's own CMake files (frameworks/torch/README.md, Choices).
+# language CUDA; nothing of it comes from torch's own CMake files (docs/decisions/010-models-and-package.md).
 set(RUEDA_CUDA AUTO CACHE STRING "Build for NVIDIA GPUs: ON, OFF, or AUTO for where the CUDA toolkit and nccl.h are")
 set_property(CACHE RUEDA_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT RUEDA_CUDA MATCHES "^(ON|OFF|AUTO)$")
@@ -50,5 +50,5 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-# The runtime is linked statically: ops/README.md, Choices.
+# The runtime is linked statically: docs/decisions/015-devices.md.
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)

@@ -37,12 +37,12 @@ find_package(spdlog REQUIRED)
 add_library(rueda_options INTERFACE)
 target_compile_options(rueda_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Werror=switch;-Werror=return-type;-Wno-missing-field-initializers>")
-# No fused multiply-add behind our back: results must not depend on the machine (ops/README.md, Choices).
+# No fused multiply-add behind our back: results must not depend on the machine (docs/decisions/011-algorithms.md).
 target_compile_options(rueda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off> $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
 target_include_directories(rueda_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 # What librueda consists of: nobody is to put functions of theirs in the place of ours, so calls inside the library are
-# direct (ops/README.md, Choices).
+# direct (docs/decisions/012-shared-memory.md).
 add_library(rueda_direct_calls INTERFACE)
 target_compile_options(rueda_direct_calls INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-plt> $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fno-semantic-interposition>)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # rueda_torch_import: the CPU libraries of the Python package torch in RUEDA_TORCH_ROOT, of which rueda_torch_version is
 # the version; where they are not there, rueda_torch_problem says so. For the build and for the installed package. Why not
-# find_package(Torch): frameworks/torch/README.md, Choices.
+# find_package(Torch): docs/decisions/010-models-and-package.md.
 set(rueda_torch_version "")
 set(rueda_torch_problem "")
 if(NOT EXISTS "${RUEDA_TORCH_ROOT}/lib/libtorch_cpu.so" OR NOT EXISTS "${RUEDA_TORCH_ROOT}/version.py")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the project that no compiler knows: layers, cycles of includes and of folders, rooms in a folder, lengths, first lines, paths, names in documents,
-names of types.
+names of types, links and tables of pages.
 
 lint.py [--root DIR]                                      the rules
 lint.py [--root DIR] --headers [--compiler C] [--include DIR]...   every header compiles alone
@@ -18,13 +18,15 @@ import headers
 import layers
 import lengths
 import names
+import pages
 import texts
 from sources import Tree
 
 RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, layers.check_rooms,
          lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
-         texts.check_life_of_a_tensor, texts.check_reference, names.check_types_are_one]
+         texts.check_life_of_a_tensor, texts.check_reference, names.check_types_are_one,
+         pages.check_links, pages.check_tables]
 
 
 def problems_of(tree):

@@ -67,6 +67,19 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken(files | {"ops/a/16.h": HEADER}), ["rooms"])
         self.assertEqual(self.rules_broken(files | {"ops/a/b/16.h": HEADER}), [])
 
+    def test_links(self):
+        page = {"docs/a.md": "[b](b.md#part) [c](../c) `[x](nothing)` [web](https://a.b/c)\n```\n[y](nothing)\n```\n", "docs/b.md": "", "c/d.md": ""}
+        self.assertEqual(self.rules_broken(page), [])
+        self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](e.md)"}), ["link"])
+        self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](../../e.md)"}), ["link"])
+
+    def test_tables(self):
+        table = "| a | b |\n|---|---|\n| 1 | `x|y` |\n| 2 | \\| |\n"
+        self.assertEqual(self.rules_broken({"a.md": table}), [])
+        self.assertEqual(self.rules_broken({"a.md": table + "| 3 |\n"}), ["table"])
+        self.assertEqual(self.rules_broken({"a.md": table + "| 3 | 4 | 5 |\n"}), ["table"])
+        self.assertEqual(self.rules_broken({"a.md": "| a |\n|---|---|\n"}), ["table"])
+
     def test_backends(self):
         for path, target, fine in [
                 ("ops/mpi/a.cc", '"ops/mpi/b.h"', True), ("ops/mpi/a.cc", '"ops/local/b.h"', False),

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages: links lead to files that exist, and rows of a table have as many cells as its header."""
+
+import re
+from pathlib import PurePosixPath
+
+from sources import Problem
+
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+CODE = re.compile(r"`[^`]*`")
+FENCE = re.compile(r"^\s*```")
+RULE = re.compile(r"^\|[-|: ]*-[-|: ]*\|$")
+
+
+def normal(path):
+    """A path without . and .. ; None if it leaves the tree."""
+    parts = []
+    for part in path.parts:
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def lines_of(text):
+    """(number, line) outside of blocks of code, with inline code blanked."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            yield number, CODE.sub(lambda found: "`" + "x" * (len(found[0]) - 2) + "`", line)
+
+
+def check_links(tree):
+    for path, text in sorted(tree.files.items()):
+        if not path.endswith(".md"):
+            continue
+        for number, line in lines_of(text):
+            for match in LINK.finditer(line):
+                if re.match(r"[a-z]+:", match[1]):
+                    continue
+                target = normal(PurePosixPath(path).parent / match[1])
+                if target is None or not (tree.root / target).exists():
+                    yield Problem(path, number, "link", f"there is no {match[1]}")
+
+
+def cells(line):
+    return len(re.findall(r"(?<!\\)\|", line)) - 1
+
+
+def check_tables(tree):
+    for path, text in sorted(tree.files.items()):
+        if not path.endswith(".md"):
+            continue
+        columns, before = None, ""
+        for number, line in lines_of(text):
+            if not line.startswith("|"):
+                columns = None
+            elif RULE.match(line):
+                columns = cells(line)
+                if cells(before) != columns:
+                    yield Problem(path, number, "table", f"{columns} columns under a header of {cells(before)} cells")
+            elif columns is not None and cells(line) != columns:
+                yield Problem(path, number, "table", f"{cells(line)} cells in a table of {columns} columns; the rest is not shown")
+            before = line
