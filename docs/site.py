@@ -7,9 +7,9 @@ Decisions are listed by their folder; all other pages are listed in docs/mkdocs.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,9 +18,12 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def pages() -> list[Path]:
-    """Paths from the root of all pages that git knows, or would add."""
-    done = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [Path(line) for line in done.stdout.splitlines()]
+    """Paths from the root of all pages of the sources."""
+    found = []
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [name for name in names if not name.startswith((".", "build", "runs"))]
+        found += [(Path(folder) / file).relative_to(ROOT) for file in files if file.endswith(".md")]
+    return sorted(found)
 
 
 def linked(page: Path) -> list[Path]:
