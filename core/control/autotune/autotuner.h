@@ -10,7 +10,7 @@
 
 namespace rueda {
 
-// What the tuner has to tell since it was last asked.
+// News of the tuner since the last call.
 struct TunerNews {
   std::vector<TuningRecord> records;
   TuningParameters parameters;  // in force now

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Handle and the background thread share about one operation.
+// The state of one operation, which its Handle and the background thread share.
 #pragma once
 
 #include <atomic>

@@ -8,7 +8,7 @@
 
 namespace rueda {
 
-// What a Work throws when a library tells that a peer cannot be reached any more.
+// A Work throws this when a library says that a peer cannot be reached any more.
 struct PeerGone {
   Rank rank = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose turn it is to run the background thread.
+// One token says which thread runs the progress engine.
 #pragma once
 
 #include <algorithm>

@@ -37,7 +37,7 @@ struct SegmentContents {
     alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
   };
 
-  // How far this rank is with the Plan that uses an area (pipelined_work.h). What is read at different times
+  // How far this rank is with the Plan that uses an area (staged_work.h). What is read at different times
   // lies in lines of its own, or a store would wait for a line that a reader of something else has just
   // taken.
   struct Progress {
