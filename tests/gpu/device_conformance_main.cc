@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of the conformance suite of device tensors, on the machine's own devices, which ranks share where
-// they are more. Without a device it says so, and ends with the status that CTest knows as skipped.
+// they are more. Without a device it says so, and ends with the status that CTest knows as skipped. With the argument "devices" it only says how many there are.
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "core/rueda.h"
 #include "ops/cuda/cuda_devices.h"
@@ -12,12 +13,16 @@
 #include "tests/support/device_conformance.h"
 #include "tests/support/process_watchdog.h"
 
-int main() {
+int main(int argc, char** argv) {
   constexpr int kSkipped = 77;
   const rueda::CudaFound found = rueda::find_cuda();
   if (found.devices == 0) {
     std::printf("skipped: %s\n", found.problem.c_str());
     return kSkipped;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "devices") {
+    std::printf("CUDA %s\n", rueda::cuda_report().c_str());
+    return 0;
   }
   const rueda::ProcessWatchdog watchdog(std::chrono::seconds(120));
   try {

@@ -3,7 +3,7 @@
 # BUNDLE, a folder that checks Rueda on a machine with a GPU, python3 and torch, and nothing else of ours. MPI_FOLDER holds
 # MPICH's bin and lib; _core and _torch are the sources of these modules of Python.
 cmake_minimum_required(VERSION 3.25)
-set(programs ruedarun rueda-bench device_conformance train_bert)
+set(programs ruedarun rueda-bench device_conformance device_sharding train_bert)
 set(launcher mpiexec.hydra hydra_pmi_proxy)
 set(most_bytes 62914560)  # 60 MiB
 
@@ -64,6 +64,9 @@ endforeach()
 file(COPY ${BUILD}/python/rueda/_build.py DESTINATION ${BUNDLE}/source/python/rueda)
 file(COPY ${SOURCE}/examples/04_python DESTINATION ${BUNDLE} PATTERN "__pycache__" EXCLUDE)
 file(COPY ${SOURCE}/examples/data/ DESTINATION ${BUNDLE}/share/rueda/examples PATTERN "*.py" EXCLUDE)
+file(STRINGS ${TORCH}/version.py torch_version REGEX "^__version__ = ")
+string(REGEX REPLACE "^__version__ = '([^'+]+).*" "\\1" torch_version "${torch_version}")
+file(WRITE ${BUNDLE}/torch-version "${torch_version}\n")
 file(GLOB scripts ${SOURCE}/tests/gpu/bundle/*.py)
 list(FILTER scripts EXCLUDE REGEX "bundle_test.py$")
 file(COPY ${scripts} DESTINATION ${BUNDLE})

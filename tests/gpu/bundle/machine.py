@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib.util
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +32,10 @@ class CutOff(Exception):
     """A command ran into its time limit."""
 
 
+class Stopped(BaseException):
+    """A signal ends the check; its words say which."""
+
+
 @dataclass
 class Done:
     status: int
@@ -41,15 +49,60 @@ def torch_folder() -> Path | None:
     return Path(places[0]) if places else None
 
 
+def version_of(torch: Path) -> str:
+    """As the package says it, without the part that names a build: "2.11.0"."""
+    found = re.search(r"^__version__ = '([^'+]+)", (torch / "version.py").read_text(), re.MULTILINE)
+    return found[1] if found else "of an unknown version"
+
+
+def descendants(root: int) -> list[int]:
+    """Processes that a process has started, and those that these have."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended since
+            children.setdefault(int(stat.read_text(errors="replace").rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
+    found = list(children.get(root, ()))
+    for each in found:
+        found += children.get(each, ())
+    return found
+
+
+def kill(processes: list[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def stop_on_signals() -> None:
+    """SIGTERM and SIGINT end all processes that the check has started, and throw Stopped."""
+    def stop(number: int, _: object) -> None:
+        kill(descendants(os.getpid()))
+        raise Stopped(f"stopped by {signal.Signals(number).name}")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
 class Machine:
     def __init__(self) -> None:
         self.torch = torch_folder()
+        self.built_for = (BUNDLE / "torch-version").read_text().strip()
+        self.one_rank_only = ""  # why NCCL does not take two ranks on a GPU, once that is known
         self.scratch = BUNDLE / "scratch"
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
         if not (BUNDLE / "lib").exists():
             with tarfile.open(BUNDLE / "lib.tar.gz") as packed:
                 packed.extractall(BUNDLE)
+        pr_set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)  # whose parent has ended is a descendant still
+
+    def no_torch(self) -> str:
+        """Why programs that use torch cannot run here; empty where they can."""
+        if self.torch is None:
+            return "without torch in this machine's python3"
+        version = version_of(self.torch)
+        return "" if version == self.built_for else f"this machine's torch is {version}, and the programs are built for {self.built_for}"
 
     def libraries(self) -> list[Path]:
         """Folders of libraries: the bundle's, torch's, and NVIDIA's wheels beside torch."""
@@ -69,16 +122,26 @@ class Machine:
                 "HOME": os.environ.get("HOME", str(self.scratch))}
 
     def run(self, *command: object, seconds: float, more: dict[str, str] | None = None) -> Done:
-        """The status and all output of a command, in a session of its own that ends with it. Throws CutOff."""
-        process = subprocess.Popen(list(map(str, command)), cwd=self.scratch, env={**self.environment(), **(more or {})}, start_new_session=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        try:
-            output, _ = process.communicate(timeout=max(seconds, 1))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            raise CutOff(f"{Path(str(command[0])).name} ran for more than {seconds:.0f} s; its last words: {last_words(output)}") from None
-        return Done(process.returncode, output)
+        """The status and all output of a command. Throws CutOff, when all that it has started is killed, and Failed where it cannot start."""
+        with tempfile.TemporaryFile("w+", dir=self.scratch, errors="replace") as output:  # no pipe: what outlives a kill may keep that open
+            try:
+                process = subprocess.Popen(list(map(str, command)), cwd=self.scratch, env={**self.environment(), **(more or {})}, stdin=subprocess.DEVNULL,
+                                           stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            except OSError as error:
+                raise Failed(f"{command[0]} does not start: {error.strerror}") from None
+            cut_off = False
+            try:
+                process.wait(max(seconds, 1))
+            except subprocess.TimeoutExpired:
+                cut_off = True
+                kill([*descendants(process.pid), process.pid])
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(5)
+            output.seek(0)
+            words = output.read()
+        if cut_off:
+            raise CutOff(f"{Path(str(command[0])).name} ran for more than {seconds:.0f} s; its last words: {last_words(words)}")
+        return Done(process.returncode, words)
 
     def must(self, *command: object, seconds: float, more: dict[str, str] | None = None) -> str:
         """The output of a command, which has to succeed. Throws Failed, CutOff."""
@@ -90,6 +153,10 @@ class Machine:
     def ranks(self, count: int, *command: object) -> tuple[object, ...]:
         """A command on so many ranks."""
         return (self.program("ruedarun"), "--no-prefix", "-np", count, *command)
+
+    def python(self, script: Path, *words: object) -> tuple[object, ...]:
+        """A script by the Python that runs this: another one on the PATH may have no torch."""
+        return (sys.executable, script, *words)
 
     def program(self, name: str) -> Path:
         return BUNDLE / "bin" / name

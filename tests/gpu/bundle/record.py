@@ -39,6 +39,10 @@ class Record:
     def failed(self) -> bool:
         return any(step["outcome"] in ("failed", "cut off") for step in self._steps)
 
+    def missed(self) -> int:
+        """Goals that are not met."""
+        return sum(figure["met"] is False for figure in self._figures)
+
     def table(self) -> str:
         """Of all steps, with their figures below each."""
         lines = []
