@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of the conformance suite of device tensors, on the machine's own devices, which ranks share where
-// they are more. Without a device it says so, and ends with the status that CTest knows as skipped. With the argument "devices" it only says how many there are.
+// they are more. Without a device it says so, and ends with the status that CTest knows as skipped. With the
+// argument "devices" it only says how many there are.
 #include <cstdio>
 #include <exception>
 #include <string_view>

@@ -51,7 +51,8 @@ void write_counts() {
 extern "C" int InitializeInjection() {
   CUpti_SubscriberHandle subscriber = nullptr;
   if (cuptiSubscribe(&subscriber, &count, nullptr) != CUPTI_SUCCESS) return 0;
-  for (const Call& call : calls) cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, call.id);
+  for (const Call& call : calls)
+    if (cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, call.id) != CUPTI_SUCCESS) return 0;
   std::atexit(&write_counts);
   return 1;
 }

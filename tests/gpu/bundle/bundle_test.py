@@ -3,22 +3,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 NO_DEVICE = 77
 SYSTEM = Path("/usr/bin/python3")
+Results = list[dict[str, object]]
 
 
-def check(python: Path, bundle: Path, folder: Path) -> tuple[int, str, list[dict[str, object]]]:
-    """Status, output and results of a check in an empty folder, with nothing of this environment."""
-    done = subprocess.run([python, bundle / "check", "--output", "results.jsonl"], cwd=folder, env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+def start(python: Path, bundle: Path, folder: Path, *flags: str) -> subprocess.Popen[str]:
+    """A check in an empty folder, with nothing of this environment."""
+    return subprocess.Popen([python, bundle / "check", "--output", "results.jsonl", *flags], cwd=folder, env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def results_of(folder: Path) -> Results:
     results = folder / "results.jsonl"
-    return done.returncode, done.stdout, [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+
+def check(python: Path, bundle: Path, folder: Path, *flags: str) -> tuple[int, str, Results]:
+    """Its status, output and results."""
+    running = start(python, bundle, folder, *flags)
+    output, _ = running.communicate(timeout=200)
+    return running.returncode, output, results_of(folder)
+
+
+@contextlib.contextmanager
+def conformance_is(bundle: Path, script: str) -> Iterator[None]:
+    """There seems to be a device, and a shell script is the conformance on it."""
+    program = bundle / "bin" / "device_conformance"
+    away = program.with_name("away")
+    program.rename(away)
+    try:
+        program.write_text(f'#!/bin/sh\nif [ "$1" = devices ]; then echo "CUDA 13.0 (1 device)"; exit 0; fi\n{script}\n')
+        program.chmod(0o755)
+        yield
+    finally:
+        away.replace(program)
 
 
 def outcome_of(results: list[dict[str, object]], step: str) -> dict[str, object]:
@@ -47,6 +76,52 @@ def test_a_missing_library_is_named(bundle: Path) -> None:
     assert status == 1 and f"ruedarun needs {library.name}: " in output, output
 
 
+def has_ended(process: int) -> bool:
+    """Also where nobody has asked for its status."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_step_that_hangs_is_cut_off(bundle: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder, conformance_is(bundle, f"echo $$ >{folder}/process; echo begun; exec sleep 600"):
+        began = time.monotonic()
+        status, output, results = check(SYSTEM, bundle, Path(folder), "--only", "conformance.1", "--seconds", "8")
+        assert time.monotonic() - began < 60
+        process = int((Path(folder) / "process").read_text())
+    step = outcome_of(results, "conformance.1")
+    assert status == 1 and step["outcome"] == "cut off" and "begun" in str(step["why"]), output
+    assert has_ended(process)
+
+
+def test_a_check_that_is_stopped_has_told(bundle: Path) -> None:
+    with tempfile.TemporaryDirectory() as name, conformance_is(bundle, f"echo $$ >{name}/process.part; mv {name}/process.part {name}/process; exec sleep 600"):
+        folder = Path(name)
+        running = start(SYSTEM, bundle, folder, "--only", "conformance.1,conformance.2.host")
+        end = time.monotonic() + 60
+        while not (folder / "process").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        output, _ = running.communicate(timeout=60)
+        results, process = results_of(folder), int((folder / "process").read_text())
+    assert running.returncode == 1 and outcome_of(results, "device")["outcome"] == "passed", output
+    assert outcome_of(results, "conformance.1")["why"] == "stopped by SIGTERM" and not any(line.get("step") == "conformance.2.host" for line in results), output
+    assert has_ended(process)
+
+
+def test_what_nccl_refuses_is_left_out(bundle: Path) -> None:
+    for words, outcome in (("echo 'NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000'; exit 1", "left out"),
+                           ("echo 'rueda: tensors on devices of all ranks go by way of the host, not by NCCL: there is none'", "left out"),
+                           ("echo 'NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE'", "passed"),
+                           ("echo 'NCCL INFO is here'", "failed"),
+                           ("exit 3", "failed")):
+        with tempfile.TemporaryDirectory() as folder, conformance_is(bundle, words):
+            status, output, results = check(SYSTEM, bundle, Path(folder), "--only", "conformance.2.nccl")
+        assert outcome_of(results, "conformance.2.nccl")["outcome"] == outcome, output
+        assert status == (1 if outcome == "failed" else 0), output
+
+
 def test_the_checkpoint_is_read(bundle: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -67,6 +142,9 @@ def main() -> None:
     test_programs(SYSTEM, bundle, with_torch=subprocess.run([SYSTEM, "-c", "import torch"], stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]}).returncode == 0)
     test_programs(Path(sys.executable), bundle, with_torch=True)
     test_a_missing_library_is_named(bundle)
+    test_a_step_that_hangs_is_cut_off(bundle)
+    test_a_check_that_is_stopped_has_told(bundle)
+    test_what_nccl_refuses_is_left_out(bundle)
     test_the_checkpoint_is_read(bundle)
 
 

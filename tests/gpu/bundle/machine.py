@@ -134,7 +134,7 @@ class Machine:
                 process.wait(max(seconds, 1))
             except subprocess.TimeoutExpired:
                 cut_off = True
-                kill([*descendants(process.pid), process.pid])
+                kill([process.pid, *descendants(process.pid)])
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(5)
             output.seek(0)

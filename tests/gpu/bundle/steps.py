@@ -104,23 +104,23 @@ def bytes_of(size: str) -> int:
 
 def allreduce(context: Context, seconds: float) -> None:
     end, faults = time.monotonic() + seconds, []
-    for ranks, memory in ((1, "ordinary"), (1, "window"), (2, "ordinary"), (2, "window")):
+    for ranks in (1, 2):
         if ranks > 1 and context.machine.one_rank_only:
             continue
         try:
-            allreduce_beside_nccl(context, end - time.monotonic(), ranks, memory)
+            allreduce_beside_nccl(context, end - time.monotonic(), ranks)
         except Failed as error:  # the others may tell more
-            faults.append(f"{ranks} ranks, {memory}: {error}")
+            faults.append(f"{ranks} ranks: {error}")
     if faults:
         raise Failed("; ".join(faults))
     if context.machine.one_rank_only:
         raise LeftOut(f"two ranks: {context.machine.one_rank_only}")
 
 
-def allreduce_beside_nccl(context: Context, seconds: float, ranks: int, memory: str) -> None:
+def allreduce_beside_nccl(context: Context, seconds: float, ranks: int) -> None:
     machine = context.machine
-    results = machine.scratch / f"allreduce-{ranks}-{memory}.json"
-    machine.must(*machine.ranks(ranks, machine.program("rueda-bench"), "allreduce", "--device", "cuda", "--against", "nccl", "--memory", memory,
+    results = machine.scratch / f"allreduce-{ranks}.json"
+    machine.must(*machine.ranks(ranks, machine.program("rueda-bench"), "allreduce", "--device", "cuda", "--against", "nccl",
                                 "--sizes", "4,4K,64K,1M,16M,64M,256M", "--steps", 200, "--warmup", 20, "--json", results), seconds=seconds, more=MANY_ON_ONE)
     for row in rows_of(results):
         theirs = row["against"]["median_us"]
@@ -128,7 +128,7 @@ def allreduce_beside_nccl(context: Context, seconds: float, ranks: int, memory: 
             raise Failed(f"{row['wrong']} elements of {row['bytes']} bytes are wrong")
         large = row["bytes"] >= 16 << 20
         met = row["against"]["ratio"] >= 0.98 if large else row["median_us"] - theirs <= 10
-        context.figure(f"allreduce, {ranks} ranks, {memory}, {row['bytes']} B", row["median_us"], "us", beside=("NCCL", theirs),
+        context.figure(f"allreduce, {ranks} ranks, {row['bytes']} B", row["median_us"], "us", beside=("NCCL", theirs),
                        goal=">= 0.98 of NCCL's speed" if large else "NCCL's time + 10 us", met=met)
 
 
@@ -136,7 +136,7 @@ def train(context: Context, seconds: float, name: str, *flags: object, ranks: in
     """The summary of a run of train_bert."""
     machine = context.machine
     output = machine.scratch / name
-    words = machine.ranks(ranks, machine.program("train_bert"), "--output", output, "--cache", machine.scratch / "cache", "--save", "no", *flags)
+    words = machine.ranks(ranks, machine.program("train_bert"), "--output", output, "--save", "no", *flags)
     machine.must(*words, seconds=seconds, more=more)
     return json.loads((output / "summary.json").read_text())
 
@@ -283,10 +283,30 @@ def python(context: Context, seconds: float) -> None:
     machine.must(*machine.ranks(2, *machine.python(BUNDLE / "04_python" / "mnist.py")), seconds=end - time.monotonic())
 
 
-def graph(context: Context, seconds: float) -> None:
-    machine, end = context.machine, time.monotonic() + seconds
+def need_modules() -> None:
     if not list((BUNDLE / "python" / "rueda").glob("_torch*.so")):
         raise LeftOut("the Python modules are not compiled: the step python does that")
+
+
+def window(context: Context, seconds: float) -> None:
+    """A training step whose gradients lie in a device window."""
+    machine, end = context.machine, time.monotonic() + seconds
+    need_modules()
+    for ranks in (1,) if machine.one_rank_only else (1, 2):
+        output = machine.must(*machine.ranks(ranks, *machine.python(BUNDLE / "window_training.py")), seconds=end - time.monotonic(), more=MANY_ON_ONE)
+        found = [words for words in map(str.split, output.splitlines()) if len(words) == 3 and words[0].replace(".", "").isdigit()]
+        if len(found) != 1:
+            raise Failed(f"window_training.py has not said its three numbers once: {last_words(output)}")
+        with_window, without, apart = map(float, found[0])
+        context.figure(f"a step with device_window, {ranks} ranks", with_window, "us", beside=("without", without))
+        context.must_meet(f"parameters with device_window, {ranks} ranks, are off by", apart, "", goal="<= 1e-5", met=apart <= 1e-5)
+    if machine.one_rank_only:
+        raise LeftOut(f"two ranks: {machine.one_rank_only}")
+
+
+def graph(context: Context, seconds: float) -> None:
+    machine, end = context.machine, time.monotonic() + seconds
+    need_modules()
     for ranks in (1,) if machine.one_rank_only else (1, 2):
         output = machine.must(*machine.ranks(ranks, *machine.python(BUNDLE / "graph_allreduce.py")), seconds=end - time.monotonic(), more=MANY_ON_ONE)
         found = [words for words in map(str.split, output.splitlines()) if len(words) == 3 and words[0].isdigit()]
@@ -311,6 +331,7 @@ STEPS = (
     Step("speed", 150, speed, of_torch=True),
     Step("python", 150, python, of_torch=True),
     Step("graph", 60, graph, of_torch=True),
+    Step("window", 60, window, of_torch=True),
     Step("sharded", 60, sharded, of_torch=True),
 )
 
