@@ -122,6 +122,17 @@ def test_what_nccl_refuses_is_left_out(bundle: Path) -> None:
         assert status == (1 if outcome == "failed" else 0), output
 
 
+def test_programs_take_the_flags_of_steps(bundle: Path) -> None:
+    """Each asks for a device, and finds none: it has read its flags before."""
+    steps = ("pack", "allreduce", "host_waits", "sharded")
+    with tempfile.TemporaryDirectory() as folder, conformance_is(bundle, "exit 0"):
+        status, output, results = check(Path(sys.executable), bundle, Path(folder), "--only", ",".join(steps))
+    assert status == 1, output
+    for step in steps:
+        why = str(outcome_of(results, step)["why"])
+        assert "no driver" in why or "CUDA cannot be used" in why, f"{step}: {why}"
+
+
 def test_the_checkpoint_is_read(bundle: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -145,6 +156,7 @@ def main() -> None:
     test_a_step_that_hangs_is_cut_off(bundle)
     test_a_check_that_is_stopped_has_told(bundle)
     test_what_nccl_refuses_is_left_out(bundle)
+    test_programs_take_the_flags_of_steps(bundle)
     test_the_checkpoint_is_read(bundle)
 
 
