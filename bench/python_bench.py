@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(os.environ.get("RUEDA_BIN", ROOT / "build/bin"))
-WAYS = ("none", "rueda", "ddp", "meet")
+WAYS = ("none", "rueda", "ddp", "barrier")
 
 
 def launch(options, *arguments):
@@ -136,7 +136,7 @@ class Training:
         import rueda.torch as hvd
         self.optimizer.zero_grad()
         torch.nn.functional.cross_entropy(self.model(self.words).view(-1, 30522), self.targets.view(-1)).backward()
-        if self.way == "meet":
+        if self.way == "barrier":
             hvd.barrier()
         self.optimizer.step()
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What synchronising costs a training step: train_bert with --sync every_step against --sync never and --sync meet.
+"""What synchronising costs a training step: train_bert with --sync every_step against --sync never and --sync barrier.
 
     .venv/bin/python bench/train_pairs.py --data train.json --model CHECKPOINT [--pairs 7] [--steps 20] [-- FLAGS]
 
-Each pair is three runs, one right after the other, in an order that turns from pair to pair: never and meet train each
-rank by itself, with meet they wait for each other in a barrier before each update. So never / meet of the median step is
-the best that any synchronous training could reach here, and meet / every_step what the reduction costs beyond that. FLAGS go
+Each pair is three runs, one right after the other, in an order that turns from pair to pair: never and barrier train each
+rank by itself, with barrier they wait for each other before each update. So never / barrier of the median step is
+the best that any synchronous training could reach here, and barrier / every_step what the reduction costs beyond that. FLAGS go
 to the runs with --sync every_step.
 """
 import argparse
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SYNCS = ["never", "every_step", "meet"]
+SYNCS = ["never", "every_step", "barrier"]
 BIN = Path(__file__).resolve().parents[1] / "build" / "bin"
 
 
@@ -54,7 +54,7 @@ def main():
                 f"{sync} {found[sync]['step_ms']:.1f} ms ({found[sync]['cpu_ms']:.0f} of processor)" for sync in SYNCS)
                 + f"; waited {found['every_step']['wait_ms']:.1f} for reductions", flush=True)
     medians = {}
-    for slower, faster in (("every_step", "never"), ("meet", "never"), ("every_step", "meet")):
+    for slower, faster in (("every_step", "never"), ("barrier", "never"), ("every_step", "barrier")):
         ratios = sorted(pair[faster]["step_ms"] / pair[slower]["step_ms"] for pair in pairs)
         medians[f"{faster}/{slower}"] = statistics.median(ratios)
         print(f"{faster} / {slower}: median ratio {statistics.median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f}")

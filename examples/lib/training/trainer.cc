@@ -178,7 +178,7 @@ GradientNorm Trainer::update(StepReport& report) {
   const Stop mine = wish();
   if (met_ && stop_ != nullptr) vote_.ask(mine);
   const bool steps = optimizer_->synchronize();
-  if (options_.sync == TrainOptions::Sync::meet) barrier();
+  if (options_.sync == TrainOptions::Sync::barrier) barrier();
   GradientNorm norm;
   if (options_.clip > 0 && steps) norm = optimizer_->clip(options_.clip);
   if (!norm.on_device().defined()) report.gradient_norm = norm;

@@ -29,14 +29,15 @@ constexpr Choices<Autocast, 2> kAutocasts{{{"none", Autocast::none}, {"bf16", Au
 void read_sync(const Flags& flags, TrainOptions& options) {
   const std::string* value = flags.text("sync");
   if (value == nullptr) return;
-  if (*value == "never" || *value == "meet") {
-    options.sync = *value == "never" ? TrainOptions::Sync::never : TrainOptions::Sync::meet;
+  const bool old_name = *value == "meet";  // of barrier, until version 0.2
+  if (*value == "never" || *value == "barrier" || old_name) {
+    options.sync = *value == "never" ? TrainOptions::Sync::never : TrainOptions::Sync::barrier;
     return;
   }
   try {
     options.schedule = SyncSchedule::parse(*value);
   } catch (const InvalidArgument& error) {
-    throw UsageError(fmt::format("--sync: {}, never, or meet", error.what()));
+    throw UsageError(fmt::format("--sync: {}, never, or barrier", error.what()));
   }
 }
 
@@ -98,7 +99,7 @@ po::options_description training_flags() {
       ("autocast", text()->value_name("TYPE"), "bf16: matrix products in bfloat16, parameters in float32; none (the default)")
       ("device", text()->value_name("NAME"), kDeviceHelp)
       ("workers", whole()->value_name("N"), "threads that make batches ahead, 0: the training thread does [1]")
-      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; meet: so, but they wait for each other in every step")
+      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; barrier: so, but they wait for each other in every step")
       ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16, bf16 or topk")
       ("compression-share", number()->value_name("X"), "of the elements, how many travel with topk [0.01]")
       ("low-rank", whole()->value_name("N"), "gradients travel as factors of N columns (PowerSGD), 0 for whole ones [0]")
@@ -164,7 +165,7 @@ std::string sync_words(const TrainOptions& options) {
   switch (options.sync) {
     case TrainOptions::Sync::by_schedule: return options.schedule.to_string();
     case TrainOptions::Sync::never: return "never";
-    case TrainOptions::Sync::meet: return "meet";
+    case TrainOptions::Sync::barrier: return "barrier";
   }
   return "unknown";
 }

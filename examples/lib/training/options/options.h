@@ -38,9 +38,9 @@ struct TrainOptions {
   Autocast autocast = Autocast::none;
   DeviceChoice device;
   std::int64_t workers = 1;  // threads that make batches; 0: the training thread does
-  // What ranks do together: synchronise by a schedule; nothing; or only meet in every step, which is what any
+  // What ranks do together: synchronise by a schedule; nothing; or only pass a barrier in every step, which is what any
   // training that synchronises costs at least.
-  enum class Sync { by_schedule, never, meet };
+  enum class Sync { by_schedule, never, barrier };
   Sync sync = Sync::by_schedule;
   SyncSchedule schedule;
   bool synchronize() const { return sync == Sync::by_schedule; }

@@ -65,6 +65,8 @@ TEST(Options, FlagsAreRead) {
   EXPECT_EQ(options.dropout, 0.0);
   EXPECT_EQ(options.optimizer, OptimizerKind::sgd);
   EXPECT_EQ(parsed({"--sync", "local_sgd:4"})->schedule, SyncSchedule::local_sgd(4));
+  EXPECT_EQ(parsed({"--sync", "barrier"})->sync, TrainOptions::Sync::barrier);
+  EXPECT_EQ(parsed({"--sync", "meet"})->sync, TrainOptions::Sync::barrier);  // its name before
   const BertOptions shares =
       *parsed({"--compression", "topk", "--compression-share", "0.1", "--low-rank", "2"});
   EXPECT_EQ(shares.compression, Compression::topk);
