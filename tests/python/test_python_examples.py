@@ -44,10 +44,12 @@ def test_imagenet_goes_on_from_its_checkpoint(tmp_path):
     assert last_number(r"loss ([\d.]+)", again) < 2.4
 
 
+@pytest.mark.full("torch")
 def test_synthetic_benchmark():
     assert last_number(r"on 2 ranks: ([\d.]+)", run("synthetic_benchmark.py", "--num-iters", 1, "--image-size", 32)) > 0
 
 
+@pytest.mark.full("torch")
 def test_bert():
     losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", run("bert.py", "--max-length", 96))]
     assert len(losses) == 2 and losses[1] < losses[0]

@@ -117,7 +117,8 @@ except hvd.HorovodInternalError as error:
     assert status != 0 and "KeyboardInterrupt" in words and re.search("told: .*rank 0", words), words
 
 
-@pytest.mark.parametrize("before", ["", "import mpi4py.MPI", "hvd.init(); hvd.shutdown()"])
+@pytest.mark.parametrize("before", ["", pytest.param("import mpi4py.MPI", marks=pytest.mark.full("launcher")),
+                                    pytest.param("hvd.init(); hvd.shutdown()", marks=pytest.mark.full("launcher"))])
 def test_init_that_waits_is_interrupted(before, tmp_path):
     """While MPI begins, while its communicators are made, and while ranks introduce each other."""
     job = Job(before + ("; say('began')" if "shutdown" in before else "") + """

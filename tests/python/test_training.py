@@ -183,8 +183,8 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
 
 
 def test_sigterm_saves_and_ends_and_the_rest_follows(tmp_path):
-    whole = train(tmp_path / "whole", "--steps", 300)
-    job = subprocess.Popen(command(tmp_path / "run", "--steps", 300), stdout=subprocess.PIPE, text=True)
+    whole = train(tmp_path / "whole", "--steps", 120)
+    job = subprocess.Popen(command(tmp_path / "run", "--steps", 120), stdout=subprocess.PIPE, text=True)
     for line in job.stdout:
         if line.startswith("step "):
             job.send_signal(signal.SIGTERM)
@@ -192,9 +192,9 @@ def test_sigterm_saves_and_ends_and_the_rest_follows(tmp_path):
     out = job.communicate(timeout=TIMEOUT)[0]
     assert job.returncode == 0 and "go on with --resume" in out
     stopped = summary_of(tmp_path / "run")
-    assert stopped["stopped"] == "SIGTERM" and stopped["f1"] is None and 0 < stopped["steps"] < 300
+    assert stopped["stopped"] == "SIGTERM" and stopped["f1"] is None and 0 < stopped["steps"] < 120
     assert len(stopped["curve"]) == stopped["steps"] and not (tmp_path / "run" / "model.safetensors").exists()
-    resumed = train(tmp_path / "run", "--steps", 300, "--resume", None)
+    resumed = train(tmp_path / "run", "--steps", 120, "--resume", None)
     assert resumed["resumed_from"] == stopped["steps"] and resumed["parameters_hash"] == whole["parameters_hash"]
 
 
@@ -358,6 +358,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_pa
     assert "warning: no checkpoint after step 2: " in done.stdout and "checkpoints" in done.stdout
 
 
+@pytest.mark.full("examples")
 def test_natural_questions_are_learned(tmp_path):
     lines = NQ_SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "nq.jsonl").write_text("".join(lines[:40]), encoding="utf-8")  # eight of each answer type

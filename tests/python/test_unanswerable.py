@@ -121,6 +121,7 @@ def check_against_predictions(summary, predictions, held_out):
 LEARN = ("--data", SAMPLE, "--held-out", 0, "--dropout", 0)
 
 
+@pytest.mark.full("examples")
 def test_what_has_no_answer_is_learned(tmp_path):
     summary, said = train(tmp_path / "run", *LEARN, "--steps", 250, "--batch", 8, "--predictions", tmp_path / "p.json")
     check_against_predictions(summary, json.loads((tmp_path / "p.json").read_text()), 4)

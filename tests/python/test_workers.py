@@ -67,13 +67,13 @@ def run(script, folder, *arguments, ranks=2):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.full("torch")), "forkserver"])
 def test_workers_load_data(method, tmp_path):
     status, out, err = run(GUARDED, tmp_path, method)
     assert status == 0 and out.count("done") == 2, out + err
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(0, marks=pytest.mark.full("torch")), 2])
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_script_that_workers_run_once_more(method, ranks, tmp_path):
     status, out, err = run(UNGUARDED, tmp_path, method, ranks=ranks)
