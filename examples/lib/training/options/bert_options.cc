@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/lib/training/options/bert_options.h"
 
-#include <sstream>
-
 #include "examples/lib/data/files/sample_file.h"
 
 namespace rueda::examples {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char* kUsage =
     "usage: train_bert [flags]\n"
@@ -18,27 +14,39 @@ constexpr const char* kUsage =
 
 constexpr Choices<const char*, 3> kTasks{{{"squad", "squad"}, {"nq", "nq"}, {"mlm", "mlm"}}};
 
-po::options_description description() {
-  const auto text = [] { return po::value<std::string>(); };
-  const auto whole = [] { return po::value<std::int64_t>(); };
-  const auto number = [] { return po::value<double>(); };
-  po::options_description flags(kUsage, 110);
-  // clang-format off
-  flags.add_options()
-      ("help", "show this")
-      ("task", text()->value_name("NAME"), "what to learn: squad (the default): mark the answer to a question; nq: that in long documents, and its type; mlm: guess masked tokens")
-      ("data", text()->value_name("FILE"), "squad: SQuAD JSON, v1.1 or v2.0; nq: simplified Natural Questions, JSON lines, also gzip; mlm: plain text, WikiText, or reviews separated by tabs from their labels; default: a sample")
-      ("model", text()->value_name("DIR"), "checkpoint: config.json, model.safetensors, tokenizer.json or vocab.txt")
-      ("held-out", whole()->value_name("N"), "last articles, of nq examples, of mlm windows, kept for evaluation [8; without --model 4; nq 100; 20; mlm 64; 32]; squad, nq: 0 measures on what is trained on")
-      ("max-length", whole()->value_name("N"), "tokens in a window [256; without --model 128; nq 512; 128; mlm 128; 64]")
-      ("stride", whole()->value_name("N"), "squad, nq: tokens that windows share [a quarter of --max-length]")
-      ("null-score-threshold", number()->value_name("X"), "squad v2.0: no answer is predicted where its score surpasses the best span's by more than that [0]")
-      ("predictions", text()->value_name("FILE"), "squad: the answers of the last evaluation, JSON of text by id, as SQuAD's scripts read it")
-      ("unknown-share", number()->value_name("X"), "nq: of the windows without answer, how many are trained on [0.02; without --model 1]")
-      ("augment", text()->value_name("yes|no"), "nq: windows are moved and words of questions masked, anew at each reading [yes]")
-      ("question-dropout", number()->value_name("P"), "nq: of the words of a question, how many are masked [0.05]");
-  // clang-format on
-  flags.add(data_flags()).add(training_flags());
+Flags bert_flags(BertOptions& options) {
+  Flags flags("train_bert", kUsage);
+  flags.choice("task", options.task, kTasks, "NAME",
+               "what to learn: squad (the default): mark the answer to a question; nq: that in long "
+               "documents, and its type; "
+               "mlm: guess masked tokens");
+  flags.path("data", options.data, "FILE",
+             "squad: SQuAD JSON, v1.1 or v2.0; nq: simplified Natural Questions, JSON lines, also gzip; mlm: "
+             "plain text, "
+             "WikiText, or reviews separated by tabs from their labels; default: a sample");
+  flags.path("model", options.model, "DIR",
+             "checkpoint: config.json, model.safetensors, tokenizer.json or vocab.txt");
+  flags.integer("held-out", options.held_out, 0, "N",
+                "last articles, of nq examples, of mlm windows, kept for evaluation [8; without --model 4; "
+                "nq 100; 20; mlm 64; "
+                "32]; squad, nq: 0 measures on what is trained on");
+  flags.integer("max-length", options.max_length, 8, "N",
+                "tokens in a window [256; without --model 128; nq 512; 128; mlm 128; 64]");
+  flags.integer("stride", options.stride, 0, "N",
+                "squad, nq: tokens that windows share [a quarter of --max-length]");
+  flags.finite(
+      "null-score-threshold", options.null_score_threshold, "X",
+      "squad v2.0: no answer is predicted where its score surpasses the best span's by more than that [0]");
+  flags.path("predictions", options.predictions, "FILE",
+             "squad: the answers of the last evaluation, JSON of text by id, as SQuAD's scripts read it");
+  flags.share("unknown-share", options.unknown_share, "X",
+              "nq: of the windows without answer, how many are trained on [0.02; without --model 1]");
+  flags.choice("augment", options.augment, kYesNo, "yes|no",
+               "nq: windows are moved and words of questions masked, anew at each reading [yes]");
+  flags.number("question-dropout", options.question_dropout, "P",
+               "nq: of the words of a question, how many are masked [0.05]", 1);
+  add_data_flags(flags, options.source);
+  add_training_flags(flags, options);
   return flags;
 }
 
@@ -74,15 +82,17 @@ void check_flags_of_tasks(const Flags& flags, const std::string& task) {
   for (const char* flag : {"unknown-share", "augment", "question-dropout"}) only(flag, task == "nq", "nq");
 }
 
-void read_squad_flags(const Flags& flags, BertOptions& options) {
-  if (flags.given("null-score-threshold"))
-    flags.finite("null-score-threshold", options.null_score_threshold.emplace());
-  flags.path("predictions", options.predictions);
-  if (!options.source.dummy) return;
+void check_together(const Flags& flags, const BertOptions& options) {
+  check_flags_of_tasks(flags, options.task);
+  check_data_flags(flags, options.source);
   for (const char* flag : {"null-score-threshold", "predictions"}) {
-    if (flags.given(flag))
+    if (options.source.dummy && flags.given(flag))
       throw UsageError(fmt::format("--dummy yes has no questions of a file, and --{} is given", flag));
   }
+  if (options.task == "mlm" && options.held_out == 0)
+    throw UsageError("--held-out is 0; with --task mlm it must be at least 1 and below 2^31");
+  if (!options.augment && flags.given("question-dropout"))
+    throw UsageError("--question-dropout is a part of what --augment no leaves out");
 }
 
 const char* sample_of(const std::string& task) {
@@ -93,37 +103,23 @@ const char* sample_of(const std::string& task) {
 }  // namespace
 
 std::string bert_help_text() {
-  std::ostringstream text;
-  text << description();
-  return text.str();
+  BertOptions defaults;
+  return bert_flags(defaults).help();
 }
 
 std::optional<BertOptions> parse_bert_options(int argument_count, const char* const* arguments) {
-  const Flags flags = Flags::parse(description(), "train_bert", argument_count, arguments);
-  if (flags.given("help")) return std::nullopt;
   BertOptions options;
-  if (!flags.given("model")) set_small_defaults(options);
-  const char* task = kTasks.front().second;
-  flags.choice("task", task, kTasks);
-  options.task = task;
-  const bool nq = options.task == "nq";
-  if (options.task == "mlm") set_mlm_defaults(options, !flags.given("model"));
-  if (nq) set_nq_defaults(options, !flags.given("model"));
-  check_flags_of_tasks(flags, options.task);
-  flags.path("data", options.data);
-  read_data_flags(flags, options.source);
-  if (flags.given("model")) flags.path("model", options.model.emplace());
-  flags.integer("held-out", options.held_out, options.task == "mlm" ? 1 : 0);
-  flags.integer("max-length", options.max_length, 8);
-  options.stride = options.max_length / 4;
-  flags.integer("stride", options.stride, 0);
-  read_squad_flags(flags, options);
-  flags.share("unknown-share", options.unknown_share);
-  flags.choice("augment", options.augment, kYesNo);
-  flags.number("question-dropout", options.question_dropout, 1);
-  if (!options.augment && flags.given("question-dropout"))
-    throw UsageError("--question-dropout is a part of what --augment no leaves out");
-  read_training_flags(flags, options);
+  Flags flags = bert_flags(options);
+  if (!flags.parse(argument_count, arguments)) return std::nullopt;
+  flags.apply("task");
+  const bool small = !flags.given("model");
+  if (small) set_small_defaults(options);
+  if (options.task == "mlm") set_mlm_defaults(options, small);
+  if (options.task == "nq") set_nq_defaults(options, small);
+  flags.apply();
+  check_together(flags, options);
+  if (!flags.given("stride")) options.stride = options.max_length / 4;
+  complete_training_options(flags, options);
   if (options.data.empty()) options.data = sample_file(sample_of(options.task));
   return options;
 }

@@ -69,28 +69,31 @@ std::string trouble_with(const DeviceChoice& choice) {
       device_word(choice), trouble));
 }
 
-}  // namespace
-
-void read_device(const Flags& flags, DeviceChoice& choice) {
-  const std::string* value = flags.text("device");
-  if (value == nullptr) return;
-  if (value->starts_with(kNumbered)) {
+DeviceChoice device_choice(const std::string& value) {
+  if (value.starts_with(kNumbered)) {
     int number = 0;
-    const char* begin = value->data() + kNumbered.size();
-    const char* end = value->data() + value->size();
+    const char* begin = value.data() + kNumbered.size();
+    const char* end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(begin, end, number);
     const bool is_number = error == std::errc() && stop == end && begin != end;
     if (!is_number || number < 0 || number > std::numeric_limits<at::DeviceIndex>::max())
-      throw UsageError(fmt::format("--device is '{}'; behind cuda: must be the number of a device", *value));
-    choice = {.kind = Kind::cuda, .number = number};
-    return;
+      throw UsageError(fmt::format("--device is '{}'; behind cuda: must be the number of a device", value));
+    return {.kind = Kind::cuda, .number = number};
   }
   for (const auto& [word, kind] : kKinds) {
-    if (*value != word) continue;
-    choice = {.kind = kind};
-    return;
+    if (value == word) return {.kind = kind, .number = std::nullopt};
   }
-  throw UsageError(fmt::format("--device is '{}'; it must be cpu or cuda or cuda:N or auto", *value));
+  throw UsageError(fmt::format("--device is '{}'; it must be cpu or cuda or cuda:N or auto", value));
+}
+
+}  // namespace
+
+void add_device_flag(Flags& flags, DeviceChoice& choice) {
+  flags.text(
+      "device", [&choice](const std::string& value) { choice = device_choice(value); }, "NAME",
+      "where to compute: cpu (the default); cuda: each rank on a device of its host, by its place there; "
+      "cuda:N; auto: "
+      "cuda where all ranks have it, else cpu");
 }
 
 std::string device_word(const DeviceChoice& choice) {

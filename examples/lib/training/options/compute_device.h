@@ -24,12 +24,8 @@ struct DeviceChoice {
   std::optional<int> number;  // of cuda:N; unset: each rank has that of its place on its host
 };
 
-// --device, which any program that runs a model has. Throws UsageError.
-inline constexpr const char* kDeviceHelp =
-    "where to compute: cpu (the default); cuda: each rank on a device of its host, by its place there; "
-    "cuda:N; "
-    "auto: cuda where all ranks have it, else cpu";
-void read_device(const Flags& flags, DeviceChoice& choice);
+// Adds the row of --device, which any program that runs a model has.
+void add_device_flag(Flags& flags, DeviceChoice& choice);
 // As --device says it.
 std::string device_word(const DeviceChoice& choice);
 

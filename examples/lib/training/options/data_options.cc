@@ -5,31 +5,27 @@
 
 namespace rueda::examples {
 
-namespace po = boost::program_options;
-
 namespace {
 
 constexpr Choices<OnBadItems, 2> kOnBadItems{{{"refuse", OnBadItems::refuse}, {"skip", OnBadItems::skip}}};
 
 }  // namespace
 
-po::options_description data_flags() {
-  po::options_description flags("data", 110);
-  // clang-format off
-  flags.add_options()
-      ("dummy", po::value<std::string>()->value_name("yes|no"), "made-up samples of the usual shape, without any file [no]")
-      ("bad-items", po::value<std::string>()->value_name("refuse|skip"), "questions or lines that cannot be used end the run, or are left out and told [refuse]")
-      ("vocabulary", po::value<std::string>()->value_name("FILE"), "word pieces, as build_vocab makes them, of a model that starts without a checkpoint [the sample's]")
-      ("cache", po::value<std::string>()->value_name("DIR"), "of tokenized data, for all runs on this node; none: no cache [a folder of yours in $TMPDIR or /var/tmp]");
-  // clang-format on
-  return flags;
+void add_data_flags(Flags& flags, DataOptions& options) {
+  flags.section("data");
+  flags.choice("dummy", options.dummy, kYesNo, "yes|no",
+               "made-up samples of the usual shape, without any file [no]");
+  flags.choice("bad-items", options.on_bad, kOnBadItems, "refuse|skip",
+               "questions or lines that cannot be used end the run, or are left out and told [refuse]");
+  flags.path(
+      "vocabulary", options.vocabulary, "FILE",
+      "word pieces, as build_vocab makes them, of a model that starts without a checkpoint [the sample's]");
+  flags.path("cache", options.cache, "DIR",
+             "of tokenized data, for all runs on this node; none: no cache [a folder of yours in $TMPDIR or "
+             "/var/tmp]");
 }
 
-void read_data_flags(const Flags& flags, DataOptions& options) {
-  flags.choice("dummy", options.dummy, kYesNo);
-  flags.choice("bad-items", options.on_bad, kOnBadItems);
-  flags.path("cache", options.cache);
-  flags.path("vocabulary", options.vocabulary);
+void check_data_flags(const Flags& flags, const DataOptions& options) {
   for (const char* checkpoint : {"model", "teacher"}) {
     if (flags.given("vocabulary") && flags.given(checkpoint)) {
       throw UsageError(fmt::format(

@@ -2,7 +2,6 @@
 // Flags on data that every program reading it has.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <filesystem>
 #include <string>
 
@@ -19,12 +18,12 @@ struct DataOptions {
   std::filesystem::path vocabulary;                      // without a checkpoint; empty: the sample's
 };
 
-// Their table, for a program to add to its own.
-boost::program_options::options_description data_flags();
+// Adds their rows.
+void add_data_flags(Flags& flags, DataOptions& options);
 
-// Overwrites what was given. Throws UsageError, also for --data with --dummy, and for --vocabulary with a
+// Throws UsageError for flags that do not go together: --data with --dummy, and --vocabulary with a
 // checkpoint, which has its own.
-void read_data_flags(const Flags& flags, DataOptions& options);
+void check_data_flags(const Flags& flags, const DataOptions& options);
 
 // Says on standard output what takes time.
 TokenCache cache_of(const DataOptions& options);

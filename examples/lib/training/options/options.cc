@@ -8,8 +8,6 @@
 namespace rueda::examples {
 namespace {
 
-namespace po = boost::program_options;
-
 constexpr std::int64_t kMostWorkers = 1024;
 
 constexpr Choices<OptimizerKind, 5> kOptimizers{{{"adamw", OptimizerKind::adamw},
@@ -24,25 +22,27 @@ constexpr Choices<Compression, 4> kCompressions{{{"none", Compression::none},
 constexpr Choices<ParameterType, 3> kTypes{{{"float32", ParameterType::float32},
                                             {"bfloat16", ParameterType::bfloat16},
                                             {"float64", ParameterType::float64}}};
+constexpr Choices<std::optional<bool>, 3> kOverlap{{{"auto", std::nullopt}, {"on", true}, {"off", false}}};
 constexpr Choices<Autocast, 2> kAutocasts{{{"none", Autocast::none}, {"bf16", Autocast::bf16}}};
 
-void read_sync(const Flags& flags, TrainOptions& options) {
-  const std::string* value = flags.text("sync");
-  if (value == nullptr) return;
-  const bool old_name = *value == "meet";  // of barrier, until version 0.2
-  if (*value == "never" || *value == "barrier" || old_name) {
-    options.sync = *value == "never" ? TrainOptions::Sync::never : TrainOptions::Sync::barrier;
+void read_sync(const std::string& value, TrainOptions& options) {
+  const bool old_name = value == "meet";  // of barrier, until version 0.2
+  if (value == "never" || value == "barrier" || old_name) {
+    options.sync = value == "never" ? TrainOptions::Sync::never : TrainOptions::Sync::barrier;
     return;
   }
   try {
-    options.schedule = SyncSchedule::parse(*value);
+    options.schedule = SyncSchedule::parse(value);
+    options.sync = TrainOptions::Sync::by_schedule;
   } catch (const InvalidArgument& error) {
     throw UsageError(fmt::format("--sync: {}, never, or barrier", error.what()));
   }
 }
 
-// What does not go together.
 void check_together(const TrainOptions& options) {
+  if (options.workers > kMostWorkers)
+    throw UsageError(
+        fmt::format("--workers is {}; at most {} threads make batches", options.workers, kMostWorkers));
   if (options.shard && !options.synchronize()) {
     throw UsageError(
         fmt::format("--shard yes needs ranks that synchronise, and --sync is {}", sync_words(options)));
@@ -62,102 +62,89 @@ void check_together(const TrainOptions& options) {
   }
 }
 
-void read_outputs(const Flags& flags, TrainOptions& options) {
-  options.output = std::filesystem::path("runs") / options.task;
-  flags.path("output", options.output);
-  options.stop_file = options.output / "stop";
-  options.summary = options.output / "summary.json";
-  flags.path("summary", options.summary);
-  options.tensorboard = options.output / "tensorboard";
-  flags.path("tensorboard", options.tensorboard);
-  flags.choice("eval-first", options.evaluate_first, kYesNo);
-  flags.choice("save", options.save, kYesNo);
-  flags.path("log-losses", options.log_losses);
-  flags.path("dump-batches", options.dump_batches);
+void add_synchronisation_flags(Flags& flags, TrainOptions& options) {
+  flags.text(
+      "sync", [&options](const std::string& value) { read_sync(value, options); }, "WHEN",
+      "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], "
+      "adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; barrier: so, "
+      "but they wait "
+      "for each other in every step");
+  flags.choice("compression", options.compression, kCompressions, "TYPE",
+               "of gradients between hosts: none (the default), fp16, bf16 or topk");
+  flags.share("compression-share", options.compression_share, "X",
+              "of the elements, how many travel with topk [0.01]");
+  flags.integer("low-rank", options.low_rank, 0, "N",
+                "gradients travel as factors of N columns (PowerSGD), 0 for whole ones [0]");
+  flags.choice("overlap", options.overlap, kOverlap, "auto|on|off",
+               "reduce gradients while backward runs [auto: where cores or a network have time]");
+  flags.choice("shard", options.shard, kYesNo, "yes|no",
+               "each rank steps a part and keeps its state only [no]");
+}
+
+void add_output_flags(Flags& flags, TrainOptions& options) {
+  flags.integer("evaluate-every", options.evaluate_every, 0, "N",
+                "evaluate after every N steps too, 0 for at the end only [0]");
+  flags.integer("checkpoint-every", options.checkpoint_every, 0, "N",
+                "save all that training needs to go on, in OUTPUT/checkpoints, after every N steps; 0: on "
+                "SIGTERM only [0]");
+  flags.integer("keep", options.keep, 1, "N", "the newest so many checkpoints [3]");
+  flags.path_or_none("resume", options.resume, "[DIR]",
+                     "go on from a checkpoint, or the newest whole one in DIR [OUTPUT/checkpoints]");
+  flags.path("output", options.output, "DIR", "checkpoint and reports [runs/TASK]");
+  flags.path("summary", options.summary, "FILE", "results as JSON [OUTPUT/summary.json]");
+  flags.path("tensorboard", options.tensorboard, "DIR", "event files [OUTPUT/tensorboard]");
+  flags.choice("eval-first", options.evaluate_first, kYesNo, "yes|no",
+               "evaluate before the first step too [yes]");
+  flags.choice("save", options.save, kYesNo, "yes|no", "write the model at the end [yes]");
+  flags.path("log-losses", options.log_losses, "FILE", "loss of every step, as JSON lines");
+  flags.path("dump-batches", options.dump_batches, "FILE",
+             "the batches of rank 0 in the first 20 steps, as safetensors STEP.PASS.NAME");
 }
 
 }  // namespace
 
-po::options_description training_flags() {
-  const auto text = [] { return po::value<std::string>(); };
-  const auto whole = [] { return po::value<std::int64_t>(); };
-  const auto number = [] { return po::value<double>(); };
-  po::options_description flags("training", 110);
-  // clang-format off
-  flags.add_options()
-      ("steps", whole()->value_name("N"), "batches, and optimizer steps [400]")
-      ("batch", whole()->value_name("N"), "samples per rank and backward pass [4; without --model 16]")
-      ("learning-rate", number()->value_name("X"), "peak, then falls to 0 [1e-4; without --model 1e-3]")
-      ("warmup", whole()->value_name("N"), "steps until the peak [30]")
-      ("weight-decay", number()->value_name("X"), "not on biases and layer norms [0.01]")
-      ("clip", number()->value_name("X"), "global gradient norm, 0 for none [1]")
-      ("optimizer", text()->value_name("NAME"), "adamw (the default), sgd, radam, lamb or lars")
-      ("dropout", number()->value_name("P"), "instead of what config.json says")
-      ("backward-passes-per-step", whole()->value_name("N"), "batches accumulated before one reduction [1]")
-      ("seed", po::value<std::int64_t>()->value_name("N"), "of parameters, order and dropout [1]")
-      ("dtype", text()->value_name("NAME"), "of parameters: float32 (the default), bfloat16, float64")
-      ("autocast", text()->value_name("TYPE"), "bf16: matrix products in bfloat16, parameters in float32; none (the default)")
-      ("device", text()->value_name("NAME"), kDeviceHelp)
-      ("workers", whole()->value_name("N"), "threads that make batches ahead, 0: the training thread does [1]")
-      ("sync", text()->value_name("WHEN"), "every_step (the default), accumulate:N, local_sgd:N, diloco:N[:LR[:MOMENTUM]], adaptive[:TARGET[:MOST[:STRETCH]]], one_step_late; never: each rank trains by itself; barrier: so, but they wait for each other in every step")
-      ("compression", text()->value_name("TYPE"), "of gradients between hosts: none (the default), fp16, bf16 or topk")
-      ("compression-share", number()->value_name("X"), "of the elements, how many travel with topk [0.01]")
-      ("low-rank", whole()->value_name("N"), "gradients travel as factors of N columns (PowerSGD), 0 for whole ones [0]")
-      ("overlap", text()->value_name("auto|on|off"), "reduce gradients while backward runs [auto: where cores or a network have time]")
-      ("shard", text()->value_name("yes|no"), "each rank steps a part and keeps its state only [no]")
-      ("evaluate-every", whole()->value_name("N"), "evaluate after every N steps too, 0 for at the end only [0]")
-      ("checkpoint-every", whole()->value_name("N"), "save all that training needs to go on, in OUTPUT/checkpoints, after every N steps; 0: on SIGTERM only [0]")
-      ("keep", whole()->value_name("N"), "the newest so many checkpoints [3]")
-      ("resume", text()->implicit_value("")->value_name("[DIR]"), "go on from a checkpoint, or the newest whole one in DIR [OUTPUT/checkpoints]")
-      ("output", text()->value_name("DIR"), "checkpoint and reports [runs/TASK]")
-      ("summary", text()->value_name("FILE"), "results as JSON [OUTPUT/summary.json]")
-      ("tensorboard", text()->value_name("DIR"), "event files [OUTPUT/tensorboard]")
-      ("eval-first", text()->value_name("yes|no"), "evaluate before the first step too [yes]")
-      ("save", text()->value_name("yes|no"), "write the model at the end [yes]")
-      ("log-losses", text()->value_name("FILE"), "loss of every step, as JSON lines")
-      ("dump-batches", text()->value_name("FILE"), "the batches of rank 0 in the first 20 steps, as safetensors STEP.PASS.NAME");
-  // clang-format on
-  return flags;
+void add_training_flags(Flags& flags, TrainOptions& options) {
+  flags.section("training");
+  flags.integer("steps", options.steps, 0, "N", "batches, and optimizer steps [400]");
+  flags.integer("batch", options.batch, 1, "N", "samples per rank and backward pass [4; without --model 16]");
+  flags.number("learning-rate", options.learning_rate, "X",
+               "peak, then falls to 0 [1e-4; without --model 1e-3]");
+  flags.integer("warmup", options.warmup, 0, "N", "steps until the peak [30]");
+  flags.number("weight-decay", options.weight_decay, "X", "not on biases and layer norms [0.01]", 1);
+  flags.number("clip", options.clip, "X", "global gradient norm, 0 for none [1]");
+  flags.choice("optimizer", options.optimizer, kOptimizers, "NAME",
+               "adamw (the default), sgd, radam, lamb or lars");
+  flags.number("dropout", options.dropout, "P", "instead of what config.json says", 1);
+  flags.integer("backward-passes-per-step", options.backward_passes_per_step, 1, "N",
+                "batches accumulated before one reduction [1]");
+  flags.integer("seed", options.seed, 0, "N", "of parameters, order and dropout [1]");
+  add_number_types(flags, options.dtype, options.autocast);
+  add_device_flag(flags, options.device);
+  flags.integer("workers", options.workers, 0, "N",
+                "threads that make batches ahead, 0: the training thread does [1]");
+  add_synchronisation_flags(flags, options);
+  add_output_flags(flags, options);
 }
 
-void read_number_types(const Flags& flags, ParameterType& dtype, Autocast& autocast) {
-  flags.choice("dtype", dtype, kTypes);
-  flags.choice("autocast", autocast, kAutocasts);
+void add_number_types(Flags& flags, ParameterType& dtype, Autocast& autocast) {
+  flags.choice("dtype", dtype, kTypes, "NAME", "of parameters: float32 (the default), bfloat16, float64");
+  flags.choice("autocast", autocast, kAutocasts, "TYPE",
+               "bf16: matrix products in bfloat16, parameters in float32; none (the default)");
+}
+
+void check_number_types(ParameterType dtype, Autocast autocast) {
   if (autocast != Autocast::none && dtype != ParameterType::float32) {
     throw UsageError(fmt::format("--autocast {} is for parameters of float32, and --dtype is {}",
                                  name_of(autocast, kAutocasts), name_of(dtype, kTypes)));
   }
 }
 
-void read_training_flags(const Flags& flags, TrainOptions& options) {
-  flags.integer("steps", options.steps, 0);
-  flags.integer("batch", options.batch, 1);
-  flags.number("learning-rate", options.learning_rate);
-  flags.integer("warmup", options.warmup, 0);
-  flags.number("weight-decay", options.weight_decay, 1);
-  flags.number("clip", options.clip);
-  flags.choice("optimizer", options.optimizer, kOptimizers);
-  flags.number("dropout", options.dropout, 1);
-  flags.integer("backward-passes-per-step", options.backward_passes_per_step, 1);
-  flags.integer("seed", options.seed, 0);
-  read_number_types(flags, options.dtype, options.autocast);
-  read_device(flags, options.device);
-  flags.integer("workers", options.workers, 0);
-  if (options.workers > kMostWorkers)
-    throw UsageError(
-        fmt::format("--workers is {}; at most {} threads make batches", options.workers, kMostWorkers));
-  read_sync(flags, options);
-  flags.choice("compression", options.compression, kCompressions);
-  flags.share("compression-share", options.compression_share);
-  flags.integer("low-rank", options.low_rank, 0);
-  flags.choice<std::optional<bool>, 3>("overlap", options.overlap,
-                                       {{{"auto", std::nullopt}, {"on", true}, {"off", false}}});
-  flags.choice("shard", options.shard, kYesNo);
-  flags.integer("evaluate-every", options.evaluate_every, 0);
-  flags.integer("checkpoint-every", options.checkpoint_every, 0);
-  flags.integer("keep", options.keep, 1);
-  flags.path("resume", options.resume);
-  read_outputs(flags, options);
+void complete_training_options(const Flags& flags, TrainOptions& options) {
+  if (!flags.given("output")) options.output = std::filesystem::path("runs") / options.task;
+  if (!flags.given("summary")) options.summary = options.output / "summary.json";
+  if (!flags.given("tensorboard")) options.tensorboard = options.output / "tensorboard";
+  options.stop_file = options.output / "stop";
+  check_number_types(options.dtype, options.autocast);
   check_together(options);
 }
 

@@ -38,8 +38,8 @@ struct TrainOptions {
   Autocast autocast = Autocast::none;
   DeviceChoice device;
   std::int64_t workers = 1;  // threads that make batches; 0: the training thread does
-  // What ranks do together: synchronise by a schedule; nothing; or only pass a barrier in every step, which is what any
-  // training that synchronises costs at least.
+  // What ranks do together: synchronise by a schedule; nothing; or only pass a barrier in every step, which
+  // is what any training that synchronises costs at least.
   enum class Sync { by_schedule, never, barrier };
   Sync sync = Sync::by_schedule;
   SyncSchedule schedule;
@@ -67,15 +67,17 @@ struct TrainOptions {
   std::int64_t samples_per_step(std::int64_t ranks) const { return batch * backward_passes_per_step * ranks; }
 };
 
-// Their table, for a program to add to its own.
-boost::program_options::options_description training_flags();
+// Adds their rows.
+void add_training_flags(Flags& flags, TrainOptions& options);
 
-// Overwrites what was given. Throws UsageError, also for flags that do not go together.
-void read_training_flags(const Flags& flags, TrainOptions& options);
-
-// --dtype and --autocast, which any program that runs a model may have. Throws UsageError, also when they do
+// Sets the defaults that depend on other options, after Flags::apply(). Throws UsageError for flags that do
 // not go together.
-void read_number_types(const Flags& flags, ParameterType& dtype, Autocast& autocast);
+void complete_training_options(const Flags& flags, TrainOptions& options);
+
+// --dtype and --autocast, which any program that runs a model may have.
+void add_number_types(Flags& flags, ParameterType& dtype, Autocast& autocast);
+// Throws UsageError where they do not go together.
+void check_number_types(ParameterType dtype, Autocast autocast);
 
 // What --sync, --optimizer, --dtype and --autocast say.
 std::string sync_words(const TrainOptions& options);
