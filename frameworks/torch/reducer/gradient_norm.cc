@@ -60,11 +60,11 @@ bool clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNor
   return true;
 }
 
-double SharedNorm::of(double share_of_square_sum) const {
+void SharedNorm::measure(double share_of_square_sum) {
   std::array<double, 1> sum{share_of_square_sum};
   const TensorView both = view(std::span<double>(sum));
   allreduce_async(name_, both, both, {ReduceOp::sum}, scope_.get().awaited()).wait();
-  return static_cast<float>(std::sqrt(sum[0]));
+  last_ = static_cast<float>(std::sqrt(sum[0]));
 }
 
 }  // namespace rueda

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,18 +40,21 @@ GradientNorm norm_of_gradients(const std::vector<at::Tensor>& parameters);
 bool clip_gradients(const std::vector<at::Tensor>& parameters, const GradientNorm& norm, double most);
 
 // Purpose: the norm out of the sums of squares that each rank has of its part. Used by the thread that steps;
-// belongs to a GradientSync.
+// belongs to a StepReduction.
 class SharedNorm {
  public:
   SharedNorm(std::string name, const Scope& scope) : scope_(scope), name_(std::move(name)) {}
 
   // Collective. In float32: which rank has summed up what, and with that the last bits of the sum, differ
   // from step to step and run to run; the result does not, but for one in some ten million.
-  double of(double share_of_square_sum) const;
+  void measure(double share_of_square_sum);
+  // As measured last; nothing before.
+  std::optional<double> last() const { return last_; }
 
  private:
   const ScopeReference scope_;
   const std::string name_;
+  std::optional<double> last_;
 };
 
 }  // namespace rueda

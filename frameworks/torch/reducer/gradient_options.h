@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the options and parameters that a GradientSync is made with mean.
+// What the options and parameters that a GradientReducer is made with mean.
 #pragma once
 
 #include <ATen/core/Tensor.h>

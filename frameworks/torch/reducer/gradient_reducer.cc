@@ -17,7 +17,8 @@ namespace rueda {
 
 GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                                  const Scope& scope)
-    : parameters_(without_repetitions(parameters)),
+    : given_(parameters),
+      parameters_(without_repetitions(parameters)),
       sync_(std::make_unique<GradientSync>(parameters, options, scope)),
       rank_(sync_->rank()),
       schedule_(options.schedule),
@@ -187,12 +188,11 @@ void GradientReducer::load(torch::serialize::InputArchive& archive) {
 }
 
 void GradientReducer::check_parameters(const std::vector<at::Tensor>& parameters) const {
-  const std::vector<at::Tensor>& given = sync_->given();
-  if (std::ranges::equal(parameters, given, {}, identity, identity)) return;
+  if (std::ranges::equal(parameters, given_, {}, identity, identity)) return;
   refuse(
       fmt::format("rank {}: this optimizer was made for {} parameters and now has {} or others. Parameters "
                   "that were added later would not be reduced; make a new DistributedOptimizer for all.",
-                  rank_, given.size(), parameters.size()));
+                  rank_, given_.size(), parameters.size()));
 }
 
 double GradientReducer::wait_seconds() const {

@@ -140,6 +140,7 @@ class GradientReducer {
   void clip(const GradientNorm& norm, double max_norm);
   void forget_kept();
 
+  const std::vector<at::Tensor> given_;       // repetitions included
   const std::vector<at::Tensor> parameters_;  // each once
   std::unique_ptr<GradientSync> sync_;
   const Rank rank_;

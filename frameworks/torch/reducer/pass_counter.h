@@ -8,7 +8,7 @@
 namespace rueda {
 
 // Purpose: which backward passes of a step run, have failed, and how many have ended. A pass inside another
-// (reentrant checkpointing) is part of that one. Belongs to a GradientSync, which guards it.
+// (reentrant checkpointing) is part of that one. Belongs to StepPasses; guarded with them.
 class PassCounter {
  public:
   // In a hook: if the pass that calls it is new, what must live as long as that pass, and no longer; else

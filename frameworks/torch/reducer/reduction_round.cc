@@ -42,10 +42,11 @@ std::string ReductionRound::name_of(std::size_t index) const {
   return low_rank_[index] ? "" : fmt::format("{}.{}", name_, parameters_[index]);
 }
 
-void ReductionRound::submit(std::size_t index, at::Tensor gradient, GradientPlacement placement) {
+void ReductionRound::submit(std::size_t index, PlacedGradient placed) {
+  const auto& [gradient, placement] = placed;
   if (low_rank_[index]) {
     low_rank_[index]->submit(gradient);
-    gradients_[index].memory = std::move(gradient);
+    gradients_[index].memory = gradient;
     return;
   }
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
@@ -61,14 +62,14 @@ void ReductionRound::submit(std::size_t index, at::Tensor gradient, GradientPlac
   }
   mark_changed(gradient);
   if (placement == GradientPlacement::in_slot) gradients_[index].placed = std::move(tensors);
-  gradients_[index].memory = std::move(gradient);
+  gradients_[index].memory = gradient;
   if (groups_[index] && waiting_[*groups_[index]].size() == group_sizes_[*groups_[index]])
     submit_group(*groups_[index]);
 }
 
-void ReductionRound::submit_stand_in(std::size_t index, at::Tensor zeros, GradientPlacement placement) {
+void ReductionRound::submit_stand_in(std::size_t index, PlacedGradient zeros) {
   gradients_[index].stand_in = true;
-  submit(index, std::move(zeros), placement);
+  submit(index, std::move(zeros));
 }
 
 void ReductionRound::submit_group(std::size_t group) {

@@ -21,7 +21,7 @@
 namespace rueda {
 
 // Purpose: the reductions of one step: submitted one by one, told which ranks have which, waited for. Belongs
-// to a GradientSync, which guards it; where steps overlap that has two, which take turns. Collective: ranks
+// to ReductionRounds; guarded with them. Collective: ranks
 // call submit_presence(), holders() and wait() of a step in this order.
 class ReductionRound {
  public:
@@ -38,10 +38,9 @@ class ReductionRound {
   // One that travels as factors is the result only after wait().
   // Memory of one that lies in its place is free as soon as it is the result and nobody has the tensor, since
   // whoever works there next does so behind streams that have waited for that.
-  void submit(std::size_t index, at::Tensor gradient, GradientPlacement placement = GradientPlacement::none);
+  void submit(std::size_t index, PlacedGradient gradient);
   // Zeros in place of a gradient that this rank does not have.
-  void submit_stand_in(std::size_t index, at::Tensor zeros,
-                       GradientPlacement placement = GradientPlacement::none);
+  void submit_stand_in(std::size_t index, PlacedGradient zeros);
   // What the reduction of the parameter's gradient is called; empty where it travels as factors.
   std::string name_of(std::size_t index) const;
   bool in_group(std::size_t index) const { return groups_[index].has_value(); }

@@ -10,7 +10,7 @@
 
 namespace rueda {
 
-// Purpose: the warnings of one GradientSync, and which of them it has given. Belongs to it, which guards it.
+// Purpose: the warnings of one StepReduction, and which of them it has given. Belongs to it; guarded with it.
 class StepWarnings {
  public:
   // Names of the parameters.
