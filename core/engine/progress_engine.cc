@@ -3,123 +3,167 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
-#include <thread>
+#include <chrono>
 #include <utility>
 
 #include "core/base/log.h"
 #include "core/engine/joined_contribution.h"
 
 namespace rueda {
-namespace {
-
-using std::chrono::milliseconds;
-
-}  // namespace
 
 ProgressEngine::ProgressEngine(RuntimeComponents parts, RuntimeState& shared)
     : parts_(std::move(parts)),
       shared_(shared),
       works_(parts_.backends, static_cast<std::size_t>(parts_.config.works_in_flight), shared.observer,
-             {[this](std::span<Entry> entries, const Status& status) { complete(entries, status); },
-              [this](const Plan& plan, const std::string& what) { give_up(plan, what); }}),
-      polling_(from_seconds(parts_.config.poll_time * 1e-6)) {
+             {[this](const Plan& plan, std::span<Entry> entries, const Status& status) {
+                complete(plan, entries, status);
+              },
+              [this](const Plan& plan, const std::string& reason) { abort(plan, reason); }}),
+      lost_(parts_) {
   owner_.check();
   if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
 }
 
-// One round of everything; whether anything moved. One that is lent ends where something is not for it.
-bool ProgressEngine::turn(bool lent, Time now) {
+const Welcome& ProgressEngine::start() {
+  job_ = start_job(parts_, shared_);
+  negotiator_.emplace(job_.node, parts_.size, negotiator_settings());
+  return job_.welcome;
+}
+
+Negotiator::Settings ProgressEngine::negotiator_settings() {
+  const Config& config = parts_.config;
+  Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
+  settings.choose_backend = [this](Plan& plan) { return able_backend(parts_.backends, plan, 0); };
+  settings.second_backend = [this](Plan& plan) {
+    return able_backend(parts_.backends, plan, plan.members->count() > 1);
+  };
+  if (config.autotune) settings.tuning = TuningSearch::settings_of(config);
+  settings.chunk_bytes = config.ring_chunk;
+  settings.caller = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
+  settings.full_join = config.full_join;
+  settings.stalls.report_after =
+      config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
+  settings.stalls.fail_after = from_seconds(config.stall_shutdown_time);
+  settings.stalls.own_state = [this](const Asked& asked) { return own_state(asked); };
+  settings.stalls.place_of = [this](Rank rank) { return job_.place_of(rank); };
+  return settings;
+}
+
+bool ProgressEngine::progress(Caller caller, Time now) {
   owner_.check();
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
+  const bool lent = caller == Caller::waiter;
   bool moved = accept_submissions(now);
-  moved |= hear_others(now);
-  if (parts_.transport) std::ranges::copy(parts_.transport->lost(now), std::back_inserter(losses_));
-  if (!lent) std::ranges::for_each(std::exchange(losses_, {}), [&](Rank lost) { name_the_lost(lost); });
+  moved |= receive_messages(now);
+  if (parts_.transport) lost_.add(parts_.transport->lost(now));
+  if (!lent) {
+    for (Rank rank : lost_.take_unreported()) report_lost(rank);
+  }
   negotiator_->tick(now, !works_.empty());
-  if (lent && !lends()) return true;
-  moved |= tell_others();
+  if (lent && !waiters_may_run()) return true;
+  moved |= send_messages();
   if (failed_) return true;  // Plans call nothing any more
   take_plans();
-  if (lent && !lends()) return true;
-  moved |= start_plans(now);
+  if (lent && !waiters_may_run()) return true;
   moved |= works_.step(now);
   for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(false);
-  moved |= come_to_rest();
+  moved |= end_departure();
   notice_unmoved(now);
   shared_.released.add(released_);
   return moved;
 }
 
-// Nothing of this rank can fail any more: it has departed, so no Work will begin here.
-bool ProgressEngine::come_to_rest() {
-  if (rested_ || !departed_ || !pending_.empty() || !works_.empty()) return false;
-  rested_ = true;
-  negotiator_->rest();
-  return true;
+bool ProgressEngine::waiters_may_run() const {
+  return bound_.calling_out == 0 && !bound_.on_devices && !lost_.unreported() &&
+         negotiator_->failure().ok() && !finished();
 }
+
+bool ProgressEngine::busy() const {
+  return has_operations() || negotiator_->busy() || departure_.state != Departure::State::present;
+}
+
+bool ProgressEngine::quiet() const {
+  return !busy() && !shared_.departing.load() && shared_.queue.empty() &&
+         (!parts_.transport || parts_.transport->quiet()) && !negotiator_->due();
+}
+
+bool ProgressEngine::must_poll() const {
+  return (parts_.transport && !parts_.transport->rings_bell()) || !works_.ring_bell();
+}
+
+std::string_view ProgressEngine::phase() const {
+  return works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle";
+}
+
+// --- Submissions of this rank.
 
 bool ProgressEngine::accept_submissions(Time now) {
   const bool departing = shared_.departing.load();  // read before the queue: all that came before is in it
-  if (shared_.queue.empty() && departing == departed_) return false;
+  const bool departs = departing && departure_.state == Departure::State::present;
+  if (shared_.queue.empty() && !departs) return false;
   std::vector<Entry> entries = std::exchange(spare_, {});
   shared_.queue.take(entries);
   const bool any = !entries.empty();
   if (any) pending_.forget_unused();
   for (std::span<Entry> rest = entries; !rest.empty();) {
-    const std::size_t together = of_one_group(rest);
-    accept(rest.first(together), now);
-    rest = rest.subspan(together);
+    const std::span<Entry> group = rest.first(of_one_group(rest));
+    rest = rest.subspan(group.size());
+    if (const Status status = refusal(group); !status.ok()) {
+      conclude_all(group, status);
+      continue;
+    }
+    const SharedRequest first = group.front().shared_request;
+    CacheId& id = group.front().place->id;
+    for (Entry& entry : group) {
+      entry.flight = shared_.observer.submitted(entry.request());
+      entry.calls_out = entry.submission().allocate != nullptr;
+      if (entry.calls_out) ++bound_.calling_out;
+      bound_.on_devices |= entry.request().device != DeviceKind::host;
+      pending_.add(std::move(entry));
+    }
+    id = negotiator_->submit(first, now, id);
   }
   entries.clear();
   spare_ = std::move(entries);
-  if (departing && !departed_) {
-    departed_ = true;
-    departed_at_ = now;
-    negotiator_->depart(now);
-    return true;
-  }
-  return any;
+  if (!departs) return any;
+  departure_ = {Departure::State::departed, false, now};
+  negotiator_->depart(now);
+  return true;
 }
 
-// A group, or one operation: all or none.
-void ProgressEngine::accept(std::span<Entry> entries, Time now) {
-  for (Entry& entry : entries) {
+// Why this rank cannot ask for a group, or for one operation: all or none.
+Status ProgressEngine::refusal(std::span<Entry> group) {
+  for (Entry& entry : group) {
     const bool known = negotiator_->sets().find(entry.request().process_set) != nullptr;
-    const std::string objection = pending_.objection_to(entry, known);
-    if (objection.empty()) continue;
-    const Status status = Status::invalid_argument(
-        fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, objection));
-    return give_back(entries, status);
+    const std::string reason = pending_.objection_to(entry, known);
+    if (reason.empty()) continue;
+    return Status::invalid_argument(
+        fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, reason));
   }
-  const SharedRequest first = entries.front().shared_request;
-  PendingPlace* const place = entries.front().place;
-  for (Entry& entry : entries) {
-    entry.flight = shared_.observer.submitted(entry.request());
-    entry.calls_out = entry.submission().allocate != nullptr;
-    if (entry.calls_out) ++calling_out_;
-    on_devices_ |= entry.request().device != DeviceKind::host;
-    pending_.add(std::move(entry));
-  }
-  CacheId& id = place->id;
-  id = negotiator_->submit(first, now, id);
+  return {};
 }
 
-// Tells the submitter how they ended; what owns tensors is destroyed on its side. All names are free before
-// that: who hears of one of a group may submit all of it again at once.
-void ProgressEngine::give_back(std::span<Entry> entries, const Status& status) {
-  for (Entry& entry : entries) NamesInFlight::free(entry);
-  for (Entry& entry : entries) {
-    // A ghost has no name here, nobody waits for it, and nobody else knows its memory.
-    if (entry.ghost) continue;
-    conclude(entry, status);
-    entry.shared_request.reset();
-    released_.push_back(std::move(entry.handle));
-  }
+// Nothing of this rank can fail any more: it has departed, so no Work will begin here.
+bool ProgressEngine::end_departure() {
+  if (departure_.state != Departure::State::departed || has_operations()) return false;
+  departure_.state = Departure::State::over;
+  negotiator_->rest();
+  return true;
 }
 
-bool ProgressEngine::hear_others(Time now) {
+void ProgressEngine::remind_of_shutdown(Time now) {
+  const bool departed = departure_.state != Departure::State::present;
+  if (!departed || departure_.reminded || now - departure_.at < std::chrono::seconds(10)) return;
+  departure_.reminded = true;
+  const RankSet present = negotiator_->present();
+  if (present.empty()) return;
+  log(LogLevel::warning, "shutdown waits for {}, which {} not called it", to_string(present),
+      present.count() == 1 ? "has" : "have");
+}
+
+// --- Messages of other ranks.
+
+bool ProgressEngine::receive_messages(Time now) {
   bool moved = false;
   // What arrives after the end belongs to the next job of this process.
   while (parts_.transport && !negotiator_->ended()) {
@@ -131,8 +175,15 @@ bool ProgressEngine::hear_others(Time now) {
   return moved;
 }
 
+std::optional<Envelope> ProgressEngine::next_message() {
+  if (job_.early.empty()) return parts_.transport->receive();
+  Envelope envelope = std::move(job_.early.front());
+  job_.early.pop_front();
+  return envelope;
+}
+
 // The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
-bool ProgressEngine::tell_others() {
+bool ProgressEngine::send_messages() {
   bool moved = false;
   if (!negotiator_->failure().ok()) complete_all(negotiator_->failure());
   for (Envelope& envelope : negotiator_->take_outgoing()) {
@@ -144,11 +195,13 @@ bool ProgressEngine::tell_others() {
   return moved;
 }
 
+// --- Plans of all ranks.
+
 void ProgressEngine::take_plans() {
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
-    on_devices_ |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
+    bound_.on_devices |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
     std::vector<Entry> entries = entries_for(plan);
     for (const Entry& entry : entries) {
       if (!entry.ghost) shared_.observer.planned(plan, entry.flight);
@@ -156,50 +209,6 @@ void ProgressEngine::take_plans() {
     works_.add(std::move(plan), std::move(entries));
   }
   for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
-}
-
-std::optional<Envelope> ProgressEngine::next_message() {
-  if (early_.empty()) return parts_.transport->receive();
-  Envelope envelope = std::move(early_.front());
-  early_.pop_front();
-  return envelope;
-}
-
-bool ProgressEngine::start_plans(Time now) {
-  bool moved = false;
-  while (RunningWorks::Called* const called = works_.next()) {
-    start_plan(*called, now);
-    moved = true;
-  }
-  return moved;
-}
-
-void ProgressEngine::start_plan(RunningWorks::Called& called, Time now) {
-  const Plan& plan = called.plan;
-  if (plan.operation == Operation::remove_process_set && plan.status.ok()) {
-    const auto set = static_cast<ProcessSetId>(plan.result);
-    for (Entry& entry : pending_.take_all(set)) {
-      complete({&entry, 1},
-               Status::invalid_argument(fmt::format("{}: the process set was removed before all of its "
-                                                    "ranks asked for this.",
-                                                    title(entry.request()))));
-    }
-  }
-  const bool takes_part = plan.members && plan.members->contains(parts_.rank);
-  if (takes_part && plan.status.ok() && traits(plan.operation).moves_data) return works_.start_next(now);
-  std::vector<Entry> entries = std::move(called.entries);
-  if (plan.status.ok()) decided(plan, entries);
-  complete(entries, plan.status);
-  works_.drop_next();
-}
-
-// Somebody whom they wait for may have stopped: who has does not say so.
-void ProgressEngine::notice_unmoved(Time now) {
-  if (!works_.running() || now - looked_for_unmoved_ < milliseconds(100)) return;
-  looked_for_unmoved_ = now;
-  works_.for_unmoved([&](const Plan& plan, Time since) {
-    negotiator_->notice_unmoved(plan.tensors.front().request, plan.number, since, now);
-  });
 }
 
 // What a Plan calls of what this rank has in flight.
@@ -220,33 +229,55 @@ std::vector<Entry> ProgressEngine::entries_for(const Plan& plan) {
   return entries;
 }
 
-// This rank cannot carry out that Plan.
-void ProgressEngine::give_up(const Plan& plan, const std::string& what) {
-  std::string whom = title(*plan.tensors.front().request);
-  if (plan.tensors.size() > 1) whom += fmt::format(", fused with {} others,", plan.tensors.size() - 1);
-  const std::string remedy =
-      plan.capture == 0
-          ? "Only this operation has failed: free memory there, or ask for less, and submit it again."
-          : "Only this capture has failed: mend that, and capture again on all ranks.";
-  negotiator_->abort(plan.number,
-                     Status::backend_error(fmt::format("{} failed on rank {} ({}): {}. {}", whom, parts_.rank,
-                                                       place_of(parts_.rank), what, remedy)));
+// Another rank for which a Work waits may have stopped, and does not say so.
+void ProgressEngine::notice_unmoved(Time now) {
+  if (!works_.running() || now - looked_for_unmoved_ < std::chrono::milliseconds(100)) return;
+  looked_for_unmoved_ = now;
+  works_.for_unmoved([&](const Plan& plan, Time since) {
+    negotiator_->notice_unmoved(plan.tensors.front().request, plan.number, since, now);
+  });
 }
 
-// A Plan that moves no data: the outcome of an agreement.
-void ProgressEngine::decided(const Plan& plan, std::span<Entry> entries) {
-  if (plan.operation == Operation::join) pending_.end_join(plan.process_set);
-  for (Entry& entry : entries) entry.handle->result = plan.result;
+// --- Operations end.
+
+// A Plan that moves no data is the outcome of an agreement.
+void ProgressEngine::complete(const Plan& plan, std::span<Entry> entries, const Status& status) {
+  if (status.ok() && plan.operation == Operation::remove_process_set) {
+    for (Entry& entry : pending_.take_all(static_cast<ProcessSetId>(plan.result))) {
+      complete({&entry, 1},
+               Status::invalid_argument(fmt::format("{}: the process set was removed before all of its "
+                                                    "ranks asked for this.",
+                                                    title(entry.request()))));
+    }
+  }
+  if (status.ok() && !traits(plan.operation).moves_data) {
+    if (plan.operation == Operation::join) pending_.end_join(plan.process_set);
+    for (Entry& entry : entries) entry.handle->result = plan.result;
+  }
+  complete(entries, status);
 }
 
 void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {
   for (Entry& entry : entries) {
     if (entry.ghost) continue;
-    if (entry.calls_out) --calling_out_;
+    if (entry.calls_out) --bound_.calling_out;
     shared_.observer.completed(entry.request(), entry.flight, status.ok());
     pending_.finish(entry);
   }
-  give_back(entries, status);
+  conclude_all(entries, status);
+}
+
+// Tells the submitter how they ended; what owns tensors is destroyed on its side. All names are free before
+// that: who hears of one of a group may submit all of it again at once.
+void ProgressEngine::conclude_all(std::span<Entry> entries, const Status& status) {
+  for (Entry& entry : entries) NamesInFlight::free(entry);
+  for (Entry& entry : entries) {
+    // A ghost has no name here, nobody waits for it, and nobody else knows its memory.
+    if (entry.ghost) continue;
+    conclude(entry, status);
+    entry.shared_request.reset();
+    released_.push_back(std::move(entry.handle));
+  }
 }
 
 // The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
@@ -259,32 +290,35 @@ void ProgressEngine::complete_all(const Status& status) {
   complete(waiting, status);
   std::vector<Entry> entries;
   shared_.queue.take(entries);
-  give_back(entries, status);
+  conclude_all(entries, status);
   shared_.released.add(released_);
 }
 
-void ProgressEngine::name_the_lost(Rank lost) {
-  lost_.add(RankSet::of(lost));
-  if (std::string words = parts_.last_words ? parts_.last_words(lost) : ""; !words.empty())
-    log(LogLevel::error, "rank {} ({}) was lost; what it did last:{}", lost, place_of(lost), words);
-  negotiator_->fail(Status::peer_lost(
-      fmt::format("rank {} ({}) is lost: its process {}. The job cannot go on; start it again.", lost,
-                  place_of(lost), how_it_ended(lost))));
+// This rank cannot carry out that Plan.
+void ProgressEngine::abort(const Plan& plan, const std::string& reason) {
+  std::string whom = title(*plan.tensors.front().request);
+  if (plan.tensors.size() > 1) whom += fmt::format(", fused with {} others,", plan.tensors.size() - 1);
+  const std::string remedy =
+      plan.capture == 0
+          ? "Only this operation has failed: free memory there, or ask for less, and submit it again."
+          : "Only this capture has failed: mend that, and capture again on all ranks.";
+  negotiator_->abort(plan.number,
+                     Status::backend_error(fmt::format("{} failed on rank {} ({}): {}. {}", whom, parts_.rank,
+                                                       job_.place_of(parts_.rank), reason, remedy)));
 }
 
-// Whoever knows may need a moment longer than we to hear of it; the job is over anyway.
-std::string ProgressEngine::how_it_ended(Rank lost) {
-  constexpr int kLooks = 40;
-  for (int look = 0; parts_.how_it_ended && look < kLooks; ++look) {
-    if (std::string words = parts_.how_it_ended(lost); !words.empty()) return words;
-    shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return "ended without shutdown()";
+// If even telling the others fails, this rank ends its operations itself.
+void ProgressEngine::fail(const std::string& reason) {
+  const bool again = !negotiator_->failure().ok();
+  negotiator_->fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, reason)));
+  if (again) complete_all(negotiator_->failure());
 }
 
-std::string ProgressEngine::place_of(Rank rank) const {
-  return fmt::format("process {} on {}", welcome_.process_ids.at(rank), welcome_.hosts.at(rank));
+void ProgressEngine::report_lost(Rank rank) {
+  const std::string place = job_.place_of(rank);
+  const std::string end = lost_.end_of(rank, place, shared_.heartbeat);
+  negotiator_->fail(Status::peer_lost(fmt::format(
+      "rank {} ({}) is lost: its process {}. The job cannot go on; start it again.", rank, place, end)));
 }
 
 // What this rank says when others wait for it.
@@ -295,7 +329,7 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
     if (!phase) return {};
     Time moved{};
     works_.for_unmoved([&](const Plan& each, Time since) { moved = each.number == plan ? since : moved; });
-    return {true, true, moved, fmt::format("{}: {}", place_of(parts_.rank), *phase)};
+    return {true, true, moved, fmt::format("{}: {}", job_.place_of(parts_.rank), *phase)};
   }
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(parts_.rank)) return {};
@@ -306,7 +340,7 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
   return {true,
           waiting || pending_.joined(key.process_set),
           {},
-          fmt::format("{}: {}", place_of(parts_.rank), words)};
+          fmt::format("{}: {}", job_.place_of(parts_.rank), words)};
 }
 
 }  // namespace rueda

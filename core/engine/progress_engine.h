@@ -2,102 +2,117 @@
 // The background thread's object: it drives agreement and data movement.
 #pragma once
 
-#include <chrono>
-#include <deque>
-#include <exception>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/system/owner_thread.h"
-#include "core/control/bootstrap/bootstrap.h"
 #include "core/control/negotiation/negotiator.h"
+#include "core/engine/job_start.h"
+#include "core/engine/lost_peers.h"
 #include "core/engine/operations/pending_table.h"
 #include "core/engine/running_works.h"
 #include "core/engine/runtime_components.h"
 #include "core/engine/runtime_state.h"
-#include "core/engine/wait/progress_lock.h"
-#include "core/engine/wait/spin_policy.h"
 
 namespace rueda {
 
 // Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable,
 // Negotiator, Transport, backends, running Works. Constructed, run and destroyed on the background thread;
-// single turns are lent to threads that wait (ProgressLock). Never blocks but in run(), asleep on the bell
-// when there is nothing to do, and for 200 ms in how_it_ended(), when a peer is lost.
-class ProgressEngine : private TurnTaker {
+// ProgressLoop decides when it makes progress, and on whose thread. Never blocks, except for 200 ms in
+// report_lost(), when a peer is lost.
+class ProgressEngine {
  public:
+  // Who runs the engine: the background thread, or a thread that waits for an operation. That one stops where
+  // the rest must not be done there.
+  enum class Caller { background_thread, waiter };
+
   ProgressEngine(RuntimeComponents parts, RuntimeState& shared);
 
   // Waits until every rank is there. Tells how that ended and who is where.
-  Welcome start();
-  // Returns when every rank has departed and all is complete, or when the job cannot go on.
-  void run();
+  const Welcome& start();
+  // One round of everything; whether anything moved.
+  bool progress(Caller caller, Time now);
+  // That rank is lost: the job cannot go on.
+  void report_lost(Rank rank);
+  // This rank cannot go on, for that reason; nor can the job.
+  void fail(const std::string& reason);
+
+  // Every rank has departed and all is complete, or the job cannot go on.
+  bool finished() const { return failed_ || (negotiator_->ended() && works_.empty()); }
   // Why the job could not go on; ok after a regular end.
   const Status& failure() const { return negotiator_->failure(); }
+  // Whether a thread that waits may run it. If a job fails its threads must hear of it, though a call may not
+  // return any more. Code of the program may do as it likes, and has been promised that its waits end. A
+  // device is current to a thread.
+  bool waiters_may_run() const;
+  // Operations of this rank are in flight.
+  bool has_operations() const { return !pending_.empty() || !works_.empty(); }
+  // Somebody waits for other ranks.
+  bool busy() const;
+  // Nothing is to be done, and nothing has arrived. Takes less time than a round.
+  bool quiet() const;
+  // Something that it waits for cannot wake the background thread.
+  bool must_poll() const;
+  // When there will be something to do, even if nothing arrives.
+  std::optional<Time> due() const { return negotiator_->due(); }
+  // What it does or waits for, for reports.
+  std::string_view phase() const;
+  // Logs who has not called shutdown(), 10 s after this rank has.
+  void remind_of_shutdown(Time now);
 
  private:
-  void begin_observation(const TreeNode& node, Time expires);
-  bool own_turn(Time now);
-  Outcome lent_turn(Time now) noexcept override;
-  bool in_vain() override { return polling_.in_vain(); }
-  bool may_rest(bool served) override;
-  bool all_is_quiet() override;
-  bool lends() const;
-  void prepare_to_rest();
-  bool look(bool lent, Time now);
-  bool turn(bool lent, Time now);
-  bool accept_submissions(Time now);
-  void accept(std::span<Entry> entries, Time now);
-  bool hear_others(Time now);
-  bool tell_others();
-  void take_plans();
-  std::optional<Envelope> next_message();
-  bool start_plans(Time now);
-  void notice_unmoved(Time now);
-  bool come_to_rest();
-  bool finished() const;
+  // Purpose: how far this rank has come on its way out of the job.
+  struct Departure {
+    enum class State {
+      present,
+      departed,  // it submits nothing more
+      over,      // and all it asked for is complete
+    };
+    State state = State::present;
+    bool reminded = false;
+    Time at{};
+  };
+  // Purpose: operations here that only the background thread's own thread may carry out.
+  struct BoundToThread {
+    std::size_t calling_out = 0;  // in flight, whose Works call the program's code
+    bool on_devices = false;      // some operation was, or is
+  };
 
+  bool accept_submissions(Time now);
+  Status refusal(std::span<Entry> group);
+  bool receive_messages(Time now);
+  std::optional<Envelope> next_message();
+  bool send_messages();
+  void take_plans();
   std::vector<Entry> entries_for(const Plan& plan);
-  void start_plan(RunningWorks::Called& called, Time now);
-  void give_up(const Plan& plan, const std::string& what);
-  void decided(const Plan& plan, std::span<Entry> entries);
-  void give_back(std::span<Entry> entries, const Status& status);
+  void notice_unmoved(Time now);
+  bool end_departure();
+
+  void abort(const Plan& plan, const std::string& reason);
+  void complete(const Plan& plan, std::span<Entry> entries, const Status& status);
+  void complete(std::span<Entry> entries, const Status& status);
+  void conclude_all(std::span<Entry> entries, const Status& status);
+  void complete_all(const Status& status);
   Negotiator::Settings negotiator_settings();
   StallInspector::OwnState own_state(const Asked& asked) const;
-  std::string place_of(Rank rank) const;
-  void complete(std::span<Entry> entries, const Status& status);
-  void complete_all(const Status& status);
-  void name_the_lost(Rank lost);
-  std::string how_it_ended(Rank lost);
-  bool busy() const;
-  std::chrono::nanoseconds longest_sleep(Time now, bool busy) const;
-  bool has_to_look() const;
-  void remind_of_departure(Time now);
 
   RuntimeComponents parts_;
   RuntimeState& shared_;
   OwnerThread owner_;
-  Welcome welcome_;
-  std::deque<Envelope> early_;            // came before the clocks were compared
+  StartedJob job_;
   std::optional<Negotiator> negotiator_;  // once everybody is known
   std::vector<Entry> spare_;              // empty; room for what the queue gives
   PendingTable pending_;
-  std::vector<std::shared_ptr<HandleState>> released_;  // of the operations that ended in this turn
+  std::vector<std::shared_ptr<HandleState>> released_;  // of the operations that ended in this round
   RunningWorks works_;
-  RankSet lost_;                     // to whom nothing is sent any more: the call might not return
-  bool failed_ = false;              // all that was here has been completed with the failure
-  std::size_t calling_out_ = 0;      // operations here whose Works call the program's code
-  bool on_devices_ = false;          // some operation was, or is
-  Time own_turn_{};                  // the last one of its own thread
-  std::vector<Rank> losses_;         // of which a lent turn has heard
-  std::exception_ptr lent_failure_;  // what a lent turn has thrown
-  bool departed_ = false;
-  bool rested_ = false;
-  bool reminded_ = false;
-  Time departed_at_{};
+  LostPeers lost_;
+  BoundToThread bound_;
+  Departure departure_;
+  bool failed_ = false;  // all that was here has been completed with the failure
   Time looked_for_unmoved_{};
-  SpinPolicy polling_;
 };
 
 }  // namespace rueda

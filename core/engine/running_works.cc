@@ -21,41 +21,46 @@ constexpr int kLooks = 40;
 
 }  // namespace
 
-bool RunningWorks::room_for(const Plan& plan) const {
-  return running_.size() < most_ &&
-         (running_.empty() || plan.number < running_.front().plan.number + kPlansApart);
-}
-
 void RunningWorks::add(Plan&& plan, std::vector<Entry>&& entries) {
   Called& called = called_.emplace_back();
   called.plan = std::move(plan);
   called.entries = std::move(entries);
 }
 
-RunningWorks::Called* RunningWorks::next() {
-  return called_.empty() || !room_for(called_.front().plan) ? nullptr : &called_.front();
+// Messages of Plans that are far apart would look alike.
+bool RunningWorks::can_start() const {
+  if (called_.empty() || running_.size() >= most_) return false;
+  return running_.empty() || called_.front().plan.number < running_.front().plan.number + kPlansApart;
 }
 
-void RunningWorks::start_next(Time now) {
+// The next Plan in order. Where it has failed already its Work takes part all the same, so that others come
+// to the end of theirs.
+void RunningWorks::start(Time now) {
+  Called& called = called_.front();
+  const bool needs_work =
+      !called.entries.empty() && called.plan.status.ok() && traits(called.plan.operation).moves_data;
+  if (!needs_work) {
+    callbacks_.complete(called.plan, called.entries, called.plan.status);
+    return called_.pop_front();
+  }
   running_.splice(running_.end(), called_, called_.begin());
-  Called& running = running_.back();
-  running.moved = now;
-  observer_.started(running.plan);
-  for (const Entry& entry : running.entries) {
+  called.moved = now;
+  observer_.started(called.plan);
+  for (const Entry& entry : called.entries) {
     entry.handle->begun = true;
     if (!entry.ghost) observer_.started(entry.flight);
   }
   std::optional<WorkFailure> failure;
   try {
-    for (Entry& entry : running.entries) {
-      if (entry.ghost && running.aborted.ok()) give_memory(entry);
+    for (Entry& entry : called.entries) {
+      if (entry.ghost && called.aborted.ok()) give_memory(entry);
     }
   } catch (WorkFailure& caught) {
     failure = std::move(caught);
   }
-  running.work = backends_.at(running.plan.backend)->start(running.plan, running.entries);
-  if (!running.aborted.ok()) running.work->abandon();
-  if (failure) fail(running, *failure);
+  called.work = backends_.at(called.plan.backend)->start(called.plan, called.entries);
+  if (!called.aborted.ok()) called.work->abandon();
+  if (failure) fail(called, *failure);
 }
 
 void RunningWorks::fail(Called& running, const WorkFailure& failure) {
@@ -66,52 +71,51 @@ void RunningWorks::fail(Called& running, const WorkFailure& failure) {
 }
 
 bool RunningWorks::step(Time now) {
+  bool moved = false;
+  for (; can_start(); moved = true) start(now);
   const bool looks = ring_bell();
   const bool begun = looks && !running_.empty() && running_.back().moved == now;
-  bool moved = false;
+  bool stepped = false;
   for (int in_vain = 0; !running_.empty() && in_vain < kLooks;) {
     const bool moves = step_each(now);
-    moved |= moves;
-    if (!moves && (!looks || (!moved && !begun))) break;
+    stepped |= moves;
+    if (!moves && (!looks || (!stepped && !begun))) break;
     if (moves && clock_now() - now > kStretch) break;
     in_vain = moves ? 0 : in_vain + static_cast<int>(running_.size());
   }
-  return moved;
+  return moved || stepped;
 }
 
 bool RunningWorks::step_each(Time now) {
   bool moved = false;
   for (auto running = running_.begin(); running != running_.end();) {
-    if (running->work && step(*running)) {
-      running->moved = now;
-      moved = true;
+    if (running->work) {
+      observer_.doing(running->plan, running->work->phase());
+      Work::Step step = Work::Step::again;
+      try {
+        step = running->work->step();
+      } catch (const WorkFailure& failure) {
+        fail(*running, failure);
+      }
+      if (step == Work::Step::done || step == Work::Step::given_up) {
+        running->done = step == Work::Step::done;
+        running->work.reset();
+        observer_.finished(running->plan);
+      }
+      if (step != Work::Step::waiting) {
+        running->moved = now;
+        moved = true;
+      }
     }
     if (running->work || (!running->done && running->aborted.ok())) {
       ++running;
       continue;
     }
-    callbacks_.complete(running->entries, running->aborted);
+    callbacks_.complete(running->plan, running->entries, running->aborted);
     running = running_.erase(running);
     moved = true;
   }
   return moved;
-}
-
-bool RunningWorks::step(Called& running) {
-  observer_.doing(running.plan, running.work->phase());
-  Work::Step step{};
-  try {
-    step = running.work->step();
-  } catch (const WorkFailure& failure) {
-    fail(running, failure);
-    return true;
-  }
-  if (step == Work::Step::done || step == Work::Step::given_up) {
-    running.done = step == Work::Step::done;
-    running.work.reset();
-    observer_.finished(running.plan);
-  }
-  return step != Work::Step::waiting;
 }
 
 void RunningWorks::abort(std::uint64_t plan, const Status& status) {
@@ -129,7 +133,7 @@ void RunningWorks::end(const Status& status) {
   for (std::list<Called>* calls : {&running_, &called_}) {
     for (Called& called : *calls) {
       called.work.reset();
-      callbacks_.complete(called.entries, status);
+      callbacks_.complete(called.plan, called.entries, status);
     }
     calls->clear();
   }

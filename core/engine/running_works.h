@@ -27,18 +27,9 @@ class RunningWorks {
  public:
   using Backends = std::vector<std::unique_ptr<Backend>>;
   struct Callbacks {
-    std::function<void(std::span<Entry> entries, const Status& status)> complete;  // of one Plan
+    // A Plan is over here. It has no entries where this rank is no member.
+    std::function<void(const Plan& plan, std::span<Entry> entries, const Status& status)> complete;
     std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
-  };
-  // From its arrival to the end of its Work.
-  struct Called {
-    Plan plan;
-    std::vector<Entry> entries;  // of this rank, for its tensors
-    Status aborted;              // why it has failed on some rank
-    std::unique_ptr<Work> work;  // null: not made yet, or over
-    bool done = false;           // and the results are right
-    bool failed = false;         // here, and it has been said
-    Time moved{};                // last
   };
 
   // At most so many at a time. All else outlives this.
@@ -46,13 +37,8 @@ class RunningWorks {
       : backends_(backends), most_(most), observer_(observer), callbacks_(std::move(callbacks)) {}
 
   void add(Plan&& plan, std::vector<Entry>&& entries);
-  // The next Plan in order, if it can start now.
-  Called* next();
-  // That one. Where it has failed already its Work takes part all the same, so that others come to the end of
-  // theirs.
-  void start_next(Time now);
-  void drop_next() { called_.pop_front(); }  // it has no Work
-  // Steps of each in turn, while there is something to do and not for long; whether anything moved.
+  // Starts the Plans that have room, in order. Then steps each Work in turn, while there is something to do
+  // and not for long. Returns whether anything moved.
   bool step(Time now);
   // That Plan has failed on some rank. If it is over here it keeps its result.
   void abort(std::uint64_t plan, const Status& status);
@@ -76,10 +62,21 @@ class RunningWorks {
   bool ring_bell() const;
 
  private:
-  bool room_for(const Plan& plan) const;
+  // From its arrival to the end of its Work.
+  struct Called {
+    Plan plan;
+    std::vector<Entry> entries;  // of this rank, for its tensors
+    Status aborted;              // why it has failed on some rank
+    std::unique_ptr<Work> work;  // null: not made yet, or over
+    bool done = false;           // and the results are right
+    bool failed = false;         // here, and it has been said
+    Time moved{};                // last
+  };
+
+  bool can_start() const;
+  void start(Time now);
   void fail(Called& running, const WorkFailure& failure);
   bool step_each(Time now);
-  bool step(Called& running);
   static std::string_view phase(const Called& running);
 
   const Backends& backends_;

@@ -14,6 +14,7 @@
 #include "core/base/wait_check.h"
 #include "core/engine/operations/validate.h"
 #include "core/engine/progress_engine.h"
+#include "core/engine/progress_loop.h"
 #include "core/engine/watchdog.h"
 #include "core/observe/metrics_file.h"
 #include "core/observe/rank_file.h"
@@ -130,7 +131,7 @@ void Runtime::run(RuntimeComponents parts, std::promise<Welcome> started) {
     started.set_exception(std::current_exception());
     return;
   }
-  engine->run();
+  ProgressLoop(*engine, shared_, from_seconds(config.poll_time * 1e-6)).run();
   shared_.ended.store(true);
   std::lock_guard lock(mutex_);
   failure_ = engine->failure();

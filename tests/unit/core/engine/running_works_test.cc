@@ -62,10 +62,8 @@ class WorksTest : public testing::Test {
     entries[0].ghost = ghost;
     works_.add(std::move(plan), std::move(entries));
   }
-  void start() {
-    ASSERT_NE(works_.next(), nullptr);
-    works_.start_next(now_);
-  }
+  // Every Work of these tests waits until its script says something else.
+  void start() { ASSERT_TRUE(works_.step(now_)); }
   Script& script(std::uint64_t number) { return scripts_[number]; }
   void will(std::uint64_t number, Work::Step step) {
     script(number).step = [step] { return step; };
@@ -84,7 +82,7 @@ class WorksTest : public testing::Test {
   RunningWorks works_{backends_,
                       2,
                       observer_,
-                      {[this](std::span<Entry> entries, const Status& status) {
+                      {[this](const Plan&, std::span<Entry> entries, const Status& status) {
                          for (const Entry& entry : entries) completed_[entry.request().name] = status;
                        },
                        [this](const Plan& plan, const std::string& what) { failed_[plan.number] += what; }}};
@@ -93,22 +91,25 @@ class WorksTest : public testing::Test {
 TEST_F(WorksTest, ThereAreAtMostSoMany) {
   for (std::uint64_t number : {1, 2, 3}) call(number);
   start();
-  start();
-  EXPECT_FALSE(works_.next());
+  EXPECT_TRUE(works_.phase_of(2));
+  EXPECT_FALSE(works_.phase_of(3));
   will(1, Work::Step::done);
   EXPECT_TRUE(works_.step(now_));
   EXPECT_EQ(completed_.at("1"), Status{});
-  EXPECT_TRUE(works_.next());
+  start();
+  EXPECT_TRUE(works_.phase_of(3));
 }
 
 TEST_F(WorksTest, TwoWithMessagesThatLookAlikeDoNotRunTogether) {
   call(1);
   start();
   call(1 + kPlansApart);
-  EXPECT_FALSE(works_.next());
+  EXPECT_FALSE(works_.step(now_));
+  EXPECT_FALSE(works_.phase_of(1 + kPlansApart));
   will(1, Work::Step::done);
   works_.step(now_);
-  EXPECT_TRUE(works_.next());
+  start();
+  EXPECT_TRUE(works_.phase_of(1 + kPlansApart));
 }
 
 TEST_F(WorksTest, AFailureRunsOutAndIsCompletedInTheWordsThatCome) {
@@ -171,7 +172,6 @@ TEST_F(WorksTest, WhatIsOverKeepsItsResult) {
 TEST_F(WorksTest, OthersGoOnBesideOneThatFailed) {
   for (std::uint64_t number : {1, 2}) call(number);
   start();
-  start();
   will_fail(1);
   works_.step(now_);
   will(1, Work::Step::waiting);
@@ -191,7 +191,6 @@ TEST_F(WorksTest, OneThatCannotEvenRunOutEndsTheJob) {
 
 TEST_F(WorksTest, ALossEndsAllOfThem) {
   for (std::uint64_t number : {1, 2, 3}) call(number);
-  start();
   start();
   works_.abort(1, first_);
   const Status lost = Status::peer_lost("rank 1");
@@ -214,7 +213,6 @@ TEST_F(WorksTest, SinceWhenTheyHaveNotMoved) {
   const Time begin = now_;
   for (std::uint64_t number : {1, 2}) call(number);
   start();
-  start();
   now_ += seconds(1);
   works_.step(now_);
   EXPECT_EQ(unmoved(), (Unmoved{{1, begin}, {2, begin}}));
@@ -228,6 +226,28 @@ TEST_F(WorksTest, SinceWhenTheyHaveNotMoved) {
   EXPECT_EQ(unmoved(), (Unmoved{{1, now_}, {2, now_}}));
   EXPECT_EQ(works_.phase_of(2), "acting");
   EXPECT_FALSE(works_.phase_of(3));
+}
+
+TEST_F(WorksTest, APlanWithoutAWorkWaitsForItsPlaceInTheOrder) {
+  for (std::uint64_t number : {1, 2}) call(number);
+  start();
+  Plan refused;
+  refused.number = 3;
+  refused.status = second_;
+  Request request;
+  request.name = "3";
+  const auto shared = std::make_shared<const Request>(std::move(request));
+  refused.tensors = {{0, true, shared, 0}};
+  std::vector<Entry> entries;
+  entries.emplace_back(shared, std::make_shared<HandleState>());
+  works_.add(std::move(refused), std::move(entries));
+  EXPECT_FALSE(works_.step(now_));
+  EXPECT_TRUE(completed_.empty());
+  will(1, Work::Step::done);
+  works_.step(now_);
+  start();
+  EXPECT_EQ(completed_.at("3"), second_);
+  EXPECT_FALSE(scripts_.contains(3));
 }
 
 TEST_F(WorksTest, AStandInWithoutMemoryIsAFailure) {

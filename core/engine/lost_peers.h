@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks whose processes have ended without shutdown().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/rank_set.h"
+#include "core/engine/runtime_components.h"
+
+namespace rueda {
+
+// Purpose: notes which ranks are lost, and explains the end of each. Owned by the ProgressEngine.
+class LostPeers {
+ public:
+  // `parts` outlives this.
+  explicit LostPeers(const RuntimeComponents& parts) : parts_(parts) {}
+
+  // The transport has heard of these. The background thread's own thread reports them.
+  void add(std::span<const Rank> ranks) { unreported_.insert(unreported_.end(), ranks.begin(), ranks.end()); }
+  bool unreported() const { return !unreported_.empty(); }
+  std::vector<Rank> take_unreported() { return std::exchange(unreported_, {}); }
+
+  // From now on nothing is sent to that rank: the call might not return. Logs its last words, and says how
+  // its process ended. `place`: where it ran. Counts `heartbeat` while it waits, for 200 ms at most.
+  std::string end_of(Rank rank, const std::string& place, std::atomic<std::uint64_t>& heartbeat);
+  bool contains(Rank rank) const { return ended_.contains(rank); }
+
+ private:
+  const RuntimeComponents& parts_;
+  std::vector<Rank> unreported_;
+  RankSet ended_;
+};
+
+}  // namespace rueda
