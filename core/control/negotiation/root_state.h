@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rank 0 alone knows of a job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/rank_set.h"
+#include "core/control/autotune/autotuner.h"
+#include "core/control/messages/plan.h"
+#include "core/control/negotiation/process_sets.h"
+#include "core/control/scheduling/coordinator.h"
+
+namespace rueda {
+
+// Purpose: the Negotiator's state at rank 0, the root of the control tree: who decides, and what numbers
+// Plans get. Owned by that Negotiator.
+struct RootState {
+  // Who was the last to want something (of a subtree: its uppermost rank), and how long after the first.
+  struct LastOne {
+    Rank rank = 0;
+    Duration after{};
+  };
+  struct Settings {
+    FusionPlanner::ChooseBackend choose_backend;  // asked of Plans that have their members
+    FusionPlanner::ChooseBackend second_backend;  // the next best; none needed without tuning
+    TuningParameters parameters;
+    Coordinator::Settings coordinator;
+    std::optional<TuningSearch::Settings> tuning;
+    bool full_join = false;
+  };
+
+  // `sets` outlives this.
+  RootState(const ProcessSets& sets, ProcessSetId next_set, Settings settings);
+
+  // Numbers Plans from `last` on.
+  void number(std::vector<Plan>& plans, std::uint64_t last);
+
+  std::unique_ptr<Autotuner> tuner;  // may be none; the coordinator uses it
+  std::unique_ptr<Coordinator> coordinator;
+  const bool full_join;
+  ProcessSetId next_set;
+  std::uint8_t next_area = 0;
+  bool takes_part = true;  // in the last Plan; else rank 0 does not see when that is over
+  RankSet rested;
+  RankSet leaving;  // with the Report that is being read
+  std::vector<LastOne> last_ones;
+};
+
+}  // namespace rueda
