@@ -31,20 +31,20 @@ void Metrics::completed(Operation operation, std::uint64_t bytes, bool ok) {
 
 void Metrics::use(const TuningParameters& parameters) {
   fusion_threshold(parameters.fusion_threshold);
-  linger_.set(static_cast<std::uint64_t>(parameters.linger.count()));
-  chunk_bytes_.set(static_cast<std::uint64_t>(parameters.chunk_bytes));
-  route_bytes_.set(static_cast<std::uint64_t>(parameters.route_bytes));
-  tuned_.set(1);
+  tuning_.linger.set(static_cast<std::uint64_t>(parameters.linger.count()));
+  tuning_.chunk_bytes.set(static_cast<std::uint64_t>(parameters.chunk_bytes));
+  tuning_.route_bytes.set(static_cast<std::uint64_t>(parameters.route_bytes));
+  tuning_.times.set(1);
 }
 
 void Metrics::plan_started(std::size_t tensors, std::int64_t buffer_bytes) {
-  plans_.add();
-  works_in_flight_.add();
-  most_works_in_flight_.set(std::max(most_works_in_flight_.get(), works_in_flight_.get()));
+  plans_.count.add();
+  plans_.in_flight.add();
+  plans_.most_in_flight.set(std::max(plans_.most_in_flight.get(), plans_.in_flight.get()));
   if (tensors < 2) return;
-  fused_plans_.add();
-  fused_tensors_.add(tensors);
-  fused_bytes_.add(static_cast<std::uint64_t>(buffer_bytes));
+  plans_.fused.add();
+  plans_.fused_tensors.add(tensors);
+  plans_.fused_bytes.add(static_cast<std::uint64_t>(buffer_bytes));
 }
 
 void Metrics::Durations::add(std::int64_t nanoseconds) {
@@ -78,21 +78,22 @@ MetricsSnapshot Metrics::snapshot() const {
   result.negotiation = negotiation.snapshot();
   result.waiting = waiting.snapshot();
   result.data = data.snapshot();
-  result.plans = plans_.get();
-  result.fused_plans = fused_plans_.get();
-  result.fused_tensors = fused_tensors_.get();
-  result.fused_bytes = fused_bytes_.get();
-  result.fusion_threshold = fusion_threshold_.get();
-  result.works_in_flight = works_in_flight_.get();
-  result.most_works_in_flight = most_works_in_flight_.get();
+  result.plans = plans_.count.get();
+  result.fused_plans = plans_.fused.get();
+  result.fused_tensors = plans_.fused_tensors.get();
+  result.fused_bytes = plans_.fused_bytes.get();
+  result.fusion_threshold = plans_.fusion_threshold.get();
+  result.works_in_flight = plans_.in_flight.get();
+  result.most_works_in_flight = plans_.most_in_flight.get();
   result.cache_hits = cache_hits.get();
   result.cache_misses = cache_misses.get();
   result.last_submission_ns = static_cast<std::int64_t>(last_submission.get());
   result.last_plan_ns = static_cast<std::int64_t>(last_plan.get());
-  result.tuned = tuned_.get() != 0;
-  result.parameters = {
-      static_cast<std::int64_t>(result.fusion_threshold), Duration(static_cast<Duration::rep>(linger_.get())),
-      static_cast<std::int64_t>(chunk_bytes_.get()), static_cast<std::int64_t>(route_bytes_.get())};
+  result.tuned = tuning_.times.get() != 0;
+  result.parameters = {static_cast<std::int64_t>(result.fusion_threshold),
+                       Duration(static_cast<Duration::rep>(tuning_.linger.get())),
+                       static_cast<std::int64_t>(tuning_.chunk_bytes.get()),
+                       static_cast<std::int64_t>(tuning_.route_bytes.get())};
   for (Rank rank = 0; waited_ && rank < size_; ++rank) {
     const Waited& waited = waited_[static_cast<std::size_t>(rank)];
     const std::uint64_t times = waited.times.get();

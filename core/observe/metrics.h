@@ -92,10 +92,12 @@ class Metrics {
   // By rank 0: `rank` was the last to submit an operation, `seconds` after the one before it.
   void waited_for(Rank rank, double seconds);
   void completed(Operation operation, std::uint64_t bytes, bool ok);
-  void fusion_threshold(std::int64_t bytes) { fusion_threshold_.set(static_cast<std::uint64_t>(bytes)); }
+  void fusion_threshold(std::int64_t bytes) {
+    plans_.fusion_threshold.set(static_cast<std::uint64_t>(bytes));
+  }
   void use(const TuningParameters& parameters);  // the tuner has put these in force
   void plan_started(std::size_t tensors, std::int64_t buffer_bytes);
-  void plan_ended() { works_in_flight_.set(works_in_flight_.get() - 1); }
+  void plan_ended() { plans_.in_flight.set(plans_.in_flight.get() - 1); }
 
   // Durations in nanoseconds.
   class Durations {
@@ -130,9 +132,15 @@ class Metrics {
   std::string host_;
   std::unique_ptr<Waited[]> waited_;  // by rank, at rank 0
   std::array<ByOperation, kOperationCount> operations_;
-  Counter plans_, fused_plans_, fused_tensors_, fused_bytes_, fusion_threshold_;
-  Counter works_in_flight_, most_works_in_flight_;
-  Counter tuned_, linger_, chunk_bytes_, route_bytes_;
+  struct Plans {
+    Counter count, fused, fused_tensors, fused_bytes, fusion_threshold;
+    Counter in_flight, most_in_flight;
+  };
+  struct Tuning {
+    Counter times, linger, chunk_bytes, route_bytes;
+  };
+  Plans plans_;
+  Tuning tuning_;
 };
 
 }  // namespace rueda

@@ -29,20 +29,19 @@ namespace rueda {
 Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, WayToStart way,
                        double start_timeout, Descriptor signals, const SignalState& inherited)
     : options_(options),
-      mpiexec_path_(std::move(mpiexec)),
       way_(std::move(way)),
-      start_timeout_(start_timeout),
       token_(random_token()),
       hub_(token_, options.ranks, way_.other_hosts),
       job_(options.ranks),
       stop_after_(options.stop_after, options.stop_grace),
       output_(options),
-      signals_(std::move(signals)),
-      inherited_(inherited) {}
+      signals_{.waiting = std::move(signals), .inherited = inherited},
+      mpiexec_{.path = std::move(mpiexec)},
+      start_{.timeout = start_timeout} {}
 
 int Supervisor::run() {
   adopt_orphans();
-  export_job_environment(options_.hosts, hub_.addresses(), token_, inherited_);
+  export_job_environment(options_.hosts, hub_.addresses(), token_, signals_.inherited);
   offer_standard_input();
   start();
   while (!is_over()) turn();
@@ -51,36 +50,36 @@ int Supervisor::run() {
 }
 
 void Supervisor::start() {
-  std::vector<std::string> command = mpiexec_command(mpiexec_path_, options_, output_.label(), way_.words);
+  std::vector<std::string> command = mpiexec_command(mpiexec_.path, options_, output_.label(), way_.words);
   if (options_.verbose) output_.say(fmt::format("ruedarun: starting {}", fmt::join(command, " ")));
   output_.flush();
   std::array<Descriptor, JobOutput::kStreams> write_ends = output_.open();
   Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   pid_t supervisor = ::getpid();
-  mpiexec_ = ::fork();
-  if (mpiexec_ == 0) {
+  mpiexec_.process = ::fork();
+  if (mpiexec_.process == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the agents end the rest
     if (::getppid() != supervisor) ::_exit(1);
     ::dup2(nothing.number(), STDIN_FILENO);
     ::dup2(write_ends[0].number(), STDOUT_FILENO);
     ::dup2(write_ends[1].number(), STDERR_FILENO);
-    set_signal_state(inherited_.for_hydra());
+    set_signal_state(signals_.inherited.for_hydra());
     execute(command);
-    fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", mpiexec_path_, std::strerror(errno));
+    fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", mpiexec_.path, std::strerror(errno));
     std::fflush(stderr);
     ::_exit(127);
   }
-  if (mpiexec_ < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  started_at_ = Clock::now();
-  stop_after_.on_start(started_at_);
-  start_deadline_ =
-      started_at_ + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_timeout_));
-  if (way_.by == WayToStart::By::manager) next_look_ = started_at_;
+  if (mpiexec_.process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  start_.began_at = Clock::now();
+  stop_after_.on_start(start_.began_at);
+  start_.deadline =
+      start_.began_at + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
+  if (way_.by == WayToStart::By::manager) start_.next_look = start_.began_at;
 }
 
 void Supervisor::turn() {
-  std::array<pollfd, 4> waits{{{signals_.number(), POLLIN, 0},
+  std::array<pollfd, 4> waits{{{signals_.waiting.number(), POLLIN, 0},
                                {hub_.descriptor(), POLLIN, 0},
                                {output_.descriptor(0), POLLIN, 0},
                                {output_.descriptor(1), POLLIN, 0}}};
@@ -97,7 +96,7 @@ void Supervisor::turn() {
 }
 
 void Supervisor::read_signals() {
-  while (int signal = next_signal(signals_)) on_signal(signal);
+  while (int signal = next_signal(signals_.waiting)) on_signal(signal);
 }
 
 void Supervisor::on_signal(int signal) {
@@ -114,7 +113,7 @@ void Supervisor::on_signal(int signal) {
 void Supervisor::pass_on(int signal) {
   for (int rank = 0; rank < options_.ranks; ++rank)
     if (job_.has_started(rank)) hub_.tell(rank, agents::PassOn{signal});
-  if (!job_.all_started() && signal != SIGCONT) passed_on_.insert(signal);
+  if (!job_.all_started() && signal != SIGCONT) signals_.passed_on.insert(signal);
 }
 
 // Ranks are not in the terminal's session: it stops ruedarun alone.
@@ -126,8 +125,8 @@ void Supervisor::stop_with_the_ranks() {
 
 void Supervisor::end_by(int signal) {
   const auto now = Clock::now();
-  if (signal_ != 0) return ending_.on_hurry(now);
-  signal_ = signal;
+  if (end_.signal != 0) return ending_.on_hurry(now);
+  end_.signal = signal;
   if (signal == SIGTERM && options_.stop_grace_given) return ending_.on_terminate(now, options_.stop_grace);
   if (signal != SIGINT) return ending_.on_terminate(now);
   hub_.tell_all(agents::SendSignal{SIGINT});
@@ -137,32 +136,32 @@ void Supervisor::end_by(int signal) {
 // A reader that has gone counts as SIGPIPE. Any other error loses words of ranks, and is told.
 void Supervisor::check_output() {
   const std::error_code why = output_.lost();
-  if (!why || output_lost_ || signal_ != 0) return;
+  if (!why || end_.output_lost || end_.signal != 0) return;
   if (why == std::errc::broken_pipe) {
-    if (!failure_) end_by(SIGPIPE);
+    if (!end_.failure) end_by(SIGPIPE);
     return;
   }
-  output_lost_ = true;
+  end_.output_lost = true;
   output_.say("ruedarun: cannot write the output: " + why.message());
-  if (!failure_) failure_ = 1;
+  if (!end_.failure) end_.failure = 1;
   ending_.on_terminate(Clock::now());
 }
 
 void Supervisor::reap() {
   int status = 0;
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
-    if (ended == mpiexec_) mpiexec_ended(status);
+    if (ended == mpiexec_.process) mpiexec_ended(status);
 }
 
 // Before the ranks: they can write no more.
 void Supervisor::mpiexec_ended(int status) {
-  mpiexec_status_ = status;
+  mpiexec_.status = status;
   if (job_.none_runs()) return;
-  output_.say(
-      fmt::format("ruedarun: mpiexec (process {} on {}) {}", mpiexec_, host_name(), how_it_ended(status)));
-  mpiexec_lost_ = true;
+  output_.say(fmt::format("ruedarun: mpiexec (process {} on {}) {}", mpiexec_.process, host_name(),
+                          how_it_ended(status)));
+  mpiexec_.lost = true;
   // Killed, it is the first to fail; it also ends by itself after a proxy has, which an agent then tells.
-  if (!failure_ && WIFSIGNALED(status)) failure_ = exit_code(status);
+  if (!end_.failure && WIFSIGNALED(status)) end_.failure = exit_code(status);
   ending_.on_terminate(Clock::now());
 }
 
@@ -182,7 +181,7 @@ void Supervisor::hear(const AgentServer::Heard& heard) {
   const int rank = heard.rank;
   if (const auto* started = std::get_if<agents::Started>(&heard.what)) {
     job_.note_start(rank, *started);
-    for (int signal : passed_on_) hub_.tell(rank, agents::PassOn{signal});
+    for (int signal : signals_.passed_on) hub_.tell(rank, agents::PassOn{signal});
     if (job_.all_started()) start_is_over();
     return;
   }
@@ -195,35 +194,35 @@ void Supervisor::hear(const AgentServer::Heard& heard) {
 }
 
 void Supervisor::fail(int rank) {
-  if (signal_ != 0) return;
+  if (end_.signal != 0) return;
   constexpr int kMostLines = 16;
-  const bool first = !failure_;
-  if (first && job_.was_killed(rank)) never_started_ = !job_.all_started();
-  if ((first || job_.was_killed(rank)) && ++failure_lines_ <= kMostLines)
+  const bool first = !end_.failure;
+  if (first && job_.was_killed(rank)) start_.incomplete = !job_.all_started();
+  if ((first || job_.was_killed(rank)) && ++end_.failure_lines <= kMostLines)
     output_.say("ruedarun: " + job_.words_for(rank));
-  if (!failure_) failure_ = job_.exit_code_of(rank);
+  if (!end_.failure) end_.failure = job_.exit_code_of(rank);
   hub_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
   ending_.on_failure(Clock::now());
 }
 
 void Supervisor::start_is_over() {
-  start_deadline_.reset();
-  next_look_.reset();
+  start_.deadline.reset();
+  start_.next_look.reset();
 }
 
 // Hydra does not notice when srun ends, and waits.
 void Supervisor::watch_start(Clock::time_point now) {
   constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
   constexpr auto kUnseen = std::chrono::seconds(3);  // it may have ended before the first look
-  if (start_deadline_ && now >= *start_deadline_)
+  if (start_.deadline && now >= *start_.deadline)
     return fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
-                                  job_.missing(), start_timeout_, way_.remedy));
-  if (!next_look_ || now < *next_look_) return;
-  next_look_ = now + kBetweenLooks;
-  if (mpiexec_status_ || ending_.has_begun()) return;
-  if (has_children(mpiexec_)) {
-    starter_seen_ = true;
-  } else if (starter_seen_ || now > started_at_ + kUnseen) {
+                                  job_.missing(), start_.timeout, way_.remedy));
+  if (!start_.next_look || now < *start_.next_look) return;
+  start_.next_look = now + kBetweenLooks;
+  if (mpiexec_.status || ending_.has_begun()) return;
+  if (has_children(mpiexec_.process)) {
+    start_.starter_seen = true;
+  } else if (start_.starter_seen || now > start_.began_at + kUnseen) {
     fail_start(
         fmt::format("{} has ended, and {} did not start; {}", way_.program, job_.missing(), way_.remedy));
   }
@@ -231,19 +230,19 @@ void Supervisor::watch_start(Clock::time_point now) {
 
 void Supervisor::fail_start(const std::string& why) {
   start_is_over();
-  never_started_ = false;  // they are told here
+  start_.incomplete = false;  // they are told here
   output_.say("ruedarun: " + why);
-  if (!failure_) failure_ = 1;
+  if (!end_.failure) end_.failure = 1;
   ending_.on_terminate(Clock::now());
 }
 
 // The agents wait for each other's ranks, so that each sees the end of the job and clears up after it.
 void Supervisor::check_all_ended() {
   const bool over = job_.all_ended() || (ending_.has_begun() && job_.none_runs());
-  if (!over || said_over_) return;
-  said_over_ = job_.all_ended();
+  if (!over || end_.said_over) return;
+  end_.said_over = job_.all_ended();
   ending_.on_all_ended(Clock::now());
-  if (!mpiexec_status_) hub_.tell_all(agents::JobOver{});
+  if (!mpiexec_.status) hub_.tell_all(agents::JobOver{});
 }
 
 void Supervisor::act_on_time() {
@@ -270,22 +269,22 @@ void Supervisor::give_up_asking() {
       fmt::format("ruedarun: ranks still run {} s after they were asked to stop, and are ended; give them "
                   "more time by --stop-grace",
                   options_.stop_grace.count()));
-  if (!failure_) failure_ = 128 + SIGTERM;
+  if (!end_.failure) end_.failure = 128 + SIGTERM;
   ending_.on_terminate(Clock::now());
 }
 
 void Supervisor::force() {
-  forced_ = true;
+  end_.forced = true;
   hub_.close();
   kill_descendants();
   reap();
-  if (!mpiexec_status_) mpiexec_status_ = SIGKILL;
+  if (!mpiexec_.status) mpiexec_.status = SIGKILL;
 }
 
 int Supervisor::milliseconds_to_next_act() const {
   std::optional<Clock::time_point> next;
   for (const std::optional<Clock::time_point>& time :
-       {ending_.next_time(), stop_after_.next_time(), start_deadline_, next_look_, hub_.next_deadline(),
+       {ending_.next_time(), stop_after_.next_time(), start_.deadline, start_.next_look, hub_.next_deadline(),
         output_.next_time()})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
@@ -297,25 +296,25 @@ int Supervisor::milliseconds_to_next_act() const {
 void Supervisor::finish() {
   output_.read_rest();
   hear_agents();
-  if (mpiexec_lost_ && !failure_) failure_ = std::max(1, exit_code(*mpiexec_status_));
+  if (mpiexec_.lost && !end_.failure) end_.failure = std::max(1, exit_code(*mpiexec_.status));
   hub_.close();
   kill_descendants();
-  const bool unexplained = !job_.all_ended() && !failure_ && signal_ == 0;
+  const bool unexplained = !job_.all_ended() && !end_.failure && end_.signal == 0;
   if (unexplained || options_.verbose) output_.say(output_.mpiexec_said());
   if (unexplained) {
-    failure_ = std::max(1, exit_code(*mpiexec_status_));
-    output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start; {}", how_it_ended(*mpiexec_status_),
+    end_.failure = std::max(1, exit_code(*mpiexec_.status));
+    output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start; {}", how_it_ended(*mpiexec_.status),
                             job_.missing(), way_.remedy));
-  } else if (never_started_ && !job_.all_started()) {
+  } else if (start_.incomplete && !job_.all_started()) {
     output_.say(fmt::format("ruedarun: {} did not start", job_.missing()));
   }
-  if (stop_after_.asked_at() && job_.all_ended() && !failure_ && signal_ == 0) {
+  if (stop_after_.asked_at() && job_.all_ended() && !end_.failure && end_.signal == 0) {
     const std::chrono::duration<double> took = Clock::now() - *stop_after_.asked_at();
     output_.say(
         fmt::format("ruedarun: all ranks have ended, {:.1f} s after they were asked to", took.count()));
   }
-  if (signal_ != 0 && signal_ != SIGPIPE)
-    output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(signal_)));
+  if (end_.signal != 0 && end_.signal != SIGPIPE)
+    output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(end_.signal)));
   output_.finish();
   check_output();
   output_.flush();
@@ -323,8 +322,8 @@ void Supervisor::finish() {
 }
 
 int Supervisor::exit_status() const {
-  if (signal_ != 0) return 128 + signal_;
-  return failure_.value_or(0);
+  if (end_.signal != 0) return 128 + end_.signal;
+  return end_.failure.value_or(0);
 }
 
 }  // namespace rueda

@@ -39,7 +39,7 @@ class Supervisor {
   using Clock = std::chrono::steady_clock;
 
   void start();
-  bool is_over() const { return mpiexec_status_ && (job_.none_runs() || forced_); }
+  bool is_over() const { return mpiexec_.status && (job_.none_runs() || end_.forced); }
   void turn();
   void read_signals();
   void on_signal(int signal);
@@ -64,10 +64,40 @@ class Supervisor {
   int exit_status() const;
   int milliseconds_to_next_act() const;
 
+  struct Signals {
+    Descriptor waiting;           // to be read from
+    const SignalState inherited;  // at ruedarun's start
+    std::set<int> passed_on{};    // those that ranks which start later are to get, too
+  };
+
+  struct Mpiexec {
+    const std::string path;
+    pid_t process = 0;
+    std::optional<int> status{};
+    bool lost = false;  // it ended while ranks ran
+  };
+
+  struct Start {
+    const double timeout;  // seconds
+    Clock::time_point began_at{};
+    std::optional<Clock::time_point> deadline{};
+    std::optional<Clock::time_point> next_look{};  // at the resource manager's program, until all ranks run
+    bool starter_seen = false;                     // that program
+    bool incomplete =
+        false;  // some ranks had not started when the first one was killed: Hydra cannot start them any more
+  };
+
+  struct End {
+    std::optional<int> failure{};  // exit status of the first rank that failed, or of a start that did
+    int signal = 0;                // the first that asked for the end, or 0
+    int failure_lines = 0;         // how many ranks have been named
+    bool output_lost = false;      // told
+    bool said_over = false;
+    bool forced = false;
+  };
+
   const LaunchOptions options_;
-  const std::string mpiexec_path_;
   const WayToStart way_;
-  const double start_timeout_;  // seconds
   const Token token_;
   MpichCleanup litter_;
   AgentServer hub_;
@@ -75,24 +105,10 @@ class Supervisor {
   Ending ending_;
   StopAfter stop_after_;
   JobOutput output_;
-  Descriptor signals_;
-  const SignalState inherited_;
-  std::set<int> passed_on_;  // signals that ranks which start later are to get, too
-
-  pid_t mpiexec_ = 0;
-  std::optional<int> mpiexec_status_;
-  Clock::time_point started_at_;
-  std::optional<Clock::time_point> start_deadline_;
-  std::optional<Clock::time_point> next_look_;  // at the resource manager's program, until all ranks run
-  bool starter_seen_ = false;                   // that program
-  std::optional<int> failure_;  // exit status of the first rank that failed, or of a start that did
-  int signal_ = 0;              // the first that asked for the end, or 0
-  int failure_lines_ = 0;       // how many ranks have been named
-  bool mpiexec_lost_ = false;   // it ended while ranks ran
-  bool never_started_ = false;  // some ranks, when the first one was killed: Hydra cannot start them any more
-  bool output_lost_ = false;    // told
-  bool said_over_ = false;
-  bool forced_ = false;
+  Signals signals_;
+  Mpiexec mpiexec_;
+  Start start_;
+  End end_;
 };
 
 }  // namespace rueda

@@ -25,7 +25,7 @@ DoublingAllreduce::DoublingAllreduce(Job job)
                       : doubling_steps(job_.route.group.place, job_.route.group.size)) {}
 
 Work::Step DoublingAllreduce::step() {
-  if (!loaded_) load();
+  if (!partial_.loaded) load();
   bool moved = false;
   while (at_ < steps_.size()) {
     if (!sending_) begin();
@@ -47,13 +47,13 @@ std::string_view DoublingAllreduce::phase() const {
 void DoublingAllreduce::load() {
   if (!abandoned()) {
     const std::size_t slot = HostBuffer::whole_lines(static_cast<std::size_t>(job_.elements * sum_size_));
-    scratch_ = job_.route.memory->get("partial sums", 2 * slot);
-    sum_ = scratch_.data();
-    other_ = sum_ + slot;
+    partial_.scratch = job_.route.memory->get("partial sums", 2 * slot);
+    partial_.own = partial_.scratch.data();
+    partial_.peers = partial_.own + slot;
     const kernels::Kernels& of_input = job_.reduction.of_sums ? sums_ : values_;
-    of_input.load(sum_, job_.input, static_cast<std::size_t>(job_.elements), job_.reduction.prescale);
+    of_input.load(partial_.own, job_.input, static_cast<std::size_t>(job_.elements), job_.reduction.prescale);
   }
-  loaded_ = true;
+  partial_.loaded = true;
 }
 
 void DoublingAllreduce::begin() {
@@ -63,8 +63,8 @@ void DoublingAllreduce::begin() {
   const Rank peer = route.group.rank_at(step.peer);
   const std::int64_t size = step.of_result() ? value_size_ : sum_size_;
   const Range from = range(step.sent), to = range(step.received);
-  std::byte* const receives_into = at(step.of_result() ? job_.output : other_, to.begin * size);
-  std::byte* const sends_from = at(step.of_result() ? job_.output : sum_, from.begin * size);
+  std::byte* const receives_into = at(step.of_result() ? job_.output : partial_.peers, to.begin * size);
+  std::byte* const sends_from = at(step.of_result() ? job_.output : partial_.own, from.begin * size);
   // One way only: the other stream is empty.
   receiving_.emplace(*route.wire, peer, receives_into, step.receives() ? to.count * size : 0,
                      route.chunk_bytes);
@@ -78,19 +78,19 @@ void DoublingAllreduce::end() {
   const PairStep& step = steps_[at_++];
   sending_.reset();
   receiving_.reset();
-  if (step.kind == PairStep::Kind::take_result) stored_ = true;
+  if (step.kind == PairStep::Kind::take_result) partial_.stored = true;
   if (!step.receives() || step.of_result() || abandoned()) return;
-  complete_ = step.received;
-  if (step.peer < job_.route.group.place) std::swap(sum_, other_);
-  const Range combined = range(complete_);
-  sums_.combine(job_.reduction.op, sum_ + combined.begin * sum_size_, other_ + combined.begin * sum_size_,
-                static_cast<std::size_t>(combined.count), {});
+  partial_.complete = step.received;
+  if (step.peer < job_.route.group.place) std::swap(partial_.own, partial_.peers);
+  const Range combined = range(partial_.complete);
+  sums_.combine(job_.reduction.op, partial_.own + combined.begin * sum_size_,
+                partial_.peers + combined.begin * sum_size_, static_cast<std::size_t>(combined.count), {});
 }
 
 void DoublingAllreduce::store() {
-  if (std::exchange(stored_, true) || abandoned()) return;
-  const Range own = range(complete_);
-  values_.store(job_.output + own.begin * value_size_, sum_ + own.begin * sum_size_,
+  if (std::exchange(partial_.stored, true) || abandoned()) return;
+  const Range own = range(partial_.complete);
+  values_.store(job_.output + own.begin * value_size_, partial_.own + own.begin * sum_size_,
                 static_cast<std::size_t>(own.count), job_.reduction.postscale);
 }
 

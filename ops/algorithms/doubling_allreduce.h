@@ -56,6 +56,17 @@ class DoublingAllreduce final : public Algorithm {
   void store();
   void finish();
 
+  // Scratch for what is not complete. Partial sums of this rank and of its peer change places as they are
+  // combined.
+  struct Partial {
+    HostBuffer scratch;          // from the first step on
+    std::byte* own = nullptr;    // all that has been combined so far
+    std::byte* peers = nullptr;  // received
+    Segments complete;           // of `own`, once all is combined
+    bool loaded = false;
+    bool stored = false;  // the output has it
+  };
+
   const Job job_;
   const kernels::Kernels& values_;  // of the vector's type
   const kernels::Kernels& sums_;    // of its accumulator
@@ -63,12 +74,7 @@ class DoublingAllreduce final : public Algorithm {
   const std::int64_t sum_size_;
   const std::vector<std::int64_t> bounds_;  // of segments
   const std::vector<PairStep> steps_;
-  HostBuffer scratch_;          // from the first step on
-  std::byte* sum_ = nullptr;    // in scratch, what has been combined so far
-  std::byte* other_ = nullptr;  // in scratch, what is received
-  bool loaded_ = false;
-  Segments complete_;  // ... of it, once all is combined
-  bool stored_ = false;
+  Partial partial_;
   std::size_t at_ = 0;  // of steps_
   std::optional<SendStream> sending_;
   std::optional<ReceiveStream> receiving_;

@@ -56,39 +56,58 @@ class RingPass final : public Algorithm {
   ConstBytes source(std::int64_t number, const RingSchedule::Piece& piece);
   ConstBytes compressed_source(std::int64_t number, const RingSchedule::Piece& piece);
   // Whether what arrives has to be converted, or added to, before it stands where it belongs.
-  bool in_a_slot(const RingSchedule::Piece& piece) const { return piece.reducing || narrow_ != nullptr; }
+  bool in_a_slot(const RingSchedule::Piece& piece) const {
+    return piece.reducing || format_.narrow != nullptr;
+  }
   std::byte* output_at(std::int64_t element) {
-    return at(job_.output, (element - job_.output_origin) * value_size_);
+    return at(job_.output, (element - job_.output_origin) * format_.value_size);
   }
-  std::byte* received_slot(std::int64_t number) {
-    return at(scratch_.data(), number % received_slots_ * slot_bytes_);
-  }
-  std::byte* loaded_slot(std::int64_t number) {
-    return at(scratch_.data(), (received_slots_ + number % loaded_slots_) * slot_bytes_);
-  }
+
+  // How elements lie in memory and in messages. Sizes are bytes of an element.
+  struct Format {
+    explicit Format(const Job& job);
+    const kernels::Kernels& values;
+    const kernels::Kernels& input;
+    const kernels::Kernels* narrow;  // of the type that compressed values travel in; null: none are
+    std::int64_t input_size;
+    std::int64_t value_size;    // in the output
+    std::int64_t partial_size;  // of a partial sum
+  };
+
+  // Scratch for partial sums: a ring of slots for messages that came, and one for messages that leave.
+  class Slots {
+   public:
+    Slots(const RingSchedule& schedule, const Job& job, const Format& format);
+    void take_memory(const Memory& memory);  // once; without partial sums there is none
+    std::int64_t received_count() const { return received_; }
+    std::int64_t loaded_count() const { return loaded_; }
+    std::byte* received(std::int64_t message) { return at(scratch_.data(), message % received_ * bytes_); }
+    std::byte* loaded(std::int64_t message) {
+      return at(scratch_.data(), (received_ + message % loaded_) * bytes_);
+    }
+
+   private:
+    std::int64_t received_;
+    std::int64_t loaded_;
+    std::int64_t bytes_;  // of a slot
+    std::int64_t total_bytes_;
+    HostBuffer scratch_;
+  };
+
+  // The messages of one direction, in the order of the schedule.
+  struct Messages {
+    Rank peer;
+    std::int64_t posted = 0;
+    std::int64_t done = 0;  // received: dealt with; sent: left
+    std::deque<Transfer> in_flight{};
+  };
 
   Job job_;
   RingSchedule schedule_;
-  const kernels::Kernels& kernels_;
-  const kernels::Kernels& input_kernels_;
-  const kernels::Kernels* narrow_;  // of the type that compressed values travel in; null: none are
-  std::int64_t input_size_;         // bytes of an element there
-  std::int64_t value_size_;         // ... and in the output
-  std::int64_t partial_size_;       // bytes of an element of a partial sum
-  std::int64_t received_slots_;
-  std::int64_t loaded_slots_;
-  std::int64_t slot_bytes_;
-  std::int64_t scratch_bytes_;
-  HostBuffer scratch_;  // from the first step on
-  Rank previous_;       // who sends to us
-  Rank next_;
-
-  std::int64_t receives_posted_ = 0;
-  std::int64_t received_ = 0;  // dealt with
-  std::int64_t sends_posted_ = 0;
-  std::int64_t sent_ = 0;  // left
-  std::deque<Transfer> receiving_;
-  std::deque<Transfer> sending_;
+  Format format_;
+  Slots slots_;
+  Messages received_;
+  Messages sent_;
 };
 
 }  // namespace rueda
