@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "ops/collectives/squared_norm.h"
+#include "ops/shm/one_shot.h"
 #include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
@@ -34,6 +37,46 @@ std::uint64_t bytes_of(const Plan& plan, std::span<const Entry> entries) {
   return static_cast<std::uint64_t>(own ? entries.front().submission().input.bytes() : plan.buffer_bytes);
 }
 
+// Purpose: a way through shared memory. A plain value.
+struct ShmAlgorithm {
+  std::string_view name;
+  bool (*fits)(const Plan& plan);
+  std::unique_ptr<Work> (*start)(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
+                                 const Memory& memory);
+  bool in_slot = false;  // else in an area
+  bool flows = false;    // heeds the `flow` of its first entry
+  // Whether it sums up squares on the way; if not, they are measured in the results.
+  bool measures = false;
+};
+
+constexpr std::array kAlgorithms{
+    ShmAlgorithm{.name = "one-shot",
+                 .fits = one_shot::fits,
+                 .start = [](const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
+                             const Memory&) { return one_shot::start(plan, entries, place); },
+                 .in_slot = true},
+    ShmAlgorithm{.name = "staged allreduce",
+                 .fits = staged_allreduce::fits,
+                 .start = staged_allreduce::start,
+                 .flows = true,
+                 .measures = true},
+    ShmAlgorithm{
+        .name = "staged exchange",
+        .fits = staged_exchange::fits,
+        .start =
+            [](const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory) {
+              return staged_exchange::start(plan, entries.front(), place, memory);
+            }},
+    ShmAlgorithm{.name = "staged adasum", .fits = staged_adasum::fits, .start = staged_adasum::start},
+};
+
+// The first that fits; null: the Plan is nothing for this backend.
+const ShmAlgorithm* algorithm_for(const Plan& plan) {
+  const auto found =
+      std::ranges::find_if(kAlgorithms, [&](const ShmAlgorithm& each) { return each.fits(plan); });
+  return found == kAlgorithms.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 bool matches(const Plan& plan, std::span<const Entry> entries) {
@@ -44,25 +87,30 @@ bool matches(const Plan& plan, std::span<const Entry> entries) {
   return true;
 }
 
-bool ShmBackend::fits(const Plan& plan) {
-  return one_shot::fits(plan) || staged_allreduce::fits(plan) || staged_exchange::fits(plan) ||
-         staged_adasum::fits(plan);
-}
+bool ShmBackend::can_run(const Plan& plan) const { return algorithm_for(plan) != nullptr && near_(plan); }
 
 bool ShmBackend::flows(const Plan& plan) const {
-  return !one_shot::fits(plan) && staged_allreduce::fits(plan);
+  const ShmAlgorithm* const algorithm = algorithm_for(plan);
+  return algorithm != nullptr && algorithm->flows;
 }
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
   const PeerGroup* const crew = crew_of(plan);
-  std::unique_ptr<Work> work;
-  if (crew != nullptr && matches(plan, entries)) work = make(plan, entries, *crew);
-  if (work) return work;
-  throw BackendError(Status::backend_error(
-      fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
-                  "ranks of one build?",
-                  plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
+  const ShmAlgorithm* const algorithm = algorithm_for(plan);
+  if (crew == nullptr || algorithm == nullptr || !matches(plan, entries)) {
+    throw BackendError(Status::backend_error(
+        fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
+                    "ranks of one build?",
+                    plan.number, to_string(plan.operation), plan.tensors.size(), rank_)));
+  }
+  const std::size_t number = algorithm->in_slot ? plan.number % slots_ : plan.area;
+  LastUse& last = algorithm->in_slot ? last_use_[number] : last_area_use_[number];
+  StorePolicies& stores =
+      stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes_of(plan, entries))];
+  auto work = algorithm->start(plan, entries, {*crew, number, last, &stores}, memory_);
+  const bool measured = !plan.measure || (algorithm->measures && SquaredNorm::on_the_way(plan, entries));
+  return measured ? std::move(work) : measured_after(std::move(work), plan, entries, rank_);
 }
 
 const PeerGroup* ShmBackend::crew_of(const Plan& plan) {
@@ -72,29 +120,6 @@ const PeerGroup* ShmBackend::crew_of(const Plan& plan) {
   crew_ = neighbours_->crew(ranks);
   members_ = plan.members;
   return crew_;
-}
-
-// Null where it is nothing for this backend.
-std::unique_ptr<Work> ShmBackend::make(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew) {
-  StorePolicies& stores =
-      stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes_of(plan, entries))];
-  if (one_shot::fits(plan)) {
-    const std::size_t slot = plan.number % slots_;
-    auto work = one_shot::start(plan, entries, {crew, slot, last_use_[slot], &stores});
-    return measured_after(std::move(work), plan, entries, rank_);
-  }
-  const WorkPlace place{crew, plan.area, last_area_use_[plan.area], &stores};
-  if (staged_allreduce::fits(plan)) {
-    auto work = staged_allreduce::start(plan, entries, place, memory_);
-    if (!plan.measure || SquaredNorm::on_the_way(plan, entries)) return work;
-    return measured_after(std::move(work), plan, entries, rank_);
-  }
-  if (staged_adasum::fits(plan)) {
-    auto work = staged_adasum::start(plan, entries, place, memory_);
-    return measured_after(std::move(work), plan, entries, rank_);
-  }
-  if (staged_exchange::fits(plan)) return staged_exchange::start(plan, entries.front(), place, memory_);
-  return nullptr;
 }
 
 }  // namespace rueda

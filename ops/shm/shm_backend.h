@@ -31,15 +31,13 @@ class ShmBackend final : public Backend {
       : rank_(rank), neighbours_(std::move(neighbours)), near_(std::move(near)), slots_(slots) {}
 
   std::string_view name() const override { return "shm"; }
-  bool can_run(const Plan& plan) const override { return fits(plan) && near_(plan); }
+  bool can_run(const Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool flows(const Plan& plan) const override;
   bool rings_bell() const override { return true; }
 
  private:
-  static bool fits(const Plan& plan);
   const PeerGroup* crew_of(const Plan& plan);
-  std::unique_ptr<Work> make(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew);
 
   Rank rank_;
   std::shared_ptr<LocalPeers> neighbours_;

@@ -32,7 +32,8 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
 
 CacheId Negotiator::submit(const SharedRequest& request, Time now, CacheId likely) {
   const CacheId id = table_.look_up(request, likely);
-  if (is_leaf()) {  // nobody to wait for
+  const bool is_leaf = node_.rank != 0 && node_.children.empty();
+  if (is_leaf) {  // nobody to wait for
     if (id != 0) {
       report_.ids.add(id);
     } else {

@@ -116,7 +116,6 @@ class Negotiator : private ReadinessTable::Listener {
   void end_orders(Orders& orders);
 
   void inspect(Time now);
-  bool is_leaf() const { return node_.rank != 0 && node_.children.empty(); }
 
   const TreeNode node_;
   ProcessSets sets_;
