@@ -15,6 +15,7 @@
 #include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/reducer/gradient_options.h"
 #include "frameworks/torch/reducer/gradient_reducer.h"
+#include "python/src/compressor_hook.h"
 #include "python/src/torch_module.h"
 
 namespace py = pybind11;
@@ -64,8 +65,9 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
                                       const std::string& schedule, SparseGradients sparse,
                                       Compression compression, double compression_share, int low_rank,
                                       const std::vector<at::Tensor>& without_low_rank,
-                                      double predivide_factor, bool device_window, bool measure_norm,
-                                      bool synchronize_in_backward, bool sharded, Members set) {
+                                      std::shared_ptr<Compressor> compressor, double predivide_factor,
+                                      bool device_window, bool measure_norm, bool synchronize_in_backward,
+                                      bool sharded, Members set) {
   const DistributedOptions options{.named_parameters = named,
                                    .groups = groups,
                                    .op = op,
@@ -76,6 +78,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
                                    .compression = compression,
                                    .compression_share = compression_share,
                                    .low_rank = {low_rank, without_low_rank},
+                                   .hook = hook_of(std::move(compressor)),
                                    .gradient_predivide_factor = predivide_factor,
                                    .device_window = device_window,
                                    .measure_norm = measure_norm,
@@ -112,6 +115,7 @@ auto of_reducer(Method method) {
 }  // namespace
 
 void bind_gradient_reducer(py::module_& module) {
+  bind_compressor(module);
   py::enum_<Compression>(module, "Compression")
       .value("none", Compression::none)
       .value("fp16", Compression::fp16)
@@ -126,9 +130,9 @@ void bind_gradient_reducer(py::module_& module) {
       .def(py::init(&make_reducer), py::kw_only(), py::arg("parameters"), py::arg("named_parameters"),
            py::arg("groups"), py::arg("op"), py::arg("backward_passes_per_step"), py::arg("sum_passes"),
            py::arg("schedule"), py::arg("sparse"), py::arg("compression"), py::arg("compression_share"),
-           py::arg("low_rank"), py::arg("without_low_rank"), py::arg("gradient_predivide_factor"),
-           py::arg("device_window"), py::arg("measure_norm"), py::arg("synchronize_in_backward"),
-           py::arg("sharded"), py::arg("process_set"), NoPythonLock())
+           py::arg("low_rank"), py::arg("without_low_rank"), py::arg("compressor"),
+           py::arg("gradient_predivide_factor"), py::arg("device_window"), py::arg("measure_norm"),
+           py::arg("synchronize_in_backward"), py::arg("sharded"), py::arg("process_set"), NoPythonLock())
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())

@@ -46,6 +46,12 @@ bool pays_at_rank(const at::Tensor& parameter, std::int64_t rank) {
   return rank <= std::min(rows, columns) && 2 * rank * (rows + columns) <= parameter.numel();
 }
 
+MakeHook powersgd_hook(std::int64_t rank) {
+  return [rank](const HookedParameter& of) {
+    return std::make_unique<PowerSgdReduction>(of.operation, seed_of(of.name), rank, of.reduction, of.scope);
+  };
+}
+
 PowerSgdReduction::PowerSgdReduction(std::string name, std::uint64_t seed, std::int64_t rank,
                                      const Reduction& reduction, const ScopeReference& scope)
     : name_(std::move(name)), seed_(seed), rank_(rank), reduction_(reduction), scope_(scope) {}
@@ -56,7 +62,7 @@ bool PowerSgdReduction::has_residual() const {
          residual_.scalar_type() == matrix_.scalar_type();
 }
 
-void PowerSgdReduction::submit(const at::Tensor& gradient) {
+void PowerSgdReduction::begin(const at::Tensor& gradient) {
   gradient_ = gradient;
   // What a parameter has become since it was given need not be what is good for this, only something to be
   // refused by the other ranks, or reduced.
@@ -83,6 +89,7 @@ void PowerSgdReduction::submit(const at::Tensor& gradient) {
   first_ = allreduce_async_(factor_, name_, unmeasured(reduction_), scope_.get());
 }
 
+// On a device: waits for the first factor, and submits what it becomes.
 void PowerSgdReduction::submit_basis() {
   if (!factor_.is_cuda() || !first_->wait_status().ok()) return;
   const Scope scope = scope_.get();
@@ -91,6 +98,7 @@ void PowerSgdReduction::submit_basis() {
   first_ = broadcast_async_(factor_, owner, name_ + "/basis", scope);
 }
 
+// Waits for the first factor, and submits the second.
 void PowerSgdReduction::submit_second() {
   failure_ = first_->wait_status();
   if (!failure_.ok()) return;

@@ -11,12 +11,15 @@
 #include "core/rueda.h"
 #include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/collectives/scope_reference.h"
+#include "frameworks/torch/compression/communication_hook.h"
 
 namespace rueda {
 
 // Whether the gradient of a parameter is at most half the bytes as factors of that rank, and of a type that
 // can be.
 bool pays_at_rank(const at::Tensor& parameter, std::int64_t rank);
+// Makes PowerSgdReductions of that rank.
+MakeHook powersgd_hook(std::int64_t rank);
 
 // Purpose: reduces the gradient of one parameter, step by step, as a matrix M of rank r: one step of a power
 // iteration for the sum of all ranks' M.
@@ -29,31 +32,27 @@ bool pays_at_rank(const at::Tensor& parameter, std::int64_t rank);
 // c) values by ordinary allreduces. As every rank keeps what P does not reach of its own M, the sum of that
 // is what the result lacks of the sum, whatever the reduction multiplies it by. P and Q are bits that all
 // have alike, and so is the result; where ranks differ in the Q that they begin with it is a worse one, no
-// other. Keeps a second gradient's memory. On a device nothing makes the host wait for it. Belongs to a
-// ReductionRound, which guards it; collective as this.
-class PowerSgdReduction {
+// other. Keeps a second gradient's memory. On a device nothing makes the host wait for it.
+class PowerSgdReduction final : public CommunicationHook {
  public:
   // `name`: the first factor's, under which a rank that does not compress reduces the whole: a Mismatch.
   // `seed`: of the first Q, the same on all ranks; and of which rank makes P on a device.
   PowerSgdReduction(std::string name, std::uint64_t seed, std::int64_t rank, const Reduction& reduction,
                     const ScopeReference& scope);
 
-  // The gradient's memory is this object's until finish() or clear(). Submits the first factor.
-  void submit(const at::Tensor& gradient);
-  bool submitted() const { return first_.has_value(); }
-  // On a device: waits for the first factor, and submits what it becomes.
-  void submit_basis();
-  // Waits for the first factor, and submits the second.
-  void submit_second();
-  // Waits for that. Then the gradient is the reduced one. After a failure, or where the result is not finite
-  // (a mixed-precision scaler's question), what was left out before is kept as it was.
-  Status finish();
-  // After finish(): as Handle's.
-  double share_of_square_sum() const;
-  // Ends the step; what is on its way may go on.
-  void clear();
+  // Submits the first factor.
+  void begin(const at::Tensor& gradient) override;
+  int rounds() const override { return 3; }
+  void advance(int round) override { round == 2 ? submit_basis() : submit_second(); }
+  // After a failure, or where the result is not finite (a mixed-precision scaler's question), what was left
+  // out before is kept as it was.
+  Status finish() override;
+  double share_of_square_sum() const override;
+  void clear() override;
 
  private:
+  void submit_basis();
+  void submit_second();
   void put_result();
   template <class T>
   void put_result_on_host(bool finite);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "frameworks/torch/compression/communication_hook.h"
 #include "frameworks/torch/local_sgd/sync_schedule.h"
 
 namespace rueda {
@@ -59,6 +60,10 @@ struct DistributedOptions {
   // Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that average
   // parameters. `compression` is then of the factors, too.
   LowRank low_rank = {};
+  // Gradients travel as a hook of the program's own makes them (communication_hook.h). Not with low_rank,
+  // adasum, reduction_order fixed, one_step_late, or schedules that average parameters. With measure_norm the
+  // norm is found in a pass of its own.
+  CommunicationHookOptions hook = {};
   // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
   // sums of large gradients then fit into fp16.
   double gradient_predivide_factor = 1.0;

@@ -62,6 +62,30 @@ void check_local_steps(const DistributedOptions& options, const Runtime& runtime
                   runtime.topology().rank, what, options.schedule.to_string()));
 }
 
+// What cannot be together with gradients that a hook reduces; empty: all can.
+std::string conflict_with_hook(const DistributedOptions& options, const Runtime& runtime) {
+  const SyncSchedule& schedule = options.schedule;
+  if (schedule.averages_parameters() || schedule.kind() == SyncSchedule::Kind::one_step_late)
+    return fmt::format("schedule {}", schedule.to_string());
+  if (order_of(options, runtime) == ReductionOrder::fixed) return "reduction_order fixed";
+  return options.op == ReduceOp::adasum ? "op adasum" : "";
+}
+
+void check_hook(const DistributedOptions& options, const Runtime& runtime) {
+  const CommunicationHookOptions& hook = options.hook;
+  const Rank rank = runtime.topology().rank;
+  if (hook.name.empty() == (hook.make != nullptr)) {
+    refuse(fmt::format("rank {}: hook '{}' has {}; give both a name and what makes it, or neither", rank,
+                       hook.name, hook.make ? "no name" : "nothing that makes it"));
+  }
+  if (!hook.make) return;
+  const std::string what = options.low_rank.rank != 0 ? fmt::format("low_rank.rank {}", options.low_rank.rank)
+                                                      : conflict_with_hook(options, runtime);
+  if (what.empty()) return;
+  refuse(fmt::format("rank {}: the hook '{}' cannot be together with {}; leave one of the two out", rank,
+                     hook.name, what));
+}
+
 // What cannot be together with gradients that travel as factors, and of which something is left for the next
 // step.
 void check_low_rank(const DistributedOptions& options, const Runtime& runtime) {
@@ -72,14 +96,9 @@ void check_low_rank(const DistributedOptions& options, const Runtime& runtime) {
         options.low_rank.rank));
   }
   if (options.low_rank.rank == 0) return;
-  std::string what;
-  if (!options.groups.empty()) what = "groups";
-  if (options.op == ReduceOp::adasum) what = "op adasum";
-  if (options.compression == Compression::topk) what = "compression topk";
-  if (order_of(options, runtime) == ReductionOrder::fixed) what = "reduction_order fixed";
-  const SyncSchedule& schedule = options.schedule;
-  if (schedule.averages_parameters() || schedule.kind() == SyncSchedule::Kind::one_step_late)
-    what = fmt::format("schedule {}", schedule.to_string());
+  std::string what = conflict_with_hook(options, runtime);
+  if (what.empty() && options.compression == Compression::topk) what = "compression topk";
+  if (what.empty() && !options.groups.empty()) what = "groups";
   if (what.empty()) return;
   refuse(fmt::format(
       "rank {}: low_rank.rank is {}, and gradients that travel as factors cannot be together with {}; "
@@ -104,7 +123,7 @@ Reduction reduction_of(const DistributedOptions& options, const Runtime& runtime
           options.sum_passes ? divide_by : divide_by / passes_of(options),
           order_of(options, runtime),
           options.compression,
-          options.measure_norm && !options.schedule.averages_parameters() &&
+          options.measure_norm && !options.schedule.averages_parameters() && !options.hook.make &&
               order_of(options, runtime) == ReductionOrder::any,
           options.compression_share};
 }
@@ -124,13 +143,13 @@ std::string describe(const DistributedOptions& options, const Runtime& runtime) 
       "op {}, schedule {}, sparse {}, device_window {}, measure_norm {}, backward_passes_per_step {}, "
       "sum_passes "
       "{}, "
-      "compression {}, compression_share {}, low_rank {}, "
+      "compression {}, compression_share {}, low_rank {}, hook '{}', "
       "gradient_predivide_factor {} and reduction_order {}",
       to_string(options.op), options.schedule.to_string(), to_string(options.sparse), options.device_window,
       options.measure_norm, options.backward_passes_per_step, options.sum_passes,
       to_string(options.compression),
       options.compression == Compression::topk ? options.compression_share : 1.0, options.low_rank.rank,
-      options.gradient_predivide_factor, to_string(order_of(options, runtime)));
+      options.hook.name, options.gradient_predivide_factor, to_string(order_of(options, runtime)));
 }
 
 int passes_of(const DistributedOptions& options) {
@@ -184,6 +203,7 @@ const DistributedOptions& checked(const DistributedOptions& options, const Scope
         rank, options.backward_passes_per_step, options.schedule.to_string()));
   }
   check_low_rank(options, runtime);
+  check_hook(options, runtime);
   if (options.schedule.averages_parameters()) check_local_steps(options, runtime);
   if (order_of(options, runtime) == ReductionOrder::fixed) {
     check_power_of_two("backward passes per step", static_cast<unsigned>(passes_of(options)), rank);
@@ -267,12 +287,18 @@ std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>&
   return groups;
 }
 
-std::vector<std::int64_t> low_ranks_of(const std::vector<at::Tensor>& parameters,
-                                       const DistributedOptions& options, Rank rank) {
+std::vector<ChosenHook> hooks_of(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
+                                 Rank rank) {
   const LowRank& low_rank = options.low_rank;
-  std::vector<std::int64_t> ranks;
-  for (const at::Tensor& parameter : parameters)
-    ranks.push_back(pays_at_rank(parameter, low_rank.rank) ? low_rank.rank : 0);
+  const CommunicationHookOptions& own = options.hook;
+  std::vector<ChosenHook> hooks(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (own.make && (!own.applies || own.applies(parameters[i]))) {
+      hooks[i] = {fmt::format(" by the hook '{}'", own.name), own.make};
+    } else if (pays_at_rank(parameters[i], low_rank.rank)) {
+      hooks[i] = {fmt::format(" as factors of rank {}", low_rank.rank), powersgd_hook(low_rank.rank)};
+    }
+  }
   const auto index_of = indices_of(parameters);
   for (const at::Tensor& parameter : low_rank.without) {
     const auto found = index_of.find(identity(parameter));
@@ -282,9 +308,9 @@ std::vector<std::int64_t> low_ranks_of(const std::vector<at::Tensor>& parameters
           "that it was given",
           rank));
     }
-    ranks[found->second] = 0;
+    hooks[found->second] = {};
   }
-  return ranks;
+  return hooks;
 }
 
 std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,

@@ -46,9 +46,13 @@ std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
 std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>& parameters,
                                                   const DistributedOptions& options, Rank rank);
 
-// Of each parameter, the rank at which its gradient travels; 0: whole. Throws InvalidArgument for a tensor
-// that is none of the parameters.
-std::vector<std::int64_t> low_ranks_of(const std::vector<at::Tensor>& parameters,
-                                       const DistributedOptions& options, Rank rank);
+// What reduces the gradient of a parameter.
+struct ChosenHook {
+  std::string words;  // for ranks to compare; empty: it travels whole
+  MakeHook make;
+};
+// Of each parameter. Throws InvalidArgument for a tensor that is none of the parameters.
+std::vector<ChosenHook> hooks_of(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
+                                 Rank rank);
 
 }  // namespace rueda

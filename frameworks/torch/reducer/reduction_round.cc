@@ -10,25 +10,23 @@
 #include <utility>
 
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/compression/powersgd_math.h"
 
 namespace rueda {
 
-ReductionRound::ReductionRound(std::string name, std::vector<std::string> parameters, Groups groups,
-                               const LowRanks& low_ranks, const Reduction& reduction,
-                               const ScopeReference& scope)
+ReductionRound::ReductionRound(std::string name, const std::vector<Parameter>& parameters, Groups groups,
+                               const Reduction& reduction, const ScopeReference& scope)
     : name_(std::move(name)),
-      parameters_(std::move(parameters)),
       groups_(std::move(groups)),
       reduction_(reduction),
       scope_(scope),
-      gradients_(parameters_.size()),
-      low_rank_(parameters_.size()) {
-  for (std::size_t i = 0; i < low_ranks.size(); ++i) {
-    if (low_ranks[i] == 0) continue;
-    low_rank_[i] =
-        std::make_unique<PowerSgdReduction>(fmt::format("{}.{}", name_, parameters_[i]),
-                                            seed_of(parameters_[i]), low_ranks[i], reduction_, scope_);
+      gradients_(parameters.size()),
+      hooks_(parameters.size()) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& each = parameters[i];
+    parameters_.push_back(each.name);
+    if (!each.hook) continue;
+    const std::string operation = fmt::format("{}.{}", name_, each.name);
+    hooks_[i] = each.hook({operation, each.name, each.tensor, reduction_, scope_});
   }
   for (const std::optional<std::size_t>& group : groups_) {
     if (!group) continue;
@@ -39,14 +37,16 @@ ReductionRound::ReductionRound(std::string name, std::vector<std::string> parame
 }
 
 std::string ReductionRound::name_of(std::size_t index) const {
-  return low_rank_[index] ? "" : fmt::format("{}.{}", name_, parameters_[index]);
+  return hooks_[index] ? "" : fmt::format("{}.{}", name_, parameters_[index]);
 }
 
 void ReductionRound::submit(std::size_t index, PlacedGradient placed) {
   const auto& [gradient, placement] = placed;
-  if (low_rank_[index]) {
-    low_rank_[index]->submit(gradient);
+  const std::optional<std::size_t> group = groups_[index];
+  if (hooks_[index]) {
     gradients_[index].memory = gradient;
+    group ? waiting_[*group].push_back({index, {}}) : begin_hook(index);
+    if (group) submit_if_complete(*group);
     return;
   }
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
@@ -55,7 +55,7 @@ void ReductionRound::submit(std::size_t index, PlacedGradient placed) {
   submission.request.elsewhere = placement == GradientPlacement::elsewhere;
   const Scope scope = scope_.get();
   scope.place(submission);
-  if (const std::optional<std::size_t> group = groups_[index]) {
+  if (group) {
     waiting_[*group].push_back({index, std::move(submission)});
   } else {
     gradients_[index].handle = scope.runtime().submit(std::move(submission));
@@ -63,8 +63,12 @@ void ReductionRound::submit(std::size_t index, PlacedGradient placed) {
   mark_changed(gradient);
   if (placement == GradientPlacement::in_slot) gradients_[index].placed = std::move(tensors);
   gradients_[index].memory = gradient;
-  if (groups_[index] && waiting_[*groups_[index]].size() == group_sizes_[*groups_[index]])
-    submit_group(*groups_[index]);
+  if (group) submit_if_complete(*group);
+}
+
+void ReductionRound::begin_hook(std::size_t index) {
+  hooks_[index]->begin(gradients_[index].memory);
+  gradients_[index].hooked = true;
 }
 
 void ReductionRound::submit_stand_in(std::size_t index, PlacedGradient zeros) {
@@ -72,12 +76,23 @@ void ReductionRound::submit_stand_in(std::size_t index, PlacedGradient zeros) {
   submit(index, std::move(zeros));
 }
 
-void ReductionRound::submit_group(std::size_t group) {
+// Hooks begin when all of the group is there, and each has operations of its own.
+void ReductionRound::submit_if_complete(std::size_t group) {
+  if (waiting_[group].size() < group_sizes_[group]) return;
+  std::vector<Waiting> members = std::exchange(waiting_[group], {});
+  std::vector<std::size_t> whole;
   std::vector<Submission> submissions;
-  for (Waiting& each : waiting_[group]) submissions.push_back(std::move(each.submission));
+  for (Waiting& each : members) {
+    if (hooks_[each.index]) {
+      begin_hook(each.index);
+    } else {
+      whole.push_back(each.index);
+      submissions.push_back(std::move(each.submission));
+    }
+  }
+  if (whole.empty()) return;
   const std::vector<Handle> handles = scope_.get().runtime().submit_group(std::move(submissions));
-  for (std::size_t i = 0; i < handles.size(); ++i) gradients_[waiting_[group][i].index].handle = handles[i];
-  waiting_[group].clear();
+  for (std::size_t i = 0; i < handles.size(); ++i) gradients_[whole[i]].handle = handles[i];
 }
 
 bool ReductionRound::due(std::size_t index, const std::vector<float>& holders) const {
@@ -130,7 +145,7 @@ void ReductionRound::gather(std::size_t index, const at::Tensor& parameter) {
 
 Status ReductionRound::wait_for(std::size_t index) {
   Gradient& gradient = gradients_[index];
-  if (as_factors(index)) return low_rank_[index]->finish();
+  if (gradient.hooked) return hooks_[index]->finish();
   if (!gradient.gather) {
     Status reduced = gradient.handle.wait_status();
     if (!reduced.ok()) return reduced;
@@ -143,21 +158,40 @@ Status ReductionRound::wait_for(std::size_t index) {
   return status;
 }
 
-// From the last to the first, as backward passes submit them: the second factor of one is computed while
-// others' first ones are on their way.
+// From the last to the first, as backward passes submit them: the second round of one is computed while
+// others' first ones are on their way. Returns the first exception.
+std::exception_ptr ReductionRound::advance_hooks() {
+  int rounds = 1;
+  for (const auto& hook : hooks_) rounds = hook ? std::max(rounds, hook->rounds()) : rounds;
+  std::exception_ptr thrown;
+  for (int round = 2; round <= rounds; ++round) {
+    for (std::size_t i = gradients_.size(); i-- > 0;) {
+      if (!gradients_[i].hooked || hooks_[i]->rounds() < round) continue;
+      try {
+        hooks_[i]->advance(round);
+      } catch (...) {
+        if (!thrown) thrown = std::current_exception();
+      }
+    }
+  }
+  return thrown;
+}
+
+// All are waited for, whatever fails: the next step uses their names again.
 Status ReductionRound::wait() {
-  for (std::size_t i = gradients_.size(); i-- > 0;) {
-    if (as_factors(i)) low_rank_[i]->submit_basis();
-  }
-  for (std::size_t i = gradients_.size(); i-- > 0;) {
-    if (as_factors(i)) low_rank_[i]->submit_second();
-  }
+  std::exception_ptr thrown = advance_hooks();
   Status failure;  // of the first in order
   for (std::size_t i = gradients_.size(); i-- > 0;) {
-    const Status status = wait_for(i);
-    if (status.ok()) continue;
-    failure = {status.code, fmt::format("gradient of parameter '{}': {}", parameters_[i], status.message)};
+    try {
+      const Status status = wait_for(i);
+      if (status.ok()) continue;
+      failure = {status.code, fmt::format("gradient of parameter '{}': {}", parameters_[i], status.message)};
+    } catch (...) {
+      if (!gradients_[i].hooked) throw;
+      if (!thrown) thrown = std::current_exception();
+    }
   }
+  if (thrown) std::rethrow_exception(thrown);
   return failure;
 }
 
@@ -169,8 +203,8 @@ double ReductionRound::share_of_square_sum() const {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     const Gradient& each = gradients_[i];
     if (!each.memory.defined()) continue;
-    if (as_factors(i)) {
-      share += low_rank_[i]->share_of_square_sum();
+    if (each.hooked) {
+      share += hooks_[i]->share_of_square_sum();
     } else if (!each.gather) {
       share += each.handle.share_of_square_sum();
     } else if (is_first) {
@@ -185,7 +219,7 @@ double ReductionRound::share_of_square_sum() const {
 void ReductionRound::clear() {
   for (Gradient& each : gradients_) each = Gradient();
   for (std::vector<Waiting>& group : waiting_) group.clear();
-  for (const auto& each : low_rank_) {
+  for (const auto& each : hooks_) {
     if (each) each->clear();
   }
   presence_.reset();

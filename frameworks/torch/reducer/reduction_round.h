@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@
 #include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/collectives/scope_reference.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/compression/powersgd.h"
+#include "frameworks/torch/compression/communication_hook.h"
 #include "frameworks/torch/compression/sparse_gather.h"
 
 namespace rueda {
@@ -27,21 +28,25 @@ class ReductionRound {
  public:
   static constexpr float kDense = 1e9F;  // the share that is larger than that of sparse gradients
   using Groups = std::vector<std::optional<std::size_t>>;  // of each parameter
-  using LowRanks = std::vector<std::int64_t>;              // the same; 0: it travels whole
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;
+    MakeHook hook;  // empty: the gradient travels whole
+  };
 
-  // `name`: what names of operations begin with. `parameters`: names, which end them.
-  ReductionRound(std::string name, std::vector<std::string> parameters, Groups groups,
-                 const LowRanks& low_ranks, const Reduction& reduction, const ScopeReference& scope);
+  // `name`: what names of operations begin with; those of parameters end them.
+  ReductionRound(std::string name, const std::vector<Parameter>& parameters, Groups groups,
+                 const Reduction& reduction, const ScopeReference& scope);
   ReductionRound(ReductionRound&&) = default;
 
   // Reduces `gradient`, of parameter `index`, in place, when its group is complete; it is kept until clear().
-  // One that travels as factors is the result only after wait().
+  // One that a hook reduces is the result only after wait().
   // Memory of one that lies in its place is free as soon as it is the result and nobody has the tensor, since
   // whoever works there next does so behind streams that have waited for that.
   void submit(std::size_t index, PlacedGradient gradient);
   // Zeros in place of a gradient that this rank does not have.
   void submit_stand_in(std::size_t index, PlacedGradient zeros);
-  // What the reduction of the parameter's gradient is called; empty where it travels as factors.
+  // What the reduction of the parameter's gradient is called; empty where a hook reduces it.
   std::string name_of(std::size_t index) const;
   bool in_group(std::size_t index) const { return groups_[index].has_value(); }
   // Whether another member of the parameter's group was submitted.
@@ -71,8 +76,8 @@ class ReductionRound {
   bool presence_submitted() const { return presence_.has_value(); }
   // Waits for what they tell: [i] = how many ranks have a gradient of parameter i, stand-ins left out.
   Status holders(std::vector<float>& holders);
-  // Waits for all. Returns the first failure, in words that name the parameter. After it memory() is the
-  // result.
+  // Waits for all. Returns the first failure, in words that name the parameter; throws what a hook has
+  // thrown. After it memory() is the result.
   Status wait();
   // After wait(): whether a place in a window is of use to the gradient; the same on all ranks.
   bool takes_window(std::size_t index) const { return gradients_[index].handle.takes_window(); }
@@ -86,6 +91,7 @@ class ReductionRound {
     at::Tensor memory;                         // that the reduction works on; undefined: nothing submitted
     std::shared_ptr<OperationTensors> placed;  // of one that lies in its place
     bool stand_in = false;
+    bool hooked = false;                 // its hook has begun
     at::Tensor sparse;                   // held back
     std::optional<SparseGather> gather;  // of it
   };
@@ -94,19 +100,20 @@ class ReductionRound {
     std::size_t index;
     Submission submission;
   };
-  void submit_group(std::size_t group);
-  bool as_factors(std::size_t index) const { return low_rank_[index] && low_rank_[index]->submitted(); }
+  void submit_if_complete(std::size_t group);
+  void begin_hook(std::size_t index);
+  std::exception_ptr advance_hooks();
   Status wait_for(std::size_t index);
 
   const std::string name_;
-  const std::vector<std::string> parameters_;
+  std::vector<std::string> parameters_;
   const Groups groups_;
   const Reduction reduction_;
   const ScopeReference scope_;
   std::vector<std::uint32_t> group_sizes_;
   std::vector<Gradient> gradients_;
-  std::vector<std::unique_ptr<PowerSgdReduction>> low_rank_;  // null: travels whole
-  std::vector<std::vector<Waiting>> waiting_;                 // by group
+  std::vector<std::unique_ptr<CommunicationHook>> hooks_;  // null: travels whole
+  std::vector<std::vector<Waiting>> waiting_;              // by group
   std::optional<TensorHandle> presence_;
   std::vector<float> densities_;  // sums over ranks, after holders(); kDense and more: one is dense
 };

@@ -36,7 +36,7 @@ void StepReduction::take_over(const std::vector<at::Tensor>& parameters, const D
   const Scope scope = this->scope();
   const std::vector<std::string> names = names_of(parameters, options, rank());
   const ReductionRound::Groups groups = groups_of(parameters, options, rank());
-  const ReductionRound::LowRanks low_ranks = low_ranks_of(parameters, options, rank());
+  const std::vector<ChosenHook> hooks = hooks_of(parameters, options, rank());
   std::vector<std::string> lines{describe(options, scope.runtime())};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     check_movable(parameters[i], names[i]);
@@ -49,14 +49,16 @@ void StepReduction::take_over(const std::vector<at::Tensor>& parameters, const D
     lines.push_back(fmt::format("'{}' {} {}{}{}{}", names[i], to_string(dtype),
                                 to_string(parameters[i].sizes()),
                                 parameters[i].is_cuda() ? " on a device" : "",
-                                groups[i] ? fmt::format(" in group {}", *groups[i]) : "",
-                                low_ranks[i] > 0 ? fmt::format(" as factors of rank {}", low_ranks[i]) : ""));
+                                groups[i] ? fmt::format(" in group {}", *groups[i]) : "", hooks[i].words));
     parameters_.push_back({parameters[i], names[i]});
   }
+  std::vector<ReductionRound::Parameter> reduced;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    reduced.push_back({names[i], parameters[i], hooks[i].make});
   const std::string prefix = scope.runtime().next_name("gradient", scope.process_set());
   check_agreement(prefix + ".agreement", "parameters of a distributed optimizer", lines, scope);
   rounds_ = make_rounds(options.schedule.kind(), [&](const char* turn) {
-    return ReductionRound(prefix + turn, names, groups, low_ranks, reduction, scope_);
+    return ReductionRound(prefix + turn, reduced, groups, reduction, scope_);
   });
   warnings_.emplace(names);
   if (reduction.measure) norm_.emplace(prefix + "/norm", scope);

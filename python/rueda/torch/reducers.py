@@ -11,16 +11,16 @@ from rueda import _torch
 from rueda.common.process_sets import native
 from rueda.common.util import split_list
 from rueda.torch.adasum_reducer import AdasumReducer
-from rueda.torch.compressed_reducer import CompressedReducer
 from rueda.torch.compression import Compression, PowerSGD, TopkCompressor
 from rueda.torch.local_reducer import LocalReducer, check_passes
+from rueda.torch.operations.handles import Average, Sum
 
 _TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _torch.Compression.fp16,
                Compression.bf16: _torch.Compression.bf16}
 
 
 def native_compression(compression: Any) -> dict[str, Any] | None:
-    """What _torch.GradientReducer is told of a compression; None: it is a Compressor of the program's own."""
+    """What _torch.GradientReducer is told of a compression of Rueda's; None: it is none of these."""
     low_rank, without, share = 0, [], 1.0
     if compression is PowerSGD:
         compression = PowerSGD()
@@ -32,7 +32,29 @@ def native_compression(compression: Any) -> dict[str, Any] | None:
         travels = _TRAVELS_AS.get(compression) if isinstance(compression, type) else None
     if travels is None:
         return None
-    return {"compression": travels, "compression_share": share, "low_rank": low_rank, "without_low_rank": without}
+    return {"compression": travels, "compression_share": share, "low_rank": low_rank, "without_low_rank": without, "compressor": None}
+
+
+# What a Compressor of the program's own is not for, and the value that says nothing.
+_NOT_OF_COMPRESSORS = {"schedule": ("sync_schedule", "every_step"), "measure_norm": ("measure_norm", False),
+                       "device_window": ("device_window", False), "sharded": ("sharded", False)}
+
+
+def _hook_of(compression: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The same of a Compressor of the program's own, which becomes a communication hook of the C++ reducer."""
+    if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        raise ValueError(f"compression is {compression!r}; it must be one of hvd.Compression, or have compress() and decompress()")
+    for option, (name, value) in _NOT_OF_COMPRESSORS.items():
+        if options[option] != value:
+            raise ValueError(f"{name} is given, which compressors of Compression can do only; with one of your own leave it out")
+    op, divisor = options["op"], options["gradient_predivide_factor"]
+    if op not in (Average, Sum):
+        raise ValueError(f"op is {op}, which compressors of Compression can do only; choose Average or Sum")
+    check_passes(options["backward_passes_per_step"])
+    if not divisor > 0 or (divisor != 1.0 and op == Sum):
+        raise ValueError(f"gradient_predivide_factor is {divisor}; it must be greater than 0, and 1 but for Average")
+    return {"compression": _torch.Compression.none, "compression_share": 1.0, "low_rank": 0, "without_low_rank": [],
+            "compressor": _torch.Compressor(compression)}
 
 
 def _sparse(sparse_as_dense, sharded):
@@ -92,5 +114,5 @@ def make_reducer(parameters: list[torch.Tensor], names: dict[torch.Tensor, str],
     compression, sparse = options.pop("compression"), _sparse(options.pop("sparse_as_dense"), options["sharded"])
     travels = native_compression(compression)
     if travels is None:
-        return CompressedReducer(parameters, compression, process_set, options)
+        travels, sparse = _hook_of(compression, options), _torch.SparseGradients.travels_dense
     return _torch.GradientReducer(parameters=parameters, sum_passes=True, sparse=sparse, process_set=members, **travels, **options)
