@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/04_python: scripts written after the patterns of Horovod's documentation, of which the import alone was changed."""
+"""examples/03_python: scripts written after the patterns of Horovod's documentation, of which the import alone was changed."""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BIN = Path(os.environ["RUEDA_BIN"])
-EXAMPLES = Path(__file__).parents[2] / "examples/04_python"
+EXAMPLES = Path(__file__).parents[2] / "examples/03_python"
 
 
 def run(script, *arguments, ranks=2):

@@ -280,7 +280,7 @@ def python(context: Context, seconds: float) -> None:
     context.figure("the Python modules compiled in", seconds - (end - time.monotonic()), "s")
     for ranks in (1, 2):
         machine.must(*machine.ranks(ranks, *machine.python(BUNDLE / "device_training.py")), seconds=end - time.monotonic())
-    machine.must(*machine.ranks(2, *machine.python(BUNDLE / "04_python" / "mnist.py")), seconds=end - time.monotonic())
+    machine.must(*machine.ranks(2, *machine.python(BUNDLE / "03_python" / "mnist.py")), seconds=end - time.monotonic())
 
 
 def need_modules() -> None:

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ examples do what their pages say."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+LINE = re.compile(r"rank (\d) of (\d): loss ([\d.]+), sum of the weights ([\d.-]+)")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_torch_optimizer(ranks):
+    command = [BIN / "ruedarun", "--no-prefix", "-np", str(ranks), BIN / "torch_optimizer"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = sorted(LINE.findall(done.stdout))
+    assert [line[:2] for line in found] == [(str(rank), str(ranks)) for rank in range(ranks)], done.stdout
+    assert len({line[3] for line in found}) == 1, "all ranks have the same weights"
+    assert all(float(line[2]) < 0.05 and abs(float(line[3]) - 8) < 0.5 for line in found), done.stdout
+    assert len({line[2] for line in found}) == ranks, "each rank has its own data"
+
+
+def test_allreduce():
+    done = subprocess.run([BIN / "ruedarun", "--no-prefix", "-np", "2", BIN / "allreduce"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 2: average 0.50, highest loss 1.5" for rank in range(2)]
