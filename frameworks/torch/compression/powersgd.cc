@@ -47,14 +47,11 @@ bool pays_at_rank(const at::Tensor& parameter, std::int64_t rank) {
 }
 
 MakeHook powersgd_hook(std::int64_t rank) {
-  return [rank](const HookedParameter& of) {
-    return std::make_unique<PowerSgdReduction>(of.operation, seed_of(of.name), rank, of.reduction, of.scope);
-  };
+  return [rank](const HookedParameter& of) { return std::make_unique<PowerSgdReduction>(of, rank); };
 }
 
-PowerSgdReduction::PowerSgdReduction(std::string name, std::uint64_t seed, std::int64_t rank,
-                                     const Reduction& reduction, const ScopeReference& scope)
-    : name_(std::move(name)), seed_(seed), rank_(rank), reduction_(reduction), scope_(scope) {}
+PowerSgdReduction::PowerSgdReduction(HookedParameter of, std::int64_t rank)
+    : of_(std::move(of)), seed_(seed_of(of_.name)), rank_(rank) {}
 
 // Not at first, nor where the parameter has become another.
 bool PowerSgdReduction::has_residual() const {
@@ -86,16 +83,16 @@ void PowerSgdReduction::begin(const at::Tensor& gradient) {
   }
   ++steps_;
   factor_ = product_of(start, matrix_.t());
-  first_ = allreduce_async_(factor_, name_, unmeasured(reduction_), scope_.get());
+  first_ = allreduce_async_(factor_, of_.operation, unmeasured(of_.reduction), of_.scope.get());
 }
 
 // On a device: waits for the first factor, and submits what it becomes.
 void PowerSgdReduction::submit_basis() {
   if (!factor_.is_cuda() || !first_->wait_status().ok()) return;
-  const Scope scope = scope_.get();
+  const Scope scope = of_.scope.get();
   const Rank owner = scope.rank_at(static_cast<Rank>(seed_ % static_cast<std::uint64_t>(scope.size())));
   if (scope.runtime().topology().rank == owner) make_orthonormal_on_device(factor_);
-  first_ = broadcast_async_(factor_, owner, name_ + "/basis", scope);
+  first_ = broadcast_async_(factor_, owner, of_.operation + "/basis", scope);
 }
 
 // Waits for the first factor, and submits the second.
@@ -107,7 +104,7 @@ void PowerSgdReduction::submit_second() {
                 [&]<class T>(T) { make_orthonormal(factor_.mutable_data_ptr<T>(), rank_, factor_.size(1)); });
   }
   second_of_own_ = product_of(factor_, matrix_);
-  second_ = allreduce_async(second_of_own_, name_ + "/second", reduction_, scope_.get());
+  second_ = allreduce_async(second_of_own_, of_.operation + "/second", of_.reduction, of_.scope.get());
 }
 
 Status PowerSgdReduction::finish() {

@@ -35,10 +35,9 @@ MakeHook powersgd_hook(std::int64_t rank);
 // other. Keeps a second gradient's memory. On a device nothing makes the host wait for it.
 class PowerSgdReduction final : public CommunicationHook {
  public:
-  // `name`: the first factor's, under which a rank that does not compress reduces the whole: a Mismatch.
-  // `seed`: of the first Q, the same on all ranks; and of which rank makes P on a device.
-  PowerSgdReduction(std::string name, std::uint64_t seed, std::int64_t rank, const Reduction& reduction,
-                    const ScopeReference& scope);
+  // The first factor has the operation's name, under which a rank that does not compress reduces the whole: a
+  // Mismatch.
+  PowerSgdReduction(HookedParameter of, std::int64_t rank);
 
   // Submits the first factor.
   void begin(const at::Tensor& gradient) override;
@@ -58,11 +57,9 @@ class PowerSgdReduction final : public CommunicationHook {
   void put_result_on_host(bool finite);
   bool has_residual() const;
 
-  const std::string name_;
-  const std::uint64_t seed_;
+  const HookedParameter of_;
+  const std::uint64_t seed_;  // of the first Q, the same on all ranks; and of which rank makes P on a device
   const std::int64_t rank_;
-  const Reduction reduction_;
-  const ScopeReference scope_;
   std::uint64_t steps_ = 0;
   at::Tensor residual_;           // m x c: left out so far; undefined: no step yet
   at::Tensor second_of_all_;      // r x c: Q of the last step, transposed

@@ -3,226 +3,165 @@
 
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
-#include <torch/nn/module.h>
 
 #include <algorithm>
-#include <set>
 
-#include "core/base/host_buffer.h"
-#include "core/base/log.h"
-#include "frameworks/torch/collectives/agreement.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/reducer/gradient_options.h"
-#include "frameworks/torch/sharding/host_shared_block.h"
+#include "frameworks/torch/sharding/step_barrier.h"
 
 namespace rueda {
-namespace {
-
-constexpr const char* kRootName = "the root";
-
-}  // namespace
 
 UnitScheduler::UnitScheduler(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime)
-    : runtime_(runtime),
-      reduction_{.op = options.op,
-                 .postscale_factor = 1.0 / std::max(options.backward_passes_per_step, 1),
-                 .compression = options.compression},
-      passes_per_step_(options.backward_passes_per_step) {
-  if (passes_per_step_ < 1) {
-    refuse(fmt::format("rank {}: backward_passes_per_step is {}; it must be at least 1", rank(),
-                       passes_per_step_));
+    : units_(module, options, runtime),
+      gradients_(units_, options),
+      users_(units_.size()),
+      hooks_(static_cast<GradientListener&>(*this), units_.parameters()) {}
+
+void UnitScheduler::enter(std::size_t unit) {
+  const bool first = unit == kRoot && users_[kRoot] == 0;
+  if (first) {
+    begin_pass();
+  } else if (users_[kRoot] == 0 && current_backward_pass() < 0) {
+    refuse(fmt::format("rank {}: the unit '{}' runs outside of a pass; call the model by ShardedModel::run()",
+                       rank(), units_[unit].name()));
   }
-  if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
-    refuse(
-        fmt::format("rank {}: a ShardedModel's op is average or sum, not {}", rank(), to_string(options.op)));
+  need(unit);
+  ++users_[unit];
+}
+
+void UnitScheduler::leave(std::size_t unit) {
+  --users_[unit];
+  if (unit == kRoot && users_[kRoot] == 0 && order_.with_gradients()) ++forwards_;
+  if (order_.expected() != unit) release(unit);
+}
+
+void UnitScheduler::begin_pass() {
+  if (current_backward_pass() < 0 && backward_pass_ >= 0) forget_pass();  // it has failed
+  for (const auto& unit : units_.all()) {
+    if (!unit->gathering()) continue;
+    unit->end_gather();
+    unit->release();
   }
-  if (options.compression == Compression::topk) {
+  order_.begin_pass(at::GradMode::is_enabled());
+  hooks_.refresh();
+}
+
+void UnitScheduler::need(std::size_t unit) {
+  if (units_[unit].resident() || units_[unit].empty()) return;
+  if (units_[unit].present()) units_[unit].note_use();
+  if (unit == kRoot && units_[kRoot].present()) return;
+  order_.note(unit);
+  try {
+    together([&] {
+      if (!units_[unit].present() && !units_[unit].gathering())
+        units_[unit].begin_gather(next_name(), runtime());
+      const std::optional<std::size_t> next = order_.expected();
+      if (next && !units_[*next].present() && !units_[*next].gathering())
+        units_[*next].begin_gather(next_name(), runtime());
+      if (units_[unit].gathering()) units_[unit].end_gather();
+    });
+  } catch (...) {
+    for (const auto& each : units_.all()) each->forget_gather();
+    order_.forget();
+    throw;
+  }
+}
+
+void UnitScheduler::release(std::size_t unit) {
+  if (users_[unit] > 0 || (unit == kRoot && forwards_ > 0)) return;
+  if (units_[unit].gathering()) units_[unit].end_gather();
+  units_[unit].release();
+}
+
+void UnitScheduler::check_root(std::size_t unit) const {
+  if (unit != kRoot)
+    refuse(fmt::format("rank {}: the unit '{}' returns something that is not a tensor", rank(),
+                       units_[unit].name()));
+}
+
+void UnitScheduler::watch(const at::Tensor& output, std::size_t unit) {
+  if (!output.defined() || !output.requires_grad()) return;
+  output.register_hook([units = weak_from_this(), unit](const at::Tensor&) {
+    if (const std::shared_ptr<UnitScheduler> self = units.lock()) self->before_backward(unit);
+  });
+}
+
+void UnitScheduler::before_backward(std::size_t unit) {
+  note_backward_pass();
+  need(unit);
+}
+
+// In a hook of a running pass.
+void UnitScheduler::note_backward_pass() {
+  const int pass = current_backward_pass();
+  if (pass == backward_pass_) return;
+  if (backward_pass_ >= 0) {
     refuse(fmt::format(
-        "rank {}: a ShardedModel with compression topk: its gradients are reduced in parts, which "
-        "travel whole; choose fp16 or bf16, or a DistributedOptimizer",
+        "rank {}: a backward pass of a ShardedModel inside another, or after one that failed. With "
+        "checkpointing, use the non-reentrant kind; after a failure, run the model anew.",
         rank()));
   }
-  make_units(module, options);
-  scope_ = runtime.next_name("sharded_model", kWorld);
-  check_ranks(options);
-  const at::NoGradGuard no_grad;
-  place_parameters(options.share && device_->is_cpu());
-  came_.assign(all_.size(), 0);
-  hooks_.emplace(static_cast<GradientListener&>(*this), all_);
-}
-
-UnitScheduler::~UnitScheduler() {
-  if (!shared_) return;
-  for (const auto& unit : units_) {
-    try {
-      unit->leave();
-    } catch (const std::exception& error) {
-      log(LogLevel::error, "parameters of '{}' stay in memory shared with other ranks: {}", unit->name(),
-          error.what());
-    }
-  }
-}
-
-// Each parameter belongs to the innermost unit around it, or, where there are several, to the root.
-void UnitScheduler::make_units(torch::nn::Module& module, const ShardedModelOptions& options) {
-  const auto modules = module.named_modules("", /*include_self=*/false);
-  std::vector<std::string> names{kRootName};
-  for (const std::string& name : options.units) {
-    if (!modules.contains(name))
-      refuse(
-          fmt::format("rank {}: there is no submodule '{}' to be a unit; units have the names of "
-                      "named_modules()",
-                      rank(), name));
-    if (std::ranges::count(options.units, name) > 1)
-      refuse(fmt::format("rank {}: the unit '{}' is given twice", rank(), name));
-    unit_of_[modules[name].get()] = names.size();
-    names.push_back(name);
-  }
-  auto owner_of = [&](const std::string& parameter) {
-    std::size_t owner = kRoot;
-    for (std::size_t unit = 1; unit < names.size(); ++unit) {
-      const bool longer = owner == kRoot || names[unit].size() > names[owner].size();
-      if (longer && parameter.starts_with(names[unit] + ".")) owner = unit;
-    }
-    return owner;
-  };
-  struct Found {
-    FlatParameter::Parameter parameter;
-    std::size_t owner;
-  };
-  std::vector<Found> found;
-  for (const auto& item : module.named_parameters()) {
-    const std::size_t owner = owner_of(item.key());
-    const auto same = std::ranges::find_if(
-        found, [&](const Found& each) { return each.parameter.tensor.is_same(item.value()); });
-    if (same == found.end()) {
-      check(item.key(), item.value());
-      found.push_back({{item.key(), item.value()}, owner});
-    } else if (same->owner != owner) {
-      same->owner = kRoot;
-    }
-  }
-  if (found.empty()) refuse(fmt::format("rank {}: the model has no parameters to shard", rank()));
-  for (std::size_t unit = 0; unit < names.size(); ++unit) {
-    std::vector<FlatParameter::Parameter> own;
-    for (const Found& each : found) {
-      if (each.owner == unit) own.push_back(each.parameter);
-    }
-    add_unit(names[unit], std::move(own));
-  }
-}
-
-void UnitScheduler::check(const std::string& name, const at::Tensor& tensor) {
-  check_movable(tensor, name);
-  if (!tensor.is_leaf()) {
+  if (gradients_.passes_done()) {
     refuse(fmt::format(
-        "rank {}: parameter '{}' is the result of a computation; give the tensor it was computed from",
-        rank(), name));
+        "rank {}: a backward pass after the last of its step (backward_passes_per_step is {}). Call step() "
+        "first, or raise backward_passes_per_step to the number of backward passes per step.",
+        rank(), gradients_.passes_per_step()));
   }
-  if (!tensor.is_non_overlapping_and_dense() || tensor.storage().nbytes() != tensor.nbytes()) {
-    refuse(fmt::format(
-        "rank {}: parameter '{}' is part of another tensor; a ShardedModel takes whole ones, and tied "
-        "weights that are one tensor",
-        rank(), name));
-  }
-  if (!device_) device_ = tensor.device();
-  if (tensor.device() == *device_) return;
-  refuse(
-      fmt::format("rank {}: parameter '{}' is on the device {}, and others on {}; a ShardedModel takes those "
-                  "of one",
-                  rank(), name, tensor.device().str(), device_->str()));
+  backward_pass_ = pass;
+  at_end_of_backward_pass([units = weak_from_this()] {
+    if (const std::shared_ptr<UnitScheduler> self = units.lock()) self->end_backward_pass();
+  });
 }
 
-void UnitScheduler::add_unit(const std::string& name, std::vector<FlatParameter::Parameter> parameters) {
-  State state;
-  state.first = all_.size();
-  for (const FlatParameter::Parameter& parameter : parameters) {
-    const FlatParameter::Parameter& first = parameters.front();
-    if (parameter.tensor.scalar_type() != first.tensor.scalar_type()) {
-      refuse(
-          fmt::format("rank {}: '{}' is {} and '{}' is {}, in one unit ({}); the parameters of a unit have "
-                      "one type. Make "
-                      "a unit of those of another type.",
-                      rank(), first.name, c10::toString(first.tensor.scalar_type()), parameter.name,
-                      c10::toString(parameter.tensor.scalar_type()), name));
-    }
-    places_.push_back({units_.size(), all_.size() - state.first});
-    all_.push_back(parameter.tensor);
-  }
-  auto taken = [&](std::int64_t elements) {
-    return std::ranges::any_of(units_, [&](const auto& unit) { return unit->part_elements() == elements; });
-  };
-  std::unique_ptr<FlatParameter> unit;
-  std::int64_t least = 1;
-  do {
-    unit = std::make_unique<FlatParameter>(name, parameters, least, runtime().topology());
-    least = unit->part_elements() + 1;
-  } while (taken(unit->part_elements()));
-  units_.push_back(std::move(unit));
-  states_.push_back(std::move(state));
+void UnitScheduler::before_accumulation(std::size_t index) {
+  note_backward_pass();
+  if (!gradients_.has(index)) return;
+  const auto [unit, parameter] = units_.place(index);
+  refuse(fmt::format("rank {}: parameter '{}' receives a second gradient in one backward pass", rank(),
+                     units_[unit].parameters()[parameter].name));
 }
 
-void UnitScheduler::check_ranks(const ShardedModelOptions& options) const {
-  std::vector<std::string> lines{
-      fmt::format("op {}, backward_passes_per_step {}, compression {} and share {}", to_string(options.op),
-                  options.backward_passes_per_step, to_string(options.compression), options.share)};
-  for (const auto& unit : units_) {
-    lines.push_back(fmt::format("the unit '{}'", unit->name()));
-  }
-  for (const auto& unit : units_) {
-    for (const FlatParameter::Parameter& parameter : unit->parameters()) {
-      const at::Tensor& tensor = parameter.tensor;
-      lines.push_back(fmt::format("'{}' {} {} with strides {}{}", parameter.name,
-                                  to_string(data_type_for(tensor.scalar_type(), parameter.name)),
-                                  to_string(tensor.sizes()), c10::str(tensor.strides()),
-                                  device_->is_cpu() ? "" : " on a device"));
-    }
-  }
-  check_agreement(scope_ + ".agreement", "units of a ShardedModel", lines, runtime());
+void UnitScheduler::after_accumulation(std::size_t index) {
+  if (!parameters()[index].grad().defined() || !gradients_.note(index)) return;
+  const std::size_t unit = units_.place(index).unit;
+  // What is frozen may still be needed: nothing tells when not.
+  const auto frozen = [](const FlatParameter::Parameter& each) { return !each.tensor.requires_grad(); };
+  if (unit != kRoot && std::ranges::none_of(units_[unit].parameters(), frozen)) release(unit);
 }
 
-void UnitScheduler::place_parameters(bool share) {
-  std::size_t bytes = 0;
-  for (const auto& unit : units_) bytes += HostBuffer::whole_lines(unit->flat_bytes());
-  std::shared_ptr<std::byte> block;
-  if (share) block = share_one_block(scope_, "the parameters", bytes, runtime());
-  shared_ = block != nullptr;
-  std::byte* place = block.get();
-  for (std::size_t i = 0; i < units_.size(); ++i) {
-    FlatParameter& unit = *units_[i];
-    if (shared_) {
-      unit.make_resident(std::shared_ptr<std::byte>(block, place), rank() == 0);
-      place += HostBuffer::whole_lines(unit.flat_bytes());
-    } else if (runtime().topology().size == 1) {
-      unit.make_resident(nullptr, true);
-    } else {
-      unit.make_parts(fmt::format("{}.values.{}", scope_, i), runtime());
-    }
-  }
-  if (shared_) barrier_async(runtime()).wait();
+void UnitScheduler::end_backward_pass() {
+  gradients_.end_pass();
+  forget_pass();
 }
 
-UnitScheduler::Groups UnitScheduler::groups(const Groups& given) {
-  Groups groups;
-  std::set<const void*> seen;
-  for (const auto& group : given) {
-    std::vector<at::Tensor> leaves;
-    for (const at::Tensor& parameter : group.params()) {
-      const auto found = std::ranges::find(all_, identity(parameter), identity);
-      if (found == all_.end() || !seen.insert(identity(parameter)).second) {
-        refuse(fmt::format("rank {}: a group has a parameter {}; give each of the model's once", rank(),
-                           found == all_.end() ? "that is not the model's" : "twice"));
-      }
-      const Place place = places_[static_cast<std::size_t>(found - all_.begin())];
-      for (const FlatParameter::Piece& piece : units_[place.unit]->pieces()) {
-        if (piece.parameter == place.parameter) leaves.push_back(piece.leaf);
-      }
-    }
-    stepped_.insert(stepped_.end(), leaves.begin(), leaves.end());
-    auto options = group.has_options() ? group.options().clone() : nullptr;
-    groups.emplace_back(std::move(leaves), std::move(options));
-  }
-  return groups;
+// The backward pass is over, or has failed.
+void UnitScheduler::forget_pass() {
+  backward_pass_ = -1;
+  forwards_ = std::max(forwards_ - 1, 0);
+  gradients_.forget_pass();
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) release(unit);
+}
+
+void UnitScheduler::release_all() {
+  forwards_ = 0;
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) release(unit);
+}
+
+void UnitScheduler::begin_step(const Groups& stepped) {
+  release_all();
+  gradients_.correct_passes();
+  const Status own = units_.objection_to(stepped);
+  together([&] { barrier_before(next_name(), "step", "a ShardedModel", own, runtime()); });
+}
+
+void UnitScheduler::end_step(bool well) {
+  gradients_.begin_step();
+  mark_parameters_changed();
+  barrier_after_step(next_name(), well, runtime());
+}
+
+void UnitScheduler::mark_parameters_changed() {
+  for (const at::Tensor& parameter : parameters()) mark_changed(parameter);
 }
 
 }  // namespace rueda

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The units of a model, whose parameters are gathered together.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/rueda.h"
+#include "frameworks/torch/collectives/scope_reference.h"
+#include "frameworks/torch/sharding/flat_parameter.h"
+
+namespace torch::nn {
+class Module;
+}  // namespace torch::nn
+
+namespace rueda {
+
+// A plain value, equal on every rank.
+struct ShardedModelOptions {
+  // Submodules, by the names of named_modules(), whose parameters are gathered together: mostly layers. All
+  // that is in none of them, or in several (tied weights), is the root, which is there for a whole pass. Of
+  // units inside one another the inner one has what it contains.
+  std::vector<std::string> units;
+  ReduceOp op = ReduceOp::average;   // or sum
+  int backward_passes_per_step = 1;  // gradients add up over n backward passes, and are averaged over them
+  Compression compression = Compression::none;  // but for topk, which would change nothing here
+  // Inside one host all ranks have one copy of the parameters, and nothing is gathered. Of the host's memory
+  // only: on a device it means nothing.
+  bool share = true;
+};
+
+// Purpose: which parameter of a model belongs to which unit, and where these are. Belongs to a UnitScheduler,
+// whose thread uses it.
+class ModelUnits {
+ public:
+  // Parameters, or pieces, with options of their own.
+  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
+  struct Place {
+    std::size_t unit;
+    std::size_t parameter;
+  };
+  static constexpr std::size_t kRoot = 0;
+
+  // Collective; all parameters get the values of rank 0. Throws Mismatch when ranks differ, InvalidArgument
+  // for what cannot be sharded.
+  ModelUnits(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime);
+  // Parameters that are shared become each rank's own.
+  ~ModelUnits();
+  ModelUnits(const ModelUnits&) = delete;
+  ModelUnits& operator=(const ModelUnits&) = delete;
+
+  Runtime& runtime() const { return runtime_.get().runtime(); }
+  Rank rank() const { return runtime().topology().rank; }
+  const at::Device& device() const { return *device_; }  // of all parameters
+  bool shared() const { return shared_; }                // whether all ranks have one copy
+
+  std::size_t size() const { return units_.size(); }
+  FlatParameter& operator[](std::size_t unit) const { return *units_[unit]; }
+  std::vector<std::unique_ptr<FlatParameter>>& all() { return units_; }  // the root first
+  // That module; nothing if it is no unit.
+  std::optional<std::size_t> find(const torch::nn::Module& module) const;
+  // All parameters, each once, in the order of units; where one belongs; the first of a unit among them.
+  const std::vector<at::Tensor>& parameters() const { return all_; }
+  const Place& place(std::size_t index) const { return places_[index]; }
+  std::size_t first(std::size_t unit) const { return first_[unit]; }
+
+  // The groups with this rank's pieces in place of the parameters.
+  Groups groups(const Groups& given);
+  // Why these cannot be stepped: they are not the pieces that were given out, or a parameter has moved.
+  Status objection_to(const Groups& stepped) const;
+  // A name for the next operation of all ranks; for that operation of one unit.
+  std::string next_name();
+  std::string name_of(const char* operation, std::size_t unit) const;
+
+ private:
+  void make_units(torch::nn::Module& module, const ShardedModelOptions& options);
+  void check(const std::string& name, const at::Tensor& tensor);
+  void add_unit(const std::string& name, std::vector<FlatParameter::Parameter> parameters);
+  void check_ranks(const ShardedModelOptions& options) const;
+  void place_parameters(bool share);
+
+  const ScopeReference runtime_;
+  std::string scope_;
+  std::optional<at::Device> device_;
+  std::uint64_t operations_ = 0;
+  bool shared_ = false;
+  std::vector<std::unique_ptr<FlatParameter>> units_;
+  std::map<const torch::nn::Module*, std::size_t> unit_of_;
+  std::vector<std::size_t> first_;
+  std::vector<at::Tensor> all_;
+  std::vector<Place> places_;
+  std::vector<at::Tensor> stepped_;  // pieces
+};
+
+// Does what all ranks do at the same place of a pass.
+template <class Action>
+void together(Action action) {
+  try {
+    action();
+  } catch (const Mismatch& error) {
+    throw Mismatch(Status::mismatch(
+        std::string("the ranks run different units of a ShardedModel, or different numbers of passes; where "
+                    "units are gathered, every rank runs the same in the same order. ") +
+        error.what()));
+  }
+}
+
+}  // namespace rueda
