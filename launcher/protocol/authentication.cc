@@ -2,31 +2,11 @@
 #include "launcher/protocol/authentication.h"
 
 #include <fmt/format.h>
-#include <sodium.h>
 
 #include <charconv>
-#include <cstring>
-#include <stdexcept>
+#include <span>
 
 namespace rueda {
-namespace {
-
-static_assert(crypto_auth_hmacsha256_BYTES == sizeof(Proof));
-
-template <class Block>
-Block random_block() {
-  if (sodium_init() < 0) throw std::runtime_error("libsodium does not start: no source of random numbers");
-  Block block;
-  randombytes_buf(block.data(), block.size());
-  return block;
-}
-
-const unsigned char* raw(const auto& block) { return reinterpret_cast<const unsigned char*>(block.data()); }
-
-}  // namespace
-
-Token random_token() { return random_block<Token>(); }
-Nonce random_nonce() { return random_block<Nonce>(); }
 
 std::string to_text(const Token& token) {
   std::string text;
@@ -48,20 +28,8 @@ std::optional<Token> token_from(std::string_view text) {
 
 Proof prove(const Token& token, Role prover, std::int32_t rank, const Nonce& of_agent,
             const Nonce& of_supervisor) {
-  const unsigned char role = static_cast<unsigned char>(prover);
-  std::array<unsigned char, sizeof rank> number{};
-  std::memcpy(number.data(), &rank, sizeof rank);
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, raw(token), token.size());
-  crypto_auth_hmacsha256_update(&state, &role, 1);
-  crypto_auth_hmacsha256_update(&state, number.data(), number.size());
-  crypto_auth_hmacsha256_update(&state, raw(of_agent), of_agent.size());
-  crypto_auth_hmacsha256_update(&state, raw(of_supervisor), of_supervisor.size());
-  Proof proof;
-  crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(proof.data()));
-  return proof;
+  const auto role = static_cast<std::byte>(prover);
+  return prove(token, {std::span(&role, 1), std::as_bytes(std::span(&rank, 1)), of_agent, of_supervisor});
 }
-
-bool same(const Proof& a, const Proof& b) { return sodium_memcmp(a.data(), b.data(), a.size()) == 0; }
 
 }  // namespace rueda

@@ -2,18 +2,17 @@
 // What a rank tells the others so that they can connect to it.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/system/authentication.h"
 #include "ops/tcp/connect/tcp_address.h"
 
 namespace rueda {
 
-using TcpSecret = std::array<std::byte, 16>;
+using TcpSecret = AuthenticationKey;
 
 // Where a rank listens, one address for each of its network cards. Who knows the secret is of this job.
 struct TcpEndpoint {

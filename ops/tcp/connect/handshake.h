@@ -2,16 +2,13 @@
 // How both ends of a new connection prove to each other that they belong to the same job.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
+#include "core/base/system/authentication.h"
 #include "core/base/types.h"
 #include "ops/tcp/connect/endpoint.h"
 
 namespace rueda {
-
-using TcpNonce = std::array<std::byte, 16>;
-using TcpProof = std::array<std::byte, 32>;
 
 // The first words of the connecting side. The proof is a keyed hash over all the rest; the key is the secret
 // of the listening side, which never travels here.
@@ -25,12 +22,12 @@ struct TcpHello {
   Rank to = 0;
   std::uint32_t from_card = 0;  // which address of each card
   std::uint32_t to_card = 0;
-  TcpNonce nonce{};
-  TcpProof proof{};
+  Nonce nonce{};
+  Proof proof{};
 };
 // The answer: a proof over the same, as the listening side.
 struct TcpAnswer {
-  TcpProof proof{};
+  Proof proof{};
 };
 // At last, of each connection that is kept: which rail it is, of how many.
 struct Settled {
@@ -39,7 +36,6 @@ struct Settled {
 };
 static_assert(sizeof(TcpHello) == 72 && sizeof(TcpAnswer) == 32 && sizeof(Settled) == 8);
 
-TcpSecret random_secret();
 // With a fresh nonce, and its proof.
 TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card);
 TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret);

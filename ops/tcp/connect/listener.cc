@@ -62,7 +62,7 @@ TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
   if (!own.status.ok()) return {nullptr, std::move(own.status)};
   if (own.addresses.size() > TcpEndpoint::kMostAddresses) own.addresses.resize(TcpEndpoint::kMostAddresses);
   auto door = std::make_unique<TcpListener>(Key{}, settings);
-  door->card_.secret = random_secret();
+  door->card_.secret = random_key();
   for (const TcpAddress& address : own.addresses) {
     OpenedSocket opened = listen_at(address);
     if (!opened.socket)

@@ -66,7 +66,7 @@ void expect_connected(TcpListener::Met& low, Rank low_rank, TcpListener::Met& hi
 }
 
 TEST(TcpEndpoint, IsReadWithinBounds) {
-  TcpEndpoint card{random_secret(), {{"10.0.0.1", 4242}, {"fd00::2", 80}}};
+  TcpEndpoint card{random_key(), {{"10.0.0.1", 4242}, {"fd00::2", 80}}};
   const std::string bytes = to_bytes(card);
   EXPECT_EQ(tcp_endpoint_from(bytes), card);
   for (std::size_t size = 0; size < bytes.size(); ++size)
@@ -81,10 +81,10 @@ TEST(TcpEndpoint, IsReadWithinBounds) {
 }
 
 TEST(TcpHello, IsProvedByTheSecretAlone) {
-  const TcpSecret secret = random_secret();
+  const TcpSecret secret = random_key();
   const TcpHello hello = make_hello(secret, 3, 5, 1, 0);
   EXPECT_TRUE(proves(hello, secret));
-  EXPECT_FALSE(proves(hello, random_secret()));
+  EXPECT_FALSE(proves(hello, random_key()));
   TcpHello forged = hello;
   forged.from = 4;
   EXPECT_FALSE(proves(forged, secret));

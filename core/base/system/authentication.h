@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How two processes prove to each other that they belong to the same job.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+
+namespace rueda {
+
+// Both sides know a key, which never travels between them. Each sends a fresh Nonce, and a Proof: a keyed
+// hash (HMAC-SHA256) over all that the two have said.
+using AuthenticationKey = std::array<std::byte, 16>;
+using Nonce = std::array<std::byte, 16>;
+using Proof = std::array<std::byte, 32>;
+
+AuthenticationKey random_key();
+Nonce random_nonce();
+
+// Over the parts, one after the other.
+Proof prove(const AuthenticationKey& key, std::initializer_list<std::span<const std::byte>> parts);
+// In a time that does not tell where they differ.
+bool same(const Proof& a, const Proof& b);
+
+}  // namespace rueda
