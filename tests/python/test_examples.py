@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,14 @@ def test_allreduce():
     done = subprocess.run([BIN / "ruedarun", "--no-prefix", "-np", "2", BIN / "allreduce"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 2: average 0.50, highest loss 1.5" for rank in range(2)]
+
+
+@pytest.mark.parametrize("program", ["tutorial_delayed", "tutorial_sharded", "from_horovod.py", "from_ddp.py"])
+def test_programs_of_the_tutorials(program):
+    script = Path(__file__).parents[2] / "examples/tutorials" / program
+    words = [sys.executable, script] if program.endswith(".py") else [BIN / program]
+    done = subprocess.run([BIN / "ruedarun", "--no-prefix", "-np", "2", *words], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    found = sorted(re.findall(r"rank (\d): sum of the weights ([\d.]+)", done.stdout))
+    assert [rank for rank, _ in found] == ["0", "1"] and found[0][1] == found[1][1], done.stdout
+    assert abs(float(found[0][1]) - 8) < 0.5, done.stdout
