@@ -26,7 +26,7 @@ RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, l
          lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
          texts.check_life_of_a_tensor, texts.check_reference, names.check_types_are_one,
-         pages.check_links, pages.check_tables]
+         pages.check_links, pages.check_tables, pages.check_readme_lengths]
 
 
 def problems_of(tree):

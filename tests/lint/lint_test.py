@@ -54,6 +54,12 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/a.h"}), [])
         self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/aa.h"}), ["reference"])
 
+    def test_readme_lengths(self):
+        for path, lines, broken in [("README.md", 150, []), ("README.md", 151, ["README length"]), ("core/README.md", 145, []),
+                                    ("core/README.md", 146, ["README length"]), ("docs/page.md", 500, [])]:
+            self.assertEqual(self.rules_broken({path: "word\n" * lines}), broken, f"{path}, {lines} lines")
+        self.assertEqual(self.rules_broken({"core/README.md": "word " * 16801}), ["README length"])
+
     def test_folder_cycles(self):
         files = {"ops/a/x.h": HEADER + '#include "ops/b/y.h"\n', "ops/b/y.h": HEADER,
                  "ops/b/z.h": HEADER + '#include "ops/a/w.h"\n', "ops/a/w.h": HEADER}

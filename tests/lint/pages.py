@@ -67,3 +67,17 @@ def check_tables(tree):
             elif columns is not None and cells(line) != columns:
                 yield Problem(path, number, "table", f"{cells(line)} cells in a table of {columns} columns; the rest is not shown")
             before = line
+
+
+def check_readme_lengths(tree):
+    """A README is read in one go: 150 lines for the front page, 145 for others; 16,800 words in all."""
+    words = 0
+    for path, text in sorted(tree.files.items()):
+        if path.rpartition("/")[2] != "README.md":
+            continue
+        words += len(text.split())
+        lines, most = len(text.splitlines()), 150 if path == "README.md" else 145
+        if lines > most:
+            yield Problem(path, most + 1, "README length", f"{lines} lines, over {most}; move details to docs")
+    if words > 16800:
+        yield Problem("README.md", 1, "README length", f"{words} words in all READMEs, over 16800; move details to docs")
