@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/pack.h"
 

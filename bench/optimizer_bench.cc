@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "bench/rueda_bench/percentile.h"
 #include "bench/rueda_bench/pinning.h"
 #include "bench/rueda_bench/workload/workload.h"

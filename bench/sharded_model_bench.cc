@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "examples/lib/model/bert_model.h"
-#include "frameworks/torch/rueda_torch.h"
+#include "rueda/torch.h"
 
 namespace rueda::bench {
 namespace {

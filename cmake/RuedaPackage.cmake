@@ -2,10 +2,10 @@
 # `cmake --install`: headers, libraries, programs, and a package for find_package(Rueda).
 include(CMakePackageConfigHelpers)
 set(rueda_package ${CMAKE_INSTALL_LIBDIR}/cmake/Rueda)
-set(rueda_public_headers include/rueda/rueda.h)
 set(rueda_components rueda)
-if(RUEDA_MPI)
-  list(APPEND rueda_public_headers include/rueda/communicator.h)
+set(rueda_absent_headers)
+if(NOT RUEDA_MPI)
+  list(APPEND rueda_absent_headers PATTERN mpi.h EXCLUDE)
 endif()
 
 # Installed libraries find one another wherever the prefix is moved to; torch and MPI where the build found them.
@@ -13,20 +13,18 @@ set_target_properties(rueda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE
 install(TARGETS rueda EXPORT RuedaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT RuedaTargets NAMESPACE Rueda:: DESTINATION ${rueda_package})
 if(RUEDA_TORCH)
-  list(APPEND rueda_public_headers include/rueda/rueda_torch.h)
   list(APPEND rueda_components torch)
   set_target_properties(rueda_torch PROPERTIES EXPORT_NAME torch INSTALL_RPATH "$ORIGIN;${RUEDA_TORCH_ROOT}/lib")
   install(TARGETS rueda_torch EXPORT RuedaTorchTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT RuedaTorchTargets NAMESPACE Rueda:: DESTINATION ${rueda_package})
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/TorchImport.cmake DESTINATION ${rueda_package})
+else()
+  list(APPEND rueda_absent_headers PATTERN torch EXCLUDE PATTERN torch.h EXCLUDE)
 endif()
 
-install(CODE "
-  set(RUEDA_SOURCE \"${PROJECT_SOURCE_DIR}\")
-  set(RUEDA_BINARY \"${PROJECT_BINARY_DIR}\")
-  set(RUEDA_PUBLIC_HEADERS \"${rueda_public_headers}\")
-  set(RUEDA_INCLUDE_DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")")
-install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake)
+# The public headers, as they are.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rueda ${PROJECT_BINARY_DIR}/generated/rueda
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" ${rueda_absent_headers})
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/RuedaConfig.cmake.in ${PROJECT_BINARY_DIR}/RuedaConfig.cmake
   INSTALL_DESTINATION ${rueda_package})

@@ -5,7 +5,9 @@
 #include <span>
 #include <utility>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 namespace {
@@ -21,7 +23,7 @@ Handle gather(std::string name, DataType dtype, const std::shared_ptr<const Valu
   submission.request.shape = {static_cast<std::int64_t>(values->size())};
   submission.input = ConstTensorView(values->data(), dtype, submission.request.shape);
   submission.owner = std::const_pointer_cast<Values>(values);
-  scope.place(submission);
+  set_scope(submission, scope);
   return scope.runtime().submit(std::move(submission));
 }
 

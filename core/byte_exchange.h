@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/process_set.h"
+#include "rueda/process_set.h"
 
 namespace rueda {
 

@@ -5,8 +5,11 @@
 #include <exception>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 namespace {
@@ -22,7 +25,7 @@ std::uint32_t agreed_number(const Scope& scope, std::uint32_t own) {
   submission.request.reduce_op = ReduceOp::max;
   submission.output = TensorView(&number, DataType::int64, {1});
   submission.input = submission.output;
-  scope.place(submission);
+  set_scope(submission, scope);
   scope.runtime().submit_next("capture.number", std::move(submission)).wait();
   return static_cast<std::uint32_t>(number);
 }
@@ -37,7 +40,7 @@ Handle open_graph(const Scope& scope, int device, std::uint32_t number) {
   submission.request.capture = number;
   submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
   submission.device = device;
-  scope.place(submission);
+  set_scope(submission, scope);
   return scope.runtime().submit_next("capture.begin", std::move(submission));
 }
 
@@ -48,7 +51,7 @@ std::string words_of_all(const Scope& scope, const std::string& own) {
   submission.request.dtype = DataType::uint8;
   submission.request.shape = {static_cast<std::int64_t>(own.size())};
   submission.input = ConstTensorView(own.data(), DataType::uint8, submission.request.shape);
-  scope.place(submission);
+  set_scope(submission, scope);
   const Handle handle = scope.runtime().submit_next("capture.end", std::move(submission));
   handle.wait();
   const TensorView& all = handle.output();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/process_set.h"
+#include "rueda/process_set.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 
 namespace rueda {
 namespace {
@@ -21,6 +23,12 @@ Submission decision(Operation operation) {
 }
 
 }  // namespace
+
+bool ProcessSet::included() const { return ranks_->contains(runtime_->topology().rank); }
+Rank ProcessSet::rank() const { return included() ? ranks_->index_of(runtime_->topology().rank) : -1; }
+
+Rank Scope::size() const { return ranks_ ? ranks_->count() : runtime_->topology().size; }
+bool Scope::included() const { return !ranks_ || ranks_->contains(runtime_->topology().rank); }
 
 std::vector<ProcessSet> process_sets(Runtime& runtime) {
   std::vector<ProcessSet> sets;
@@ -52,7 +60,7 @@ void remove_process_set(const ProcessSet& set, Runtime& runtime) {
 Rank join(Scope scope) {
   Runtime& runtime = scope.runtime();
   Submission submission = decision(Operation::join);
-  scope.place(submission);
+  set_scope(submission, scope);
   submission.request.root = runtime.topology().rank;
   const Handle handle = runtime.submit_next("join", std::move(submission));
   handle.wait();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -10,8 +10,11 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
+#include "core/default_runtime.h"
 #include "core/engine/memory/output_pool.h"
+#include "core/submission_arguments.h"
 
 namespace rueda {
 namespace {
@@ -174,14 +177,14 @@ Rank cross_rank() { return topology().cross_rank; }
 Rank cross_size() { return topology().cross_size; }
 bool is_homogeneous() { return topology().homogeneous; }
 
-void Reduction::write_to(Request& request) const {
-  request.reduce_op = op;
-  request.prescale_factor = prescale_factor;
-  request.postscale_factor = postscale_factor;
-  request.reduction_order = order;
-  request.compression = compression;
-  if (compression == Compression::topk) request.compression_share = compression_share;
-  request.measure = measure;
+void set_reduction(Request& request, const Reduction& reduction) {
+  request.reduce_op = reduction.op;
+  request.prescale_factor = reduction.prescale_factor;
+  request.postscale_factor = reduction.postscale_factor;
+  request.reduction_order = reduction.order;
+  request.compression = reduction.compression;
+  if (reduction.compression == Compression::topk) request.compression_share = reduction.compression_share;
+  request.measure = reduction.measure;
 }
 
 namespace {
@@ -194,9 +197,9 @@ Submission submission_for(const Scope& scope, Operation operation, std::string n
   request.operation = operation;
   request.dtype = input.dtype;
   request.shape = input.shape;
-  reduction.write_to(request);
+  set_reduction(request, reduction);
   submission.input = std::move(input);
-  scope.place(submission);
+  set_scope(submission, scope);
   return submission;
 }
 

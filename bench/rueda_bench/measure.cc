@@ -12,7 +12,8 @@
 
 #include "bench/rueda_bench/subjects/subject.h"
 #include "bench/rueda_bench/workload/awake.h"
-#include "core/rueda.h"
+#include "core/base/error.h"
+#include "rueda/rueda.h"
 
 namespace rueda::bench {
 namespace {

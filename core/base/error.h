@@ -1,48 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exceptions, thrown only at the public edge in the user's own thread: from submit (bad arguments) or wait
-// (all else).
+// How the implementation throws the exceptions of rueda/error.h, and checks what it takes for granted.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 
-#include "core/base/status.h"
+#include "rueda/error.h"  // IWYU pragma: export
+#include "rueda/status.h"
 
 namespace rueda {
-
-// Base of everything Rueda throws; `code()` tells the kind without a cast.
-class Error : public std::runtime_error {
- public:
-  // What the Status says.
-  explicit Error(const Status& status) : std::runtime_error(status.message), code_(status.code) {}
-  StatusCode code() const { return code_; }
-
- private:
-  StatusCode code_;
-};
-
-// One class for each StatusCode; the enumeration says when.
-class InvalidArgument : public Error {
-  using Error::Error;
-};
-class Mismatch : public Error {
-  using Error::Error;
-};
-class PeerLost : public Error {
-  using Error::Error;
-};
-class Stalled : public Error {
-  using Error::Error;
-};
-class ShutDown : public Error {
-  using Error::Error;
-};
-class NotInitialized : public Error {
-  using Error::Error;
-};
-class BackendError : public Error {
-  using Error::Error;
-};
 
 // Throws the class that belongs to `status.code`; returns when it is ok.
 void throw_if_error(const Status& status);

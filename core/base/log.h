@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/shape.h"
+#include "rueda/shape.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/status.h"
+#include "rueda/status.h"
 
 #include <array>
 
@@ -10,11 +10,6 @@ std::string_view to_string(StatusCode code) {
       "ok",      "InvalidArgument", "Mismatch",       "PeerLost",
       "Stalled", "ShutDown",        "NotInitialized", "BackendError"};
   return kNames[static_cast<std::size_t>(code)];
-}
-
-std::optional<StatusCode> status_code_from(std::uint8_t value) {
-  if (value >= kStatusCodeCount) return std::nullopt;
-  return static_cast<StatusCode>(value);
 }
 
 }  // namespace rueda

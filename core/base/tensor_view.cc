@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/tensor_view.h"
+#include "rueda/tensor_view.h"
 
 #include <limits>
 

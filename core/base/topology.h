@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

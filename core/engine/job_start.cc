@@ -10,7 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/engine/clock_exchange.h"
-#include "core/rueda_version.h"
+#include "rueda/version.h"
 
 namespace rueda {
 namespace {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
 #include "core/engine/work.h"
 
 namespace rueda {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/rank_set.h"
 #include "core/engine/runtime_components.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/operation_traits.h"
 #include "core/engine/joined_contribution.h"
 
 namespace rueda {

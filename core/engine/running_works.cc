@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/base/operation_traits.h"
 #include "core/engine/joined_contribution.h"
 
 namespace rueda {

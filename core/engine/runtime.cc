@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "core/base/log.h"
+#include "core/base/operation_traits.h"
 #include "core/base/wait_check.h"
 #include "core/engine/operations/validate.h"
 #include "core/engine/progress_engine.h"

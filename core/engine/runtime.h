@@ -14,10 +14,10 @@
 
 #include "core/base/topology.h"
 #include "core/engine/graph_captures.h"
-#include "core/engine/operations/handle.h"
 #include "core/engine/operations/submission.h"
 #include "core/engine/runtime_components.h"
 #include "core/engine/runtime_state.h"
+#include "rueda/handle.h"
 
 namespace rueda {
 

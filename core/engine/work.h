@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/types.h"
 #include "core/engine/operations/work_failure.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/status.h"
-#include "core/base/types.h"
+#include "rueda/status.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

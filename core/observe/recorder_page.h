@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/base/types.h"
 #include "core/observe/sealed_block.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <thread>
 
-#include "core/base/status.h"
 #include "core/observe/trace_event.h"
 #include "core/observe/trace_file.h"
 #include "core/observe/trace_text.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

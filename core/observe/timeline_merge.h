@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "core/base/status.h"
-#include "core/base/types.h"
+#include "rueda/status.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

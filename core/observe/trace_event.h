@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

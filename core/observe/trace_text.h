@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/types.h"
 #include "core/observe/trace_event.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

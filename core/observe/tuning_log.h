@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "core/base/status.h"
 #include "core/control/autotune/tuning_search.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -4,7 +4,7 @@
 //   build/bin/ruedarun -np 2 build/bin/torch_optimizer
 #include <cstdio>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include <torch/torch.h>
 
 int main() try {

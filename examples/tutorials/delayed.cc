@@ -2,7 +2,7 @@
 // docs/tutorials/delayed.md: ranks average their parameters after every fourth step.
 #include <cstdio>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include <torch/torch.h>
 
 int main() try {

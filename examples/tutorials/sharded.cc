@@ -2,7 +2,7 @@
 // docs/tutorials/sharding.md: each rank keeps and steps a part of the optimizer's state.
 #include <cstdio>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include <torch/torch.h>
 
 int main() try {

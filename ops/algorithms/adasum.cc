@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/operation_traits.h"
 #include "ops/algorithms/passes/pairs.h"
 #include "ops/algorithms/passes/tree_sum.h"
 #include "ops/buffers/contiguous_copy.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/algorithms/link_backend.h"
 
+#include "core/engine/operations/submission.h"
 #include "ops/algorithms/adasum.h"
 #include "ops/algorithms/barrier.h"
 #include "ops/algorithms/contiguous_allreduce.h"

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "core/base/host_buffer.h"
-#include "core/base/tensor_view.h"
 #include "ops/buffers/work_memory.h"
 #include "ops/kernels/pack.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 

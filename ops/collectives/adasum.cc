@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/operation_traits.h"
 #include "ops/kernels/kernels.h"
 
 namespace rueda {

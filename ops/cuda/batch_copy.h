@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

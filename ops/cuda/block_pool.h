@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/fence.h"
+#include "rueda/fence.h"
 
 namespace rueda {
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/error.h"
 #include "ops/cuda/cuda_check.h"
 #include "ops/cuda/cuda_report.h"
 #include "ops/cuda/launch_batch_copy.h"

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/operations/submission.h"
 
 namespace rueda {
 namespace {

@@ -2,8 +2,8 @@
 // A BatchCopy as kernels of a device.
 #pragma once
 
-#include "core/base/fence.h"
 #include "ops/cuda/batch_copy.h"
+#include "rueda/fence.h"
 
 namespace rueda {
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/operations/submission.h"
 
 namespace rueda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda::kernels {
 

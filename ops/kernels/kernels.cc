@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/operation_traits.h"
 #include "ops/kernels/arithmetic.h"
 #include "ops/kernels/average.h"
 #include "ops/kernels/everywhere.h"

@@ -2,7 +2,7 @@
 // Copies between a tensor of any strides and contiguous memory, in logical (row-major) order.
 #pragma once
 
-#include "core/base/tensor_view.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda::kernels {
 

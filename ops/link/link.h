@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/base/rank_set.h"
-#include "core/base/types.h"
 #include "core/control/messages/plan.h"
+#include "rueda/rank_set.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

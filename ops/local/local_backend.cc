@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
 #include "ops/buffers/contiguous_copy.h"
 #include "ops/collectives/squared_norm.h"
 #include "ops/kernels/kernels.h"

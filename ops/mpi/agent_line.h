@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

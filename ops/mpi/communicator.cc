@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/mpi/communicator.h"
+#include "rueda/mpi.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -15,9 +15,10 @@
 #include <thread>
 
 #include "core/base/wait_check.h"
-#include "core/rueda.h"
+#include "core/default_runtime.h"
 #include "ops/link/launcher_environment.h"
 #include "ops/mpi/mpi_check.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 namespace {

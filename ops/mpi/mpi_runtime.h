@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "core/base/types.h"
 #include "ops/mpi/agent_line.h"
 #include "ops/mpi/mpi_group.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/nccl/member_exchange.h"
 
+#include "core/engine/operations/submission.h"
+
 namespace rueda {
 
 MemberExchange::MemberExchange(LinkBackend& link, const Plan& plan, const Bytes& own) : own_(own) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/operations/submission.h"
 #include "ops/buffers/fused_range.h"
 #include "ops/nccl/nccl_group_work.h"
 #include "ops/nccl/nccl_launch.h"

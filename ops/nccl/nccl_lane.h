@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/memory/device_window.h"
 #include "ops/cuda/device_sides.h"
 #include "ops/nccl/nccl_library.h"
+#include "rueda/device_window.h"
 
 namespace rueda {
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/base/operation_traits.h"
 #include "ops/kernels/kernels.h"
 #include "ops/link/channel.h"
 #include "ops/nccl/nccl_check.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/nccl/nccl_state.h"
 
+#include "core/control/messages/rank_set_message.h"
+
 namespace rueda {
 
 NcclState::Key NcclState::key_of(const RankSet& members, NcclReach reach) {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/base/fence.h"
-#include "core/base/rank_set.h"
 #include "core/control/messages/plan.h"
-#include "core/engine/memory/device_window.h"
+#include "rueda/device_window.h"
+#include "rueda/fence.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/base/error.h"
+#include "core/base/operation_traits.h"
 #include "ops/algorithms/reducescatter.h"
 
 namespace rueda {

@@ -8,6 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/operations/submission.h"
 #include "ops/nccl/nccl_work.h"
 
 namespace rueda {

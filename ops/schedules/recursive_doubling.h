@@ -20,7 +20,7 @@
 
 #include <vector>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/status.h"
 #include "ops/link/link.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

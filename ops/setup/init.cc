@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/setup/init.h"
+#include "rueda/rueda.h"
 
 #include "core/base/log.h"
 #include "core/base/unknown_variables.h"
-#include "core/rueda.h"
+#include "core/default_runtime.h"
 #include "ops/setup/defaults.h"
 
 namespace rueda {

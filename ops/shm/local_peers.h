@@ -12,11 +12,11 @@
 
 #include "core/base/system/descriptor.h"
 #include "core/base/time.h"
-#include "core/base/types.h"
 #include "ops/shm/memory/fd_passing.h"
 #include "ops/shm/memory/segment.h"
 #include "ops/shm/memory/window.h"
 #include "ops/shm/peer_group.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "core/engine/operations/submission.h"
 #include "ops/buffers/inline_vectors.h"
 #include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"

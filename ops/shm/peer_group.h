@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/types.h"
 #include "core/engine/wait/event_count.h"
 #include "ops/shm/memory/segment.h"
 #include "ops/shm/memory/window.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/operations/submission.h"
 #include "ops/collectives/squared_norm.h"
 #include "ops/shm/one_shot.h"
 #include "ops/shm/staged_adasum.h"

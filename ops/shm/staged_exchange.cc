@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/operation_traits.h"
 #include "ops/algorithms/reducescatter.h"
 #include "ops/buffers/contiguous_copy.h"
 #include "ops/kernels/line.h"

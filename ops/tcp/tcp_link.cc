@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace rueda {
 namespace {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "frameworks/torch/collectives/operations.h"
 #include "python/src/python_lock.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace py = pybind11;
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "frameworks/torch/compression/communication_hook.h"
+#include "rueda/torch/compression/communication_hook.h"
 
 namespace rueda::python {
 

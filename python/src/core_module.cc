@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "core/observe/metrics.h"
-#include "core/process_set.h"
-#include "core/rueda.h"
 #include "ops/setup/device_report.h"
-#include "ops/setup/init.h"
 #include "python/src/errors.h"
 #include "python/src/python_lock.h"
 #include "python/src/scope.h"
 #include "python/src/signals.h"
+#include "rueda/process_set.h"
+#include "rueda/rueda.h"
 
 namespace py = pybind11;
 

@@ -2,7 +2,7 @@
 // C++ exceptions as those that Python programs catch.
 #pragma once
 
-#include "core/base/status.h"
+#include "rueda/status.h"
 
 namespace rueda::python {
 

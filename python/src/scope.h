@@ -7,8 +7,8 @@
 
 #include <optional>
 
-#include "core/process_set.h"
 #include "python/src/python_lock.h"
+#include "rueda/process_set.h"
 
 namespace rueda::python {
 

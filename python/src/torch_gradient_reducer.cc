@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/reducer/gradient_options.h"
-#include "frameworks/torch/reducer/gradient_reducer.h"
 #include "python/src/compressor_hook.h"
 #include "python/src/torch_module.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 
 namespace py = pybind11;
 

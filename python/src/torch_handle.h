@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "frameworks/torch/collectives/operations.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda::python {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/types.h"
 #include "python/src/scope.h"
+#include "rueda/types.h"
 
 // ReduceOp is bound by enum_: without this each argument would be looked up among the enums of Python's own
 // kind first.

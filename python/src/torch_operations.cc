@@ -10,13 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/collectives/capture.h"
-#include "frameworks/torch/collectives/empty.h"
-#include "frameworks/torch/collectives/grouped_operations.h"
-#include "frameworks/torch/collectives/operations.h"
+#include "core/base/error.h"
+#include "core/default_runtime.h"
 #include "python/src/python_lock.h"
 #include "python/src/torch_handle.h"
 #include "python/src/torch_module.h"
+#include "rueda/torch/collectives/capture.h"
+#include "rueda/torch/collectives/empty.h"
+#include "rueda/torch/collectives/grouped_operations.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace py = pybind11;
 

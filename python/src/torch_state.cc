@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/byte_exchange.h"
-#include "frameworks/torch/state/objects.h"
-#include "frameworks/torch/state/parameters.h"
 #include "python/src/torch_module.h"
+#include "rueda/torch/state/objects.h"
+#include "rueda/torch/state/parameters.h"
 
 namespace py = pybind11;
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "frameworks/torch/nn/sync_batch_norm.h"
 #include "python/src/torch_module.h"
+#include "rueda/torch/nn/sync_batch_norm.h"
 
 namespace py = pybind11;
 

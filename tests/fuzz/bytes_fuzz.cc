@@ -6,9 +6,11 @@
 #include <cstdlib>
 
 #include "core/base/bytes.h"
-#include "core/base/rank_set.h"
-#include "core/base/types.h"
+#include "core/base/operation_traits.h"
 #include "core/control/messages/id_set.h"
+#include "core/control/messages/rank_set_message.h"
+#include "rueda/rank_set.h"
+#include "rueda/types.h"
 
 namespace rueda {
 namespace {

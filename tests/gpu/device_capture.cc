@@ -8,8 +8,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/base/error.h"
 #include "ops/cuda/cuda_check.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 namespace {

@@ -6,10 +6,9 @@
 #include <exception>
 #include <string_view>
 
-#include "core/rueda.h"
 #include "ops/cuda/cuda_devices.h"
 #include "ops/cuda/cuda_report.h"
-#include "ops/setup/init.h"
+#include "rueda/rueda.h"
 #include "tests/gpu/device_capture.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/process_watchdog.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/sharding/sharded_model.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/sharding/sharded_model.h"
 #include "tests/support/layered_model.h"
 
 namespace rueda {

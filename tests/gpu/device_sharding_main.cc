@@ -5,10 +5,9 @@
 #include <cstdio>
 #include <exception>
 
-#include "core/rueda.h"
 #include "examples/lib/training/options/compute_device.h"
 #include "ops/cuda/cuda_report.h"
-#include "ops/setup/init.h"
+#include "rueda/rueda.h"
 #include "tests/gpu/device_sharding.h"
 #include "tests/support/process_watchdog.h"
 

@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/cuda/cuda_devices.h"
 #include "ops/cuda/cuda_parts.h"
 #include "ops/cuda/cuda_report.h"
 #include "ops/cuda/launch_batch_copy.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {

@@ -4,14 +4,15 @@
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from sources import Problem, includes
+from sources import Problem, file_of, includes
 
-FOLDERS = ("core", "ops", "launcher")
+FOLDERS = ("include", "core", "ops", "launcher")
+OF_TORCH = ("include/rueda/torch/", "include/rueda/torch.h")
 JOBS = 2
 
 
 def compile_alone(tree, path, compiler, folders):
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-", f"-I{tree.root}"]
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-", f"-I{tree.root}", f"-I{tree.root}/include"]
     command += [f"-I{folder}" for folder in folders]
     done = subprocess.run(command, input=f'#include "{path}"\n', capture_output=True, text=True, timeout=120)
     return path, done.stderr if done.returncode else ""
@@ -25,14 +26,14 @@ def check_headers(tree, compiler, folders, missing_vendors):
         """Whether it includes such a vendor's header, be it by another of ours."""
         seen, left = {path}, [path]
         while left:
-            targets = {target for _, target, _ in includes(texts[left.pop()])}
+            targets = {file_of(tree, target) or target for _, target, _ in includes(texts[left.pop()])}
             if targets & set(missing_vendors):
                 return True
             left += [target for target in targets if target in texts and target not in seen]
             seen |= targets
         return False
 
-    paths = [path for path in texts if path.endswith(".h") and not wants(path)]
+    paths = [path for path in texts if path.endswith(".h") and not path.startswith(OF_TORCH) and not wants(path)]
     with ThreadPoolExecutor(JOBS) as pool:
         for path, errors in pool.map(lambda path: compile_alone(tree, path, compiler, folders), paths):
             if errors:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom: core/base <- core/control <- core/engine <- core/rueda.h <- ops <- frameworks <- python, examples."""
+"""Who may include whom: include/rueda <- core/base <- core/control <- core/engine <- core <- ops <- frameworks <- python, examples."""
 
 import re
 from pathlib import PurePosixPath
 
-from sources import Problem, includes
+from sources import Problem, file_of, includes
 
 # Folder of the file -> folders and files whose headers it may include. The longest folder that fits counts.
-CORE_ENGINE = ["core/base", "core/control", "core/observe", "core/engine", "core/rueda_version.h"]
-UP_TO_FRAMEWORKS = ["core", "ops", "frameworks", "include", "rueda"]
+CORE_ENGINE = ["core/base", "core/control", "core/observe", "core/engine"]
+UP_TO_FRAMEWORKS = ["core", "ops", "frameworks", "rueda/torch", "rueda/torch.h"]
+# Public headers are plain types and declarations, below all other layers; those of torch are for torch's layers only.
+PUBLIC = "rueda"
+PUBLIC_TORCH = ["rueda/torch", "rueda/torch.h"]
 LAYERS = {
     "core/base": ["core/base"],
     "core/control": ["core/base", "core/control"],
@@ -19,7 +22,9 @@ LAYERS = {
     "ops/kernels": ["core/base", "ops/kernels"],
     "launcher": ["core/base", "core/observe", "ops/setup/device_report.h", "launcher"],
     "frameworks": UP_TO_FRAMEWORKS,
-    "include": UP_TO_FRAMEWORKS,
+    "include/rueda": [],
+    "include/rueda/torch": PUBLIC_TORCH,
+    "include/rueda/torch.h": PUBLIC_TORCH,
     "python": UP_TO_FRAMEWORKS + ["python"],
     "examples": UP_TO_FRAMEWORKS + ["examples"],
 }
@@ -28,10 +33,10 @@ BACKENDS = {"local", "mpi", "shm", "tcp", "cuda", "nccl", "hierarchy"}
 BACKENDS_OF_OTHERS = {"hierarchy": {"shm", "mpi", "nccl"}, "nccl": {"cuda"}}
 # Vendor headers -> folders that may include them. Tests may include all.
 VENDORS = [
-    (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "bench", "tests/multi"]),
+    (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "include/rueda/mpi.h", "bench", "tests/multi"]),
     (re.compile(r"^nccl\.h$"), "NCCL", ["ops/nccl"]),
     (re.compile(r"^(cuda|cublas|cudart)[\w./]*\.h$"), "CUDA", ["ops/cuda", "ops/nccl", "ops/kernels", "bench"]),
-    (re.compile(r"^(torch|ATen|c10)/"), "torch", ["frameworks", "include", "python", "examples", "bench"]),
+    (re.compile(r"^(torch|ATen|c10)/"), "torch", ["frameworks", "include/rueda/torch", "python", "examples", "bench"]),
 ]
 
 
@@ -51,7 +56,11 @@ def backend_of(path):
 
 
 def is_ours(target):
-    return "/" in target and target.split("/")[0] in {folder.split("/")[0] for folder in LAYERS} | {"tests"}
+    return "/" in target and target.split("/")[0] in {folder.split("/")[0] for folder in LAYERS} | {"tests", PUBLIC}
+
+
+def may_include(layer, target):
+    return within(target, LAYERS[layer]) or (within(target, [PUBLIC]) and not within(target, PUBLIC_TORCH))
 
 
 def backend_problem(path, target):
@@ -77,8 +86,8 @@ def check_layers(tree):
                     yield Problem(path, line, "vendor", f"{target} of {vendor} belongs into {' or '.join(folders)} only")
             if angled or layer is None or not is_ours(target):
                 continue
-            if not within(target, LAYERS[layer]):
-                yield Problem(path, line, "layer", f"{layer} may include {', '.join(LAYERS[layer])}, not {target}")
+            if not may_include(layer, target):
+                yield Problem(path, line, "layer", f"{layer} may include {', '.join([PUBLIC] + LAYERS[layer])}, not {target}")
             if problem := backend_problem(path, target):
                 yield Problem(path, line, "backend", problem)
 
@@ -89,7 +98,7 @@ def include_graph(tree):
     for path, text in tree.cpp():
         beside = PurePosixPath(path).parent
         for _, target, angled in includes(text):
-            graph[path] += [file for file in (target, str(beside / target)) if not angled and file in graph]
+            graph[path] += [file for file in (file_of(tree, target), str(beside / target)) if not angled and file in graph]
     return graph
 
 
@@ -98,14 +107,21 @@ def check_cycles(tree):
     yield from cycles_of(include_graph(tree), "cycle")
 
 
+def folder_of(tree, path):
+    """Its folder; x.h beside a folder x is the door of that folder, and belongs to it."""
+    door = str(PurePosixPath(path).with_suffix(""))
+    behind = path.endswith(".h") and any(file.startswith(door + "/") for file in tree.files)
+    return door if behind else str(PurePosixPath(path).parent)
+
+
 def check_folder_cycles(tree):
     """No cycle of folders: the folders of a tree can be listed from the ground up."""
     folders = {}
     for path, targets in include_graph(tree).items():
         if path.startswith("tests/"):
             continue
-        folder = str(PurePosixPath(path).parent)
-        others = {str(PurePosixPath(target).parent) for target in targets} - {folder}
+        folder = folder_of(tree, path)
+        others = {folder_of(tree, target) for target in targets} - {folder}
         folders.setdefault(folder, set()).update(others)
     yield from cycles_of({folder: sorted(others) for folder, others in folders.items()}, "folder cycle")
 
@@ -115,7 +131,7 @@ def check_rooms(tree):
     rooms = {}
     for path, _ in tree.cpp():
         if not path.startswith("tests/"):
-            rooms.setdefault(str(PurePosixPath(path).parent), set()).add(PurePosixPath(path).stem)
+            rooms.setdefault(folder_of(tree, path), set()).add(PurePosixPath(path).stem)
     for folder, names in sorted(rooms.items()):
         if len(names) > MOST_ROOMS:
             yield Problem(folder, 1, "rooms", f"{len(names)} headers with their sources; at most {MOST_ROOMS} belong into a folder")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the project that no compiler knows: layers, cycles of includes and of folders, rooms in a folder, lengths, first lines, paths, names in documents,
-names of types, links and tables of pages.
+names of types, public headers, links and tables of pages.
 
 lint.py [--root DIR]                                      the rules
 lint.py [--root DIR] --headers [--compiler C] [--include DIR]...   every header compiles alone
@@ -19,13 +19,15 @@ import layers
 import lengths
 import names
 import pages
+import public
 import texts
 from sources import Tree
 
 RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, layers.check_rooms,
          lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
-         texts.check_life_of_a_tensor, texts.check_reference, names.check_types_are_one,
+         texts.check_life_of_a_tensor, names.check_types_are_one,
+         public.check_public_headers, public.check_reach, public.check_reference,
          pages.check_links, pages.check_tables, pages.check_readme_lengths]
 
 
@@ -49,7 +51,7 @@ def main():
         problems = list(headers.check_headers(tree, arguments.compiler, arguments.include, missing))
     else:
         problems = problems_of(tree)
-        print(f"{len(tree.files)} files, {len(RULES)} rules")
+        print(f"{len(tree.files)} files, {len(RULES)} rules; {public.summary(tree)}")
     for problem in problems:
         print(problem, file=sys.stderr)
     sys.exit(1 if problems else 0)

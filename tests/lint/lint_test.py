@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import headers
 import lengths
 import lint
+import public
 from sources import Tree
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -41,18 +42,41 @@ class LintTest(unittest.TestCase):
                 ("core/base/a.h", '"core/base/b.h"', True), ("core/base/a.h", '"core/control/b.h"', False),
                 ("core/control/a.cc", '"core/base/b.h"', True), ("core/control/a.cc", '"core/engine/b.h"', False),
                 ("core/engine/a.h", '"core/observe/b.h"', True), ("core/observe/a.h", '"core/engine/b.h"', False),
-                ("core/engine/a.h", '"core/rueda.h"', False), ("core/rueda.h", '"core/engine/b.h"', True),
-                ("core/rueda.cc", '"ops/setup/init.h"', False), ("ops/schedules/ring.h", '"core/engine/b.h"', True),
+                ("core/engine/a.h", '"core/default_runtime.h"', False), ("core/default_runtime.h", '"core/engine/b.h"', True),
+                ("core/base/a.h", '"rueda/b.h"', True), ("core/base/a.h", '"rueda/torch/b.h"', False),
+                ("frameworks/torch/a.h", '"rueda/torch/b.h"', True), ("examples/1/a.cc", '"rueda/torch.h"', True),
+                ("core/rueda.cc", '"ops/setup/defaults.h"', False), ("ops/schedules/ring.h", '"core/engine/b.h"', True),
                 ("ops/schedules/ring.h", '"frameworks/torch/b.h"', False), ("ops/kernels/a.cc", '"ops/schedules/ring.h"', False),
-                ("frameworks/torch/a.cc", '"ops/setup/init.h"', True), ("frameworks/torch/a.cc", '"examples/b.h"', False),
+                ("frameworks/torch/a.cc", '"ops/setup/defaults.h"', True), ("frameworks/torch/a.cc", '"examples/b.h"', False),
                 ("examples/1/a.cc", '"frameworks/torch/b.h"', True), ("launcher/a.cc", '"core/base/b.h"', True),
                 ("launcher/a.cc", '"core/engine/b.h"', False), ("tests/unit/a.cc", '"core/engine/b.h"', True)]:
             self.assert_includes(path, target, None if fine else "layer")
 
-    def test_public_headers_are_in_the_reference(self):
-        header = {"include/rueda/a.h": HEADER + '#include "core/a.h"\n'}
-        self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/a.h"}), [])
-        self.assertEqual(self.rules_broken(header | {"docs/Doxyfile": "INPUT = core/aa.h"}), ["reference"])
+    def test_public_headers_include_only_public_ones(self):
+        header = {"include/rueda/a.h": HEADER + '#include <string>\n#include "rueda/b.h"\n', "include/rueda/b.h": HEADER, "core/c.h": HEADER}
+        self.assertEqual(self.rules_broken(header), [])
+        for line, rules in [('"core/c.h"', ["layer", "public"]), ("<core/c.h>", ["public"]), ('"b.h"', ["public"]), ('"rueda/gone.h"', ["public"])]:
+            self.assertEqual(self.rules_broken(header | {"include/rueda/a.h": HEADER + f"#include {line}\n"}), rules, line)
+
+    def test_the_front_door_reaches_few_headers(self):
+        names = ["rueda"] + [f"a{number}" for number in range(20)]
+        chain = {f"include/rueda/{name}.h": HEADER + f'#include "rueda/{target}.h"\n' for name, target in zip(names, names[1:])}
+        last = {f"include/rueda/{names[-1]}.h": HEADER}
+        self.assertEqual([rule for rule in self.rules_broken(chain | last) if rule != "rooms"], ["reach"])
+        shorter = {f"include/rueda/{names[-2]}.h": HEADER}
+        self.assertEqual([rule for rule in self.rules_broken(chain | last | shorter) if rule != "rooms"], [])
+        self.assertIn("reaches 20 headers", public.summary(self.tree(**(chain | last | shorter))))
+
+    def test_the_reference_reads_the_public_folder(self):
+        for inputs, broken in [("docs/reference.md include/rueda", []), ("include/rueda core/a.h", ["reference"]), ("docs/reference.md", ["reference"])]:
+            self.assertEqual(self.rules_broken({"docs/Doxyfile": f"INPUT = {inputs}\nRECURSIVE = YES\n"}), broken)
+        self.assertEqual(self.rules_broken({"docs/Doxyfile": "INPUT = include/rueda\n"}), ["reference"])
+
+    def test_a_door_belongs_to_its_folder(self):
+        files = {"include/rueda/x.h": HEADER + '#include "rueda/x/y.h"\n', "include/rueda/x/y.h": HEADER + '#include "rueda/z.h"\n',
+                 "include/rueda/z.h": HEADER}
+        self.assertEqual(self.rules_broken(files), [])
+        self.assertEqual(self.rules_broken(files | {"include/rueda/z.h": HEADER + '#include "rueda/x/w.h"\n', "include/rueda/x/w.h": HEADER}), ["folder cycle"])
 
     def test_readme_lengths(self):
         for path, lines, broken in [("README.md", 150, []), ("README.md", 151, ["README length"]), ("core/README.md", 145, []),

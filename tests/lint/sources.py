@@ -62,6 +62,11 @@ def code_only(text):
     return NOT_CODE.sub(blank, text)
 
 
+def file_of(tree, target):
+    """The path of our file that is included by that name from a root of ours, or None."""
+    return next((file for file in (target, "include/" + target) if file in tree.files), None)
+
+
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
 

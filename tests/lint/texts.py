@@ -3,7 +3,7 @@
 
 import re
 
-from sources import CPP, Problem, code_only, includes, line_of
+from sources import CPP, Problem, code_only, line_of
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 LICENSED = CPP + (".py", ".cmake", ".proto", ".sh", "CMakeLists.txt")
@@ -63,13 +63,3 @@ def check_life_of_a_tensor(tree):
         if not name_exists(match[1], sources):
             line = line_of(tree.files[path], section.start() + match.start())
             yield Problem(path, line, "life of a tensor", f"there is no {match[1]} any more")
-
-
-def check_reference(tree):
-    """What a public header takes in by itself, docs/Doxyfile names, so that its lack of comments is seen."""
-    doxyfile = tree.files.get("docs/Doxyfile")
-    public = [(path, text) for path, text in tree.cpp() if path.startswith("include/") or path == "frameworks/torch/rueda_torch.h"]
-    for path, text in public if doxyfile is not None else []:
-        for line, target, angled in includes(text):
-            if not angled and target not in doxyfile.split():
-                yield Problem(path, line, "reference", f"docs/Doxyfile does not name {target}, which is public")

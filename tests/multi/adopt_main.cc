@@ -12,8 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/rueda.h"
-#include "ops/setup/init.h"
+#include "rueda/rueda.h"
 #include "tests/support/process_watchdog.h"
 
 namespace {

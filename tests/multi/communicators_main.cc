@@ -4,7 +4,7 @@
 //   communicators differ   each rank gives its own part alone, is refused, and then gives the same as all
 //   communicators wrong    communicators that are no process sets
 #include <mpi.h>
-#include <rueda/communicator.h>
+#include <rueda/mpi.h>
 #include <rueda/rueda.h>
 
 #include <array>

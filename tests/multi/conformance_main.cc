@@ -6,8 +6,7 @@
 #include <map>
 #include <string>
 
-#include "core/rueda.h"
-#include "ops/setup/init.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/process_watchdog.h"
 

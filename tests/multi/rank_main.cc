@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
-#include "core/rueda.h"
-#include "ops/setup/init.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/process_watchdog.h"
 
 namespace {

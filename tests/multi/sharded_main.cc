@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "tests/support/process_watchdog.h"
 #include "tests/support/regression.h"
 

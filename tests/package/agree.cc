@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's program: ranks that begin differently and see other data have the same model after some steps.
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>

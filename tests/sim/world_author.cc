@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 
 std::vector<bool> WorldAuthor::members(int set) const {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/operation_traits.h"
 #include "tests/sim/world_author.h"
 
 namespace rueda {

@@ -10,7 +10,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance_values.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/values.h"
@@ -23,7 +23,8 @@ constexpr std::int64_t kManyElements = sanitized(4'003, 20'011);  // a prime
 constexpr DataType kEveryDataType[] = {
     DataType::uint8,   DataType::int8,     DataType::int16,   DataType::int32,   DataType::int64,
     DataType::float16, DataType::bfloat16, DataType::float32, DataType::float64, DataType::boolean};
-constexpr DataType kFewDataTypes[] = {DataType::uint8, DataType::int64, DataType::bfloat16, DataType::float32};
+constexpr DataType kFewDataTypes[] = {DataType::uint8, DataType::int64, DataType::bfloat16,
+                                      DataType::float32};
 
 std::span<const DataType> data_types() {
   if (kThreadSanitized && !in_full("core")) return kFewDataTypes;

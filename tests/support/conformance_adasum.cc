@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/adasum_reference.h"
 #include "tests/support/conformance.h"
 #include "tests/support/values.h"

@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/sanitized.h"
 

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/values.h"
 

@@ -7,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/base/operation_traits.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance_values.h"
 
 namespace rueda {

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/device_ones.h"
 #include "tests/support/fake_devices.h"
 

@@ -11,7 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/fake_devices.h"
 
 namespace rueda {

@@ -9,7 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 
 namespace rueda {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 #include "tests/support/fake_devices.h"
 
 namespace rueda {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 #include "tests/support/device_ones.h"
 #include "tests/support/fake_devices.h"
 

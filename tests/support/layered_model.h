@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/sharding/unit_scheduler.h"
+#include "rueda/torch/sharding/unit_runner.h"
 #include "tests/support/regression.h"
 
 namespace rueda {

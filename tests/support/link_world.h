@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/operations/submission.h"
 #include "ops/algorithms/link_backend.h"
 #include "tests/support/memory_network.h"
 

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "frameworks/torch/reducer/gradient_reducer.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

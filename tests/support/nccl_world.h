@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/runtime.h"
 #include "ops/cuda/cuda_parts.h"
 #include "ops/nccl/nccl_parts.h"
 #include "tests/support/fake_nccl.h"

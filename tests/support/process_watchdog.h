@@ -10,7 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 

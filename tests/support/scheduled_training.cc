@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/engine/runtime.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/regression.h"
 
 namespace rueda {

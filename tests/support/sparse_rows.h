@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "core/base/types.h"
-#include "frameworks/torch/reducer/distributed_options.h"
+#include "rueda/torch/reducer/distributed_options.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

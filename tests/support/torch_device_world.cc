@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "core/engine/runtime.h"
+
 namespace rueda {
 
 void TorchDeviceWorld::SetUp() {

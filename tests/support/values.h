@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/tensor_view.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 

@@ -12,7 +12,8 @@
 #include <random>
 #include <set>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {

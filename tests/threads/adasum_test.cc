@@ -9,7 +9,8 @@
 #include <numeric>
 #include <random>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/adasum_reference.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/values.h"

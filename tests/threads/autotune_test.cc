@@ -7,8 +7,9 @@
 #include <random>
 #include <sstream>
 
+#include "core/engine/runtime.h"
 #include "core/observe/rank_file.h"
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"
 

@@ -8,7 +8,8 @@
 #include <limits>
 #include <mutex>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/uneven_values.h"
 

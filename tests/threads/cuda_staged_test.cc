@@ -3,8 +3,9 @@
 // cannot touch and whose streams go on in any order.
 #include <gmock/gmock.h>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/cuda/cuda_parts.h"
+#include "rueda/rueda.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/device_ones.h"
 #include "tests/support/fake_devices.h"

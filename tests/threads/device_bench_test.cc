@@ -4,9 +4,10 @@
 
 #include "bench/rueda_bench/devices/device_subject.h"
 #include "bench/rueda_bench/devices/pack.h"
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/cuda/cuda_parts.h"
 #include "ops/nccl/nccl_parts.h"
+#include "rueda/rueda.h"
 #include "tests/support/fake_devices.h"
 #include "tests/support/fake_nccl.h"
 #include "tests/support/memory_world.h"

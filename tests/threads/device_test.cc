@@ -5,8 +5,9 @@
 
 #include <atomic>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/algorithms/link_backend.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {

@@ -6,7 +6,9 @@
 #include <barrier>
 #include <optional>
 
-#include "core/rueda.h"
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/graph_of.h"
 #include "tests/support/nccl_world.h"
 

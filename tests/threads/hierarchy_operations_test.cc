@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/hierarchy/hierarchy_parts.h"
 #include "ops/tcp/tcp_parts.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
 

@@ -11,7 +11,8 @@
 #include <limits>
 #include <memory>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/uneven_values.h"

@@ -3,8 +3,9 @@
 // hangs, and the next operation works. The ranks are threads.
 #include <gmock/gmock.h>
 
-#include "core/process_set.h"
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/process_set.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/device_conformance.h"
 #include "tests/support/device_ones.h"
 #include "tests/support/nccl_world.h"

@@ -5,7 +5,8 @@
 #include <atomic>
 #include <optional>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/device_gradients.h"
 #include "tests/support/nccl_world.h"
 

@@ -6,7 +6,8 @@
 #include <cstring>
 #include <optional>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/device_gradients.h"
 #include "tests/support/nccl_world.h"
 

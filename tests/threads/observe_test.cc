@@ -9,9 +9,10 @@
 #include <set>
 #include <thread>
 
+#include "core/engine/runtime.h"
 #include "core/observe/rank_file.h"
 #include "core/observe/timeline_merge.h"
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"
 

@@ -8,7 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/sanitized.h"

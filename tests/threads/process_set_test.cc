@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Process sets, groups and join, on ranks that are threads.
-#include "core/process_set.h"
+#include "rueda/process_set.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,9 @@
 #include <limits>
 #include <thread>
 
-#include "core/rueda.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 
 namespace rueda {

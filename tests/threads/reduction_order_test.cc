@@ -7,7 +7,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/tree_sum.h"
 #include "tests/support/uneven_values.h"

@@ -6,7 +6,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/values.h"
 

@@ -9,7 +9,8 @@
 #include <mutex>
 #include <utility>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/uneven_values.h"

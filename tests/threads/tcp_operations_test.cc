@@ -6,8 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/tcp/tcp_parts.h"
+#include "rueda/rueda.h"
 #include "tests/support/conformance.h"
 #include "tests/support/memory_world.h"
 

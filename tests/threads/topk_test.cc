@@ -13,8 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "ops/compression/topk_select.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/uneven_values.h"

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/reducer/gradient_reducer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/words_of.h"

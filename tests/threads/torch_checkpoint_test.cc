@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of a whole job's state, on ranks that are threads.
-#include "frameworks/torch/state/checkpoint.h"
+#include "rueda/torch/state/checkpoint.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,9 @@
 #include <torch/optim/sgd.h>
 #include <torch/serialize.h>
 
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

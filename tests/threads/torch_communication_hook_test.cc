@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/collectives/operations.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
 #include "tests/support/low_rank.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/words_of.h"

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/state/checkpoint.h"
-#include "frameworks/torch/state/objects.h"
-#include "frameworks/torch/state/parameters.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/state/checkpoint.h"
+#include "rueda/torch/state/objects.h"
+#include "rueda/torch/state/parameters.h"
 #include "tests/support/fake_torch_devices.h"
 #include "tests/support/nccl_world.h"
 #include "tests/support/regression.h"

@@ -6,8 +6,9 @@
 #include <limits>
 #include <mutex>
 
+#include "core/engine/runtime.h"
 #include "frameworks/torch/compression/powersgd_device.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/low_rank.h"
 #include "tests/support/torch_device_world.h"
 

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/reducer/gradient_reducer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 #include "tests/support/device_training.h"
 #include "tests/support/sparse_rows.h"
 #include "tests/support/torch_device_world.h"

@@ -4,7 +4,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "frameworks/torch/collectives/capture.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/capture.h"
 #include "tests/support/device_training.h"
 #include "tests/support/torch_device_world.h"
 

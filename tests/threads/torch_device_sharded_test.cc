@@ -10,9 +10,10 @@
 
 #include "core/base/error.h"
 #include "core/byte_exchange.h"
-#include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/optimizers/radam.h"
-#include "frameworks/torch/sharding/sharded_model.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/optimizers/radam.h"
+#include "rueda/torch/sharding/sharded_model.h"
 #include "tests/support/layered_model.h"
 #include "tests/support/torch_device_world.h"
 #include "tests/support/words_of.h"

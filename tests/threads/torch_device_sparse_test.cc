@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/sparse_rows.h"
 #include "tests/support/torch_device_world.h"
 

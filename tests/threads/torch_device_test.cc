@@ -7,11 +7,12 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/collectives/grouped_operations.h"
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/nn/distributed_model.h"
-#include "frameworks/torch/nn/sync_batch_norm.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/grouped_operations.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/nn/distributed_model.h"
+#include "rueda/torch/nn/sync_batch_norm.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/torch_device_world.h"
 
 namespace rueda {

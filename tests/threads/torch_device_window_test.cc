@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/engine/runtime.h"
 #include "tests/support/device_training.h"
 #include "tests/support/torch_device_world.h"
 

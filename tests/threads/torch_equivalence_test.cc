@@ -6,12 +6,13 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/optimizers/lamb.h"
-#include "frameworks/torch/optimizers/lars.h"
-#include "frameworks/torch/optimizers/radam.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/optimizers/lamb.h"
+#include "rueda/torch/optimizers/lars.h"
+#include "rueda/torch/optimizers/radam.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

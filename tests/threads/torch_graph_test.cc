@@ -6,9 +6,10 @@
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/collectives/capture.h"
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/capture.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/fake_torch_devices.h"
 #include "tests/support/nccl_world.h"
 

@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/collectives/grouped_operations.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/grouped_operations.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/words_of.h"

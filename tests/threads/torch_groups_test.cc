@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "frameworks/torch/reducer/gradient_reducer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/words_of.h"

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/engine/runtime.h"
 #include "tests/support/low_rank.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/words_of.h"

@@ -9,8 +9,9 @@
 #include <mutex>
 #include <vector>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/low_rank.h"
 
 namespace rueda {

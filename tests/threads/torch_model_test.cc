@@ -7,9 +7,10 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/nn/distributed_model.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/nn/distributed_model.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

@@ -9,7 +9,8 @@
 #include <limits>
 #include <mutex>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/scheduled_training.h"

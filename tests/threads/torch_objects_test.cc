@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects of one rank given to all, on ranks that are threads.
-#include "frameworks/torch/state/objects.h"
+#include "rueda/torch/state/objects.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/serialize/archive.h>
 
-#include "frameworks/torch/collectives/operations.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

@@ -7,8 +7,9 @@
 #include <mutex>
 
 #include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
-#include "frameworks/torch/collectives/operations.h"
+#include "rueda/torch/collectives/operations.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -10,7 +10,8 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -9,9 +9,10 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/buffers/pairwise_sum.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/scheduled_training.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters and optimizer state of one rank, given to all, on ranks that are threads.
-#include "frameworks/torch/state/parameters.h"
+#include "rueda/torch/state/parameters.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,8 @@
 
 #include <mutex>
 
-#include "frameworks/torch/collectives/operations.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -6,8 +6,9 @@
 #include <torch/optim/sgd.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
-#include "frameworks/torch/state/parameters.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
+#include "rueda/torch/state/parameters.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samplers and metrics over ranks that are threads.
-#include "frameworks/torch/data/samplers.h"
+#include "rueda/torch/data/samplers.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,8 @@
 #include <mutex>
 #include <sstream>
 
-#include "frameworks/torch/data/average_metric.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/data/average_metric.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShardedModel on ranks that are threads, against DistributedOptimizer: the same losses, a part of the
 // memory.
-#include "frameworks/torch/sharding/sharded_model.h"
+#include "rueda/torch/sharding/sharded_model.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,10 @@
 #include <torch/optim/sgd.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/optimizers/fused_adamw.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/reducer/gradient_options.h"
+#include "frameworks/torch/sharding/unit_scheduler.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
 #include "tests/support/layered_model.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
@@ -218,7 +220,8 @@ TEST(ShardedModel, TheNextUnitIsGatheredMeanwhile) {
     };
     for (int pass = 0; pass < 2; ++pass) {
       unit = ahead = 0;
-      units->run_model([&] { return model.loss(make_batch(0, 6)); }).backward();
+      const at::Tensor loss = UnitCall(units, nullptr).run([&] { return model.loss(make_batch(0, 6)); });
+      loss.backward();
       units->forget_gradients();
       EXPECT_EQ(ahead, pass == 0 ? 0 : 3 + 4) << pass;
     }

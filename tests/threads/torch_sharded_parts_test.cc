@@ -10,8 +10,9 @@
 #include <numeric>
 
 #include "core/base/error.h"
-#include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

@@ -9,8 +9,9 @@
 #include <torch/serialize.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/sharding/sharded_model.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/sharding/sharded_model.h"
 #include "tests/support/layered_model.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"

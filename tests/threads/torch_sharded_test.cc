@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShardedOptimizer on ranks that are threads, against DistributedOptimizer: the same bits.
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -15,9 +15,10 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "frameworks/torch/optimizers/fused_adamw.h"
-#include "frameworks/torch/optimizers/radam.h"
-#include "frameworks/torch/state/parameters.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/optimizers/radam.h"
+#include "rueda/torch/state/parameters.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/words_of.h"

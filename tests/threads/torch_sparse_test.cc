@@ -7,8 +7,9 @@
 #include <numeric>
 #include <vector>
 
-#include "frameworks/torch/reducer/distributed_optimizer.h"
-#include "frameworks/torch/sharding/sharded_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 #include "tests/support/sparse_rows.h"

@@ -10,9 +10,10 @@
 #include <numeric>
 #include <sstream>
 
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/nn/sync_batch_norm.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/nn/sync_batch_norm.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/regression.h"

@@ -8,9 +8,10 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "frameworks/torch/collectives/empty.h"
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/reducer/distributed_optimizer.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/empty.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/reducer/distributed_optimizer.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/regression.h"
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/engine/operations/handle_state.h"
+#include "core/engine/operations/submission.h"
 #include "core/engine/operations/waiters.h"
 #include "tests/support/sanitized.h"
 

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "core/byte_exchange.h"
-#include "core/process_set.h"
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/process_set.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/sanitized.h"
 

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/values.h"

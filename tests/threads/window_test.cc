@@ -7,7 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
+#include "rueda/rueda.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/values.h"
 

@@ -2,8 +2,7 @@
 #include "bench/rueda_bench/devices/device_bench.h"
 
 #include "bench/rueda_bench/devices/device_subject.h"
-#include "core/rueda.h"
-#include "ops/setup/init.h"
+#include "rueda/rueda.h"
 
 namespace rueda::bench {
 namespace {

@@ -8,11 +8,13 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/operation_traits.h"
 #include "core/byte_exchange.h"
-#include "core/rueda.h"
+#include "core/submission_arguments.h"
 #include "ops/nccl/nccl_check.h"
 #include "ops/nccl/nccl_lane.h"
 #include "ops/nccl/nccl_launch.h"
+#include "rueda/rueda.h"
 
 namespace rueda::bench {
 namespace {
@@ -84,7 +86,7 @@ class DeviceSubject final : public Subject {
     request.dtype = what.dtype;
     request.shape = input.shape;
     request.device = DeviceKind::cuda;
-    Reduction{ReduceOp::sum}.write_to(request);
+    set_reduction(request, Reduction{ReduceOp::sum});
     submission.input = at(input, device_.twin(input.data));
     if (traits(what.operation).makes_output) {
       submission.allocate = [out = at(output, device_.twin(output.data))](DataType, const Shape&) {

@@ -12,12 +12,13 @@
 #include "bench/rueda_bench/subjects/reference.h"
 #include "bench/rueda_bench/workload/awake.h"
 #include "bench/rueda_bench/workload/start_line.h"
+#include "core/base/error.h"
 #include "core/byte_exchange.h"
 #include "core/control/messages/control_message.h"
-#include "core/rueda.h"
-#include "ops/setup/init.h"
+#include "core/engine/runtime.h"
 #include "ops/shm/shm_backend.h"
 #include "ops/tcp/tcp_parts.h"
+#include "rueda/rueda.h"
 
 namespace rueda::bench {
 namespace {

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "bench/rueda_bench/workload/alternation.h"
+#include "core/base/error.h"
+#include "core/base/operation_traits.h"
 
 namespace rueda::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bench/rueda_bench/workload/buffer_memory.h"
-#include "core/base/tensor_view.h"
-#include "core/base/types.h"
+#include "rueda/tensor_view.h"
+#include "rueda/types.h"
 
 namespace rueda::bench {
 

@@ -2,7 +2,7 @@
 // Children that were forked from a process with a Runtime: they have its memory, and none of its threads.
 #pragma once
 
-#include "core/base/status.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/median.h"
+#include "core/base/operation_traits.h"
 #include "core/control/scheduling/coordinator.h"
 
 namespace rueda {

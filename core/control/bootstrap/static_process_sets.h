@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/rank_set.h"
-#include "core/base/status.h"
+#include "rueda/rank_set.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

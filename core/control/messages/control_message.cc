@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "core/base/operation_traits.h"
+#include "core/control/messages/rank_set_message.h"
+
 namespace rueda {
 namespace {
 

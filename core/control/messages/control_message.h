@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/rank_set.h"
 #include "core/control/messages/plan.h"
 #include "core/control/messages/request.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

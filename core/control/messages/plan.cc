@@ -5,7 +5,9 @@
 #include <iterator>
 #include <tuple>
 
+#include "core/base/operation_traits.h"
 #include "core/control/messages/control_message.h"
+#include "core/control/messages/rank_set_message.h"
 
 namespace rueda {
 namespace {

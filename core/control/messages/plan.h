@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/status.h"
 #include "core/control/messages/id_set.h"
 #include "core/control/messages/request.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

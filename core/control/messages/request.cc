@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
-#include "core/base/tensor_view.h"
+#include "core/base/operation_traits.h"
+#include "core/control/messages/rank_set_message.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/base/rank_set.h"
-#include "core/base/shape.h"
-#include "core/base/types.h"
+#include "rueda/rank_set.h"
+#include "rueda/shape.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -7,7 +7,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/time.h"
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <string>
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 namespace {
 

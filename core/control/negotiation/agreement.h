@@ -2,9 +2,9 @@
 // Whether the ranks of a set have asked for the same.
 #pragma once
 
-#include "core/base/rank_set.h"
-#include "core/base/status.h"
 #include "core/control/negotiation/readiness.h"
+#include "rueda/rank_set.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/rank_set.h"
 #include "core/base/time.h"
 #include "core/control/messages/id_set.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

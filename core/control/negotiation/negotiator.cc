@@ -9,6 +9,8 @@
 #include "core/base/error.h"
 #include "core/control/negotiation/agreement.h"
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 
 Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)

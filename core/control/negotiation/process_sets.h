@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/rank_set.h"
 #include "core/control/negotiation/tree.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/rank_set.h"
 #include "core/control/autotune/autotuner.h"
 #include "core/control/messages/plan.h"
 #include "core/control/negotiation/process_sets.h"
 #include "core/control/scheduling/coordinator.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

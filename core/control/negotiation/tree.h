@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/rank_set.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

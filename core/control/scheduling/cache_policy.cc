@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/control/scheduling/cache_policy.h"
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 
 void CachePolicy::give_ids(Plan& plan) {

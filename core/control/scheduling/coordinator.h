@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/time.h"
 #include "core/control/scheduling/cache_policy.h"
 #include "core/control/scheduling/fusion_planner.h"

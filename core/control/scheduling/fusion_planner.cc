@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 namespace {
 

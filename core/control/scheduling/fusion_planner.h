@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/control/messages/plan.h"
 #include "core/control/scheduling/tuning_parameters.h"
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "core/base/fence.h"
-#include "core/base/types.h"
+#include "rueda/fence.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

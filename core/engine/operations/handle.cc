@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/operations/handle.h"
+#include "rueda/handle.h"
 
 #include <sched.h>
 
@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "core/base/system/fork_guard.h"
 #include "core/base/wait_check.h"

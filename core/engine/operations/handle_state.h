@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/status.h"
-#include "core/base/tensor_view.h"
 #include "core/engine/operations/submission.h"
 #include "core/engine/operations/waiters.h"
 #include "core/engine/wait/completion.h"
+#include "rueda/status.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <span>
 
-#include "core/base/status.h"
 #include "core/engine/operations/entry.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/fence.h"
-#include "core/base/tensor_view.h"
 #include "core/control/messages/request.h"
-#include "core/engine/memory/device_window.h"
+#include "rueda/device_window.h"
+#include "rueda/fence.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 

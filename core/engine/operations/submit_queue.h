@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "core/base/status.h"
 #include "core/engine/operations/entry.h"
 #include "core/engine/operations/names_in_flight.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

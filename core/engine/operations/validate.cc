@@ -9,6 +9,8 @@
 #include <functional>
 #include <numeric>
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 namespace {
 

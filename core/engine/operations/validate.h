@@ -2,8 +2,8 @@
 // What can be known to be wrong with a submission before any other rank has been asked.
 #pragma once
 
-#include "core/base/status.h"
 #include "core/engine/operations/submission.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/status.h"
 #include "core/engine/wait/progress_lock.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

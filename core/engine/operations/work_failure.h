@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

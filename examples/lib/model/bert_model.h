@@ -13,7 +13,7 @@
 
 #include "examples/lib/data/batches.h"
 #include "examples/lib/model/bert_config.h"
-#include "frameworks/torch/sharding/unit_scheduler.h"
+#include "rueda/torch/sharding/unit_runner.h"
 
 namespace rueda::examples {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
-#include "core/base/rank_set.h"
+#include <rueda/torch.h>
 #include "core/byte_exchange.h"
 #include "examples/lib/training/options/flags.h"
+#include "rueda/rank_set.h"
 
 namespace rueda::examples {
 namespace {

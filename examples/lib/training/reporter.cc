@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <exception>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 
 namespace rueda::examples {
 

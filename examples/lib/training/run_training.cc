@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/job_start.h"

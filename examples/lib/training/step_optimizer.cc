@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 
 namespace rueda::examples {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "examples/lib/training/options/options.h"
-#include "frameworks/torch/reducer/gradient_norm.h"
+#include "rueda/torch/reducer/gradient_norm.h"
 
 namespace torch::nn {
 class Module;

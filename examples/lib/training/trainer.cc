@@ -20,7 +20,7 @@
 #include <string>
 #include <utility>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/training/autocast.h"
 #include "examples/lib/training/options/compute_device.h"
 

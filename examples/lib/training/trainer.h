@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/operations/handle.h"
 #include "examples/lib/training/batch_feed.h"
 #include "examples/lib/training/late_numbers.h"
 #include "examples/lib/training/options/options.h"
@@ -18,6 +17,7 @@
 #include "examples/lib/training/step_optimizer.h"
 #include "examples/lib/training/stop_request.h"
 #include "examples/lib/training/task.h"
+#include "rueda/handle.h"
 
 namespace rueda::examples {
 

@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/tensor_file.h"
 #include "frameworks/torch/collectives/agreement.h"

@@ -6,8 +6,9 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "frameworks/torch/collectives/operations.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda {
 

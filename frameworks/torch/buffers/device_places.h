@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
 #include "frameworks/torch/buffers/device_slots.h"
 #include "frameworks/torch/buffers/gradient_placement.h"
-#include "frameworks/torch/collectives/scope_reference.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/scope_reference.h"
 
 namespace rueda {
 

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "core/base/log.h"
+#include "core/engine/runtime.h"
 
 namespace rueda {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 

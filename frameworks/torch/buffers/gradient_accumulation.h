@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/types.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

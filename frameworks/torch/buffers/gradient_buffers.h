@@ -11,7 +11,7 @@
 #include "frameworks/torch/buffers/device_places.h"
 #include "frameworks/torch/buffers/gradient_placement.h"
 #include "frameworks/torch/buffers/host_blocks.h"
-#include "frameworks/torch/collectives/scope_reference.h"
+#include "rueda/torch/collectives/scope_reference.h"
 
 namespace rueda {
 

@@ -9,10 +9,12 @@
 #include <span>
 #include <string_view>
 
-#include "core/base/rank_set.h"
+#include "core/base/error.h"
 #include "core/byte_exchange.h"
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/fingerprint.h"
+#include "rueda/rank_set.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 namespace {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/collectives/capture.h"
+#include "rueda/torch/collectives/capture.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "core/engine/runtime.h"
 
 namespace rueda {
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/collectives/empty.h"
+#include "rueda/torch/collectives/empty.h"
 
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {

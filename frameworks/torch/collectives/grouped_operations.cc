@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/collectives/grouped_operations.h"
+#include "rueda/torch/collectives/grouped_operations.h"
 
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
@@ -36,8 +38,8 @@ std::vector<TensorHandle> submit_group(Operation operation, const std::vector<at
     owners.push_back(std::make_shared<OperationTensors>(tensors[i], output_for(tensors[i], output, member),
                                                         output == Output::new_like_input));
     Submission submission = submission_for(operation, std::move(member), owners.back());
-    if (reduction) reduction->write_to(submission.request);
-    scope.place(submission);
+    if (reduction) set_reduction(submission.request, *reduction);
+    set_scope(submission, scope);
     group.push_back(std::move(submission));
   }
   if (group.empty()) return {};

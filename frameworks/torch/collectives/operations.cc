@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/collectives/operations.h"
+#include "rueda/torch/collectives/operations.h"
 
 #include <c10/core/GradMode.h>
 
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
@@ -24,7 +27,7 @@ Tensors into_new(const at::Tensor& tensor, const std::string& name) {
 }
 
 TensorHandle submit(const Scope& scope, Submission&& submission, Tensors tensors) {
-  scope.place(submission);
+  set_scope(submission, scope);
   // Looked at before: an output that the operation makes itself is the background thread's from submission
   // on.
   const bool changes_its_input = tensors->output.defined() && tensors->output.is_same(tensors->input);
@@ -36,7 +39,7 @@ TensorHandle submit(const Scope& scope, Submission&& submission, Tensors tensors
 TensorHandle submit_reduction(const Scope& scope, Operation operation, std::string name,
                               const Reduction& reduction, Tensors tensors) {
   Submission submission = submission_for(operation, std::move(name), tensors);
-  reduction.write_to(submission.request);
+  set_reduction(submission.request, reduction);
   return submit(scope, std::move(submission), std::move(tensors));
 }
 

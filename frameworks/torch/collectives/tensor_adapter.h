@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/base/tensor_view.h"
-#include "core/engine/operations/handle.h"
 #include "core/engine/operations/submission.h"
+#include "rueda/handle.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/compression/powersgd_device.h"
 #include "frameworks/torch/compression/powersgd_math.h"

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "core/rueda.h"
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/collectives/scope_reference.h"
-#include "frameworks/torch/compression/communication_hook.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/collectives/scope_reference.h"
+#include "rueda/torch/compression/communication_hook.h"
 
 namespace rueda {
 

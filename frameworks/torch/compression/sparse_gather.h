@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "frameworks/torch/collectives/operations.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda {
 

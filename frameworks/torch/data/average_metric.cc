@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/data/average_metric.h"
+#include "rueda/torch/data/average_metric.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
 
+#include "core/base/error.h"
 #include "frameworks/torch/collectives/agreement.h"
 
 namespace rueda {

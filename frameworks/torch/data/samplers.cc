@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/data/samplers.h"
+#include "rueda/torch/data/samplers.h"
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -9,6 +9,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 
 namespace rueda {

@@ -19,8 +19,10 @@
 #include <limits>
 #include <utility>
 
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/state/parameters.h"
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/state/parameters.h"
 
 namespace rueda {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
-#include "frameworks/torch/collectives/scope_reference.h"
-#include "frameworks/torch/local_sgd/sync_schedule.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/scope_reference.h"
+#include "rueda/torch/local_sgd/sync_schedule.h"
 
 namespace torch::serialize {
 class OutputArchive;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/local_sgd/sync_schedule.h"
+#include "rueda/torch/local_sgd/sync_schedule.h"
 
 #include <fmt/format.h>
 

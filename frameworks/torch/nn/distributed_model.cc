@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/nn/distributed_model.h"
+#include "rueda/torch/nn/distributed_model.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
@@ -9,9 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 #include "frameworks/torch/collectives/fingerprint.h"
-#include "frameworks/torch/state/parameters.h"
+#include "rueda/torch/state/parameters.h"
 
 namespace rueda {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/nn/sync_batch_norm.h"
+#include "rueda/torch/nn/sync_batch_norm.h"
 
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/batch_norm_update_stats.h>
@@ -19,9 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
-#include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/reducer/backward_errors.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda {
 namespace {

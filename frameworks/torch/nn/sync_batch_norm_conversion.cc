@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "frameworks/torch/nn/sync_batch_norm.h"
+#include "rueda/torch/nn/sync_batch_norm.h"
 
 namespace rueda {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/optimizers/fused_adamw.h"
+#include "rueda/torch/optimizers/fused_adamw.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/scalar_tensor.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/optimizers/lamb.h"
+#include "rueda/torch/optimizers/lamb.h"
 
 #include "frameworks/torch/optimizers/norm.h"
 

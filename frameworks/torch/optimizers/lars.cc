@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/optimizers/lars.h"
+#include "rueda/torch/optimizers/lars.h"
 
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>

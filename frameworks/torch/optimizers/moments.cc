@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/optimizers/moments.h"
+#include "rueda/torch/optimizers/moments.h"
 
 #include <ATen/ops/zeros_like.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/optimizers/radam.h"
+#include "rueda/torch/optimizers/radam.h"
 
 #include <cmath>
 

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <span>
 
+#include "rueda/rueda.h"
+
 namespace rueda {
 namespace {
 

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/base/operation_traits.h"
 #include "frameworks/torch/compression/powersgd.h"
 
 namespace rueda {

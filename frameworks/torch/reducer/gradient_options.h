@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
-#include "core/rueda.h"
-#include "frameworks/torch/reducer/distributed_options.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/reducer/distributed_options.h"
 
 namespace rueda {
 

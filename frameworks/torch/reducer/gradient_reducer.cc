@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/reducer/gradient_reducer.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,11 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/default_runtime.h"
 #include "frameworks/torch/reducer/out_of_turn.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 namespace {

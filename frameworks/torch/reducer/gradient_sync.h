@@ -9,12 +9,13 @@
 #include <optional>
 #include <vector>
 
-#include "core/rueda.h"
-#include "frameworks/torch/reducer/distributed_options.h"
+#include "core/default_runtime.h"
 #include "frameworks/torch/reducer/gradient_hooks.h"
 #include "frameworks/torch/reducer/gradient_options.h"
 #include "frameworks/torch/reducer/step_passes.h"
 #include "frameworks/torch/reducer/step_reduction.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/reducer/distributed_options.h"
 
 namespace rueda {
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
@@ -51,10 +53,10 @@ void ReductionRound::submit(std::size_t index, PlacedGradient placed) {
   }
   auto tensors = std::make_shared<OperationTensors>(gradient, gradient);
   Submission submission = submission_for(Operation::allreduce, name_of(index), tensors);
-  reduction_.write_to(submission.request);
+  set_reduction(submission.request, reduction_);
   submission.request.elsewhere = placement == GradientPlacement::elsewhere;
   const Scope scope = scope_.get();
-  scope.place(submission);
+  set_scope(submission, scope);
   if (group) {
     waiting_[*group].push_back({index, std::move(submission)});
   } else {

@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/operations/submission.h"
 #include "frameworks/torch/buffers/gradient_placement.h"
-#include "frameworks/torch/collectives/operations.h"
-#include "frameworks/torch/collectives/scope_reference.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/compression/communication_hook.h"
 #include "frameworks/torch/compression/sparse_gather.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/collectives/scope_reference.h"
+#include "rueda/torch/compression/communication_hook.h"
 
 namespace rueda {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "frameworks/torch/local_sgd/sync_schedule.h"
 #include "frameworks/torch/reducer/reduction_round.h"
+#include "rueda/torch/local_sgd/sync_schedule.h"
 
 namespace rueda {
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "core/base/topology.h"
-#include "frameworks/torch/reducer/distributed_options.h"
 #include "frameworks/torch/reducer/pass_counter.h"
 #include "frameworks/torch/reducer/step_warnings.h"
+#include "rueda/torch/reducer/distributed_options.h"
 
 namespace rueda {
 

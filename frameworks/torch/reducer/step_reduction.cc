@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/reducer/gradient_options.h"

@@ -11,15 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/buffers/gradient_accumulation.h"
 #include "frameworks/torch/buffers/gradient_buffers.h"
-#include "frameworks/torch/collectives/scope_reference.h"
-#include "frameworks/torch/reducer/distributed_options.h"
 #include "frameworks/torch/reducer/gradient_norm.h"
 #include "frameworks/torch/reducer/gradient_ownership.h"
 #include "frameworks/torch/reducer/reduction_rounds.h"
 #include "frameworks/torch/reducer/step_warnings.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/scope_reference.h"
+#include "rueda/torch/reducer/distributed_options.h"
 
 namespace rueda {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
-#include "frameworks/torch/collectives/operations.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "core/rueda.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 

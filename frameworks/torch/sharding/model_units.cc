@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "core/base/log.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/reducer/gradient_options.h"

@@ -12,29 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
-#include "frameworks/torch/collectives/scope_reference.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/sharding/flat_parameter.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/scope_reference.h"
+#include "rueda/torch/sharding/sharded_model.h"
 
 namespace torch::nn {
 class Module;
 }  // namespace torch::nn
 
 namespace rueda {
-
-// A plain value, equal on every rank.
-struct ShardedModelOptions {
-  // Submodules, by the names of named_modules(), whose parameters are gathered together: mostly layers. All
-  // that is in none of them, or in several (tied weights), is the root, which is there for a whole pass. Of
-  // units inside one another the inner one has what it contains.
-  std::vector<std::string> units;
-  ReduceOp op = ReduceOp::average;   // or sum
-  int backward_passes_per_step = 1;  // gradients add up over n backward passes, and are averaged over them
-  Compression compression = Compression::none;  // but for topk, which would change nothing here
-  // Inside one host all ranks have one copy of the parameters, and nothing is gathered. Of the host's memory
-  // only: on a device it means nothing.
-  bool share = true;
-};
 
 // Purpose: which parameter of a model belongs to which unit, and where these are. Belongs to a UnitScheduler,
 // whose thread uses it.

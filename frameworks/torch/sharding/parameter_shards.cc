@@ -12,14 +12,16 @@
 #include <map>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "core/base/log.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
-#include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/sharding/host_shared_block.h"
 #include "frameworks/torch/sharding/step_barrier.h"
-#include "frameworks/torch/state/objects.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/state/objects.h"
 
 namespace rueda {
 namespace {

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
-#include "frameworks/torch/collectives/scope_reference.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/state/saved_values.h"
+#include "rueda/rueda.h"
+#include "rueda/torch/collectives/scope_reference.h"
 
 namespace rueda {
 

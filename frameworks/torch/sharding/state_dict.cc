@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "core/engine/runtime.h"
 #include "frameworks/torch/sharding/step_barrier.h"
 
 namespace rueda {

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/base/error.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 

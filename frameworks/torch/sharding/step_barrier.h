@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/base/status.h"
 #include "core/engine/runtime.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

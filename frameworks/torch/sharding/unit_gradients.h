@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/reducer/gradient_norm.h"
 #include "frameworks/torch/sharding/model_units.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda {
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/sharding/step_barrier.h"
 

@@ -6,17 +6,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "core/rueda.h"
 #include "frameworks/torch/reducer/gradient_hooks.h"
 #include "frameworks/torch/reducer/gradient_norm.h"
 #include "frameworks/torch/sharding/gather_order.h"
 #include "frameworks/torch/sharding/model_units.h"
 #include "frameworks/torch/sharding/unit_gradients.h"
+#include "rueda/rueda.h"
 
 namespace rueda {
 
@@ -47,25 +45,6 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   // A name for the next operation of all ranks.
   std::string next_name() { return units_.next_name(); }
 
-  // A whole pass: what `forward` returns.
-  template <class Forward>
-  auto run_model(Forward&& forward) {
-    const Inside inside(*this, kRoot);
-    auto result = forward();
-    watch(result, kRoot);
-    return result;
-  }
-  // A call of a unit, inside of a whole pass; any other module's is only called.
-  template <class Forward>
-  auto run_unit(const torch::nn::Module& module, Forward&& forward) {
-    const std::optional<std::size_t> unit = units_.find(module);
-    if (!unit) return forward();
-    const Inside inside(*this, *unit);
-    auto result = forward();
-    watch(result, *unit);
-    return result;
-  }
-
   // Around the step of the pieces.
   void begin_step(const Groups& stepped);
   void end_step(bool well);
@@ -78,17 +57,9 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   GradientNorm clip(double most) { return gradients_.clip(most); }
 
  private:
+  friend class UnitCall;
   static constexpr std::size_t kRoot = ModelUnits::kRoot;
 
-  // Purpose: a unit is in use.
-  struct Inside {
-    Inside(UnitScheduler& its, std::size_t number) : units(its), unit(number) { units.enter(unit); }
-    ~Inside() { units.leave(unit); }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
-    UnitScheduler& units;
-    const std::size_t unit;
-  };
   void enter(std::size_t unit);
   void leave(std::size_t unit);
   void begin_pass();
@@ -97,20 +68,6 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   void release(std::size_t unit);
 
   void watch(const at::Tensor& output, std::size_t unit);
-  template <class Element>
-  void watch(const std::vector<Element>& outputs, std::size_t unit) {
-    for (const Element& output : outputs) watch(output, unit);
-  }
-  template <class... Elements>
-  void watch(const std::tuple<Elements...>& outputs, std::size_t unit) {
-    std::apply([&](const Elements&... each) { (watch(each, unit), ...); }, outputs);
-  }
-  // What is no tensor: only a whole pass may return it.
-  template <class Other>
-  requires(!std::is_convertible_v<const Other&, const at::Tensor&>) void watch(const Other&,
-                                                                               std::size_t unit) const {
-    check_root(unit);
-  }
   void check_root(std::size_t unit) const;
 
   void before_accumulation(std::size_t index) override;
@@ -128,25 +85,6 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   int forwards_ = 0;        // whose backward pass has not been
   int backward_pass_ = -1;  // that runs
   GradientHooks hooks_;     // last: it calls back
-};
-
-// Purpose: what a module calls around its units, so that it can be sharded: runner(*layer, [&] { return
-// layer->forward(x); }). Until it is that of a ShardedModel it only calls. A value.
-class UnitRunner {
- public:
-  UnitRunner() = default;
-  // That of a ShardedModel.
-  explicit UnitRunner(std::weak_ptr<UnitScheduler> units) : units_(std::move(units)) {}
-
-  // Returns what `forward` returns: a tensor, or a vector or tuple of such.
-  template <class Forward>
-  auto operator()(const torch::nn::Module& unit, Forward&& forward) const {
-    const std::shared_ptr<UnitScheduler> units = units_.lock();
-    return units ? units->run_unit(unit, std::forward<Forward>(forward)) : forward();
-  }
-
- private:
-  std::weak_ptr<UnitScheduler> units_;
 };
 
 }  // namespace rueda

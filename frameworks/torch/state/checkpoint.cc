@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/state/checkpoint.h"
+#include "rueda/torch/state/checkpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,8 +14,10 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
-#include "frameworks/torch/state/objects.h"
+#include "rueda/torch/state/objects.h"
 
 namespace rueda {
 namespace {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/state/objects.h"
+#include "rueda/torch/state/objects.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/byte_exchange.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 
 namespace rueda {

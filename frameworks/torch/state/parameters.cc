@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/state/parameters.h"
+#include "rueda/torch/state/parameters.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/api/include/torch/ordered_dict.h>
@@ -7,10 +7,11 @@
 
 #include <unordered_map>
 
+#include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
-#include "frameworks/torch/collectives/operations.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/state/objects.h"
+#include "rueda/torch/collectives/operations.h"
+#include "rueda/torch/state/objects.h"
 
 namespace rueda {
 namespace {

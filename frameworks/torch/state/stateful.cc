@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/state/stateful.h"
+#include "rueda/torch/state/stateful.h"
 
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/shape.h"
-#include "frameworks/torch/state/parameter_groups.h"
-#include "frameworks/torch/state/per_rank_state.h"
+#include "rueda/shape.h"
+#include "rueda/torch/state/parameter_groups.h"
+#include "rueda/torch/state/per_rank_state.h"
 
 namespace rueda {
 namespace {

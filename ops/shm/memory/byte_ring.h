@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "core/base/bytes.h"
-#include "core/base/status.h"
 #include "core/engine/wait/event_count.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

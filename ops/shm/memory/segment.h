@@ -8,13 +8,13 @@
 #include <memory>
 #include <utility>
 
-#include "core/base/status.h"
 #include "core/control/messages/plan.h"
 #include "core/engine/wait/event_count.h"
 #include "core/observe/recorder_page.h"
 #include "ops/shm/memory/byte_ring.h"
 #include "ops/shm/memory/segment_handle.h"
 #include "ops/shm/memory/shared_file.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

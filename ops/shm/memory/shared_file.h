@@ -6,9 +6,9 @@
 #include <memory>
 #include <string_view>
 
-#include "core/base/status.h"
 #include "core/base/system/descriptor.h"
 #include "ops/shm/memory/segment_handle.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

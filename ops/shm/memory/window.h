@@ -8,9 +8,9 @@
 #include <mutex>
 #include <optional>
 
-#include "core/base/types.h"
 #include "core/engine/memory/symmetric_memory.h"
 #include "ops/shm/memory/shared_file.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/rank_set.h"
 #include "ops/tcp/connect/handshake.h"
 #include "ops/tcp/connect/tcp_socket.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 

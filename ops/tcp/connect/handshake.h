@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/base/system/authentication.h"
-#include "core/base/types.h"
 #include "ops/tcp/connect/endpoint.h"
+#include "rueda/types.h"
 
 namespace rueda {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/rank_set.h"
-#include "core/base/status.h"
 #include "core/base/system/descriptor.h"
 #include "ops/tcp/connect/endpoint.h"
+#include "rueda/rank_set.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
+#include "rueda/status.h"
 
 namespace rueda {
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "core/base/error.h"
 #include "examples/lib/data/files/json_file.h"
 #include "examples/lib/data/files/json_node.h"
 #include "examples/lib/data/tokenizer/tokenizer_config.h"

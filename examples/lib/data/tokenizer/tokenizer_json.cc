@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/error.h"
 #include "examples/lib/data/files/json_file.h"
 #include "examples/lib/data/tokenizer/vocabulary_file.h"
 

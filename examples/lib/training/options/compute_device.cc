@@ -14,7 +14,7 @@
 #include <limits>
 #include <string_view>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 

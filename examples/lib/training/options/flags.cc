@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/types.h"
+#include "core/base/operation_traits.h"
+#include "rueda/types.h"
 
 namespace rueda::examples {
 namespace {

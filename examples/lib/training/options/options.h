@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/types.h"
 #include "examples/lib/training/options/compute_device.h"
 #include "examples/lib/training/options/flags.h"
-#include "frameworks/torch/local_sgd/sync_schedule.h"
+#include "rueda/torch/local_sgd/sync_schedule.h"
+#include "rueda/types.h"
 
 namespace rueda::examples {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/data/files/json_file.h"
 #include "examples/lib/data/token_cache.h"
 #include "examples/lib/model/checkpoint.h"

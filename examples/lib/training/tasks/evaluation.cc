@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/model/bert_model.h"
 
 namespace rueda::examples {

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/data/masking.h"
 #include "examples/lib/model/masked_lm.h"
 #include "examples/lib/training/autocast.h"

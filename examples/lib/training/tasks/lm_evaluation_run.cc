@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/data/masking.h"
 #include "examples/lib/model/checkpoint.h"
 #include "examples/lib/model/masked_lm.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/model/natural_questions.h"
 
 namespace rueda::examples {

@@ -10,10 +10,11 @@
 #include "core/base/bytes.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
-#include "core/base/rank_set.h"
-#include "core/base/tensor_view.h"
+#include "core/base/operation_traits.h"
 #include "core/base/topology.h"
 #include "core/base/unknown_variables.h"
+#include "rueda/rank_set.h"
+#include "rueda/tensor_view.h"
 
 namespace rueda {
 namespace {

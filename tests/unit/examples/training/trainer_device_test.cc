@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/data/files/json_file.h"
 #include "examples/lib/training/autocast.h"
 #include "examples/lib/training/run_training.h"

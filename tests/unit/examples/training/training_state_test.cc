@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <rueda/rueda_torch.h>
+#include <rueda/torch.h>
 #include "examples/lib/training/tasks/mlm_task.h"
 #include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"

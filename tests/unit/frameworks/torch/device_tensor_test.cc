@@ -8,8 +8,9 @@
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"
-#include "frameworks/torch/collectives/operations.h"
+#include "core/engine/operations/submission.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
+#include "rueda/torch/collectives/operations.h"
 
 namespace rueda {
 namespace {

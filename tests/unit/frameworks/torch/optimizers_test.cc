@@ -10,9 +10,9 @@
 #include <sstream>
 #include <vector>
 
-#include "frameworks/torch/optimizers/lamb.h"
-#include "frameworks/torch/optimizers/lars.h"
-#include "frameworks/torch/optimizers/radam.h"
+#include "rueda/torch/optimizers/lamb.h"
+#include "rueda/torch/optimizers/lars.h"
+#include "rueda/torch/optimizers/radam.h"
 #include "tests/support/regression.h"
 
 namespace rueda {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "core/base/operation_traits.h"
 #include "ops/kernels/kernels.h"
 
 namespace rueda {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/engine/operations/submission.h"
 #include "tests/support/device_ones.h"
 
 namespace rueda {

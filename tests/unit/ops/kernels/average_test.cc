@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/rueda.h"
+#include "core/base/operation_traits.h"
+#include "rueda/rueda.h"
 
 namespace rueda::kernels {
 namespace {

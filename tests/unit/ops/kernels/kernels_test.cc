@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
 #include "tests/support/values.h"
 
 namespace rueda::kernels {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/operation_traits.h"
 #include "ops/kernels/kernels.h"
 #include "tests/support/values.h"
 

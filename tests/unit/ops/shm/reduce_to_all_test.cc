@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/host_buffer.h"
+#include "core/base/operation_traits.h"
 #include "ops/kernels/line.h"
 #include "tests/support/values.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/operations/names_in_flight.h"
+#include "core/engine/operations/submission.h"
 
 #include <gmock/gmock.h>
 

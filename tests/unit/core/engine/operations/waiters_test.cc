@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/engine/operations/handle.h"
 #include "core/engine/operations/handle_state.h"
+#include "rueda/handle.h"
 
 namespace rueda {
 namespace {

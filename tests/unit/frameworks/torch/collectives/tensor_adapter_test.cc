@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/operation_traits.h"
+#include "core/engine/operations/submission.h"
 
 namespace rueda {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks, steps and misuse of one rank's reducer.
-#include "frameworks/torch/reducer/gradient_reducer.h"
+#include "rueda/torch/reducer/gradient_reducer.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

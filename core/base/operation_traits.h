@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts about operations and element types that the engine needs, and enumerators from received bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "rueda/status.h"
+#include "rueda/types.h"
+
+namespace rueda {
+
+// What is true of an operation, whatever runs it. One row per Operation.
+struct OperationTraits {
+  std::string_view name;
+  bool reduces;            // has a ReduceOp and scale factors
+  bool fusable;            // several tensors may share one buffer and one Work
+  bool has_root;           // names a rank
+  bool same_shape;         // all ranks must bring the same shape
+  bool ragged_first_axis;  // ranks may differ in the first dimension, and must agree in the others
+  bool moves_data;         // is carried out by a backend
+  bool makes_output;       // finds the shape of its output itself
+};
+
+// The row of an operation.
+const OperationTraits& traits(Operation operation);
+
+// Whether `op` means something there: adasum does not everywhere, and bool has no average.
+bool can_reduce(Operation operation, DataType dtype, ReduceOp op);
+// Whether squares of its result can be summed up on the way: allreduce of floating point.
+bool can_measure(Operation operation, DataType dtype);
+// Whether topk means something there: sums and averages of float32, by an allreduce.
+bool can_send_a_share(Operation operation, DataType dtype, ReduceOp op);
+// Of elements: more than none, and no more than all.
+inline bool is_share(double share) { return share > 0.0 && share <= 1.0; }
+// The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
+DataType accumulator_of(DataType dtype);
+
+// From a byte received or a number given by a user; nothing when it names no enumerator.
+std::optional<DataType> data_type_from(std::uint8_t value);
+std::optional<ReduceOp> reduce_op_from(std::uint8_t value);
+std::optional<Operation> operation_from(std::uint8_t value);
+std::optional<ReductionOrder> reduction_order_from(std::uint8_t value);
+std::optional<Compression> compression_from(std::uint8_t value);
+std::optional<DeviceKind> device_kind_from(std::uint8_t value);
+std::optional<StatusCode> status_code_from(std::uint8_t value);
+
+}  // namespace rueda

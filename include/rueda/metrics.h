@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank has done so far, in numbers, and which ranks kept it waiting.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rueda/tuning_parameters.h"
+#include "rueda/types.h"
+
+namespace rueda {
+
+// How many durations there were below each bound, and their sum. A plain value.
+struct Histogram {
+  // Seconds; the last of `counts` is for all that is longer.
+  static constexpr std::array<double, 19> kBounds{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2,
+                                                  2e-2, 5e-2, 0.1,  0.2,  0.5,  1.0,  2.0,  5.0,  10.0};
+
+  std::array<std::uint64_t, kBounds.size() + 1> counts{};  // by bound
+  std::uint64_t count = 0;                                 // of all
+  double sum = 0;                                          // seconds
+};
+
+// What metrics() gives: a plain value, consistent only as far as numbers counted one after another are.
+struct MetricsSnapshot {
+  // Of one kind of operation since init().
+  struct OperationCounts {
+    Operation operation = Operation::allreduce;  // which
+    std::uint64_t completed = 0;                 // without an error
+    std::uint64_t failed = 0;                    // with one
+    std::uint64_t bytes = 0;  // of the tensors of completed operations, as this rank submitted them
+  };
+  // Of one rank that others had to wait for.
+  struct WaitedFor {
+    Rank rank = 0;            // who
+    std::uint64_t times = 0;  // how often this rank was the last to submit
+    double seconds = 0;       // from the second to last rank's submission to its
+  };
+
+  Rank rank = 0;                            // this one
+  Rank size = 1;                            // of the job
+  std::string host;                         // this one's
+  std::vector<OperationCounts> operations;  // one for each Operation
+  Histogram negotiation;                    // from submission to the arrival of the Plan, by tensor
+  Histogram waiting;                        // from there to the start of the Work, by Plan
+  Histogram data;                           // from there to its end, by Plan
+  std::uint64_t plans = 0;                  // carried out
+  std::uint64_t fused_plans = 0;            // those of more than one tensor
+  std::uint64_t fused_tensors = 0;          // in them
+  std::uint64_t fused_bytes = 0;            // of these
+  std::uint64_t fusion_threshold = 0;  // bytes: fused_bytes / (fused_plans x this) is how full buffers were
+  std::uint64_t works_in_flight = 0;   // now
+  std::uint64_t most_works_in_flight = 0;  // at once so far
+  std::uint64_t cache_hits = 0;            // submissions that the request cache knew
+  std::uint64_t cache_misses = 0;          // those that it did not
+  std::uint64_t timeline_events_lost = 0;  // for which the writer had no room
+  // By this machine's monotonic clock, in nanoseconds; 0: there was none.
+  std::int64_t last_submission_ns = 0;  // when the background thread took the last operation
+  std::int64_t last_plan_ns = 0;        // when the last Plan for an operation of this rank arrived
+  std::int64_t clock_offset_ns = 0;     // added to a time of that clock gives rank 0's
+  bool tuned = false;                   // rank 0 only, while tuning is on
+  TuningParameters parameters;          // those in force, if so
+  std::vector<WaitedFor> waited_for;    // known to rank 0 only; the slowest first
+};
+
+// In the text format of Prometheus, version 0.0.4.
+std::string to_prometheus_text(const MetricsSnapshot& metrics);
+
+// What this rank has done since init(). Callable from any thread. Throws NotInitialized before init() and
+// after shutdown().
+MetricsSnapshot metrics();
+
+}  // namespace rueda
