@@ -118,7 +118,7 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
 }
 
 void Observer::agreed(Negotiator& negotiator) {
-  const std::uint64_t hits = negotiator.cache_hits(), misses = negotiator.cache_misses();
+  const auto [hits, misses] = negotiator.cache_use();
   metrics_.cache_hits.add(hits - std::exchange(cache_hits_, hits));
   metrics_.cache_misses.add(misses - std::exchange(cache_misses_, misses));
   for (const Negotiator::LastOne& last : negotiator.take_last_ones())

@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+import classes
 import headers
 import layers
 import lengths
@@ -26,7 +27,7 @@ from sources import Tree
 RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, layers.check_rooms,
          lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
-         texts.check_life_of_a_tensor, names.check_types_are_one,
+         texts.check_life_of_a_tensor, names.check_types_are_one, classes.check_classes,
          public.check_public_headers, public.check_reach, public.check_reference,
          pages.check_links, pages.check_tables, pages.check_readme_lengths]
 

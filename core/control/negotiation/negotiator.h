@@ -86,8 +86,11 @@ class Negotiator : private ReadinessTable::Listener {
   Autotuner* tuner() const { return root_ ? root_->tuner.get() : nullptr; }
 
   // Requests of this rank that went as a bit, and in full.
-  std::uint64_t cache_hits() const { return table_.hits(); }
-  std::uint64_t cache_misses() const { return table_.misses(); }
+  struct CacheUse {
+    std::uint64_t hits;
+    std::uint64_t misses;
+  };
+  CacheUse cache_use() const { return {table_.hits(), table_.misses()}; }
 
  private:
   // Messages come in.

@@ -135,8 +135,8 @@ TEST(Groups, AreCalledTogetherAndKnownByOneId) {
   ASSERT_EQ(world.plans(11).size(), 9u);
   for (const Plan& plan : world.plans(11)) EXPECT_TRUE(plan.status.ok()) << plan.status.message;
   EXPECT_EQ(world.plans(11)[7].tensors.front().name(), "g.1");
-  EXPECT_EQ(world.node(11).cache_misses(), 1u);
-  EXPECT_EQ(world.node(11).cache_hits(), 2u);
+  EXPECT_EQ(world.node(11).cache_use().misses, 1u);
+  EXPECT_EQ(world.node(11).cache_use().hits, 2u);
 }
 
 // Whatever differs, one Plan ends the group, and nothing of it is left for the next of that name.

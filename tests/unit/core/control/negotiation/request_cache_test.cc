@@ -52,8 +52,8 @@ TEST(RequestCacheProtocol, FromTheSecondTimeOnARequestIsOneBit) {
   EXPECT_EQ(world.plans(99).size(), 3u);
   EXPECT_GT(first, 500u);
   for (Rank rank : {0, 1, 8, 99}) {
-    EXPECT_EQ(world.node(rank).cache_misses(), 1u);
-    EXPECT_EQ(world.node(rank).cache_hits(), 2u);
+    EXPECT_EQ(world.node(rank).cache_use().misses, 1u);
+    EXPECT_EQ(world.node(rank).cache_use().hits, 2u);
   }
 }
 
@@ -82,8 +82,8 @@ TEST(RequestCacheProtocol, OneRankWhoseTensorIsElsewhereIsEnough) {
       EXPECT_EQ(last.tensors.back().request->elsewhere, odd >= 0);
       EXPECT_TRUE(last.evicted.empty());
     }
-    EXPECT_EQ(world.node(1).cache_misses(), 1u);
-    EXPECT_EQ(world.node(17).cache_misses(), 2u);
+    EXPECT_EQ(world.node(1).cache_use().misses, 1u);
+    EXPECT_EQ(world.node(17).cache_use().misses, 2u);
   }
 }
 
@@ -145,7 +145,7 @@ TEST(RequestCacheProtocol, NamesThatDoNotComeAgainAreForgottenWhileAModelStays) 
     world.settle();
   }
   world.expect_same_plans();
-  EXPECT_EQ(world.node(8).cache_hits(), static_cast<std::uint64_t>(kModel * (kRounds - 1)));
+  EXPECT_EQ(world.node(8).cache_use().hits, static_cast<std::uint64_t>(kModel * (kRounds - 1)));
 }
 
 // Each has a name of its own: as many of them as may come do not push a name out.
@@ -164,7 +164,7 @@ TEST(RequestCacheProtocol, BarriersTakeNoPlace) {
     }
   }
   world.expect_same_plans();
-  EXPECT_EQ(world.node(2).cache_hits(), 2u);
+  EXPECT_EQ(world.node(2).cache_use().hits, 2u);
   for (const Plan& plan : world.plans(0)) EXPECT_TRUE(plan.evicted.empty());
 }
 

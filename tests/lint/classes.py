@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How wide classes are: a class is one idea, so it has few functions and few data members."""
+
+import re
+
+from sources import Problem, code_only, line_of
+
+MOST_FUNCTIONS = 40
+MOST_DATA = 14
+# Classes that are still wider, with the data members that they have. Nobody may be added, and none may grow.
+WIDER = {
+    "Adasum": 23,
+    "AdasumShare": 16,
+    "HandleState": 16,
+    "HierarchyAllreduce": 18,
+    "NcclGroup": 18,
+    "Runtime": 23,
+    "StagedAllreduce": 16,
+    "TuningSearch": 28,
+}
+# Values that travel together, such as the options of an optimizer, may be many; a class that hides its data may not.
+CLASS = re.compile(r"\b(class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{")
+NO_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|struct|union|template\s*<[^;{}]*>\s*(class|struct|friend|using))\b")
+FUNCTION = re.compile(r"[\w>&*\]~=()+\-<!|\[]\s*\(|\boperator\b")
+
+
+def end_of_block(code, start):
+    """The position behind the brace that closes the one at `start`."""
+    depth = 0
+    for match in re.finditer(r"[{}]", code[start:]):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return start + match.end()
+    return len(code)
+
+
+def members(body):
+    """The statements of a class's body, each without what its own braces hold."""
+    statement, position = "", 0
+    while position < len(body):
+        character = body[position]
+        if character == "{":
+            end = end_of_block(body, position)
+            statement += "{}"
+            position = end
+            following = body[end:].lstrip()[:1]
+            if following not in (";", ",", "(", ")", "="):  # a function's body ends the statement
+                yield statement.strip()
+                statement = ""
+            continue
+        if character == ";":
+            yield statement.strip()
+            statement = ""
+        else:
+            statement += character
+        position += 1
+
+
+def without_templates(text):
+    """The text without the arguments of templates, in which a type such as std::function<void(int)> has parentheses."""
+    before = None
+    while before != text:
+        before, text = text, re.sub(r"(?<=\w)\s*<[^<>;{}]*>", "", text)
+    return text
+
+
+def count(body):
+    """(functions, data members) that a class's body declares."""
+    functions = data = 0
+    for statement in members(body):
+        statement = re.sub(r"\b(public|protected|private)\s*:(?!:)", "", statement).strip()
+        statement = re.sub(r"\[\[[^\]]*\]\]", "", statement).strip()
+        if not statement or statement == "{}" or NO_MEMBER.match(statement):
+            continue
+        plain = without_templates(statement)
+        if re.search(r"\([^()]*\)\s*(const|noexcept|override|final|&&?|=\s*(default|delete|0)|->[^;{}]*|requires[^;{}]*|\s)*(:[^;]*)?(\{\}.*)?$", plain, re.DOTALL) and not re.match(r"(mutable\s+)?[\w:]+\s+\w+_\s*[={]", plain):
+            functions += 1
+        elif not re.match(r"(static\s+constexpr|constexpr\s+static|static\s+inline\s+constexpr)\b", statement):
+            data += 1
+    return functions, data
+
+
+def classes(text):
+    """(line, keyword, name, functions, data members) of each class that is defined in a file."""
+    code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", " ", m[0]), code_only(text), flags=re.MULTILINE)
+    for match in CLASS.finditer(code):
+        if re.search(r"\benum\s+$", code[:match.start()][-12:]):
+            continue
+        start = match.end() - 1
+        yield (line_of(code, match.start()), match[1], match[2], *count(code[start + 1:end_of_block(code, start) - 1]))
+
+
+def check_classes(tree):
+    """Classes of the product. The widest is printed."""
+    widest = (0, 0, "")
+    for path, text in tree.cpp("core", "ops", "frameworks", "launcher", "python", "include"):
+        for line, keyword, name, functions, data in classes(text):
+            if keyword == "class":
+                widest = max(widest, (functions, data, f"{name} in {path}"))
+            if functions > MOST_FUNCTIONS:
+                yield Problem(path, line, "class", f"{name} has {functions} member functions; at most {MOST_FUNCTIONS}: it is several ideas")
+            most = WIDER.get(name, MOST_DATA)
+            if keyword == "class" and data > most:
+                yield Problem(path, line, "class", f"{name} has {data} data members; at most {most}: it is several ideas")
+    if widest[2]:
+        print(f"widest class: {widest[2]}: {widest[0]} functions, {widest[1]} data members")
