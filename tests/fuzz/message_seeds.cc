@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/message_samples.h"
+#include "tests/support/worlds/message_samples.h"
 
 int main(int count, char** arguments) {
   using namespace rueda;

@@ -10,7 +10,7 @@
 #include "ops/cuda/cuda_report.h"
 #include "rueda/rueda.h"
 #include "tests/gpu/device_capture.h"
-#include "tests/support/device_conformance.h"
+#include "tests/support/conformance/device_conformance.h"
 #include "tests/support/process_watchdog.h"
 
 int main(int argc, char** argv) {

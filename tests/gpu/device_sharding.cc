@@ -9,7 +9,7 @@
 
 #include "rueda/torch/optimizers/fused_adamw.h"
 #include "rueda/torch/sharding/sharded_model.h"
-#include "tests/support/layered_model.h"
+#include "tests/support/training/layered_model.h"
 
 namespace rueda {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tests/gpu/device_sharding.h"
-#include "tests/support/torch_device_world.h"
+#include "tests/support/worlds/torch_device_world.h"
 
 namespace rueda {
 namespace {

@@ -9,7 +9,7 @@
 #include "ops/cuda/cuda_report.h"
 #include "ops/cuda/launch_batch_copy.h"
 #include "rueda/rueda.h"
-#include "tests/support/memory_world.h"
+#include "tests/support/worlds/memory_world.h"
 
 namespace rueda {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "rueda/rueda.h"
-#include "tests/support/conformance.h"
+#include "tests/support/conformance/conformance.h"
 #include "tests/support/process_watchdog.h"
 
 int main(int argc, char** argv) {

@@ -20,7 +20,7 @@
 
 #include <rueda/torch.h>
 #include "tests/support/process_watchdog.h"
-#include "tests/support/regression.h"
+#include "tests/support/training/regression.h"
 
 namespace {
 

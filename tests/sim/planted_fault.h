@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/support/control_world.h"
+#include "tests/support/worlds/control_world.h"
 
 namespace rueda {
 

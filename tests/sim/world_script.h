@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/control_world.h"
+#include "tests/support/worlds/control_world.h"
 
 namespace rueda {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps as CUDA graphs, as far as they go without a device. Their work itself: tests/threads/graph_test.cc."""
+"""Steps as CUDA graphs, as far as they go without a device. Their work itself: tests/threads/devices/graph_test.cc."""
 
 import pytest
 import torch

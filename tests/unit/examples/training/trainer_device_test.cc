@@ -26,9 +26,9 @@
 #include "examples/lib/training/tasks/squad_task.h"
 #include "examples/lib/training/trainer.h"
 #include "ops/cuda/cuda_parts.h"
-#include "tests/support/fake_torch_devices.h"
-#include "tests/support/memory_world.h"
+#include "tests/fakes/torch/fake_torch_devices.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/worlds/memory_world.h"
 
 namespace rueda::examples {
 namespace {

@@ -12,8 +12,8 @@
 
 #include <rueda/torch.h>
 #include "examples/lib/training/tasks/mlm_task.h"
-#include "tests/support/memory_world.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/worlds/memory_world.h"
 
 namespace rueda::examples {
 namespace {

@@ -13,7 +13,7 @@
 #include "rueda/torch/optimizers/lamb.h"
 #include "rueda/torch/optimizers/lars.h"
 #include "rueda/torch/optimizers/radam.h"
-#include "tests/support/regression.h"
+#include "tests/support/training/regression.h"
 
 namespace rueda {
 namespace {

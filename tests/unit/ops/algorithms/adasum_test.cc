@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/adasum_reference.h"
-#include "tests/support/link_world.h"
+#include "tests/support/conformance/adasum_reference.h"
+#include "tests/support/worlds/link_world.h"
 
 namespace rueda {
 namespace {

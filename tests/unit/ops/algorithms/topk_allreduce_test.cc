@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ops/compression/topk_select.h"
-#include "tests/support/link_world.h"
+#include "tests/support/worlds/link_world.h"
 
 namespace rueda {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <random>
 
-#include "tests/support/adasum_reference.h"
+#include "tests/support/conformance/adasum_reference.h"
 
 namespace rueda {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/engine/operations/submission.h"
-#include "tests/support/device_ones.h"
+#include "tests/support/training/device_ones.h"
 
 namespace rueda {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/control/messages/control_message.h"
 #include "ops/hierarchy/hierarchy_backend.h"
-#include "tests/support/memory_network.h"
+#include "tests/support/worlds/memory_network.h"
 
 namespace rueda {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ops/kernels/kernels.h"
-#include "tests/support/values.h"
+#include "tests/support/conformance/values.h"
 
 namespace rueda::kernels {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "core/base/host_buffer.h"
 #include "core/base/operation_traits.h"
-#include "tests/support/values.h"
+#include "tests/support/conformance/values.h"
 
 namespace rueda::kernels {
 namespace {

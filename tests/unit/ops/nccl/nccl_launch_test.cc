@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "ops/nccl/nccl_lane.h"
-#include "tests/support/fake_devices.h"
-#include "tests/support/fake_nccl.h"
+#include "tests/fakes/cuda/fake_devices.h"
+#include "tests/fakes/nccl/fake_nccl.h"
 
 namespace rueda {
 namespace {

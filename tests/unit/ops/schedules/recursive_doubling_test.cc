@@ -13,7 +13,7 @@
 
 #include "ops/schedules/recursive_doubling.h"
 #include "ops/schedules/reduction_tree.h"
-#include "tests/support/link_world.h"
+#include "tests/support/worlds/link_world.h"
 
 namespace rueda {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/support/tree_sum.h"
-#include "tests/support/values.h"
+#include "tests/support/conformance/tree_sum.h"
+#include "tests/support/conformance/values.h"
 
 namespace rueda {
 namespace {

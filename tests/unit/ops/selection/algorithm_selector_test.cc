@@ -11,8 +11,8 @@
 #include "core/base/time.h"
 #include "ops/schedules/recursive_doubling.h"
 #include "ops/selection/algorithm_selector.h"
-#include "tests/support/memory_network.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/worlds/memory_network.h"
 
 namespace rueda {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/base/host_buffer.h"
 #include "core/base/operation_traits.h"
 #include "ops/kernels/line.h"
-#include "tests/support/values.h"
+#include "tests/support/conformance/values.h"
 
 namespace rueda {
 namespace {

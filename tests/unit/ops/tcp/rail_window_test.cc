@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ops/tcp/frame.h"
-#include "tests/support/tcp_pair.h"
+#include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
 namespace {

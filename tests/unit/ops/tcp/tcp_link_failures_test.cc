@@ -8,7 +8,7 @@
 #include <random>
 
 #include "core/engine/work.h"
-#include "tests/support/tcp_pair.h"
+#include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "tests/support/some_bytes.h"
-#include "tests/support/tcp_pair.h"
+#include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
 namespace {

@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/support/tcp_pair.h"
+#include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
 namespace {

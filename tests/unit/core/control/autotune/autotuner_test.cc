@@ -10,7 +10,7 @@
 #include <random>
 
 #include "core/control/scheduling/coordinator.h"
-#include "tests/support/control_world.h"
+#include "tests/support/worlds/control_world.h"
 
 namespace rueda {
 namespace {

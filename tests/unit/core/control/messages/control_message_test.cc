@@ -7,7 +7,7 @@
 
 #include "core/control/messages/control_message.h"
 #include "core/control/negotiation/request_cache.h"
-#include "tests/support/message_samples.h"
+#include "tests/support/worlds/message_samples.h"
 
 namespace rueda {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "tests/support/control_world.h"
+#include "tests/support/worlds/control_world.h"
 
 namespace rueda {
 namespace {

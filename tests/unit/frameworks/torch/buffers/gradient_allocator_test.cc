@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/support/regression.h"
+#include "tests/support/training/regression.h"
 
 namespace rueda {
 namespace {

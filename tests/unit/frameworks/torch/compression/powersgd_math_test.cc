@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "tests/support/regression.h"
+#include "tests/support/training/regression.h"
 
 namespace rueda {
 namespace {

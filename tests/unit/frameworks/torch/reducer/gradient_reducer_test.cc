@@ -9,8 +9,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <limits>
 
-#include "tests/support/memory_world.h"
-#include "tests/support/regression.h"
+#include "tests/support/training/regression.h"
+#include "tests/support/worlds/memory_world.h"
 
 namespace rueda {
 namespace {

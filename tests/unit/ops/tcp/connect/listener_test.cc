@@ -10,7 +10,7 @@
 
 #include "ops/tcp/connect/handshake.h"
 #include "ops/tcp/connect/tcp_socket.h"
-#include "tests/support/tcp_pair.h"
+#include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-#include "tests/support/tcp_pair.h"
+#include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
 namespace {
