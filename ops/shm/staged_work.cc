@@ -76,7 +76,10 @@ void StagedWork::begin() {
 bool StagedWork::choose_pass() {
   if (!area_.all_written(AreaProgress::kOffered)) return false;
   const bool in_place = area_.all_offered();
-  if (abandoned()) return true;
+  if (abandoned()) {
+    enter(State::abandoning_offer);
+    return true;
+  }
   if (in_place) in_place_pass_.begin(area_.offers(offer_bytes()));
   enter(in_place ? State::in_place : State::buffers);
   return true;
