@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sources import Problem, file_of, includes
 
-FOLDERS = ("include", "core", "ops", "launcher")
 OF_TORCH = ("include/rueda/torch/", "include/rueda/torch.h")
 JOBS = 2
 
@@ -18,9 +17,9 @@ def compile_alone(tree, path, compiler, folders):
     return path, done.stderr if done.returncode else ""
 
 
-def check_headers(tree, compiler, folders, missing_vendors):
-    """Problems, and at the end the number of headers tried."""
-    texts = dict(tree.cpp(*FOLDERS))
+def check_headers(tree, parts, compiler, folders, missing_vendors):
+    """Of the headers below `parts`: problems, and at the end the number of those tried."""
+    texts = dict(tree.cpp())
 
     def wants(path):
         """Whether it includes such a vendor's header, be it by another of ours."""
@@ -33,7 +32,9 @@ def check_headers(tree, compiler, folders, missing_vendors):
             seen |= targets
         return False
 
-    paths = [path for path in texts if path.endswith(".h") and not path.startswith(OF_TORCH) and not wants(path)]
+    below = tuple(f"{part}/" for part in parts)
+    paths = [path for path in texts
+             if path.endswith(".h") and path.startswith(below) and not path.startswith(OF_TORCH) and not wants(path)]
     with ThreadPoolExecutor(JOBS) as pool:
         for path, errors in pool.map(lambda path: compile_alone(tree, path, compiler, folders), paths):
             if errors:

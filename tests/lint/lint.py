@@ -4,7 +4,7 @@
 names of types, public headers, links and tables of pages.
 
 lint.py [--root DIR]                                      the rules
-lint.py [--root DIR] --headers [--compiler C] [--include DIR]...   every header compiles alone
+lint.py [--root DIR] --headers FOLDER... [--compiler C] [--include DIR]...   every header there compiles alone
 """
 
 import argparse
@@ -39,7 +39,7 @@ def problems_of(tree):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=Path(__file__).resolve().parents[2], help="default: this project")
-    parser.add_argument("--headers", action="store_true", help="compile every header alone")
+    parser.add_argument("--headers", nargs="+", metavar="FOLDER", help="compile every header of these folders alone")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--include", action="append", default=[], help="another folder with headers")
     arguments = parser.parse_args()
@@ -49,7 +49,7 @@ def main():
     if arguments.headers:
         missing = [header for header in ("mpi.h", "nccl.h", "cuda_runtime_api.h")
                    if not any((Path(folder) / header).exists() for folder in arguments.include)]
-        problems = list(headers.check_headers(tree, arguments.compiler, arguments.include, missing))
+        problems = list(headers.check_headers(tree, arguments.headers, arguments.compiler, arguments.include, missing))
     else:
         problems = problems_of(tree)
         print(f"{len(tree.files)} files, {len(RULES)} rules; {public.summary(tree)}")

@@ -203,7 +203,7 @@ class LintTest(unittest.TestCase):
         tree = self.tree(**{"core/good.h": HEADER + "#include <string>\ninline std::string f() { return {}; }\n",
                             "core/bad.h": HEADER + "inline std::string f() { return {}; }\n",
                             "ops/mpi/vendor.h": HEADER + "#include <mpi.h>\n"})
-        broken = [problem.path for problem in headers.check_headers(tree, "g++", [], ["mpi.h"])]
+        broken = [problem.path for problem in headers.check_headers(tree, ["core", "ops"], "g++", [], ["mpi.h"])]
         self.assertEqual(broken, ["core/bad.h"])
 
 
