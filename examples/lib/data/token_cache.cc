@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/system/descriptor.h"
 #include "examples/lib/data/batches.h"
 
 namespace rueda::examples {
@@ -116,8 +117,8 @@ RecordFile TokenCache::get(const Key& key, const WordPieceTokenizer& tokenizer, 
   const std::string whole_key = made_by + source.state;
   if (!folder_) {
     std::string name = (std::filesystem::temp_directory_path() / "rueda-tokens-XXXXXX").string();
-    const FileDescriptor made(::mkstemp(name.data()));
-    if (made.get() < 0) fail_on_file("write", name, errno);
+    const Descriptor made(::mkstemp(name.data()));
+    if (made.number() < 0) fail_on_file("write", name, errno);
     const Temporary file(name);
     RecordWriter writer(file.path(), whole_key);
     build(writer);
@@ -134,12 +135,12 @@ RecordFile TokenCache::get(const Key& key, const WordPieceTokenizer& tokenizer, 
   // The lock ends with the process, whatever becomes of it. Its file stays: were it removed, two processes
   // could hold locks on two files of that name.
   const std::filesystem::path lock_name = file.string() + ".lock";
-  const FileDescriptor lock(::open(lock_name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (lock.get() < 0) fail_on_file("write", lock_name, errno);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  const Descriptor lock(::open(lock_name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (lock.number() < 0) fail_on_file("write", lock_name, errno);
+  if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK)
       tell(fmt::format("another process prepares {}; waiting for it", key.source.string()));
-    while (::flock(lock.get(), LOCK_EX) != 0)
+    while (::flock(lock.number(), LOCK_EX) != 0)
       if (errno != EINTR) fail_on_file("lock", lock_name, errno);
   }
   if (auto cached = open_if_good(file, whole_key)) return *std::move(cached);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include <rueda/torch.h>
+#include "core/base/system/descriptor.h"
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/tensor_file.h"
 #include "frameworks/torch/collectives/agreement.h"
@@ -216,9 +217,9 @@ FoundCheckpoint TrainingState::read(const fs::path& folder, const CheckpointFact
 void TrainingState::lock_output() {
   make_folder(options_.output);
   const fs::path file = options_.output / ".lock";
-  lock_ = FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock_.get() < 0) fail_on_file("write", file, errno);
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  lock_ = Descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock_.number() < 0) fail_on_file("write", file, errno);
+  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw std::runtime_error(fmt::format(
         "another run writes to {}: wait for its end, or choose another --output", options_.output.string()));
   }

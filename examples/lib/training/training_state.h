@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/data/files/file_descriptor.h"
+#include "core/base/system/descriptor.h"
+#include "examples/lib/data/files/file_failure.h"
 #include "examples/lib/show/run_report.h"
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/options/options.h"
@@ -59,7 +60,7 @@ class TrainingState {
 
   Task& task_;
   const TrainOptions& options_;
-  FileDescriptor lock_{-1};  // of rank 0, as long as it may write
+  Descriptor lock_;  // of rank 0, as long as it may write
   std::vector<std::string> words_;
 };
 

@@ -9,21 +9,22 @@
 #include <stdexcept>
 #include <utility>
 
-#include "examples/lib/data/files/file_descriptor.h"
+#include "core/base/system/descriptor.h"
+#include "examples/lib/data/files/file_failure.h"
 
 namespace rueda::examples {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (descriptor.get() < 0) fail_on_file("open", path, errno);
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.number() < 0) fail_on_file("open", path, errno);
   struct stat status {};
-  if (::fstat(descriptor.get(), &status) != 0) fail_on_file("read", path, errno);
+  if (::fstat(descriptor.number(), &status) != 0) fail_on_file("read", path, errno);
   if (S_ISDIR(status.st_mode)) fail_on_file("read", path, EISDIR);
   if (!S_ISREG(status.st_mode))
     throw std::runtime_error("cannot map " + path.string() + ": a regular file is needed");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
-  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
+  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number(), 0);
   if (address == MAP_FAILED) fail_on_file("map", path, errno);
   bytes_ = {static_cast<const std::byte*>(address), size};
 }

@@ -52,7 +52,7 @@ RecordWriter::RecordWriter(std::filesystem::path path, std::string_view key)
     : path_(std::move(path)),
       file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)),
       key_(key) {
-  if (file_.get() < 0) fail_on_file("write", path_, errno);
+  if (file_.number() < 0) fail_on_file("write", path_, errno);
   buffer_.reserve(kBuffer);
   buffer_.resize(sizeof(Header));  // zeros: not a record file yet
   write(std::as_bytes(std::span(key_)));
@@ -73,7 +73,7 @@ void RecordWriter::finish() {
   write(std::span(zeros).first(aligned(words * sizeof(std::int32_t)) - words * sizeof(std::int32_t)));
   write(std::as_bytes(std::span(ends_)));
   flush();
-  if (::pwrite(file_.get(), &header, sizeof header, 0) != sizeof header || ::fsync(file_.get()) != 0)
+  if (::pwrite(file_.number(), &header, sizeof header, 0) != sizeof header || ::fsync(file_.number()) != 0)
     fail_on_file("write", path_, errno);
 }
 
@@ -84,7 +84,7 @@ void RecordWriter::write(std::span<const std::byte> bytes) {
 
 void RecordWriter::flush() {
   for (std::span<const std::byte> left = buffer_; !left.empty();) {
-    const ssize_t written = ::write(file_.get(), left.data(), left.size());
+    const ssize_t written = ::write(file_.number(), left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_on_file("write", path_, errno);
     left = left.subspan(static_cast<std::size_t>(written));

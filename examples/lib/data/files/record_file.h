@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/lib/data/files/file_descriptor.h"
+#include "core/base/system/descriptor.h"
+#include "examples/lib/data/files/file_failure.h"
 #include "examples/lib/data/files/mapped_file.h"
 
 namespace rueda::examples {
@@ -35,7 +36,7 @@ class RecordWriter {
   void flush();
 
   std::filesystem::path path_;
-  FileDescriptor file_;
+  Descriptor file_;
   std::vector<std::byte> buffer_;
   std::string key_;
   std::vector<std::uint64_t> ends_;  // of each record, in words of 4 bytes from the first one
