@@ -13,6 +13,7 @@
 #include <set>
 
 #include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 #include "rueda/rueda.h"
 #include "tests/support/worlds/memory_world.h"
 
@@ -311,7 +312,7 @@ TEST(Aborts, OfManyAtOnceLeaveTheOthersRight) {
             if (set != nullptr && !set->included()) continue;
             const std::uint32_t dice = std::mt19937(seed * 1000 + static_cast<unsigned>(i))();
             Submission submission;
-            if (set != nullptr) Scope(*set).place(submission);
+            if (set != nullptr) set_scope(submission, Scope(*set));
             const Rank members = set == nullptr ? kRanks : set->size();
             values[i].assign(600 * members, static_cast<float>(i));
             submission.input = view(values[i]);

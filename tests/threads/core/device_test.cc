@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 #include "ops/algorithms/link_backend.h"
 #include "rueda/rueda.h"
 #include "tests/support/worlds/memory_world.h"
@@ -176,7 +177,7 @@ TEST(Devices, ARankZeroWithoutDevicesRefusesThePlansOfOthers) {
         if (!set.included()) return;
         std::vector<float> values(5, 1.0f);
         Submission submission = sum_of(values);
-        Scope(set).place(submission);
+        set_scope(submission, Scope(set));
         const Status status = runtime.submit(std::move(submission)).wait_status();
         EXPECT_EQ(status.code, StatusCode::backend_error);
         EXPECT_THAT(status.message, HasSubstr("RUEDA_CUDA"));

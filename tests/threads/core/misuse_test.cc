@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/engine/runtime.h"
+#include "core/submission_arguments.h"
 #include "rueda/process_set.h"
 #include "rueda/rueda.h"
 #include "tests/support/worlds/memory_world.h"
@@ -206,7 +207,7 @@ TEST(Groups, ThatCannotBeOneAreRefused) {
     EXPECT_THAT(words_of(std::move(join)), HasSubstr("join 'b' moves no data; submit it alone"));
     std::vector<float> others(4);
     Submission of_set = sum_of("c", others);
-    Scope(set).place(of_set);
+    set_scope(of_set, Scope(set));
     EXPECT_THAT(words_of(std::move(of_set)), HasSubstr("several process sets"));
   });
 }

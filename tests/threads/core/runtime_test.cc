@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/default_runtime.h"
 #include "core/engine/runtime.h"
 #include "rueda/rueda.h"
 #include "tests/support/conformance/values.h"

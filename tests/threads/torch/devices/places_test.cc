@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "core/default_runtime.h"
 #include "core/engine/runtime.h"
 #include "rueda/torch/collectives/capture.h"
 #include "tests/support/training/device_training.h"

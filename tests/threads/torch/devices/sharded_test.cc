@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/byte_exchange.h"
 #include "core/engine/runtime.h"
+#include "frameworks/torch/sharding/parameter_shards.h"
 #include "rueda/torch/optimizers/fused_adamw.h"
 #include "rueda/torch/optimizers/radam.h"
 #include "rueda/torch/sharding/sharded_model.h"

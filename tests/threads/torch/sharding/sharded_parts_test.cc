@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
+#include "frameworks/torch/sharding/parameter_shards.h"
 #include "rueda/torch/optimizers/fused_adamw.h"
 #include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/rank_words.h"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <rueda/torch.h>
+#include "core/default_runtime.h"
 #include "examples/lib/data/files/json_file.h"
 #include "examples/lib/training/autocast.h"
 #include "examples/lib/training/run_training.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <rueda/torch.h>
+#include "core/default_runtime.h"
 #include "examples/lib/training/tasks/mlm_task.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/worlds/memory_world.h"
