@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
-#include "rueda/rueda.h"
+#include "rueda/torch/collectives/operations.h"
 #include "rueda/torch/reducer/distributed_optimizer.h"
 #include "rueda/torch/sharding/sharded_optimizer.h"
 #include "tests/support/training/low_rank.h"
