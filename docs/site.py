@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """site.py OUTPUT: copies all pages, and the files that they link to, to OUTPUT/pages, and writes OUTPUT/mkdocs.yml.
 
-Decisions are listed by their folder; all other pages are listed in docs/mkdocs.yml. A page that is in no list is an error.
+Decisions are listed by their folder; all other pages are listed in docs/mkdocs.yml. A page that is in no list is an error, and so is
+a listed page that does not exist. Marks for tables of settings and flags are replaced by these tables (source_tables.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import re
 import shutil
 import sys
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import source_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -36,6 +41,22 @@ def title(page: Path) -> str:
     return (ROOT / page).read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("# ")
 
 
+def refuse(message: str) -> int:
+    print(f"site.py: error: {message}", file=sys.stderr)
+    return 1
+
+
+def copy(found: list[Path], folder: Path) -> None:
+    """Copies pages, with their tables, and the files that they link to."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for file in {*found, *(target for page in found for target in linked(page))}:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        if file in found:
+            (folder / file).write_text(source_tables.filled(ROOT, (ROOT / file).read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            shutil.copyfile(ROOT / file, folder / file)
+
+
 def main() -> int:
     output = Path(sys.argv[1])
     settings = (ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8")
@@ -44,12 +65,13 @@ def main() -> int:
     listed = set(re.findall(r": (\S+\.md)$", settings, re.MULTILINE))
     forgotten = [str(page) for page in found if page not in decisions and str(page) not in listed]
     if forgotten:
-        print(f"site.py: error: no list in docs/mkdocs.yml has {', '.join(forgotten)}", file=sys.stderr)
-        return 1
-    shutil.rmtree(output / "pages", ignore_errors=True)
-    for file in {*found, *(target for page in found for target in linked(page))}:
-        (output / "pages" / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, output / "pages" / file)
+        return refuse(f"no list in docs/mkdocs.yml has {', '.join(forgotten)}")
+    if missing := sorted(listed - {str(page) for page in found}):
+        return refuse(f"docs/mkdocs.yml lists {', '.join(missing)}, which does not exist")
+    try:
+        copy(found, output / "pages")
+    except source_tables.TableError as error:
+        return refuse(f"{error}; docs/source_tables.py reads these tables")
     lines = ["  - Decisions:", *(f"      - \"{title(page)}\": {page}" for page in decisions)]
     output.mkdir(parents=True, exist_ok=True)
     (output / "mkdocs.yml").write_text(settings + "\n".join(lines) + "\n", encoding="utf-8")
