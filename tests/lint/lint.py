@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the project that no compiler knows: layers, cycles of includes and of folders, rooms in a folder, lengths, first lines, paths, names in documents,
-names of types, public headers, links and tables of pages.
+names of types, public headers, links, tables and words of pages.
 
 lint.py [--root DIR]                                      the rules
 lint.py [--root DIR] --headers FOLDER... [--compiler C] [--include DIR]...   every header there compiles alone
@@ -15,6 +15,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 import classes
+import glossary
 import headers
 import layers
 import lengths
@@ -29,7 +30,8 @@ RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, l
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
          texts.check_life_of_a_tensor, names.check_types_are_one, classes.check_classes,
          public.check_public_headers, public.check_reach, public.check_reference,
-         pages.check_links, pages.check_tables, pages.check_readme_lengths]
+         pages.check_links, pages.check_tables, pages.check_readme_lengths,
+         glossary.check_glossary, glossary.check_words]
 
 
 def problems_of(tree):
@@ -52,7 +54,7 @@ def main():
         problems = list(headers.check_headers(tree, arguments.headers, arguments.compiler, arguments.include, missing))
     else:
         problems = problems_of(tree)
-        print(f"{len(tree.files)} files, {len(RULES)} rules; {public.summary(tree)}")
+        print(f"{len(tree.files)} files, {len(RULES)} rules; {public.summary(tree)}; {pages.summary(tree)}")
     for problem in problems:
         print(problem, file=sys.stderr)
     sys.exit(1 if problems else 0)

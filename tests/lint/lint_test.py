@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import headers
 import lengths
 import lint
+import pages
 import public
 from sources import Tree
 
@@ -83,6 +84,27 @@ class LintTest(unittest.TestCase):
                                     ("core/README.md", 121, ["README length"]), ("docs/page.md", 500, [])]:
             self.assertEqual(self.rules_broken({path: "word\n" * lines}), broken, f"{path}, {lines} lines")
         self.assertEqual(self.rules_broken({"core/README.md": "word " * 16801}), ["README length"])
+
+    def test_words_of_readmes_are_printed(self):
+        tree = self.tree(**{"README.md": "two words\n", "core/README.md": "three more words", "docs/page.md": "no README"})
+        self.assertEqual(pages.summary(tree), "2 READMEs have 5 words, at most 16800")
+
+    GLOSSARY = "# Glossary\n## A\n| word | meaning | known from |\n|---|---|---|\n| rank | a process | MPI |\n{}\n" \
+        "## B\n| word | meaning | known from |\n|---|---|---|\n| readiness | who has it | – |\n\n| not | but |\n|---|---|\n{}"
+
+    def test_glossary(self):
+        for more, replaced, broken in [
+                ("", "", 0), ("| host | a machine | Horovod |", "| tally | readiness |", 0), ("| Readiness | again | – |", "", 1),
+                ("", "| rank | readiness |", 1), ("", "| tally | nothing |", 1)]:
+            self.assertEqual(self.rules_broken({"docs/glossary.md": self.GLOSSARY.format(more, replaced)}), ["glossary"] * broken, (more, replaced))
+
+    def test_replaced_words(self):
+        glossary = {"docs/glossary.md": self.GLOSSARY.format("", "| tally | readiness |\n| roll call | readiness |\n| wish | readiness |\n")}
+        for text, broken in [("the rank", 0), ("The Tally of it", 1), ("two tallies", 1), ("its wishes, its roll calls", 2), ("`tally`", 0),
+                             ("```\ntally\n```", 0), ("totally wishful", 0)]:
+            for path in ("README.md", "core/README.md", "docs/concepts/a.md", "docs/tutorials/a.md"):
+                self.assertEqual(self.rules_broken(glossary | {path: text + "\n"}), ["glossary"] * broken, (path, text))
+            self.assertEqual(self.rules_broken(glossary | {"docs/decisions/001-names.md": text + "\n"}), [])
 
     def test_folder_cycles(self):
         files = {"ops/a/x.h": HEADER + '#include "ops/b/y.h"\n', "ops/b/y.h": HEADER,

@@ -69,15 +69,26 @@ def check_tables(tree):
             before = line
 
 
+MOST_WORDS = 16000
+
+
+def readmes(tree):
+    return [(path, text) for path, text in sorted(tree.files.items()) if path.rpartition("/")[2] == "README.md"]
+
+
+def words_of_readmes(tree):
+    return sum(len(text.split()) for _, text in readmes(tree))
+
+
+def summary(tree):
+    return f"{len(readmes(tree))} READMEs have {words_of_readmes(tree)} words, at most {MOST_WORDS}"
+
+
 def check_readme_lengths(tree):
-    """A README is read in one go: 150 lines for the front page, 120 for others; 16,000 words in all."""
-    words = 0
-    for path, text in sorted(tree.files.items()):
-        if path.rpartition("/")[2] != "README.md":
-            continue
-        words += len(text.split())
+    """A README is read in one go: 150 lines for the front page, 120 for others; a limit on the words of all."""
+    for path, text in readmes(tree):
         lines, most = len(text.splitlines()), 150 if path == "README.md" else 120
         if lines > most:
             yield Problem(path, most + 1, "README length", f"{lines} lines, over {most}; move details to docs")
-    if words > 16000:
-        yield Problem("README.md", 1, "README length", f"{words} words in all READMEs, over 16000; move details to docs")
+    if (words := words_of_readmes(tree)) > MOST_WORDS:
+        yield Problem("README.md", 1, "README length", f"{words} words in all READMEs, over {MOST_WORDS}; move details to docs")
