@@ -212,7 +212,7 @@ PROGRAMS = {
 def cell(text: str) -> str:
     """Text of a cell: nothing in it is markup, but what stands in backticks."""
     parts = text.split("`")
-    parts[::2] = [re.sub(r"([\\|<>*_\[\]])", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"([\\|*_\[\]])", r"\\\1", part).replace("<", "&lt;").replace(">", "&gt;") for part in parts[::2]]
     return "`".join(parts)
 
 
@@ -232,8 +232,8 @@ def flags_tables(root: Path, program: str) -> str:
             section = row.section
             heading = [f"### {section[0].upper()}{section[1:]}", ""] if section else []
             lines += ["", *heading, "| flag | meaning |", "|---|---|"]
-        shown = f"--{row.name} {row.value}".strip().replace("|", "\\|")
-        lines.append(f"| `{shown}` | {cell(row.meaning)} |")
+        # Python-Markdown takes no bar in code for the end of a cell.
+        lines.append(f"| `{f'--{row.name} {row.value}'.strip()}` | {cell(row.meaning)} |")
     return "\n".join(lines).strip()
 
 

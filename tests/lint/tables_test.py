@@ -83,10 +83,10 @@ class TablesTest(unittest.TestCase):
             self.assertEqual(len(tables.MARK.findall(text)), marks)
             self.assertNotIn("<!--", tables.filled(ROOT, text))
         self.assertIn("| `--sync WHEN` |", tables.filled(ROOT, "<!-- table: flags of train_bert -->\n"))
-        self.assertIn("yes\\|no", tables.filled(ROOT, "<!-- table: flags of train_bert -->\n"))
+        self.assertIn("`--shard yes|no` |", tables.filled(ROOT, "<!-- table: flags of train_bert -->\n"))
         with self.assertRaises(tables.TableError):
             tables.filled(ROOT, "<!-- table: flags of nothing -->\n")
-        self.assertEqual(tables.cell("a|b <c> `d_e` f_g"), "a\\|b \\<c\\> `d_e` f\\_g")
+        self.assertEqual(tables.cell("a|b <c> `d_e` f_g"), "a\\|b &lt;c&gt; `d_e` f\\_g")
 
 
 if __name__ == "__main__":
