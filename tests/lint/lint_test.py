@@ -87,7 +87,7 @@ class LintTest(unittest.TestCase):
 
     def test_words_of_readmes_are_printed(self):
         tree = self.tree(**{"README.md": "two words\n", "core/README.md": "three more words", "docs/page.md": "no README"})
-        self.assertEqual(pages.summary(tree), "2 READMEs have 5 words, at most 16800")
+        self.assertEqual(pages.summary(tree), "2 READMEs have 5 words, at most 16000")
 
     GLOSSARY = "# Glossary\n## A\n| word | meaning | known from |\n|---|---|---|\n| rank | a process | MPI |\n{}\n" \
         "## B\n| word | meaning | known from |\n|---|---|---|\n| readiness | who has it | – |\n\n| not | but |\n|---|---|\n{}"
