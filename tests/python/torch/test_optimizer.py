@@ -201,7 +201,7 @@ def test_compressors_that_cannot_be(rank, size):
     if size == 1:
         return
     for options in ({"backward_passes_per_step": 1 + (rank == 1)}, {"num_groups": 1 + (rank == 1)}, {"op": hvd.Sum if rank else hvd.Average}):
-        with pytest.raises(hvd.HorovodInternalError, match="the ranks differ: rank 0 has .* rank 1 has"):
+        with pytest.raises(hvd.HorovodInternalError, match="the ranks differ: ranks? 0.* ha(s|ve) .* ranks? 1.* ha(s|ve)"):
             hvd.DistributedOptimizer(sgd(model.parameters()), compression=Doubles, **options)
 
 
