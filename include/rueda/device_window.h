@@ -13,10 +13,12 @@ namespace rueda {
 // share it places are the same. Nothing but the tensor of that name may lie in a place as long as anybody
 // holds the memory.
 struct DeviceWindow {
+  // The part of the block that belongs to one tensor.
   struct Place {
     std::string name;        // of the allreduces that reduce the tensor
     std::size_t offset = 0;  // bytes, a multiple of 64
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;   // of the tensor
+    // Whether name, offset and bytes are the same.
     friend bool operator==(const Place&, const Place&) = default;
   };
   std::shared_ptr<std::byte> memory;  // of allocate_on_device(); null: none here, so nobody shares it

@@ -19,6 +19,7 @@ struct TuningParameters {
   // Plans of at most so many bytes take the first backend that can run them, larger ones the second.
   std::int64_t route_bytes = kUnlimited;
 
+  // Whether all four are the same.
   friend bool operator==(const TuningParameters&, const TuningParameters&) = default;
 };
 

@@ -15,6 +15,7 @@ struct JobReference;
 // if that is of the same processes and has the process set. A value.
 class ScopeReference {
  public:
+  // Of `scope`: of the default Runtime by its present job, else as it is.
   explicit ScopeReference(const Scope& scope);
   // Throws NotInitialized when there is no such job any more.
   Scope get() const;

@@ -17,9 +17,9 @@ namespace rueda {
 struct HookedParameter {
   std::string operation;  // names of the hook's operations begin with it; no others do
   std::string name;       // of the parameter
-  at::Tensor tensor;
-  Reduction reduction;   // what the result must be, as an allreduce would make it
-  ScopeReference scope;  // of the hook's operations
+  at::Tensor tensor;      // the parameter itself, in its shape and type
+  Reduction reduction;    // what the result must be, as an allreduce would make it
+  ScopeReference scope;   // of the hook's operations
 };
 
 // Purpose: reduces the gradient of one parameter, step by step, in the manner of torch's communication hooks.
@@ -51,7 +51,7 @@ using MakeHook = std::function<std::unique_ptr<CommunicationHook>(const HookedPa
 // A hook of the program's own, equal on all ranks.
 struct CommunicationHookOptions {
   std::string name;  // which ranks compare; empty: no hook
-  MakeHook make;
+  MakeHook make;     // called once for each parameter, by all ranks in one order
   std::function<bool(const at::Tensor&)> applies;  // to the gradient of that parameter; unset: to all
 };
 

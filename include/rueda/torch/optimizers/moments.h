@@ -12,11 +12,12 @@ namespace rueda {
 
 // Purpose: state of one parameter; names as in torch::optim::AdamParamState.
 struct Moments : public torch::optim::OptimizerCloneableParamState<Moments> {
-  TORCH_ARG(std::int64_t, step) = 0;
+  TORCH_ARG(std::int64_t, step) = 0;  // steps so far
   TORCH_ARG(at::Tensor, exp_avg);     // of gradients
   TORCH_ARG(at::Tensor, exp_avg_sq);  // of their squares
 
  public:
+  // Reads and writes the fields by their names, as torch does.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
 

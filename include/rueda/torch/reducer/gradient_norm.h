@@ -13,11 +13,13 @@ namespace rueda {
 // and only there. A plain value; any thread.
 class GradientNorm {
  public:
+  // That number, known on the host.
   // NOLINTNEXTLINE(google-explicit-constructor): a number is a norm
   GradientNorm(double value = 0.0) : value_(value) {}
   // A scalar of float32 there.
   explicit GradientNorm(at::Tensor on_device) : tensor_(std::move(on_device)) {}
 
+  // The norm as a number. The host waits for the device here.
   // NOLINTNEXTLINE(google-explicit-constructor): a norm is a number
   operator double() const { return tensor_.defined() ? tensor_.item<double>() : value_; }
   // Undefined where it is known already.

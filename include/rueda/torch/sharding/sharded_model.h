@@ -36,6 +36,7 @@ struct ShardedModelOptions {
 // Purpose: all of a ShardedModel but the type of its optimizer. Used by the thread that trains.
 class ShardedModelPart {
  public:
+  // Parameters with options of their own, as torch's optimizers take them.
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
 
   // Whether all ranks have one copy of the parameters (inside a host), so that nothing is gathered.

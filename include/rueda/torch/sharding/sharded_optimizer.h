@@ -52,6 +52,7 @@ class ParameterShards;
 // gradients. Used by the thread that steps.
 class Sharded : public PerRankState {
  public:
+  // Parameters with options of their own, as torch's optimizers take them.
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
 
   ~Sharded() override;
