@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the implementation throws the exceptions of rueda/error.h, and checks what it takes for granted.
+// The implementation throws the exceptions of rueda/error.h by these, and checks its own assumptions.
 #pragma once
 
 #include <string>

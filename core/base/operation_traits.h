@@ -11,7 +11,7 @@
 
 namespace rueda {
 
-// What is true of an operation, whatever runs it. One row per Operation.
+// Facts of an operation that hold for every backend. One row per Operation.
 struct OperationTraits {
   std::string_view name;
   bool reduces;            // has a ReduceOp and scale factors
@@ -28,11 +28,11 @@ const OperationTraits& traits(Operation operation);
 
 // Whether `op` means something there: adasum does not everywhere, and bool has no average.
 bool can_reduce(Operation operation, DataType dtype, ReduceOp op);
-// Whether squares of its result can be summed up on the way: allreduce of floating point.
+// An allreduce of floating point can sum up the squares of its result on the way.
 bool can_measure(Operation operation, DataType dtype);
-// Whether topk means something there: sums and averages of float32, by an allreduce.
+// Top-k applies to an allreduce that sums or averages float32.
 bool can_send_a_share(Operation operation, DataType dtype, ReduceOp op);
-// Of elements: more than none, and no more than all.
+// A share of elements is more than none, and no more than all.
 inline bool is_share(double share) { return share > 0.0 && share <= 1.0; }
 // The type in which values of `dtype` are accumulated: float32 for the 16-bit floats, else itself.
 DataType accumulator_of(DataType dtype);

@@ -4,10 +4,6 @@
 namespace rueda {
 namespace {
 
-bool gives_up(const ChunkedOperation& operation, const AreaProgress& area) {
-  return area.abandoned() && operation.can_run_out();
-}
-
 template <class Loops>
 void run(bool timed, TimedStores& stores, Loops loops) {
   timed ? stores.time(loops) : loops();

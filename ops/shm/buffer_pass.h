@@ -42,6 +42,11 @@ class ChunkedOperation {
   ~ChunkedOperation() = default;
 };
 
+// Whether an abandoned Work stops now.
+inline bool gives_up(const ChunkedOperation& operation, const AreaProgress& area) {
+  return area.abandoned() && operation.can_run_out();
+}
+
 // Purpose: each chunk is packed, taken, in a wide area carried to other hosts and finished, and unpacked, in
 // this order; several chunks are under way at a time. A rank packs a chunk into a buffer of its own and says
 // `written`. When all have, each takes its part of the chunk out of the buffers of all, or changes them, and

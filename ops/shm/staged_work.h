@@ -82,7 +82,7 @@ class StagedWork : public Work, protected InPlaceOperation, protected ChunkedOpe
   void enter(State state);
   void begin();
   bool choose_pass();
-  bool gives_up() const { return abandoned() && can_run_out(); }
+  bool gives_up() const { return rueda::gives_up(*this, area_); }
   Step run_out_and_leave();
   Step leave(Step how);
 

@@ -3,11 +3,11 @@
 
 import re
 
-from sources import Problem, code_only, line_of
+from sources import Problem, declarations, line_of
 
 MOST_FUNCTIONS = 40
 MOST_DATA = 14
-# Classes that are still wider, with the data members that they have. Nobody may be added, and none may grow.
+# Classes that are still wider, with the data members that they have. No class may be added, and none may grow.
 WIDER = {
     "Adasum": 23,
     "AdasumShare": 16,
@@ -21,7 +21,6 @@ WIDER = {
 # Values that travel together, such as the options of an optimizer, may be many; a class that hides its data may not.
 CLASS = re.compile(r"\b(class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{")
 NO_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|struct|union|template\s*<[^;{}]*>\s*(class|struct|friend|using))\b")
-FUNCTION = re.compile(r"[\w>&*\]~=()+\-<!|\[]\s*\(|\boperator\b")
 
 
 def end_of_block(code, start):
@@ -82,7 +81,7 @@ def count(body):
 
 def classes(text):
     """(line, keyword, name, functions, data members) of each class that is defined in a file."""
-    code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", " ", m[0]), code_only(text), flags=re.MULTILINE)
+    code = declarations(text)
     for match in CLASS.finditer(code):
         if re.search(r"\benum\s+$", code[:match.start()][-12:]):
             continue

@@ -4,7 +4,7 @@
 import ast
 import re
 
-from sources import CPP, Problem, code_only, line_of
+from sources import CPP, Problem, declarations, line_of
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
@@ -30,7 +30,7 @@ def kind_of_brace(head):
 
 def functions(text):
     """(first line, last line, head) of each function body that is in no other function. Preprocessor lines are left out."""
-    code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", " ", m[0]), code_only(text), flags=re.MULTILINE)
+    code = declarations(text)
     stack, head_start, start = [], 0, 0
     for match in re.finditer(r"[{};]", code):
         at, character = match.start(), match[0]

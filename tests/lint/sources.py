@@ -15,6 +15,7 @@ NOT_CODE = re.compile(r"""
   | "(?:\\.|[^"\\\n])*"
   | (?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'
 """, re.VERBOSE | re.DOTALL)
+PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -65,6 +66,11 @@ def code_only(text):
 def file_of(tree, target):
     """The path of our file that is included by that name from a root of ours, or None."""
     return next((file for file in (target, "include/" + target) if file in tree.files), None)
+
+
+def declarations(text):
+    """code_only(text) with preprocessor lines blanked, too."""
+    return PREPROCESSOR.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code_only(text))
 
 
 def line_of(text, position):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two processes prove to each other that they belong to the same job.
+// Two processes prove to each other by these that they belong to one job.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the ranks of a set have asked for the same.
+// Finds out that the ranks of a set have asked for different things.
 #pragma once
 
 #include "core/control/negotiation/readiness.h"

@@ -102,7 +102,7 @@ class Negotiator : private ReadinessTable::Listener {
   void refuse_message(Rank from, std::string_view what);
   void leave(const RankSet& ranks, Time now);
 
-  // Of the ReadinessTable.
+  // The ReadinessTable calls these.
   void all_have(Contributor from, Time since, Time now) override;
   void ready(CacheId id, const SharedRequest& request, Time now) override;
   void ready(Readiness& readiness, Time now) override;

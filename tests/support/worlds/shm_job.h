@@ -27,6 +27,12 @@ namespace rueda::shm_job {
 
 // With `mixed` each Plan is of one of the others.
 enum class Kind { one_shot, staged, exchange, in_place, adasum, mixed };
+inline constexpr Kind kKinds[] = {Kind::one_shot, Kind::staged, Kind::exchange,
+                                  Kind::in_place, Kind::adasum, Kind::mixed};
+inline std::string name_of(const testing::TestParamInfo<Kind>& info) {
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Adasum", "Mixed"};
+  return kNames[static_cast<int>(info.param)];
+}
 
 constexpr std::int64_t kElements = 160;
 // Elements of the first tensor; the others are the second's, which begins at a line of cache in every second

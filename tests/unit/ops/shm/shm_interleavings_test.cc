@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Works in shared memory with few slots or areas and ranks that fall behind: nothing is overwritten too
 // early, and nobody waits for ever. Here one thread plays all ranks, in any order of their turns.
-#include <string>
-
 #include "tests/support/worlds/shm_job.h"
 
 namespace rueda::shm_job {
@@ -72,14 +70,7 @@ TEST_P(ShmInterleavings, ARankThatIsDelayedAtEveryPhase) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Adasum", "Mixed"};
-  return kNames[static_cast<int>(info.param)];
-}
-INSTANTIATE_TEST_SUITE_P(Kinds, ShmInterleavings,
-                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place,
-                                         Kind::adasum, Kind::mixed),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, ShmInterleavings, testing::ValuesIn(kKinds), name_of);
 
 }  // namespace
 }  // namespace rueda::shm_job

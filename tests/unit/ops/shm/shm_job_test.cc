@@ -125,14 +125,7 @@ TEST_P(ShmJob, WhoSleepsIsRung) {
   EXPECT_GT(slept, 0);
 }
 
-std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Adasum", "Mixed"};
-  return kNames[static_cast<int>(info.param)];
-}
-INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob,
-                         testing::Values(Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place,
-                                         Kind::adasum, Kind::mixed),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, ShmJob, testing::ValuesIn(kKinds), name_of);
 
 }  // namespace
 }  // namespace rueda::shm_job
