@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 import source_tables
 
 ROOT = Path(__file__).resolve().parents[1]
+DECISIONS = Path("docs/decisions")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -52,7 +53,9 @@ def copy(found: list[Path], folder: Path) -> None:
     for file in {*found, *(target for page in found for target in linked(page))}:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         if file in found:
-            (folder / file).write_text(source_tables.filled(ROOT, (ROOT / file).read_text(encoding="utf-8")), encoding="utf-8")
+            # A search lists other pages before decisions.
+            rank = "---\nsearch: {boost: 0.3}\n---\n" if file.parent == DECISIONS else ""
+            (folder / file).write_text(rank + source_tables.filled(ROOT, (ROOT / file).read_text(encoding="utf-8")), encoding="utf-8")
         else:
             shutil.copyfile(ROOT / file, folder / file)
 
@@ -61,7 +64,7 @@ def main() -> int:
     output = Path(sys.argv[1])
     settings = (ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8")
     found = pages()
-    decisions = sorted(page for page in found if page.parent == Path("docs/decisions"))
+    decisions = sorted(page for page in found if page.parent == DECISIONS)
     listed = set(re.findall(r": (\S+\.md)$", settings, re.MULTILINE))
     forgotten = [str(page) for page in found if page not in decisions and str(page) not in listed]
     if forgotten:
