@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole of Rueda for LibTorch programs: one include.
+// All of Rueda for LibTorch programs.
 #pragma once
 
 #include "rueda/rueda.h"                                 // IWYU pragma: export

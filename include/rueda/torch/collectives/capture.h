@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps as CUDA graphs.
+// Captures training steps as CUDA graphs.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace rueda {
 
-// As rueda/rueda.h's, on the device that is current on this thread:
+// The same as capture() of rueda/rueda.h, on the current device of this thread:
 //
 //   at::cuda::CUDAGraph graph;
 //   rueda::capture([&] {
@@ -24,9 +24,9 @@ namespace rueda {
 //   torch::cuda::synchronize();
 //   graph.reset();  // before shutdown()
 //
-// on a stream that is not the default one, after some steps that were not captured. Whatever is not
-// the device's, such as a learning rate that is a number, stays as it was then. A rank that is lost ends the
-// graphs of all others; the next operation names it.
+// Use a stream that is not the default one, and run some steps before. A graph keeps each value of the host
+// from its capture, such as a learning rate. A lost rank ends the graphs of all others. The next operation
+// then throws PeerLost.
 void capture(const std::function<void()>& body, Scope scope = {});
 
 }  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that the ranks of a host work on without a copy.
+// Makes tensors on which the ranks of a host work without a copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,10 @@
 
 namespace rueda {
 
-// A tensor of zeroes in memory of rueda::allocate (rueda/rueda.h): where every rank of a host allreduces such
-// a tensor, it is reduced where it lies. An ordinary tensor in all else, also after shutdown(). For tensors
-// that live long: getting one costs some milliseconds a MiB. Throws BackendError where there is too little
-// memory, InvalidArgument for sizes that are negative and types that Rueda does not move.
+// Returns a tensor of zeros in memory of rueda::allocate (rueda/rueda.h). If the tensor of every rank of a
+// host lies there, an allreduce works in place. In all else it is an ordinary tensor, also after shutdown().
+// An allocation takes some milliseconds per MiB, so make the tensor once. Throws BackendError if there is
+// too little memory. Throws InvalidArgument for negative sizes and for types that Rueda does not move.
 at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype = at::kFloat,
                  Runtime& runtime = default_runtime());
 

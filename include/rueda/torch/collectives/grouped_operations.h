@@ -11,23 +11,25 @@
 
 namespace rueda {
 
-// The operations of operations.h on several tensors, which are carried out together, or fail together: none
-// before all of them have been called on every rank. Every rank gives the same number. The handle at i is of
-// the operation "name.i" on the tensor at i. An empty list is no operation. Each throws InvalidArgument for a
-// tensor that Rueda cannot move; then none is submitted.
+// Each function runs one operation of operations.h on several tensors. They run together, or fail together,
+// when every rank has submitted all. Every rank passes the same number of tensors. Handle i belongs to the
+// operation "name.i" on tensor i. An empty list submits nothing. Each function throws InvalidArgument for a
+// tensor that Rueda cannot move, and then submits none.
 
-// The reduction of each over all ranks, laid out as it is.
+// Reduces each tensor over all ranks. A result has the strides of its tensor.
 std::vector<TensorHandle> grouped_allreduce_async(const std::vector<at::Tensor>& tensors,
                                                   const std::string& name, Reduction reduction = {},
                                                   Scope scope = {});
-// The results replace the tensors' values.
+// Reduces each tensor in place.
 std::vector<TensorHandle> grouped_allreduce_async_(const std::vector<at::Tensor>& tensors,
                                                    const std::string& name, Reduction reduction = {},
                                                    Scope scope = {});
-// Of each, the ranks' tensors one after another along the first dimension, in which they may differ.
+// Concatenates the ranks' tensors along the first dimension, for each tensor. That dimension may differ
+// between ranks.
 std::vector<TensorHandle> grouped_allgather_async(const std::vector<at::Tensor>& tensors,
                                                   const std::string& name, Scope scope = {});
-// Of each, this rank's share of the rows of the reduction; the first ranks get the remainder.
+// Reduces each tensor, and gives this rank its rows of the result. If the rows do not divide by the ranks,
+// the first ranks get one more.
 std::vector<TensorHandle> grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
                                                       const std::string& name, Reduction reduction = {},
                                                       Scope scope = {});

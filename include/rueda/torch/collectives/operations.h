@@ -14,25 +14,25 @@ namespace rueda {
 
 struct OperationTensors;
 
-// Purpose: a submitted operation and the tensor it makes. Copyable; any thread may wait, many at once. May be
-// dropped: the operation runs to its end and keeps its tensors for that long.
+// Purpose: a submitted operation and its result. Copyable. Any number of threads may wait for it. It may be
+// dropped: the operation then runs to its end and keeps its tensors until then.
 class TensorHandle {
  public:
-  // What the operations below make.
+  // The operations below make it.
   TensorHandle(Handle handle, std::shared_ptr<OperationTensors> tensors)
       : handle_(std::move(handle)), tensors_(std::move(tensors)) {}
 
-  // Whether the operation has completed, well or not.
+  // Tells whether the operation has completed or failed.
   bool done() const { return handle_.done(); }
-  // The result, when the operation has completed; throws as Handle::wait.
+  // Waits, and returns the result. Throws the exceptions of Handle::wait.
   at::Tensor wait() const;
-  // As wait, without the exception and the result.
+  // Waits, and returns the Status. Does not throw it.
   Status wait_status() const;
-  // The result, when the operation has completed well.
+  // Returns the result of an operation that has succeeded.
   const at::Tensor& output() const;
-  // After wait() of an alltoall: how many rows came from each rank.
+  // Returns the numbers of rows received from each rank. Valid after wait() of an alltoall.
   const std::vector<std::int64_t>& received_splits() const { return handle_.received_splits(); }
-  // As Handle's, after wait() of an allreduce with Reduction::measure.
+  // Returns Handle::share_of_square_sum(). Valid after wait() of an allreduce with Reduction::measure.
   double share_of_square_sum() const { return handle_.share_of_square_sum(); }
 
  private:
@@ -40,13 +40,15 @@ class TensorHandle {
   std::shared_ptr<OperationTensors> tensors_;
 };
 
-// The operations of rueda/rueda.h. `name` pairs the ranks' calls. Any strides will do, and ranks may differ
-// in them. Tensors on a CUDA device are read when this thread's current stream there has come to the call,
-// and the result is there for what the stream that is current at wait() is given after it; the host waits for
-// neither. They have no gaps where they are written. No operation is differentiable. A trailing underscore:
-// the result replaces the tensor's values. Each throws InvalidArgument for a tensor that Rueda cannot move.
+// These are the operations of rueda/rueda.h. `name` pairs the calls of the ranks. Tensors may have any
+// strides, and ranks may differ in them. A tensor that is written must have no gaps. A function with a
+// trailing underscore writes the result into its tensor. No operation is differentiable. Each function throws
+// InvalidArgument for a tensor that Rueda cannot move.
+//
+// A CUDA tensor is read in the order of the stream that is current at the call. The stream that is current
+// at wait() sees the result. The host does not wait for either stream.
 
-// The reduction over all ranks, laid out as `tensor` is.
+// Reduces `tensor` over all ranks. The result has its strides.
 TensorHandle allreduce_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},
                              Scope scope = {});
 at::Tensor allreduce(const at::Tensor& tensor, std::string name, Reduction reduction = {}, Scope scope = {});
@@ -54,33 +56,35 @@ TensorHandle allreduce_async_(const at::Tensor& tensor, std::string name, Reduct
                               Scope scope = {});
 void allreduce_(const at::Tensor& tensor, std::string name, Reduction reduction = {}, Scope scope = {});
 
-// The ranks' tensors one after another along the first dimension, in which they may differ.
+// Concatenates the ranks' tensors along the first dimension. That dimension may differ between ranks.
 TensorHandle allgather_async(const at::Tensor& tensor, std::string name, Scope scope = {});
 at::Tensor allgather(const at::Tensor& tensor, std::string name, Scope scope = {});
 
-// Rank root's tensor. Every rank gives one of the same shape and dtype.
+// Returns the tensor of rank `root`. All ranks pass the same shape and dtype.
 TensorHandle broadcast_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 
-// Rows of `tensor` go to rank 0, 1, ... in the numbers that `splits` gives (empty: equally).
+// Sends the first splits[0] rows of `tensor` to rank 0, the next splits[1] to rank 1, and so on. Empty
+// `splits` give equal parts.
 struct AlltoallResult {
-  at::Tensor output;                          // the rows that came, in rank order
-  std::vector<std::int64_t> received_splits;  // how many came from each rank
+  at::Tensor output;                          // the received rows, in rank order
+  std::vector<std::int64_t> received_splits;  // rows received from each rank
 };
 TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
                             Scope scope = {});
 AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
                         Scope scope = {});
 
-// This rank's share of the rows of the reduction; the first ranks get the remainder.
+// Reduces `tensor`, and gives this rank its rows of the result. If the rows do not divide by the ranks, the
+// first ranks get one more.
 TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},
                                  Scope scope = {});
 at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction reduction = {},
                          Scope scope = {});
 
-// Returns when every rank has called it.
+// Returns after every rank of the scope has called it.
 void barrier(Scope scope = {});
 
 }  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Scope of an object that may outlive its job.
+// A Scope for objects that may outlive their job.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@ namespace rueda {
 
 struct JobReference;
 
-// Purpose: where an object's operations take place. In the default Runtime that is all ranks, or the same
-// ranks, of whichever is the default now: after shutdown() and init() the object goes on with the next job,
-// if that is of the same processes and has the process set. A value.
+// Purpose: names the ranks for the operations of an object. In the default Runtime it follows the job:
+// after shutdown() and init() the object continues with the next job. That job must have the same processes
+// and the process set. A plain value.
 class ScopeReference {
  public:
-  // Of `scope`: of the default Runtime by its present job, else as it is.
+  // Refers to `scope`. If its Runtime is the default one, it refers to the present job.
   explicit ScopeReference(const Scope& scope);
-  // Throws NotInitialized when there is no such job any more.
+  // Returns the Scope. Throws NotInitialized if its job has ended and no equal job has begun.
   Scope get() const;
 
  private:
-  Scope scope_;                              // of a job that may have ended
-  std::shared_ptr<const JobReference> job_;  // null: of a Runtime that the caller keeps
+  Scope scope_;                              // its job may have ended
+  std::shared_ptr<const JobReference> job_;  // null if the caller owns the Runtime
 };
 
 }  // namespace rueda

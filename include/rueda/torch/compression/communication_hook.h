@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension point for gradients that travel as something else than themselves.
+// An interface for your own reductions of gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,46 +13,45 @@
 
 namespace rueda {
 
-// The parameter that a hook is made for.
+// Describes the parameter of one hook.
 struct HookedParameter {
-  std::string operation;  // names of the hook's operations begin with it; no others do
-  std::string name;       // of the parameter
-  at::Tensor tensor;      // the parameter itself, in its shape and type
-  Reduction reduction;    // what the result must be, as an allreduce would make it
-  ScopeReference scope;   // of the hook's operations
+  std::string operation;  // prefix for the names of the hook's operations
+  std::string name;       // name of the parameter
+  at::Tensor tensor;      // the parameter itself
+  Reduction reduction;    // the result must equal that of this allreduce
+  ScopeReference scope;   // ranks of the hook's operations
 };
 
-// Purpose: reduces the gradient of one parameter, step by step, in the manner of torch's communication hooks.
-// What it keeps from step to step is its state. A step: begin(), advance() for each round after the first,
-// finish(), clear(). Between two of these calls the hooks of other parameters are called, so that their
-// operations run side by side. Collective: ranks make the same calls in the same order. Belongs to a
-// ReductionRound, which guards it; called on threads of backward passes, too.
+// Purpose: reduces the gradient of one parameter in each step, as torch's communication hooks do. It may
+// keep state between steps. A step calls begin(), advance() for each further round, finish() and clear().
+// Calls for other parameters may come in between, so operations overlap. All ranks make the same calls in
+// the same order. A ReductionRound owns and guards it. Threads of backward passes call it, too.
 class CommunicationHook {
  public:
   virtual ~CommunicationHook() = default;
 
-  // Begins to reduce `gradient`, whose memory is the hook's until finish() or clear().
+  // Begins to reduce `gradient`. The hook owns its memory until finish() or clear().
   virtual void begin(const at::Tensor& gradient) = 0;
-  // How many rounds of operations there are, one after another.
+  // Returns the number of successive rounds of operations.
   virtual int rounds() const { return 1; }
-  // Waits for round `round` - 1, and begins round `round`, from 2.
+  // Waits for round `round` - 1, then begins round `round`. The first call has round 2.
   virtual void advance(int /*round*/) {}
-  // Waits for the last round. Then `gradient` is the reduced one, the same on all ranks, if this is ok.
+  // Waits for the last round. If it returns ok, `gradient` is reduced and equal on all ranks.
   virtual Status finish() = 0;
-  // After finish(), if reduction.measure: as Handle's.
+  // Returns the value of Handle::share_of_square_sum(). Called after finish() if reduction.measure is set.
   virtual double share_of_square_sum() const { return 0.0; }
-  // Ends the step, also one that has failed; what is on its way may go on.
+  // Ends the step, also after a failure. Operations in flight may continue.
   virtual void clear() = 0;
 };
 
-// Makes the hook of a parameter.
+// Makes the hook of one parameter.
 using MakeHook = std::function<std::unique_ptr<CommunicationHook>(const HookedParameter&)>;
 
-// A hook of the program's own, equal on all ranks.
+// Describes a hook of the program. Equal on all ranks.
 struct CommunicationHookOptions {
-  std::string name;  // which ranks compare; empty: no hook
-  MakeHook make;     // called once for each parameter, by all ranks in one order
-  std::function<bool(const at::Tensor&)> applies;  // to the gradient of that parameter; unset: to all
+  std::string name;  // compared between ranks; empty: no hook
+  MakeHook make;     // called once for each parameter, in one order on all ranks
+  std::function<bool(const at::Tensor&)> applies;  // selects parameters; unset: all
 };
 
 }  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics over all ranks' samples, as one process would have them.
+// Averages metrics over the samples of all ranks.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace rueda {
 
-// The mean of `value` over all samples: sum of value * count over sum of count, in float64, the same on every
-// rank. `value` is this rank's mean over its `count` samples; with count 0 it does not matter. `name` pairs
-// the ranks' calls. Throws InvalidArgument, in the same words on every rank, for a count that is negative or
-// not a number on some rank, and when there is no sample on any.
+// Returns the mean over the samples of all ranks, in float64, equal on every rank. `value` is the mean of
+// this rank over its `count` samples. With a count of 0 the value is ignored. `name` pairs the calls of the
+// ranks. Throws InvalidArgument with the same text on every rank if a count is negative or NaN, or if all
+// counts are 0.
 double average_metric(double value, double count, const std::string& name, const Scope& scope = {});
-// Several means over the same samples, in one operation.
+// Averages several values over the same samples in one operation.
 std::vector<double> average_metric(const std::vector<double>& values, double count, const std::string& name,
                                    const Scope& scope = {});
 

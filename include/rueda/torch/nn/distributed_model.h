@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module of which every rank has a copy: equal at the start, and checked to be equal as training goes on.
+// A module with one copy on each rank. The copies start equal, and training checks that they stay equal.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,31 @@ namespace rueda {
 
 // A plain value, equal on every rank.
 struct DistributedModelOptions {
-  std::optional<Rank> root;        // who has the values of the start; unset: the first rank of the scope
-  std::int64_t check_every = 100;  // training passes from one check() to the next; 0: never
+  std::optional<Rank> root;        // rank of the initial values; unset: the first rank of the scope
+  std::int64_t check_every = 100;  // number of training passes between checks; 0: no checks
 };
 
-// Purpose: all of DistributedModel but the type of its module. Used by the thread that trains.
+// Purpose: the part of DistributedModel that does not depend on the type of the module. Used by the thread
+// that trains.
 class ModelCopies {
  public:
-  // As of DistributedModel.
+  // Collective. See the constructor of DistributedModel.
   ModelCopies(std::shared_ptr<torch::nn::Module> module, const DistributedModelOptions& options,
               const Scope& scope);
 
-  // Buffers are each rank's own (running statistics of its batches): gives all ranks those of the root.
-  // Collective.
+  // Copies the buffers of the root to all ranks. Otherwise each rank keeps its own, such as the running
+  // statistics of its batches. Collective.
   void broadcast_buffers();
-  // Gives all ranks the root's parameters, as at the start. Collective.
+  // Copies the parameters of the root to all ranks. Collective.
   void broadcast_parameters();
-  // Returns when every rank's parameters have the same bits. Else throws Mismatch, in the same words on every
-  // rank, naming the first that differs and who has what. Collective; reads the parameters once, and sends 16
-  // bytes when all agree.
+  // Checks that the parameters of all ranks have the same bits. Otherwise throws Mismatch with the same
+  // text on every rank. The text names the first different parameter and the ranks with each value.
+  // Collective. It reads the parameters once, and sends 16 bytes if all agree.
   void check();
 
  protected:
-  // What a forward call begins with: every check_every-th in training, with gradients on, is checked.
+  // Called first in each forward pass. In training with gradients it runs check() in every check_every-th
+  // pass.
   void before_forward();
 
  private:
@@ -57,18 +59,20 @@ class ModelCopies {
   std::int64_t passes_ = 0;
 };
 
-// Purpose: a module that all ranks of a scope train, each on its data:
+// Purpose: a module that all ranks of a scope train on their own data.
+//
 //   rueda::DistributedModel model(Net(10));  // a module holder, or a std::shared_ptr<NetImpl>
 //   rueda::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(), ...);
 //   loss(model(batch.data), batch.target).backward();
-// The start is the root's. Gradients are the optimizer's affair. Ranks call it in training equally often, or
-// set check_every = 0, as under a SyncSchedule that parts the ranks. Used by the thread that trains; lives as
-// long as its Runtime, or begins anew with the next one.
+//
+// All ranks start with the values of the root. The optimizer reduces the gradients. In training all ranks
+// call the model equally often. Otherwise set check_every = 0, also for a SyncSchedule that lets ranks
+// differ. Used by the thread that trains. It lives as long as its Runtime, or continues with the next one.
 template <class M>
 class DistributedModel : public ModelCopies {
  public:
-  // Collective: every rank of the scope makes it with a module of the same parameters and buffers, and throws
-  // Mismatch if names, types or shapes differ. Throws InvalidArgument for options that cannot mean anything.
+  // Collective. Every rank of the scope passes a module with the same parameters and buffers. Throws
+  // Mismatch if names, types or shapes differ. Throws InvalidArgument for impossible options.
   explicit DistributedModel(std::shared_ptr<M> module, const DistributedModelOptions& options = {},
                             const Scope& scope = {})
       : ModelCopies(module, options, scope), module_(std::move(module)) {}
@@ -76,7 +80,7 @@ class DistributedModel : public ModelCopies {
                             const DistributedModelOptions& options = {}, const Scope& scope = {})
       : DistributedModel(module.ptr(), options, scope) {}
 
-  // The module's own forward, with what it takes and gives.
+  // Calls forward() of the module with these arguments.
   template <class... Inputs>
   decltype(auto) forward(Inputs&&... inputs) {
     before_forward();
@@ -87,11 +91,11 @@ class DistributedModel : public ModelCopies {
     return forward(std::forward<Inputs>(inputs)...);
   }
 
-  // The module itself.
+  // Returns the module.
   M* operator->() const { return module_.get(); }
-  // As operator->.
+  // Returns the module.
   M& operator*() const { return *module_; }
-  // As operator->, to be shared.
+  // Returns the shared pointer to the module.
   const std::shared_ptr<M>& module() const { return module_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation by the statistics of all ranks' batches together.
+// Batch normalisation over the batches of all ranks together.
 #pragma once
 
 #include <torch/nn/modules/batchnorm.h>
@@ -13,20 +13,22 @@
 
 namespace rueda {
 
-// Purpose: torch::nn::BatchNorm of the batch that the scope's ranks have together: outputs, gradients of
-// inputs and running statistics are those of one process with the whole batch. Inputs are (N, C, ...); ranks
-// may have different N, also 0. Gradients of weight and bias are this rank's part: their sum over ranks is
-// that of the whole batch, so DistributedOptimizer treats them as those of any other layer, and its average
-// fits a loss that is a mean over this rank's rows. Made by all ranks in one order and, in training, called
-// by all equally often; also the backward passes; not for use with join(). In eval() it communicates nothing.
-// Used by one thread.
+// Purpose: torch::nn::BatchNorm over the joint batch of the scope's ranks. Outputs, gradients of inputs and
+// running statistics equal those of one process with the whole batch. Inputs have the shape (N, C, ...). N
+// may differ between ranks, and may be 0. Gradients of weight and bias are the part of this rank. Their sum
+// over ranks is the gradient of the whole batch, as for any other layer. So DistributedOptimizer averages
+// them correctly for a loss that is a mean over this rank's rows.
+//
+// All ranks construct their layers in one order. In training they run equally many forward and backward
+// passes. Not for use with join(). In eval() it does not communicate. Used by one thread.
 class SyncBatchNormImpl : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
   using Base = torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions>;
 
  public:
-  // Throws InvalidArgument for no features, and on a rank that the scope has not. Not collective.
+  // Not collective. Throws InvalidArgument for 0 features, and on a rank outside of the scope.
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, const Scope& scope = {});
-  // With the options, statistics and very parameters of `other`, which optimizers then go on with.
+  // Takes the options, the statistics and the parameters of `other` without a copy. Optimizers of these
+  // parameters remain valid.
   template <std::size_t D, class Derived>
   explicit SyncBatchNormImpl(const torch::nn::BatchNormImplBase<D, Derived>& other, const Scope& scope = {})
       : SyncBatchNormImpl(other.options, scope) {
@@ -34,8 +36,9 @@ class SyncBatchNormImpl : public torch::nn::NormImplBase<0, SyncBatchNormImpl, t
     train(other.is_training());
   }
 
-  // In training, throws InvalidArgument in the same words on every rank for an input that any of them cannot
-  // normalise, and for less than two values a channel in all; Mismatch for different num_features.
+  // Normalises `input`. In training, throws InvalidArgument if the input of any rank has a wrong shape or
+  // type. Also throws it if a channel has fewer than two values in all. Throws Mismatch if num_features
+  // differ. The text is the same on every rank.
   at::Tensor forward(const at::Tensor& input);
   void pretty_print(std::ostream& stream) const override;
 
@@ -47,14 +50,13 @@ class SyncBatchNormImpl : public torch::nn::NormImplBase<0, SyncBatchNormImpl, t
   ScopeReference scope_;
   std::string name_;
 };
-// SyncBatchNorm, a holder as LibTorch's modules have: SyncBatchNorm norm(torch::nn::BatchNormOptions(64));
+// The module holder, as for LibTorch's modules: SyncBatchNorm norm(torch::nn::BatchNormOptions(64));
 TORCH_MODULE(SyncBatchNorm);
 
-// Replaces every BatchNorm1d, 2d and 3d in `module` and the modules below it by a SyncBatchNorm with the same
-// parameters; returns how many. LibTorch lets it replace what a Sequential holds, at any depth. A BatchNorm
-// that a class of yours holds as a member is out of its reach: then it throws InvalidArgument naming all of
-// these, and replaces nothing; declare such members as rueda::SyncBatchNorm. Called by all ranks of the
-// scope.
+// Replaces every BatchNorm1d, 2d and 3d below `module` by a SyncBatchNorm with the same parameters. Returns
+// their number. All ranks of the scope call it. It reaches modules that a Sequential holds, at any depth.
+// It cannot replace a BatchNorm that is a member of your class. Then it throws InvalidArgument with the
+// names of these members, and replaces nothing. Declare such members as rueda::SyncBatchNorm.
 int convert_sync_batch_norm(torch::nn::Module& module, const Scope& scope = {});
 
 }  // namespace rueda

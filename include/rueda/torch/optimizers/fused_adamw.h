@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW at the speed of memory.
+// AdamW with LibTorch's fused kernel.
 #pragma once
 
 #include <torch/optim/adamw.h>
@@ -8,14 +8,14 @@
 
 namespace rueda {
 
-// Purpose: torch::optim::AdamW whose step is one call into LibTorch's fused kernel for all parameters of a
-// group, 8 to 10 times as fast on a CPU. Options, state and saved form are those of the base class, values
-// the same but for rounding. Used by one thread.
+// Purpose: torch::optim::AdamW that updates all parameters of a group by one call of LibTorch's fused
+// kernel. Options, state and saved form are those of the base class. Values are the same except for
+// rounding. Used by one thread.
 class FusedAdamW : public torch::optim::AdamW {
  public:
   using AdamW::AdamW;
-  // Runs `closure` once, with gradients on, then steps. Throws c10::Error for sparse gradients, and for a
-  // parameter that is part of another tensor.
+  // Runs `closure` once with gradients enabled, then steps. Throws c10::Error for sparse gradients, and for
+  // a parameter that is a view of another tensor.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:

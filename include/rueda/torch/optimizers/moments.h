@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The running averages that Adam and its kin keep of a parameter's gradients.
+// The running averages of a parameter's gradients in optimizers such as Adam.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -10,25 +10,25 @@
 
 namespace rueda {
 
-// Purpose: state of one parameter; names as in torch::optim::AdamParamState.
+// Purpose: the state of one parameter. The fields have the names of torch::optim::AdamParamState.
 struct Moments : public torch::optim::OptimizerCloneableParamState<Moments> {
-  TORCH_ARG(std::int64_t, step) = 0;  // steps so far
-  TORCH_ARG(at::Tensor, exp_avg);     // of gradients
-  TORCH_ARG(at::Tensor, exp_avg_sq);  // of their squares
+  TORCH_ARG(std::int64_t, step) = 0;  // number of steps
+  TORCH_ARG(at::Tensor, exp_avg);     // average of gradients
+  TORCH_ARG(at::Tensor, exp_avg_sq);  // average of their squares
 
  public:
   // Reads and writes the fields by their names, as torch does.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
 
-  // One more step: both averages move towards `gradient`.
+  // Counts a step, and moves both averages towards `gradient`.
   void take(const at::Tensor& gradient, std::tuple<double, double> betas);
 };
 
-// 1 - beta^step: what an average that began with zero has to be divided by.
+// Returns 1 - beta^step, the divisor that corrects an average with initial value 0.
 double bias_correction(double beta, std::int64_t step);
 
-// Of optimizers that keep Moments: throws c10::Error for a negative number, and for betas outside of [0, 1).
+// Throws c10::Error for a negative number, and for betas outside of [0, 1).
 void check_rates(double lr, std::tuple<double, double> betas, double eps, double weight_decay);
 
 }  // namespace rueda

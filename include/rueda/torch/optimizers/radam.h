@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rectified Adam.
+// RAdam: rectified Adam.
 #pragma once
 
 #include <tuple>
@@ -9,10 +9,10 @@
 
 namespace rueda {
 
-// As of torch.optim.RAdam in Python.
+// Options of RAdam, as of torch.optim.RAdam in Python. Numbers have no unit.
 struct RAdamOptions : public torch::optim::OptimizerCloneableOptions<RAdamOptions> {
-  // lr: the learning rate; betas: how much of the averages of gradients and of their squares stays in a step;
-  // eps: added to what is divided by; weight_decay: of the parameter, in a step.
+  // lr: the learning rate. betas: the decay of the averages of gradients and of their squares in each step.
+  // eps: added to the divisor. weight_decay: the decay of the parameter in each step.
   RAdamOptions(double lr = 1e-3) : lr_(lr) {}
   using Betas = std::tuple<double, double>;
   TORCH_ARG(double, lr);
@@ -23,18 +23,18 @@ struct RAdamOptions : public torch::optim::OptimizerCloneableOptions<RAdamOption
   TORCH_ARG(bool, decoupled_weight_decay) = false;
 
  public:
-  // What LibTorch's checkpoints and schedulers use.
+  // LibTorch's checkpoints and schedulers call these.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
   double get_lr() const override { return lr(); }
   void set_lr(double lr) override { lr_ = lr; }
 };
-// Throws c10::Error for options that cannot mean anything.
+// Throws c10::Error for options out of range.
 void check(const RAdamOptions& options);
 
-// Purpose: Adam that holds back its adaptive step while the variance of that is not yet bounded (Liu and
-// others: On the Variance of the Adaptive Learning Rate and Beyond, 2020): trains with large batches and
-// delayed synchronisation without a warm-up. Values are those of Python's torch.optim.RAdam but for rounding.
+// Purpose: Adam without an adaptive step while the variance of that step is unbounded (Liu and others: On
+// the Variance of the Adaptive Learning Rate and Beyond, 2020). It trains with large batches and delayed
+// synchronisation without a warm-up. Values are those of torch.optim.RAdam in Python except for rounding.
 class RAdam : public UpdateRule<RAdamOptions, Moments> {
  public:
   using UpdateRule::UpdateRule;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What optimizers have in common that update one parameter after the other.
+// The common part of optimizers that update one parameter after the other.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -13,21 +13,21 @@
 
 namespace rueda {
 
-// Purpose: a torch optimizer of which only the update of one parameter is left to say. `Options` is an
-// OptimizerCloneableOptions, `State`, what a parameter has, an OptimizerCloneableParamState; both are saved
-// and loaded as those of LibTorch's optimizers are. Works on any device. Used by one thread.
+// Purpose: a torch optimizer whose subclass only updates one parameter. `Options` is an
+// OptimizerCloneableOptions. `State` is an OptimizerCloneableParamState, one for each parameter. Both are
+// saved and loaded as in LibTorch's optimizers. Works on any device. Used by one thread.
 template <class Options, class State>
 class UpdateRule : public torch::optim::Optimizer {
  public:
-  // Throws c10::Error for options that cannot mean anything.
+  // Throws c10::Error for options out of range.
   UpdateRule(std::vector<torch::optim::OptimizerParamGroup> groups, Options defaults)
       : Optimizer(std::move(groups), std::make_unique<Options>(checked(std::move(defaults)))) {}
   UpdateRule(std::vector<at::Tensor> parameters, Options defaults)
       : UpdateRule(std::vector{torch::optim::OptimizerParamGroup(std::move(parameters))},
                    std::move(defaults)) {}
 
-  // Runs `closure` once, with gradients on, then updates each parameter that has a gradient. Throws
-  // c10::Error for sparse gradients.
+  // Runs `closure` once with gradients enabled, then updates each parameter that has a gradient. Returns
+  // the loss. Throws c10::Error for sparse gradients.
   at::Tensor step(LossClosure closure = nullptr) override {
     at::Tensor loss;
     if (closure) {
@@ -47,7 +47,7 @@ class UpdateRule : public torch::optim::Optimizer {
     return loss;
   }
 
-  // What torch::save and torch::load call.
+  // torch::save and torch::load call these.
   void save(torch::serialize::OutputArchive& archive) const override {
     torch::optim::serialize<State, Options>(archive, *this);
   }
@@ -56,12 +56,13 @@ class UpdateRule : public torch::optim::Optimizer {
   }
 
  protected:
-  // `gradient` is left as it is. `state` is new in the first step of its parameter.
+  // Updates one parameter. It does not change `gradient`. `state` is new in the first step of its
+  // parameter.
   virtual void update(at::Tensor& parameter, const at::Tensor& gradient, State& state,
                       const Options& options) = 0;
 
  private:
-  // Found by the options' namespace: throws c10::Error for values that cannot mean anything.
+  // Calls check() of the options' namespace, which throws c10::Error for values out of range.
   static Options checked(Options options) {
     check(options);
     return options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any LibTorch optimizer, made to step on gradients that are reduced over all ranks.
+// A LibTorch optimizer that steps on the reduced gradients of all ranks.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -19,9 +19,9 @@ class LBFGS;
 
 namespace rueda {
 
-// Purpose: `Opt` (torch::optim::SGD, AdamW, ...) whose step() first waits for the gradients of all ranks. It
-// is an Opt: schedulers, torch::save and torch::load, and code that takes an Optimizer& go on working. Used
-// by one thread; made by all ranks in one order (GradientReducer).
+// Purpose: an `Opt` (torch::optim::SGD, AdamW, ...) that reduces gradients over all ranks before it steps.
+// It derives from Opt, so schedulers, torch::save, torch::load and functions of an Optimizer& work. Used by
+// one thread. All ranks construct their optimizers in one order (GradientReducer).
 template <class Opt>
 class DistributedOptimizer : public Opt {
   static_assert(
@@ -30,11 +30,11 @@ class DistributedOptimizer : public Opt {
       "times. Use GradientReducer inside a closure instead.");
 
  public:
-  // Computes the loss again, and its gradients.
+  // Computes the loss and its gradients again.
   using LossClosure = torch::optim::Optimizer::LossClosure;
 
-  // `options` are Opt's own, such as torch::optim::AdamWOptions. `scope`: all ranks, or a process set, whose
-  // members make the optimizer. Throws as GradientReducer.
+  // `options` are those of Opt, such as torch::optim::AdamWOptions. `scope` is all ranks, or a process set.
+  // All ranks of the scope construct the optimizer. Throws the exceptions of GradientReducer.
   template <class Options>
   DistributedOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, Options options,
                        const DistributedOptions& distributed = {}, const Scope& scope = {})
@@ -46,20 +46,21 @@ class DistributedOptimizer : public Opt {
       : Opt(std::move(parameters), std::move(options)),
         reducer_(parameters_of(this->param_groups()), distributed, scope) {}
 
-  // Waits for all reductions of this step: afterwards .grad holds the reduced gradients (clip here); step()
-  // knows. False: the schedule has none for this step, nothing is to be clipped.
+  // Waits for the reductions of this step. Then .grad holds the reduced gradients, which you may clip
+  // before step(). Returns false if the schedule reduces nothing in this step: then do not clip.
   bool synchronize() { return reducer_.synchronize(); }
-  // While the result lives, step() does not synchronize. With schedule every_step only.
+  // step() does not synchronize while the result lives. With schedule every_step only.
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
-  // While the result lives, backward passes only add to .grad: none of them is one of a step's.
+  // Backward passes only add to .grad while the result lives. They do not count as passes of a step.
   [[nodiscard]] auto no_sync() { return reducer_.no_sync(); }
-  // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
-  // it is not finite, and returns what it was. 0 where synchronize() is false.
+  // Both call synchronize(), then return the 2-norm of all gradients. The norm is 0 if synchronize()
+  // returns false. clip_grad_norm_ scales the gradients down to `max_norm` unless the norm is not finite.
+  // It returns the norm before.
   GradientNorm grad_norm() { return reducer_.grad_norm(); }
   GradientNorm clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
 
-  // Runs `closure` once, with gradients on; then synchronize() unless done; then Opt's step, where the
-  // schedule has one now.
+  // Runs `closure` once with gradients enabled. Then calls synchronize() unless done, and steps if the
+  // schedule says so.
   at::Tensor step(LossClosure closure = nullptr) override {
     reducer_.check_parameters(parameters_of(this->param_groups()));
     at::Tensor loss;
@@ -72,27 +73,28 @@ class DistributedOptimizer : public Opt {
     return loss;
   }
 
-  // Hides Optimizer::zero_grad, which is not virtual, to refuse while gradients are being reduced, and to
-  // leave them where the schedule adds them up.
+  // Hides Optimizer::zero_grad, which is not virtual. Throws InvalidArgument while gradients are being
+  // reduced. Keeps the gradients while the schedule adds them up.
   void zero_grad(bool set_to_none = true) {
     if (reducer_.before_zero_grad()) Opt::zero_grad(set_to_none);
   }
 
-  // Ends what the schedule has begun, by a step where gradients were kept or on their way (clipped to
-  // `max_norm`), and zero_grad(); afterwards all ranks have the same parameters. Collective; for the end, and
-  // before a checkpoint: save() and load() ask for it.
+  // Ends an open interval of the schedule, by a step on gradients that were kept or in flight. `max_norm`
+  // clips them. Then all ranks have the same parameters. Collective. Call it at the end of training and
+  // before a checkpoint; save() and load() throw InvalidArgument otherwise.
   void flush(std::optional<double> max_norm = std::nullopt) {
     if (!reducer_.flush(max_norm)) return;
     Opt::step(nullptr);
     zero_grad();
   }
-  // Before synchronize(): whether all ranks have the same parameters after this step (GradientReducer).
+  // Tells whether all ranks have the same parameters after this step. Call it before synchronize()
+  // (GradientReducer).
   bool meets() const { return reducer_.meets(); }
-  // Steps from one synchronisation to the next, and, of schedule adaptive, the distance that decides it.
+  // Return the steps between two synchronisations, and the distance of the ranks in schedule adaptive.
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }
 
-  // What torch::save and torch::load call, with where the schedule stands.
+  // torch::save and torch::load call these. They include the state of the schedule.
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
     reducer_.save(archive);
@@ -102,7 +104,7 @@ class DistributedOptimizer : public Opt {
     Opt::load(archive);
   }
 
-  // Time that this optimizer's caller has spent waiting for other ranks, in seconds, total.
+  // Returns the total time in seconds for which this optimizer has waited for other ranks.
   double wait_seconds() const { return reducer_.wait_seconds(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How gradients are reduced.
+// Options for the reduction of gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,82 +16,84 @@
 
 namespace rueda {
 
-// What becomes of a sparse gradient (of an embedding, say).
-//   as_dense       it is made dense, and reduced
-//   by_density     it stays sparse in a step in which the ranks together have less than a quarter of its
-//                  elements: then these are gathered and added up; else as_dense. The optimizer must be able
-//                  to take both (SGD and Adagrad can). In a group, in a fixed order and with adasum:
-//                  as_dense.
-//   as_sparse      its elements are gathered and added up, however many there are. In a group, in a fixed
-//                  order, with adasum, and where a rank has a dense one: travels_dense.
-//   travels_dense  it is made dense and reduced; the result is made sparse again
-// What is gathered is not for use with join().
+// Selects the treatment of sparse gradients, such as those of an embedding.
+//
+//   as_dense       A sparse gradient becomes dense before its reduction.
+//   by_density     If all ranks together have fewer than a quarter of the elements, these are gathered
+//                  and added up. Otherwise as as_dense. The optimizer must accept both forms (SGD and
+//                  Adagrad do). In a group, in a fixed order and with adasum: as_dense.
+//   as_sparse      The elements are always gathered and added up. In a group, in a fixed order, with adasum,
+//                  and if a rank has a dense one: travels_dense.
+//   travels_dense  A sparse gradient is reduced as a dense one. The result becomes sparse again.
+//
+// Gathered gradients cannot be used with join().
 enum class SparseGradients { as_dense, by_density, as_sparse, travels_dense };
 std::string_view to_string(SparseGradients sparse);
 
-// Gradients that travel as two factors, of `rank` columns and as many rows (PowerSGD): of the parameters,
-// seen as matrices of their first dimension and all others, of which that is at most half the bytes; of
-// float32 and float64. The result is the same on all ranks, and near the exact one; what it lacks is kept on
-// each rank, and added to the next.
+// Options of PowerSGD, which sends a gradient as two factors of `rank` columns each. It treats a parameter
+// as a matrix of its first dimension and all others. It applies to parameters of float32 and float64 whose
+// factors have at most half the bytes. The result is approximate, and equal on all ranks. Each rank keeps
+// the difference and adds it to its next gradient.
 struct LowRank {
-  int rank = 0;                     // 0: gradients travel whole; 1 to 4 are common
-  std::vector<at::Tensor> without;  // parameters whose gradients do so all the same
+  int rank = 0;                     // number of columns; 0: no factors; 1 to 4 are common
+  std::vector<at::Tensor> without;  // parameters without factors
 };
 
-// A plain value, equal on every rank (names too).
+// A plain value, equal on every rank, including the names.
 struct DistributedOptions {
-  std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names for messages; empty: by position
-  // Parameters whose gradients are reduced together, or fail together: a list each; nothing is reduced of one
-  // before all of it is there. in_groups() makes n lists of equal length.
+  std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names in messages; empty: by position
+  // Lists of parameters. The gradients of a list are reduced together, or fail together, when all of them
+  // are complete. in_groups() makes n lists of equal length.
   std::vector<std::vector<at::Tensor>> groups;
-  // Or sum; or adasum, of each parameter's gradients: learning rates stay those of one rank.
+  // average, sum or adasum. adasum combines the gradients of each parameter, and keeps the learning rate of
+  // one rank.
   ReduceOp op = ReduceOp::average;
-  // Gradients of n backward passes add up and are reduced once: their mean, or, with sum_passes, their sum.
+  // Gradients of n backward passes add up before one reduction. The result is their mean, or their sum with
+  // sum_passes.
   int backward_passes_per_step = 1;
   bool sum_passes = false;
-  // When ranks synchronise: at every step, less often, or a step later.
+  // Ranks synchronise at every step, less often, or one step later.
   SyncSchedule schedule = {};
   SparseGradients sparse = SparseGradients::as_dense;
-  // float32 gradients travel between hosts as fp16 or bf16, at half the bytes; inside a host as they are.
-  // topk: each host sends the largest elements of each gradient only, a share of them, and keeps the others
-  // for the next step; with schedules that average parameters, of the ways that these have gone.
+  // fp16 and bf16 halve the bytes of float32 gradients between hosts. Inside a host nothing is compressed.
+  // topk sends only the largest elements of each gradient between hosts, and keeps the others for the next
+  // step. With schedules that average parameters it applies to the movement of the parameters.
   Compression compression = Compression::none;
-  double compression_share = 0.01;  // of topk: more than 0, at most 1
+  double compression_share = 0.01;  // share of elements for topk: more than 0, at most 1
   // Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that average
-  // parameters. `compression` is then of the factors, too.
+  // parameters. `compression` also applies to the factors.
   LowRank low_rank = {};
-  // Gradients travel as a hook of the program's own makes them (communication_hook.h). Not with low_rank,
-  // adasum, reduction_order fixed, one_step_late, or schedules that average parameters. With measure_norm the
-  // norm is found in a pass of its own.
+  // Your own reduction (communication_hook.h). Not with low_rank, adasum, reduction_order fixed,
+  // one_step_late, or schedules that average parameters. With measure_norm a further pass computes the
+  // norm.
   CommunicationHookOptions hook = {};
-  // Of an average over n ranks: gradients are divided by this before they are summed, and by n / this after:
-  // sums of large gradients then fit into fp16.
+  // For an average over n ranks, gradients are divided by this factor f before the sum, and by n / f after
+  // it. So sums of large gradients fit into fp16.
   double gradient_predivide_factor = 1.0;
-  // Gradients on devices get places in memory that NCCL knows (share_window_async), from the second step on:
-  // they are not packed, and reduced where they are. One that autograd makes elsewhere is copied there on the
-  // device. As much device memory more as those gradients take, until the job ends or nobody holds it. Ranks
-  // call step() of several optimizers in one order. Not for use with RUEDA_FULL_JOIN.
+  // Gradients on devices get places in memory that NCCL knows (share_window_async), from the second step
+  // on. Then reductions need no packing. A gradient outside of its place is copied there on the device.
+  // This takes as much device memory as the gradients, until the job ends and nobody holds it. Ranks call
+  // step() of several optimizers in one order. Not for use with RUEDA_FULL_JOIN.
   bool device_window = false;
-  // The norm of all gradients is found while they are reduced (grad_norm, clip_grad_norm_), not in a pass of
-  // its own. Not with reduction_order fixed, where it would depend on how data moves.
+  // The reductions also compute the norm of all gradients, so grad_norm and clip_grad_norm_ need no further
+  // pass. Not with reduction_order fixed, since this norm depends on the transfer of the data.
   bool measure_norm = false;
-  // fixed: as many gradients in all, of passes times ranks, give the same bits however they are shared out: 4
-  // passes on one rank, 2 on two, one on four. Passes and ranks must be powers of two; between the passes of
-  // a step .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.
+  // fixed gives the same bits for the same total number of gradients, passes times ranks: 4 passes on one
+  // rank, 2 on two, or one on four. Passes and ranks must be powers of two. Between the passes of a step
+  // .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.
   ReductionOrder reduction_order = ReductionOrder::any;
-  // true: each gradient is reduced as soon as it is there, while the backward pass runs on; false: all in
-  // synchronize(). Unset: as with true where something else than this rank's busy cores does the work (a
-  // network, more cores than torch threads), else all when the backward pass ends.
+  // true reduces each gradient as soon as it is complete, during the backward pass. false reduces all in
+  // synchronize(). Unset, it is as true if a network or idle cores do the work. Otherwise all are reduced
+  // at the end of the backward pass.
   std::optional<bool> overlap = std::nullopt;
-  // The last backward pass of a step returns when its gradients are reduced, so that what looks at .grad next
-  // (a clip, a mixed-precision scaler) sees the reduced ones without synchronize(). backward() is then
-  // collective, and throws what fails: ranks do as many passes, and the same between them and step(). A
-  // further pass before step() is reduced, too: its gradients add to the reduced ones. For schedules
-  // every_step and accumulate; others do not.
+  // The last backward pass of a step returns after its reductions. So code that reads .grad next, such as a
+  // gradient scaler, needs no synchronize(). backward() is then collective and throws errors of reductions.
+  // All ranks run equally many passes, in the same order between them and step(). The gradients of a
+  // further pass before step() are reduced and added. Only for schedules every_step and accumulate.
   bool synchronize_in_backward = false;
 };
 
-// The parameters in so many groups, in order, of equal length where that is possible.
+// Divides the parameters into `groups` lists, in order, of lengths that differ by at most one.
 std::vector<std::vector<at::Tensor>> in_groups(const std::vector<at::Tensor>& parameters, std::size_t groups);
 
 }  // namespace rueda

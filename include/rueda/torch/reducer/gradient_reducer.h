@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduced gradients for any optimizer, and for what comes between reduction and step.
+// Reduces gradients for any optimizer, with access to them before the step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,9 +22,10 @@ namespace rueda {
 class GradientSync;
 class ParameterAverage;
 
-// Purpose: averages the gradients of a list of parameters over all ranks while backward passes run. Owned by
-// the thread that steps; lives no longer than its Runtime is needed, and dies outside of backward passes.
-// DistributedOptimizer has one; with an optimizer of another kind:
+// Purpose: averages the gradients of parameters over all ranks while backward passes run. Owned by the
+// thread that steps. It lives no longer than its Runtime, and is destroyed outside of backward passes.
+// DistributedOptimizer contains one. With your own optimizer:
+//
 //   rueda::GradientReducer reducer(parameters);
 //   loss.backward();
 //   if (reducer.synchronize()) clip(parameters);
@@ -33,35 +34,38 @@ class ParameterAverage;
 //   if (reducer.before_zero_grad()) optimizer.zero_grad();
 class GradientReducer {
  public:
-  // Collective: every rank of the scope makes it with the same parameters and options, and throws Mismatch if
-  // they differ. Throws InvalidArgument for options that cannot mean anything and parameters that Rueda
-  // cannot move.
+  // Collective. Every rank of the scope passes the same parameters and options. Throws Mismatch if they
+  // differ. Throws InvalidArgument for impossible options, and for parameters that Rueda cannot move.
   explicit GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options = {},
                            const Scope& scope = {});
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Waits until the gradients of this step are reduced; afterwards .grad holds the same values on every rank.
-  // Called by every rank once a step. A second call does nothing until a backward pass has brought new
-  // gradients. False: the schedule has no gradients for this step (they add up, or are on their way), so
-  // leave .grad alone. Where it averages parameters instead, .grad is this rank's.
+  // Waits for the reductions of this step. Then .grad holds the same values on every rank. Every rank calls
+  // it once a step. A second call does nothing until a backward pass brings new gradients.
+  //
+  // Returns false if the schedule reduces no gradients in this step. They add up, or are in flight, so do
+  // not change .grad. If the schedule averages parameters, .grad holds the gradients of this rank.
   bool synchronize();
 
-  // synchronize(), then the 2-norm of all gradients as one vector, in float32, and not finite if one of them
-  // is not (a mixed-precision scaler's question). 0 where synchronize() is false. With `measure_norm` it
-  // needs no pass over them, and is of the gradients as they were reduced: what the program has done to them
-  // since (but for clipping) does not count. Where a schedule averages parameters it is this rank's. Of
-  // gradients on a device it is measured there, and the host waits only where it is read as a number.
+  // Calls synchronize(), and returns the 2-norm of all gradients as one vector, in float32. It is not
+  // finite if a gradient is not, as gradient scalers need. It is 0 if synchronize() returns false. If the
+  // schedule averages parameters, it is the norm of this rank.
+  //
+  // With `measure_norm` it needs no further pass. It is then the norm of the gradients as they were
+  // reduced. Later changes by the program do not count, except for clipping. A device computes the norm of
+  // its gradients, and the host waits when it reads the number.
   GradientNorm grad_norm();
-  // The same; then scales the gradients so that their norm is at most `max_norm`, unless it is not finite.
-  // Returns the norm before.
+  // Calls grad_norm(), then scales the gradients down to `max_norm`, unless the norm is not finite. Returns
+  // the norm before.
   GradientNorm clip_grad_norm_(double max_norm);
 
-  // Purpose: while it lives, before_step() does not synchronize. Lives no longer than its GradientReducer.
+  // Purpose: before_step() does not synchronize while it lives. It lives no longer than its
+  // GradientReducer.
   class [[nodiscard]] Skip {
    public:
-    // What skip_synchronize() makes.
+    // skip_synchronize() makes it.
     explicit Skip(GradientReducer& reducer) : reducer_(reducer) { ++reducer_.skips_; }
     ~Skip() { --reducer_.skips_; }
     Skip(const Skip&) = delete;
@@ -70,18 +74,18 @@ class GradientReducer {
    private:
     GradientReducer& reducer_;
   };
-  // For steps on local gradients (overlap = false), or on gradients that the caller has reduced or changed
-  // itself. .grad holds those of this step. With schedule every_step only.
+  // Use it for steps on local gradients (overlap = false), or on gradients that you have reduced or changed
+  // yourself. .grad holds the gradients of this step. With schedule every_step only.
   Skip skip_synchronize();
-  // What skip_synchronize() does first, for who makes a Skip itself.
+  // skip_synchronize() calls these first. Call them before you construct a Skip yourself.
   void check_captured() const;
   void check_skip();
 
-  // Purpose: while it lives, backward passes only add to .grad: they are none of a step's passes, and what
-  // they leave is reduced with the next pass that is. Lives no longer than its GradientReducer.
+  // Purpose: backward passes only add to .grad while it lives, and do not count as passes of a step. The
+  // next counted pass reduces their gradients, too. It lives no longer than its GradientReducer.
   class [[nodiscard]] NoSync {
    public:
-    // What no_sync() makes.
+    // no_sync() makes it.
     explicit NoSync(GradientReducer& reducer);
     ~NoSync();
     NoSync(const NoSync&) = delete;
@@ -90,67 +94,70 @@ class GradientReducer {
    private:
     GradientReducer& reducer_;
   };
-  // As no_sync() of Python's DistributedDataParallel.
+  // The same as no_sync() of Python's DistributedDataParallel.
   NoSync no_sync() { return NoSync(*this); }
 
-  // What a model's forward pass may do first, where no step() or zero_grad() tells this reducer: parameters
-  // that have changed their type, or come to require a gradient, are heard of again.
+  // Registers hooks again for parameters that have changed their dtype, or now require a gradient. A model
+  // calls it before its forward pass if no step() or zero_grad() calls this reducer.
   void refresh_hooks();
 
-  // What an optimizer's step() does first: synchronize() unless done or skipped; later gradients belong to a
-  // new step. False: no step now (see synchronize).
+  // An optimizer calls it first in step(). It calls synchronize() unless done or skipped. Later gradients
+  // belong to a new step. Returns false if the optimizer must not step now (see synchronize).
   bool before_step();
-  // What step() does last, stepped or not: averages parameters where the schedule says so.
+  // An optimizer calls it last in step(), also if it did not step. It averages parameters if the schedule
+  // says so.
   void after_step();
-  // What zero_grad() does first: throws InvalidArgument while gradients are being reduced; begins a new step.
-  // False: the schedule adds gradients up, so they must stay.
+  // An optimizer calls it first in zero_grad(). It begins a new step. Throws InvalidArgument while
+  // gradients are being reduced. Returns false if the schedule adds gradients up, so they must stay.
   bool before_zero_grad();
 
-  // Ends what a schedule has begun: ranks that went apart average their parameters; true: gradients that were
-  // kept or on their way are in .grad now, with a norm of at most `max_norm`: step on them, then zero_grad().
-  // Collective; afterwards all ranks have the same parameters. For the end, and before a checkpoint.
+  // Ends an open interval of the schedule. Ranks with different parameters average them. Returns true if
+  // .grad now holds gradients that were kept or in flight, clipped to `max_norm`. Then step on them, and
+  // call zero_grad(). Collective. Afterwards all ranks have the same parameters. Call it at the end of
+  // training and before a checkpoint.
   bool flush(std::optional<double> max_norm = std::nullopt);
-  // Throws InvalidArgument when flush() has something to do; `action`: what it must come before.
+  // Throws InvalidArgument if flush() has work to do. The text says that flush() must come before `action`.
   void check_flushed(const char* action) const;
 
-  // Before synchronize(): whether this step ends with the same parameters on all ranks, and nothing kept
-  // back, so that what needs that (a checkpoint, an evaluation) may follow it; the same on all ranks. One
-  // step late they are the same after each step, though gradients are on their way: flush() for a checkpoint.
+  // Tells whether this step ends with the same parameters on all ranks and nothing kept back. The answer is
+  // equal on all ranks. Call it before synchronize(). After such a step you may save a checkpoint or
+  // evaluate. With one_step_late the parameters are equal after each step, but gradients are in flight:
+  // call flush() before a checkpoint.
   bool meets() const;
-  // Steps from one synchronisation to the next, as the schedule has it now.
+  // Returns the present number of steps between two synchronisations.
   std::int64_t sync_interval() const;
-  // Of schedule adaptive, at the last average: the distance that it keeps near its target. 0 before.
+  // Returns the distance of the ranks at the last average of schedule adaptive. 0 before the first average.
   double drift() const;
-  // What a schedule must find again when training is resumed.
+  // Save and load the state of the schedule, for training that resumes.
   void save(torch::serialize::OutputArchive& archive) const;
   void load(torch::serialize::InputArchive& archive);
 
-  // Throws InvalidArgument unless these are the parameters that are reduced: an optimizer may have been given
-  // others after it was made.
+  // Throws InvalidArgument unless these are the reduced parameters. An optimizer may have got others after
+  // its construction.
   void check_parameters(const std::vector<at::Tensor>& parameters) const;
 
-  // Time that callers have spent waiting for other ranks, in seconds, total.
+  // Returns the total time in seconds for which callers have waited for other ranks.
   double wait_seconds() const;
 
  private:
-  // Whether this step's gradients only add to those of the next.
+  // Whether the gradients of this step only add to those of the next.
   bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
   bool stands_apart() const;
   GradientNorm norm_of_step() const;
   void clip(const GradientNorm& norm, double max_norm);
   void forget_kept();
 
-  const std::vector<at::Tensor> given_;       // repetitions included
+  const std::vector<at::Tensor> given_;       // with repetitions
   const std::vector<at::Tensor> parameters_;  // each once
   std::unique_ptr<GradientSync> sync_;
   const Rank rank_;
-  double clipped_to_ = 0.0;  // the norm after clipping, of step clipped_step_
+  double clipped_to_ = 0.0;  // the norm after clipping, in step clipped_step_
   std::uint64_t clipped_step_ = 0;
   std::unique_ptr<ParameterAverage> average_;  // null: gradients are reduced
   const SyncSchedule schedule_;
-  const std::int64_t steps_of_gradients_;  // that are reduced at once
-  std::int64_t kept_ = 0;                  // steps whose gradients have been
-  bool tried_ = false;                     // to synchronize those, and this one's
+  const std::int64_t steps_of_gradients_;  // number of steps in one reduction
+  std::int64_t kept_ = 0;                  // number of steps that kept their gradients
+  bool tried_ = false;                     // whether this step has tried to synchronize
   int skips_ = 0;
 };
 

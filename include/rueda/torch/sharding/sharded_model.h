@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of which each rank has a part: parameters, gradients and optimizer state.
+// A model that is divided among the ranks: parameters, gradients and optimizer state.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -21,54 +21,56 @@ namespace rueda {
 
 // A plain value, equal on every rank.
 struct ShardedModelOptions {
-  // Submodules, by the names of named_modules(), whose parameters are gathered together: mostly layers. All
-  // that is in none of them, or in several (tied weights), is the root, which is there for a whole pass. Of
-  // units inside one another the inner one has what it contains.
+  // Submodules by the names of named_modules(), mostly layers. The parameters of each are gathered
+  // together. Parameters in no unit, or in several (tied weights), form the root, which stays gathered for
+  // a whole pass. If units are nested, the inner unit owns its parameters.
   std::vector<std::string> units;
-  ReduceOp op = ReduceOp::average;   // or sum
-  int backward_passes_per_step = 1;  // gradients add up over n backward passes, and are averaged over them
-  Compression compression = Compression::none;  // but for topk, which would change nothing here
-  // Inside one host all ranks have one copy of the parameters, and nothing is gathered. Of the host's memory
-  // only: on a device it means nothing.
+  ReduceOp op = ReduceOp::average;              // average or sum
+  int backward_passes_per_step = 1;             // mean of the gradients of n backward passes
+  Compression compression = Compression::none;  // not topk
+  // Inside one host all ranks share one copy of the parameters, and gather nothing. Applies to the host's
+  // memory only, not to devices.
   bool share = true;
 };
 
-// Purpose: all of a ShardedModel but the type of its optimizer. Used by the thread that trains.
+// Purpose: the part of ShardedModel that does not depend on the type of its optimizer. Used by the thread
+// that trains.
 class ShardedModelPart {
  public:
-  // Parameters with options of their own, as torch's optimizers take them.
+  // Groups of parameters with their options, as torch's optimizers take them.
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
 
-  // Whether all ranks have one copy of the parameters (inside a host), so that nothing is gathered.
+  // Tells whether all ranks of the host share one copy of the parameters, so that nothing is gathered.
   bool shares_parameters() const;
-  // For the modules whose layers are units.
+  // Returns the runner for modules whose layers are units.
   UnitRunner runner() const { return UnitRunner(units_); }
 
-  // A pass of the whole model: `forward` calls it, and its result is returned. A loss that it computes may
-  // use all parameters.
+  // Runs a pass of the whole model: calls `forward` and returns its result. A loss inside `forward` may use
+  // all parameters.
   template <class Forward>
   auto run(Forward&& forward) {
     return UnitCall(units_, nullptr).run(std::forward<Forward>(forward));
   }
-  // After the backward passes: the 2-norm of all gradients, which are scaled to make it `most` if it is more.
-  // Collective. On a device the host waits where it reads the norm.
+  // Returns the 2-norm of all gradients, and scales them down to `most`. Call it after the backward passes.
+  // Collective. On a device the host waits when it reads the norm.
   GradientNorm clip_grad_norm(double most);
 
  protected:
-  // Collective. All parameters get the values of rank 0. Throws as ShardedModel.
+  // Collective. Copies all parameters of rank 0. Throws the exceptions of ShardedModel.
   ShardedModelPart(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime);
   ~ShardedModelPart();
   ShardedModelPart(const ShardedModelPart&) = delete;
   ShardedModelPart& operator=(const ShardedModelPart&) = delete;
 
-  // These groups of the module's parameters, or one group of all, with this rank's pieces in their place.
+  // Both return groups with this rank's pieces in place of the parameters: of these groups, or of one group
+  // of all.
   Groups pieces(const Groups& groups) const;
   Groups pieces_of_all() const;
-  // Runs `step`, which steps this rank's pieces; returns when all ranks have stepped.
+  // Runs `step`, which steps this rank's pieces. Returns after all ranks have stepped.
   void step_part(const Groups& stepped, const std::function<void()>& step);
   void forget_gradients();
 
-  // What a ShardedModel's functions of these names do for its optimizer.
+  // ShardedModel calls these for its functions of the same purpose.
   using Optimizer = torch::optim::Optimizer;
   void save_part(torch::serialize::OutputArchive& archive, const Optimizer& optimizer) const;
   void load_whole(torch::serialize::InputArchive& archive, Optimizer& optimizer, const MakeState& make_state);
@@ -80,14 +82,15 @@ class ShardedModelPart {
   const std::shared_ptr<UnitScheduler> units_;  // of the module
 };
 
-// Purpose: a module and its optimizer `Opt` (FusedAdamW, torch::optim::SGD, ...), of which each of n ranks
-// keeps an n-th: parameters, gradients and state; trains as with DistributedOptimizer<Opt>. Parameters are
-// gathered unit by unit for as long as they are used, where they are, all on one device or
-// in the host's memory; elsewhere reading them throws, unless they are shared. backward() ends when gradients
-// are reduced; they are in this rank's part then, not in .grad of the module's parameters. Its param_groups()
-// hold this rank's pieces, so schedulers work. The module outlives no step: it goes on only with its
-// ShardedModel, or where parameters are shared. Used by one thread; made by all ranks in one order. Not for
-// use with join().
+// Purpose: a module and its optimizer `Opt` (FusedAdamW, torch::optim::SGD, ...), divided among n ranks.
+// Each rank keeps an n-th of parameters, gradients and state. It trains as DistributedOptimizer<Opt> does.
+// All parameters lie on one device, or in the host's memory. Units are gathered there while a pass uses
+// them. Outside of its unit, reading a parameter throws, unless parameters are shared.
+//
+// backward() returns after the reductions. The gradients are in this rank's part, not in .grad of the
+// module's parameters. param_groups() holds this rank's pieces, so schedulers work. The module works only
+// while its ShardedModel lives, unless parameters are shared. Used by one thread. All ranks construct it in
+// one order. Not for use with join().
 template <class Opt>
 class ShardedModel : public ShardedModelPart, public Opt {
   static_assert(is_elementwise<Opt>,
@@ -95,19 +98,20 @@ class ShardedModel : public ShardedModelPart, public Opt {
                 "template <> inline constexpr bool rueda::is_elementwise<Opt> = true;");
 
  public:
-  // Computes the loss again, and its gradients.
+  // Computes the loss and its gradients again.
   using LossClosure = torch::optim::Optimizer::LossClosure;
-  // Parameters with options of their own.
+  // Groups of parameters with their options.
   using Groups = ShardedModelPart::Groups;
 
-  // Groups of the module's parameters; those in no group are not stepped.
+  // Takes groups of the module's parameters. Parameters in no group are not stepped. `options` are those of
+  // Opt.
   template <class Options>
   ShardedModel(torch::nn::Module& module, const ShardedModelOptions& sharded, const Groups& groups,
                Options options, Runtime& runtime = default_runtime())
       : ShardedModelPart(module, sharded, runtime),
         Opt(pieces(groups), options),
         make_state_(state_maker<Opt>(options)) {}
-  // All of them.
+  // Takes all parameters of the module.
   template <class Options>
   ShardedModel(torch::nn::Module& module, const ShardedModelOptions& sharded, Options options,
                Runtime& runtime = default_runtime())
@@ -115,7 +119,8 @@ class ShardedModel : public ShardedModelPart, public Opt {
         Opt(pieces_of_all(), options),
         make_state_(state_maker<Opt>(options)) {}
 
-  // Runs `closure` once, with gradients on; then steps this rank's part. When it returns all have.
+  // Runs `closure` once with gradients enabled, then steps this rank's part. Returns after all ranks have
+  // stepped.
   at::Tensor step(LossClosure closure = nullptr) override {
     at::Tensor loss;
     if (closure) {
@@ -126,21 +131,21 @@ class ShardedModel : public ShardedModelPart, public Opt {
     return loss;
   }
 
-  // This rank's part: parameters, what the optimizer keeps for them, and the options of groups.
+  // Saves this rank's part: parameters, state of the optimizer, and options of the groups.
   void save(torch::serialize::OutputArchive& archive) const override { save_part(archive, *this); }
-  // An archive that has all of it: of state_dict(), or saved by a single rank. Collective.
+  // Loads an archive of the whole model, from state_dict() or from a single rank. Collective.
   void load(torch::serialize::InputArchive& archive) override { load_whole(archive, *this, make_state_); }
-  // The files that torch::save has written on each rank of a job, of any number of ranks; every rank reads
-  // all of them, one at a time. Collective.
+  // Loads the files that torch::save has written on all ranks of a job, for any number of ranks then and
+  // now. Every rank reads all files, one at a time. Collective.
   void load_parts(const std::vector<std::string>& files) { load_files(files, *this, make_state_); }
-  // All of it, by the names of the module, on `root`; nothing elsewhere. Collective.
+  // Returns the whole model by the names of the module on `root`, and nothing elsewhere. Collective.
   SavedModel state_dict(Rank root = 0) const { return gather_state(*this, root); }
-  // Takes what `root` gives. Collective.
+  // Loads `saved` of rank `root` on all ranks. Collective.
   void load_state_dict(const SavedModel& saved, Rank root = 0) {
     scatter_state(*this, make_state_, saved, root);
   }
 
-  // Of this rank's part; hides Optimizer::zero_grad, which is not virtual.
+  // Clears the gradients of this rank's part. Hides Optimizer::zero_grad, which is not virtual.
   void zero_grad() { forget_gradients(); }
 
  private:

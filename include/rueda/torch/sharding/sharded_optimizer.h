@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optimizer of which each rank has a part: its state, and its work.
+// An optimizer that is divided among the ranks: its state and its work.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -27,8 +27,8 @@ namespace rueda {
 class FusedAdamW;
 class RAdam;
 
-// Whether an optimizer's step of one element needs no other element, so that parts may be stepped apart. True
-// for an optimizer of your own: specialise it.
+// Whether the step of one element needs no other element, so that ranks may step parts. Specialise it as
+// true for such an optimizer of your own.
 template <class Opt>
 inline constexpr bool is_elementwise = false;
 template <>
@@ -48,58 +48,61 @@ inline constexpr bool is_elementwise<RAdam> = true;
 
 class ParameterShards;
 
-// Purpose: all of a ShardedOptimizer but the type of its optimizer: the parts of the parameters, and their
-// gradients. Used by the thread that steps.
+// Purpose: the part of ShardedOptimizer that does not depend on the type of its optimizer. It holds the
+// parts of the parameters and their gradients. Used by the thread that steps.
 class Sharded : public PerRankState {
  public:
-  // Parameters with options of their own, as torch's optimizers take them.
+  // Groups of parameters with their options, as torch's optimizers take them.
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
 
   ~Sharded() override;
   Sharded(const Sharded&) = delete;
   Sharded& operator=(const Sharded&) = delete;
 
-  // Whether all ranks have one copy of the parameters (inside a host), or each its own.
+  // Tells whether all ranks of the host share one copy of the parameters.
   bool shares_parameters() const;
 
  protected:
-  // Collective. All parameters get the values of rank 0. Throws as ShardedOptimizer.
+  // Collective. Copies all parameters of rank 0. Throws the exceptions of ShardedOptimizer.
   Sharded(const Groups& groups, const DistributedOptions& distributed, Runtime& runtime);
 
-  // The groups as they were given, with this rank's parts in place of the parameters; all parameters.
+  // Return the groups with this rank's parts in place of the parameters, and all parameters.
   const Groups& parts() const;
   const std::vector<at::Tensor>& parameters() const;
 
-  // When gradients are reduced: runs `step`, which steps this rank's parts; returns when all ranks have
-  // stepped. The others wait for a rank that fails, and hear of it.
+  // Runs `step`, which steps this rank's parts, after the reductions. Returns after all ranks have stepped.
+  // If a rank fails, the others wait for it and get its error.
   void step_part(const Groups& stepped, const std::function<void()>& step);
 
-  // What state_dict() and load_state_dict() do.
+  // state_dict() and load_state_dict() call these.
   SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
   void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                   const SavedModel& saved) const;
-  // What the archive of a part has in addition, and whether one fits.
+  // save() and load() call these for the description of the part. check_part throws InvalidArgument for
+  // another part.
   void save_part(torch::serialize::OutputArchive& archive) const;
   void check_part(torch::serialize::InputArchive& archive) const;
 
  private:
-  const std::unique_ptr<ParameterShards> shards_;  // what this rank steps
+  const std::unique_ptr<ParameterShards> shards_;  // parts that this rank steps
 
  protected:
-  GradientReducer reducer_;  // of the whole parameters
+  GradientReducer reducer_;  // reduces whole parameters
 };
 
-// Purpose: `Opt` (FusedAdamW, torch::optim::SGD, ...) of which each of n ranks steps an n-th, with the bits
-// of DistributedOptimizer<Opt>: state and time of a step are divided by n. Inside a host the parameters
-// become one copy for all ranks; a rank that is killed inside
-// step() leaves it torn: go on from what was saved. On a device each rank has its own, and the parts are
-// gathered. Its param_groups() hold this rank's parts, so schedulers
-// work; torch::save and torch::load are for the part too, by every rank. Gradients are reduced as by a
-// DistributedOptimizer, whole: clip between synchronize() and step(). Used by one thread; made by all ranks
-// in one order. Not for use with join().
+// Purpose: an `Opt` (FusedAdamW, torch::optim::SGD, ...) that is divided among n ranks. Each rank steps an
+// n-th of the parameters, with the bits of DistributedOptimizer<Opt>. So the state and the time of a step
+// are divided by n. Inside a host all ranks share one copy of the parameters. A rank that is killed inside
+// step() leaves that copy torn: continue from a checkpoint. On a device each rank has its own copy, and the
+// parts are gathered.
 //
-// Parameters are read between steps and written inside a step only. A program that writes them otherwise (it
-// loads a checkpoint) writes the same values on every rank, or on one with a barrier after it.
+// param_groups() holds this rank's parts, so schedulers work. Every rank calls torch::save and torch::load
+// for its part. Gradients are reduced whole, as by DistributedOptimizer: clip them between synchronize()
+// and step(). Used by one thread. All ranks construct it in one order. Not for use with join().
+//
+// Read parameters between steps, and let only step() write them. A program that writes them itself (it
+// loads a checkpoint) writes the same values on every rank. Or one rank writes them, and all call a barrier
+// afterwards.
 template <class Opt>
 class ShardedOptimizer : public Sharded, public Opt {
   static_assert(
@@ -108,12 +111,12 @@ class ShardedOptimizer : public Sharded, public Opt {
       "template <> inline constexpr bool rueda::is_elementwise<Opt> = true;");
 
  public:
-  // Computes the loss again, and its gradients.
+  // Computes the loss and its gradients again.
   using LossClosure = torch::optim::Optimizer::LossClosure;
 
-  // `options` are Opt's own. Collective: all parameters get the values of rank 0. Throws Mismatch when ranks
-  // differ in the parameters. Throws InvalidArgument for a parameter that is part of another tensor, given
-  // twice or on another device, in the same words on all ranks; and as GradientReducer.
+  // `options` are those of Opt. Collective. Copies all parameters of rank 0. Throws Mismatch if the
+  // parameters of ranks differ. Throws InvalidArgument, with the same text on all ranks, for a parameter
+  // that is a view, is given twice or is on another device. Also throws the exceptions of GradientReducer.
   template <class Options>
   ShardedOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options options,
                    const DistributedOptions& distributed = {}, Runtime& runtime = default_runtime())
@@ -126,12 +129,12 @@ class ShardedOptimizer : public Sharded, public Opt {
       : ShardedOptimizer(std::vector{torch::optim::OptimizerParamGroup(std::move(parameters))},
                          std::move(options), distributed, runtime) {}
 
-  // As of DistributedOptimizer.
+  // The same as in DistributedOptimizer.
   bool synchronize() { return reducer_.synchronize(); }
   [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
-  // synchronize(), then the 2-norm of all gradients; clip_grad_norm_ scales them down to `max_norm`, unless
-  // it is not finite, and returns what it was. 0 where synchronize() is false. On a device the host waits
-  // where it reads the norm.
+  // Both call synchronize(), then return the 2-norm of all gradients. The norm is 0 if synchronize()
+  // returns false. clip_grad_norm_ scales the gradients down to `max_norm` unless the norm is not finite.
+  // It returns the norm before. On a device the host waits when it reads the norm.
   GradientNorm grad_norm() { return reducer_.grad_norm(); }
   GradientNorm clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
   bool meets() const { return reducer_.meets(); }
@@ -139,8 +142,8 @@ class ShardedOptimizer : public Sharded, public Opt {
   double drift() const { return reducer_.drift(); }
   double wait_seconds() const { return reducer_.wait_seconds(); }
 
-  // Runs `closure` once, with gradients on; then synchronize() unless done; then steps this rank's part. When
-  // it returns all parts have been stepped.
+  // Runs `closure` once with gradients enabled. Then calls synchronize() unless done, and steps this rank's
+  // part. Returns after all parts have been stepped.
   at::Tensor step(LossClosure closure = nullptr) override {
     at::Tensor loss;
     if (closure) {
@@ -151,14 +154,14 @@ class ShardedOptimizer : public Sharded, public Opt {
     return loss;
   }
 
-  // As of DistributedOptimizer.
+  // The same as in DistributedOptimizer.
   void flush(std::optional<double> max_norm = std::nullopt) {
     if (!reducer_.flush(max_norm)) return;
     step_part();
     zero_grad();
   }
 
-  // Of the model's parameters; hides Optimizer::zero_grad, which is not virtual.
+  // Clears the gradients of the model's parameters. Hides Optimizer::zero_grad, which is not virtual.
   void zero_grad(bool set_to_none = true) {
     if (!reducer_.before_zero_grad()) return;
     for (at::Tensor parameter : parameters()) {
@@ -168,14 +171,14 @@ class ShardedOptimizer : public Sharded, public Opt {
     }
   }
 
-  // The state of all parts and the options of groups, on `root`; nothing elsewhere. Parameters are named by
-  // their place among those that the optimizer was given, "parameter.3", and their values left out: these are
-  // the module's. Collective; one parameter at a time.
+  // Returns the state of all parts and the options of groups on `root`, and nothing elsewhere. It names
+  // parameters by their place in the optimizer, "parameter.3", without their values. Collective. It sends
+  // one parameter at a time.
   SavedModel state_dict(Rank root = 0) const { return gather_state(*this, root); }
-  // Takes this rank's part of it. Every rank gives the same, whatever number of ranks has made it.
+  // Loads this rank's part. Every rank passes the same `saved`, from a job of any number of ranks.
   void load_state_dict(const SavedModel& saved) { load_state(*this, make_state_, saved); }
 
-  // This rank's part; load() throws InvalidArgument for the part of another cut.
+  // Save and load this rank's part. load() throws InvalidArgument for a part of another division.
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
     save_part(archive);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a module says which of its layers are units of a ShardedModel.
+// Marks the layers of a module as units of a ShardedModel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,17 +20,18 @@ namespace rueda {
 
 class UnitScheduler;
 
-// Purpose: one call of a unit, or of the whole model; the unit's parameters are there while it lives.
-// UnitRunner makes it, on the stack of the thread that trains.
+// Purpose: one call of a unit, or of the whole model. The parameters of the unit are gathered while it
+// lives. UnitRunner makes it on the stack of the thread that trains.
 class UnitCall {
  public:
-  // Of that module, or, where it is null, of the whole model. A module that is no unit is only called.
+  // Begins the call of `unit`, or of the whole model if `unit` is null. For a module that is no unit it
+  // does nothing.
   UnitCall(std::shared_ptr<UnitScheduler> units, const torch::nn::Module* unit);
   ~UnitCall();
   UnitCall(const UnitCall&) = delete;
   UnitCall& operator=(const UnitCall&) = delete;
 
-  // What `forward` returns.
+  // Calls `forward` and returns its result.
   template <class Forward>
   auto run(Forward&& forward) {
     auto result = forward();
@@ -48,7 +49,7 @@ class UnitCall {
   void watch(const std::tuple<Elements...>& outputs) {
     std::apply([&](const Elements&... each) { (watch(each), ...); }, outputs);
   }
-  // What is no tensor: only a whole pass may return it.
+  // Only a whole pass may return something other than tensors.
   template <class Other>
   requires(!std::is_convertible_v<const Other&, const at::Tensor&>) void watch(const Other&) const {
     check_root();
@@ -59,15 +60,15 @@ class UnitCall {
   std::optional<std::size_t> unit_;
 };
 
-// Purpose: what a module calls around its units, so that it can be sharded: runner(*layer, [&] { return
-// layer->forward(x); }). Until it is that of a ShardedModel it only calls. A value.
+// Purpose: lets a module be sharded. The module calls it around each unit: runner(*layer, [&] { return
+// layer->forward(x); }). Without a ShardedModel it only calls the function. A plain value.
 class UnitRunner {
  public:
   UnitRunner() = default;
-  // That of a ShardedModel.
+  // ShardedModelPart::runner() makes it.
   explicit UnitRunner(std::weak_ptr<UnitScheduler> units) : units_(std::move(units)) {}
 
-  // Returns what `forward` returns: a tensor, or a vector or tuple of such.
+  // Calls `forward` and returns its result: a tensor, or a vector or tuple of tensors.
   template <class Forward>
   auto operator()(const torch::nn::Module& unit, Forward&& forward) const {
     std::shared_ptr<UnitScheduler> units = units_.lock();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files from which every rank gets the same state.
+// Files that give every rank the same state.
 #pragma once
 
 #include <string>
@@ -11,22 +11,27 @@
 
 namespace rueda {
 
-// Each under a name of its own, without dots.
+// Objects with their names. A name is unique and has no dots.
 using NamedStates = std::vector<std::pair<std::string, Stateful>>;
 
-// rueda::save("training.pt", {{"model", model}, {"optimizer", optimizer}, {"step", step}});
-// rueda::load("training.pt", {{"model", model}, {"optimizer", optimizer}, {"step", step}});
-// Collective among the scope's ranks, whose first reads or writes the file: only there need the path exist.
-// Throw InvalidArgument, in the same words on every rank, for a file that cannot be written or read, and what
-// cannot be saved or does not fit; Mismatch when the ranks mean different files or things. A ShardedOptimizer
-// is refused: each rank saves its part by torch::save.
+// These save and load several objects:
+//
+//   rueda::save("training.pt", {{"model", model}, {"optimizer", optimizer}, {"step", step}});
+//   rueda::load("training.pt", {{"model", model}, {"optimizer", optimizer}, {"step", step}});
+//
+// Collective among the ranks of the scope. The first of them reads or writes the file, so only its host
+// needs the path. Throw InvalidArgument for a file that cannot be read or written, and for objects that
+// cannot be saved or do not fit. Throw Mismatch if ranks name different files or objects. The text is the
+// same on every rank. A ShardedOptimizer is refused: each rank saves its part by torch::save.
 
-// Returns when the file is complete and on the disk; until then a file of that name stays what it was.
+// Writes the file. Returns after it is complete and on the disk. Until then an older file of that name
+// stays.
 void save(const std::string& path, const NamedStates& things, const Scope& scope = {});
-// Some of what was saved will do. When it throws, things before the one that does not fit are loaded.
+// Reads the file. `things` may be a part of the saved objects. If one does not fit, the objects before it
+// are already loaded.
 void load(const std::string& path, const NamedStates& things, const Scope& scope = {});
 
-// One thing alone, in a file as torch::save writes and torch::load reads it.
+// The same for one object, in the format of torch::save and torch::load.
 void save(const std::string& path, const Stateful& thing, const Scope& scope = {});
 void load(const std::string& path, const Stateful& thing, const Scope& scope = {});
 

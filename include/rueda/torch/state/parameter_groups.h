@@ -9,7 +9,7 @@
 
 namespace rueda {
 
-// All parameters of an optimizer's groups, in order.
+// Returns all parameters of an optimizer's groups, in order.
 inline std::vector<at::Tensor> parameters_of(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
   std::vector<at::Tensor> parameters;
   for (const auto& group : groups)

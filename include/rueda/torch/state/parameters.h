@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same start on every rank: parameters, buffers and optimizer state of one rank, given to all.
+// Copies parameters, buffers and optimizer state of one rank to all.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,20 +23,20 @@ class Optimizer;
 
 namespace rueda {
 
-// Every tensor (parameter or buffer) gets rank root's values, in place. Collective among the scope's ranks,
-// of which root (its number in the job) is one. When the ranks' names, types or shapes differ, every rank
-// throws Mismatch, in the same words, and no tensor has changed.
+// Copies every tensor (parameter or buffer) of rank `root` to all ranks, in place. Collective among the
+// ranks of the scope. `root` is a number in the job, and belongs to the scope. If names, types or shapes
+// differ, every rank throws Mismatch with the same text, and no tensor changes.
 void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root,
                           const Scope& scope = {});
-// All parameters and buffers of a model: `broadcast_parameters(*model, 0)`.
+// The same for all parameters and buffers of a model: `broadcast_parameters(*model, 0)`.
 void broadcast_parameters(const torch::nn::Module& model, Rank root, const Scope& scope = {});
-// Only its module->named_parameters(), or its module->named_buffers().
+// The same for module->named_parameters(), or module->named_buffers().
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& named, Rank root,
                           const Scope& scope = {});
 
-// Every rank's optimizer gets the state of rank root's, and its options (such as a learning rate that a
-// scheduler has changed). Collective; the optimizers have equally many groups and parameters, else every rank
-// throws Mismatch. States that are empty, on the root or elsewhere, are fine.
+// Copies state and options of rank `root`'s optimizer to all ranks, such as a learning rate that a
+// scheduler has changed. Collective. Throws Mismatch on every rank if numbers of groups or parameters
+// differ. The state may be empty on any rank.
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, const Scope& scope = {});
 
 }  // namespace rueda

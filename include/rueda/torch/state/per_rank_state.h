@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks objects of which each rank has a part of its own.
+// Marks objects that differ between ranks.
 #pragma once
 
 namespace rueda {
 
-// Purpose: the base of an optimizer whose state differs between ranks. Stateful refuses it: one rank cannot
-// save, load or broadcast it for all.
+// Purpose: the base of an optimizer whose state differs between ranks. Stateful refuses it, since one rank
+// cannot save, load or broadcast it for all.
 class PerRankState {
  public:
   virtual ~PerRankState() = default;

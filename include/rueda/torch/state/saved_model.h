@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sharded optimizer or model saves: values of parameters and of what the optimizer keeps for them.
+// The saved form of a sharded optimizer or model: parameters and their state.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,42 +18,48 @@
 
 namespace rueda {
 
-// Values by the names under which an optimizer saves them; tensors in the host's memory.
+// Values by the names under which an optimizer saves them. Tensors lie in the host's memory.
 using SavedValues = std::map<std::string, c10::IValue>;
 
-// A parameter, or the elements of one from `begin` to `end` in the order of memory.
+// A parameter, or its elements from `begin` to `end` in the order of memory.
 struct SavedParameter {
-  std::string name;           // of the module's named_parameters()
-  std::int64_t begin = 0;     // the first element
-  std::int64_t end = 0;       // behind the last
-  std::int64_t elements = 0;  // of the whole
-  at::Tensor value;           // of the parameter's shape, or [end - begin]; undefined: its state only. What
-                              // is saved is in the host's memory
-  // As the optimizer's state names them; tensors [end - begin] belong to the elements. Empty before a step.
+  std::string name;           // name in the module's named_parameters()
+  std::int64_t begin = 0;     // index of the first element
+  std::int64_t end = 0;       // index after the last element
+  std::int64_t elements = 0;  // number of elements of the whole parameter
+  // Values in the host's memory, of the parameter's shape or of shape [end - begin]. Undefined if only the
+  // state is saved.
+  at::Tensor value;
+  // State by the names of the optimizer. Tensors of shape [end - begin] belong to the elements. Empty before
+  // a step.
   SavedValues state;
 };
 
-// What one rank has, or, from state_dict(), all of it.
+// The part of one rank, or the whole from state_dict().
 struct SavedModel {
-  std::vector<SavedParameter> parameters;  // or parts of them
-  std::vector<SavedValues> groups;         // the options of each
+  std::vector<SavedParameter> parameters;  // whole parameters, or parts
+  std::vector<SavedValues> groups;         // options of each group
 };
 
-// To and from files: torch::serialize::OutputArchive archive; write(archive, saved); archive.save_to(path).
+// Write and read an archive:
+//
+//   torch::serialize::OutputArchive archive;
+//   write(archive, saved);
+//   archive.save_to(path);
 void write(torch::serialize::OutputArchive& archive, const SavedModel& saved);
 // Throws InvalidArgument for an archive of another kind.
 SavedModel read_saved_model(torch::serialize::InputArchive& archive);
 
-// An archive as bytes, and back.
+// Convert to the bytes of an archive, and back.
 std::string bytes_of(const SavedModel& saved);
 SavedModel saved_of(const std::string& bytes);
 
-// Makes a state of the optimizer's kind for a parameter in a group with such options; null where it keeps
-// none.
+// Makes the state of the optimizer for a parameter in a group with these options. Returns null if the
+// optimizer keeps none.
 using MakeState = std::function<std::unique_ptr<torch::optim::OptimizerParamState>(
     const at::Tensor& leaf, const torch::optim::OptimizerOptions& options)>;
 
-// That of `Opt`: the state that a step of one element leaves.
+// Returns the function that makes the state of an `Opt`: the state after a step of one element.
 template <class Opt, class Options>
 MakeState state_maker(const Options& defaults) {
   return [defaults](const at::Tensor& leaf, const torch::optim::OptimizerOptions& options) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LibTorch's archives can hold, as one type.
+// One type for all objects that LibTorch's archives can hold.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,48 +25,49 @@ class OutputArchive;
 
 namespace rueda {
 
-// Purpose: refers to a tensor, a module or an optimizer whose state is to be saved or replaced; made of one
-// where a function takes a Stateful. Lives for that call.
+// Purpose: refers to a tensor, a module or an optimizer, whose state is saved or replaced. Functions take
+// it as a parameter, and it lives for that call.
 class Stateful {
  public:
-  // The tensor itself is replaced by what is loaded.
+  // Refers to a tensor. Loading replaces the tensor itself.
   Stateful(at::Tensor& tensor) : thing_(&tensor) {}
-  // All parameters and buffers.
+  // Refers to all parameters and buffers of a module.
   Stateful(torch::nn::Module& module) : thing_(&module) {}
-  // Throws InvalidArgument for a ShardedOptimizer, of which each rank has a part.
+  // Refers to an optimizer. Throws InvalidArgument for a ShardedOptimizer, since each rank has a part.
   Stateful(torch::optim::Optimizer& optimizer);
-  // The module that is held.
+  // Refers to the module that `module` holds.
   template <class M>
   Stateful(const std::shared_ptr<M>& module) : Stateful(static_cast<torch::nn::Module&>(*module)) {}
-  // The same.
+  // Refers to the module that `module` holds.
   template <class M>
   Stateful(const torch::nn::ModuleHolder<M>& module) : Stateful(module.ptr()) {}
 
-  // What ranks must agree on: the kind, and how many tensors or groups.
+  // Returns the kind, and the number of tensors or groups. Ranks must agree on it.
   std::string describe() const;
-  // Where its tensors are, of a module or an optimizer the first; the CPU where there are none. An archive is
-  // to be read there: it may have been written on a machine with other devices.
+  // Returns the device of the tensor, or of the first tensor of a module or optimizer. Returns the CPU if
+  // there is none. Read archives to this device: they may come from a machine with other devices.
   at::Device device() const;
-  // As torch::save writes it.
+  // Writes the format of torch::save.
   void save(torch::serialize::OutputArchive& archive) const;
-  // A tensor becomes what was saved. Parameters and buffers of a module get their values where they lie, so
-  // that optimizers and shared memory stay theirs; throws InvalidArgument, and none has changed, when one has
-  // another shape. An optimizer gets its state and its options.
+  // Loads the archive. A tensor becomes the saved one. A module gets values in the memory of its parameters
+  // and buffers, so optimizers and shared memory keep them. Throws InvalidArgument if a shape differs, and
+  // then changes nothing. An optimizer gets its state and its options.
   void load(torch::serialize::InputArchive& archive) const;
 
  private:
   std::variant<at::Tensor*, torch::nn::Module*, torch::optim::Optimizer*> thing_;
 };
 
-// An archive as bytes, which torch::load reads, and torch::save writes.
+// Convert between objects and the bytes of an archive, in the format of torch::save and torch::load.
 std::string to_bytes(torch::serialize::OutputArchive& archive);
 std::string to_bytes(const Stateful& thing);
 void from_bytes(const std::string& bytes, const Stateful& thing);
 
-// Why `action` threw, without the stack that LibTorch adds; empty when it did not.
+// Returns the reason why `action` threw, without the stack of LibTorch. Returns an empty string if it did
+// not throw.
 template <class Action>
 std::string failure_of(Action&& action);
-std::string current_failure();  // inside a catch block
+std::string current_failure();  // the same inside a catch block
 
 template <class Action>
 std::string failure_of(Action&& action) {
