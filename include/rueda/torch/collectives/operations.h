@@ -66,12 +66,13 @@ at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scop
 TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 
-// Sends the first splits[0] rows of `tensor` to rank 0, the next splits[1] to rank 1, and so on. Empty
-// `splits` give equal parts.
+// The result of an alltoall.
 struct AlltoallResult {
   at::Tensor output;                          // the received rows, in rank order
   std::vector<std::int64_t> received_splits;  // rows received from each rank
 };
+// Sends the first splits[0] rows of `tensor` to rank 0, the next splits[1] to rank 1, and so on. Empty
+// `splits` give equal parts.
 TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
                             Scope scope = {});
 AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,

@@ -49,9 +49,9 @@ class ShardSampler : public torch::data::samplers::Sampler<> {
   std::vector<std::size_t> indices_;  // of this rank and epoch
 };
 
-// Purpose: exact evaluation. Each index of [0, size) belongs to exactly one rank, so average_metric over
-// ranks equals that of one process. Ranks have contiguous blocks in order of rank. The sizes of blocks
-// differ by at most one, and a block may be empty.
+// Purpose: a sampler for exact evaluation. Each index of [0, size) belongs to exactly one rank, so
+// average_metric over ranks equals that of one process. Ranks have contiguous blocks in order of rank. The
+// sizes of blocks differ by at most one, and a block may be empty.
 class EvaluationSampler : public ShardSampler {
  public:
   // Collective. Every rank of the scope passes the same `size`.
@@ -70,15 +70,15 @@ enum class Remainder : std::uint8_t {
   wrap,  // the first samples of the epoch fill the last step
 };
 
-// A plain value, equal on every rank.
+// Options of DistributedSampler. A plain value, equal on every rank.
 struct SamplerOptions {
   std::uint64_t seed = 0;                 // for the permutations of all epochs
   Remainder remainder = Remainder::drop;  // for samples that do not divide by the ranks
 };
 
-// Purpose: training. Each epoch is a new permutation of [0, size). It depends on seed and epoch only, on
-// every machine. Rank r of n takes the elements r, r + n, r + 2n and so on, equally many on each rank. So
-// the ranks together read the same samples in a step, for any number of ranks.
+// Purpose: a sampler for training. Each epoch is a new permutation of [0, size). It depends on seed and
+// epoch only, on every machine. Rank r of n takes the elements r, r + n, r + 2n and so on, equally many on
+// each rank. So in each step the ranks together read the next piece of the permutation.
 class DistributedSampler : public ShardSampler {
  public:
   // Collective. Every rank of the scope passes the same `size`. Throws InvalidArgument if there are fewer

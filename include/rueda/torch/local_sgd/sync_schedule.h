@@ -23,11 +23,12 @@ namespace rueda {
 // those of every_step. For one_step_late it counts copies of the gradients.
 class SyncSchedule {
  public:
-  // The rows of the table.
+  // The schedules, one for each row of the table.
   enum class Kind : std::uint8_t { every_step, accumulate, local_sgd, diloco, adaptive, one_step_late };
 
   // Each function throws InvalidArgument for numbers out of range.
   SyncSchedule() = default;  // every_step
+  // Reduces gradients at every step.
   static SyncSchedule every_step() { return {}; }
   // Reduces once in `steps` steps. The other steps keep their gradients, and zero_grad() between them does
   // nothing.

@@ -19,7 +19,7 @@ class ModuleHolder;
 
 namespace rueda {
 
-// A plain value, equal on every rank.
+// Options of DistributedModel. A plain value, equal on every rank.
 struct DistributedModelOptions {
   std::optional<Rank> root;        // rank of the initial values; unset: the first rank of the scope
   std::int64_t check_every = 100;  // number of training passes between checks; 0: no checks

@@ -13,11 +13,11 @@
 
 namespace rueda {
 
-// Purpose: torch::nn::BatchNorm over the joint batch of the scope's ranks. Outputs, gradients of inputs and
-// running statistics equal those of one process with the whole batch. Inputs have the shape (N, C, ...). N
-// may differ between ranks, and may be 0. Gradients of weight and bias are the part of this rank. Their sum
-// over ranks is the gradient of the whole batch, as for any other layer. So DistributedOptimizer averages
-// them correctly for a loss that is a mean over this rank's rows.
+// Purpose: a torch::nn::BatchNorm over the joint batch of the scope's ranks. Outputs, gradients of inputs
+// and running statistics equal those of one process with the whole batch. Inputs have the shape (N, C,
+// ...). N may differ between ranks, and may be 0. Gradients of weight and bias are the part of this rank.
+// Their sum over ranks is the gradient of the whole batch, as for any other layer. So DistributedOptimizer
+// averages them correctly for a loss that is a mean over this rank's rows.
 //
 // All ranks construct their layers in one order. In training they run equally many forward and backward
 // passes. Not for use with join(). In eval() it does not communicate. Used by one thread.

@@ -8,9 +8,9 @@
 
 namespace rueda {
 
-// Purpose: torch::optim::AdamW that updates all parameters of a group by one call of LibTorch's fused
-// kernel. Options, state and saved form are those of the base class. Values are the same except for
-// rounding. Used by one thread.
+// Purpose: an AdamW that updates all parameters of a group by one call of LibTorch's fused kernel. Options,
+// state and saved form are those of the base class. Values are the same except for rounding. Used by one
+// thread.
 class FusedAdamW : public torch::optim::AdamW {
  public:
   using AdamW::AdamW;

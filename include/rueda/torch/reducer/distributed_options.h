@@ -39,7 +39,8 @@ struct LowRank {
   std::vector<at::Tensor> without;  // parameters without factors
 };
 
-// A plain value, equal on every rank, including the names.
+// Options of DistributedOptimizer, ShardedOptimizer and GradientReducer. A plain value, equal on every rank,
+// including the names.
 struct DistributedOptions {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters;  // names in messages; empty: by position
   // Lists of parameters. The gradients of a list are reduced together, or fail together, when all of them
@@ -54,14 +55,15 @@ struct DistributedOptions {
   bool sum_passes = false;
   // Ranks synchronise at every step, less often, or one step later.
   SyncSchedule schedule = {};
+  // Treatment of sparse gradients.
   SparseGradients sparse = SparseGradients::as_dense;
   // fp16 and bf16 halve the bytes of float32 gradients between hosts. Inside a host nothing is compressed.
   // topk sends only the largest elements of each gradient between hosts, and keeps the others for the next
   // step. With schedules that average parameters it applies to the movement of the parameters.
   Compression compression = Compression::none;
   double compression_share = 0.01;  // share of elements for topk: more than 0, at most 1
-  // Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that average
-  // parameters. `compression` also applies to the factors.
+  // PowerSGD. Not with groups, adasum, topk, reduction_order fixed, one_step_late, or schedules that
+  // average parameters. `compression` also applies to the factors.
   LowRank low_rank = {};
   // Your own reduction (communication_hook.h). Not with low_rank, adasum, reduction_order fixed,
   // one_step_late, or schedules that average parameters. With measure_norm a further pass computes the

@@ -19,7 +19,7 @@
 
 namespace rueda {
 
-// A plain value, equal on every rank.
+// Options of ShardedModel. A plain value, equal on every rank.
 struct ShardedModelOptions {
   // Submodules by the names of named_modules(), mostly layers. The parameters of each are gathered
   // together. Parameters in no unit, or in several (tied weights), form the root, which stays gathered for
