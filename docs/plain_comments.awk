@@ -20,6 +20,7 @@ FNR == 1 { print "/** @file"; top = 1; next }
 /^ *\/\/ (NOLINT|clang-format)/ { print ""; next }
 /^ *\/\// {
   sub(/^ *\/\/ ?/, "")
+  if (sub(/^Purpose: /, "")) $0 = toupper(substr($0, 1, 1)) substr($0, 2)
   block[++count] = $0
   next
 }

@@ -20,6 +20,7 @@ import source_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 DECISIONS = Path("docs/decisions")
+CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -55,7 +56,9 @@ def copy(found: list[Path], folder: Path) -> None:
         if file in found:
             # A search lists other pages before decisions.
             rank = "---\nsearch: {boost: 0.3}\n---\n" if file.parent == DECISIONS else ""
-            (folder / file).write_text(rank + source_tables.filled(ROOT, (ROOT / file).read_text(encoding="utf-8")), encoding="utf-8")
+            # GitHub's tables need \| inside code, and those of MkDocs show the backslash.
+            text = CODE.sub(lambda code: code[0].replace(r"\|", "|"), (ROOT / file).read_text(encoding="utf-8"))
+            (folder / file).write_text(rank + source_tables.filled(ROOT, text), encoding="utf-8")
         else:
             shutil.copyfile(ROOT / file, folder / file)
 
