@@ -68,8 +68,8 @@ class HierarchyAllreduce final : public HierarchyWork {
     return false;
   }
 
-  Ready ready(std::size_t chunk) override {
-    return flow_ == nullptr || flow_->arrived(chunk * chunk_ + bytes_in(chunk)) ? Ready::yes : Ready::waiting;
+  bool ready(std::size_t chunk) override {
+    return flow_ == nullptr || flow_->arrived(chunk * chunk_ + bytes_in(chunk));
   }
 
   // What other members combine; this rank's own slices are taken where they are.

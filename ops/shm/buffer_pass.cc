@@ -19,8 +19,7 @@ bool BufferPass::step(ChunkedOperation& operation, AreaProgress& area, TimedStor
 
 bool BufferPass::pack_one(ChunkedOperation& operation, AreaProgress& area, TimedStores& stores) {
   if (packed_ == chunks_ || packed_ == unpacked_ + area.buffer_count()) return false;
-  if (const ChunkedOperation::Ready is = operation.ready(packed_); is != ChunkedOperation::Ready::yes)
-    return is == ChunkedOperation::Ready::working;
+  if (!operation.ready(packed_)) return false;
   run(operation.timed(packed_), stores, [&] { operation.pack(packed_, area.own_buffer(packed_)); });
   area.say_written(AreaProgress::kOffered + ++packed_);
   return true;

@@ -15,11 +15,8 @@ namespace rueda {
 // Purpose: what an operation does in a BufferPass.
 class ChunkedOperation {
  public:
-  enum class Ready { yes, working, waiting };
-
-  // Whether the next chunk can be packed: its contents may have to be computed first, in steps, out of
-  // chunks that come before.
-  virtual Ready ready(std::size_t) { return Ready::yes; }
+  // Whether the next chunk can be packed: its contents may still be on their way from a device.
+  virtual bool ready(std::size_t) { return true; }
   // This rank's part of a chunk, into a buffer of its own.
   virtual void pack(std::size_t chunk, std::byte* buffer) = 0;
   // When all have packed it: out of, or into, the buffers of all, in the order of ranks. May throw

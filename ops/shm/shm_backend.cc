@@ -16,7 +16,6 @@
 #include "core/engine/operations/submission.h"
 #include "ops/collectives/squared_norm.h"
 #include "ops/shm/one_shot.h"
-#include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
 
@@ -69,7 +68,6 @@ constexpr std::array kAlgorithms{
             [](const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory) {
               return staged_exchange::start(plan, entries.front(), place, memory);
             }},
-    ShmAlgorithm{.name = "staged adasum", .fits = staged_adasum::fits, .start = staged_adasum::start},
 };
 
 // The first that fits; null: the Plan is nothing for this backend.

@@ -94,9 +94,8 @@ class StagedAllreduce final : public StagedWork {
     return taken_ < end - begin ? Step::again : Step::done;
   }
 
-  Ready ready(std::size_t chunk) override {
-    return flow_ == nullptr || flow_->arrived(start_of(chunk) + bytes_in(chunk)) ? Ready::yes
-                                                                                 : Ready::waiting;
+  bool ready(std::size_t chunk) override {
+    return flow_ == nullptr || flow_->arrived(start_of(chunk) + bytes_in(chunk));
   }
 
   void pack(std::size_t chunk, std::byte* buffer) override {

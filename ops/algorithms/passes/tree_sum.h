@@ -12,8 +12,8 @@
 namespace rueda {
 
 // Purpose: one such sum. The parent of place v is v without its lowest set bit; a rank adds what its children
-// v + 1, v + 2, v + 4, ... send, in this order: the sums of tree_sum() in adasum.h. Cost: 2 log2 p messages
-// one after the other. Part of an Algorithm.
+// v + 1, v + 2, v + 4, ... send, in this order: so neighbours are summed first, then neighbouring pairs.
+// Cost: 2 log2 p messages one after the other. Part of an Algorithm.
 class TreeSum {
  public:
   // How many numbers of memory it needs for what children send.

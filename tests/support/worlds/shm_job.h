@@ -17,20 +17,17 @@
 #include "core/control/messages/control_message.h"
 #include "ops/shm/local_peers.h"
 #include "ops/shm/one_shot.h"
-#include "ops/shm/staged_adasum.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
 #include "ops/shm/store_policy.h"
-#include "tests/support/conformance/adasum_reference.h"
 
 namespace rueda::shm_job {
 
 // With `mixed` each Plan is of one of the others.
-enum class Kind { one_shot, staged, exchange, in_place, adasum, mixed };
-inline constexpr Kind kKinds[] = {Kind::one_shot, Kind::staged, Kind::exchange,
-                                  Kind::in_place, Kind::adasum, Kind::mixed};
+enum class Kind { one_shot, staged, exchange, in_place, mixed };
+inline constexpr Kind kKinds[] = {Kind::one_shot, Kind::staged, Kind::exchange, Kind::in_place, Kind::mixed};
 inline std::string name_of(const testing::TestParamInfo<Kind>& info) {
-  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Adasum", "Mixed"};
+  constexpr const char* kNames[] = {"OneShot", "Staged", "Exchange", "InPlace", "Mixed"};
   return kNames[static_cast<int>(info.param)];
 }
 
@@ -49,7 +46,6 @@ struct Simulated {
     std::vector<std::int32_t> values;    // of all tensors; with in_place the inputs of some
     std::int32_t* result = nullptr;      // where they are after the operation
     std::vector<std::int32_t> expected;  // of the result
-    std::vector<float> floats;           // of adasum, instead of both
     std::vector<Entry> entries;
     std::unique_ptr<Work> work;
     std::size_t gives_up_after = 0;  // steps; 0: never
@@ -153,8 +149,6 @@ struct Job {
                                       Operation::reducescatter};
       running.plan.operation = short_broadcast ? Operation::broadcast : kKinds[number % 4];
       prepare_exchange(rank, running, members);
-    } else if (kind == Kind::adasum) {
-      prepare_adasum(rank, running, members);
     } else {
       for (std::int64_t i = 0; i < kElements; ++i) {
         running.values.push_back(value(number, rank.rank, i));
@@ -175,7 +169,7 @@ struct Job {
     const StorePolicy& choice = kind == Kind::one_shot   ? stores.one_shot
                                 : kind == Kind::in_place ? stores.in_place
                                                          : stores.staged;
-    streamed += kind != Kind::adasum && choice.streams();
+    streamed += choice.streams();
     running.work = start(rank, running, members);
     const std::size_t dice = number * 31 + static_cast<std::size_t>(rank.rank) * 17;
     if (dice % 16 < gives_up_in_16) running.gives_up_after = 1 + dice / 16 % 9;
@@ -220,10 +214,7 @@ struct Job {
     place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     Entry& entry =
         running.entries.emplace_back(running.plan.tensors.back().request, std::make_shared<HandleState>());
-    const bool floats = request.dtype == DataType::float32;
-    void* data =
-        floats ? static_cast<void*>(running.floats.data() + from) : static_cast<void*>(running.result + from);
-    entry.submission().output = {data, request.dtype, {elements}, {}};
+    entry.submission().output = {running.result + from, request.dtype, {elements}, {}};
     entry.submission().input = entry.submission().output;
   }
 
@@ -281,45 +272,6 @@ struct Job {
     return result;
   }
 
-  // Of a rank and a tensor.
-  static std::vector<float> float_values(std::uint64_t plan, Rank rank, std::int64_t from,
-                                         std::int64_t elements) {
-    std::vector<float> values;
-    for (std::int64_t i = from; i < from + elements; ++i)
-      values.push_back(static_cast<float>(value(plan, rank, i * i * (rank + 2)) % 17 - 8));
-    return values;
-  }
-
-  static void prepare_adasum(Simulated& rank, Simulated::Running& running, const std::vector<Rank>& members) {
-    Plan& plan = running.plan;
-    plan.dtype = DataType::float32;
-    plan.reduce_op = ReduceOp::adasum;
-    RankSet all;
-    for (Rank member : members) all.add(RankSet::of(member));
-    plan.members = std::make_shared<const RankSet>(all);
-    running.floats = float_values(plan.number, rank.rank, 0, kElements);
-    const std::int64_t first = first_of(plan);
-    add_tensor(running, "x", 0, first);
-    add_tensor(running, "y", first, kElements - first);
-  }
-
-  void check_adasum(const Simulated::Running& running) const {
-    const std::int64_t first = first_of(running.plan);
-    for (const auto& [from, elements] : {std::pair(std::int64_t{0}, first), {first, kElements - first}}) {
-      std::vector<Vector> vectors;
-      for (Rank member : plans[running.plan.number - 1]) {
-        const std::vector<float> values = float_values(running.plan.number, member, from, elements);
-        vectors.emplace_back(values.begin(), values.end());
-      }
-      const Vector expected = adasum_of(std::move(vectors));
-      for (std::int64_t i = 0; i < elements; ++i) {
-        ASSERT_NEAR(running.floats[static_cast<std::size_t>(from + i)], expected[static_cast<std::size_t>(i)],
-                    1e-4)
-            << "plan " << running.plan.number << ", element " << i;
-      }
-    }
-  }
-
   std::unique_ptr<Work> start(Simulated& rank, Simulated::Running& running,
                               const std::vector<Rank>& members) {
     const std::size_t slot = running.plan.number % kSlots;
@@ -332,8 +284,6 @@ struct Job {
     const WorkPlace area{*rank.neighbours->crew(members), number, rank.last_area_use[number], &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
-    if (running.kind == Kind::adasum)
-      return staged_adasum::start(running.plan, running.entries, area, memory);
     return staged_allreduce::start(running.plan, running.entries, area, memory);
   }
 
@@ -372,7 +322,6 @@ struct Job {
 
   void check(const Simulated::Running& running) const {
     if (running.plan.operation == Operation::barrier) return;
-    if (running.kind == Kind::adasum) return check_adasum(running);
     const std::int32_t* result = running.result;
     std::size_t count = running.values.size();
     if (running.entries.front().handle->output.data != nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adasum among ranks that are threads, over links and through shared memory, against a plain reference.
+// Adasum among ranks that are threads, with and without shared memory, against a plain reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ std::vector<Tensors> run(Rank ranks, std::size_t slots, std::int64_t chunk, bool
           allreduce_async("one", inputs[i], outputs[i], {ReduceOp::adasum}, runtime).wait();
       },
       config);
-  EXPECT_EQ(network.moved_bytes() > 0, slots == 0 && ranks > 1);
+  EXPECT_EQ(network.moved_bytes() > 0, ranks > 1);
   return results;
 }
 

@@ -23,7 +23,7 @@ TEST_P(ShmInterleavings, AnyInterleavingOfAnySets) {
   }
   const bool some_do = GetParam() == Kind::in_place || GetParam() == Kind::mixed;
   EXPECT_EQ(went_in_place > 1000, some_do) << went_in_place;
-  EXPECT_EQ(streamed > 500, GetParam() != Kind::adasum) << streamed;
+  EXPECT_GT(streamed, 500u);
 }
 
 // Works that are abandoned before they have written, after that, or when another rank's is: nobody waits for
