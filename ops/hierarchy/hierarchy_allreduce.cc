@@ -9,7 +9,7 @@
 
 #include "ops/algorithms/contiguous_allreduce.h"
 #include "ops/algorithms/sparse_sum.h"
-#include "ops/buffers/contiguous_copy.h"
+#include "ops/buffers/contiguous_tensors.h"
 #include "ops/buffers/fused_range.h"
 #include "ops/collectives/squared_norm.h"
 #include "ops/shm/in_place_tensors.h"
@@ -24,6 +24,34 @@ std::size_t bytes_of(const Plan& plan) {
   return static_cast<std::size_t>(plan.tensors.front().elements()) * size_of(plan.dtype);
 }
 
+// Purpose: what this rank's slices of a top-k tensor keep back, one behind the other, in the order in which
+// they depart. Part of a HierarchyAllreduce.
+class SliceResiduals {
+ public:
+  explicit SliceResiduals(ErrorFeedback::Lease lease) : lease_(std::move(lease)) {}
+
+  // False while the name's last Work has the residual. May throw WorkFailure.
+  bool begin(const ErrorFeedback::Cut& cut, const Memory& memory) {
+    begun_ = lease_.begin(cut, memory);
+    return begun_;
+  }
+  bool begun() const { return begun_; }
+  // Gives the job of the next slice its part; without `data` it needs none.
+  void give_part(SparseSum::Job& job, bool data) {
+    if (data) {
+      if (lease_.before() != nullptr) job.before = lease_.before() + departed_;
+      job.after = lease_.after() + departed_;
+    }
+    departed_ += job.elements;
+  }
+  void commit() { lease_.commit(); }
+
+ private:
+  ErrorFeedback::Lease lease_;
+  bool begun_ = false;
+  std::int64_t departed_ = 0;  // elements of slices
+};
+
 class HierarchyAllreduce final : public HierarchyWork {
  public:
   HierarchyAllreduce(const Plan& plan, std::span<Entry> entries, const HostPlace& place)
@@ -36,18 +64,16 @@ class HierarchyAllreduce final : public HierarchyWork {
         sum_size_(between_hosts_.accumulation().sum_size),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.area.crew, lists()) {
-    if (sends_a_share()) lease_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
+        in_place_(plan, entries, place.area.crew, lists()),
+        tensors_(entries, place.memory, lists()) {
+    if (plan.compression == Compression::topk)
+      residuals_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     inside_.postscale = {};
     between_hosts_.prescale = {};
     between_hosts_.of_sums = true;
     set_chunks((total_ + chunk_ - 1) / chunk_);
-    inputs_.reserve(entries.size());
-    outputs_.reserve(entries.size());
-    for (Entry& entry : entries) {
-      inputs_.emplace_back(entry.submission().input, memory());
-      outputs_.emplace_back(entry.submission().output, memory());
+    for (const Entry& entry : entries) {
       // Copied there first the data would be late for the wire: it is better packed chunk by chunk.
       const ConstTensorView& input = entry.submission().input;
       if (!input.contiguous() || input.data != entry.submission().output.data) in_place_.rule_out();
@@ -56,16 +82,12 @@ class HierarchyAllreduce final : public HierarchyWork {
 
  private:
   bool prepare() override {
-    if (lease_ && !leased_ && !begin_lease()) return true;
+    if (residuals_ && !residuals_->begun() && !begin_residuals()) return true;
     if (sum_size_ != value_size_ && scratch_.size() == 0) {
       scratch_ = memory().get("partial sums", std::min(chunks(), buffer_count()) * sums_of_chunk());
       std::memset(scratch_.data(), 0, scratch_.size());  // what travels is always initialised
     }
-    for (; prepared_ < inputs_.size(); ++prepared_) {
-      outputs_[prepared_].prepare();
-      if (inputs_[prepared_].advance()) return true;
-    }
-    return false;
+    return tensors_.prepare();
   }
 
   bool ready(std::size_t chunk) override {
@@ -78,7 +100,7 @@ class HierarchyAllreduce final : public HierarchyWork {
       const Run run = run_of(chunk, slice);
       for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
                      [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-                       kernels::copy_bytes(buffer + run.begin + to, inputs_[entry].data() + from, bytes);
+                       kernels::copy_bytes(buffer + run.begin + to, tensors_.input(entry) + from, bytes);
                      });
     });
   }
@@ -91,7 +113,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                      [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
                        sources_.clear();
                        for (const std::byte* buffer : buffers) sources_.push_back(buffer + run.begin + to);
-                       sources_[place()] = inputs_[entry].data() + from;
+                       sources_[place()] = tensors_.input(entry) + from;
                        sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
                      });
     });
@@ -100,7 +122,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const Run run = run_of(chunk, slice);
     const bool data = !route.wire->abandoned();
-    if (lease_) return sparse_sum(route, chunk, run, data);
+    if (residuals_) return sparse_sum(route, chunk, run, data);
     return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
                                 data ? values_at(chunk, run) : nullptr,
                                 static_cast<std::int64_t>(run.size() / value_size_), std::nullopt);
@@ -161,36 +183,29 @@ class HierarchyAllreduce final : public HierarchyWork {
     const std::size_t start = chunk * chunk_;
     for_each_piece(plan_, start, start + bytes_in(chunk),
                    [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
-                     kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
+                     kernels::copy_out(tensors_.output(entry) + to, buffer + from, bytes);
                    });
     if (flow_ != nullptr) flow_->finished(start + bytes_in(chunk));
   }
 
   bool put_in_places() override {
-    for (; placed_ < outputs_.size(); ++placed_) {
-      if (outputs_[placed_].advance()) return true;
-    }
-    if (lease_) lease_->commit();
+    if (tensors_.put_in_places()) return true;
+    if (residuals_) residuals_->commit();
     return false;
   }
 
   std::string_view journey() const override { return "reducing between hosts"; }
 
-  bool sends_a_share() const { return plan_.compression == Compression::topk; }
-
-  // False while the name's last Work has it.
-  bool begin_lease() {
+  bool begin_residuals() {
     std::size_t own = 0;  // bytes
     for (std::size_t chunk = 0; chunk < chunks(); ++chunk)
       for_owned(chunk, [&](std::size_t slice) { own += run_of(chunk, slice).size(); });
     const auto elements = [this](std::size_t bytes) {
       return static_cast<std::int64_t>(bytes / value_size_);
     };
-    leased_ = lease_->begin({elements(total_), elements(own), static_cast<std::int64_t>(chunk_)}, memory());
-    return leased_;
+    return residuals_->begin({elements(total_), elements(own), static_cast<std::int64_t>(chunk_)}, memory());
   }
 
-  // Slices depart in their order, and so stand one behind the other in the residual.
   std::unique_ptr<Algorithm> sparse_sum(const Route& route, std::size_t chunk, Run run, bool data) {
     SparseSum::Job job{.route = route,
                        .tensor = plan_.tensors.front().name(),
@@ -201,10 +216,8 @@ class HierarchyAllreduce final : public HierarchyWork {
     if (data) {
       job.input = reinterpret_cast<const float*>(sums_at(chunk, run));
       job.output = reinterpret_cast<float*>(values_at(chunk, run));
-      if (lease_->before() != nullptr) job.before = lease_->before() + kept_back_;
-      job.after = lease_->after() + kept_back_;
     }
-    kept_back_ += job.elements;
+    residuals_->give_part(job, data);
     return std::make_unique<SparseSum>(std::move(job));
   }
 
@@ -239,14 +252,9 @@ class HierarchyAllreduce final : public HierarchyWork {
   const std::optional<SquaredNorm> squares_;
   StreamingProgress* const flow_;
   InPlaceTensors in_place_;
-  std::optional<ErrorFeedback::Lease> lease_;  // of top-k
-  bool leased_ = false;                        // its turn has come
-  std::int64_t kept_back_ = 0;                 // elements of slices that have departed
-  std::vector<ContiguousInput> inputs_;
-  std::vector<ContiguousOutput> outputs_;
+  ContiguousTensors tensors_;
+  std::optional<SliceResiduals> residuals_;  // of top-k
   std::vector<const std::byte*> sources_;
-  std::size_t prepared_ = 0;  // entries
-  std::size_t placed_ = 0;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/buffers/contiguous_copy.h"
+#include "ops/buffers/contiguous_tensors.h"
 #include "ops/buffers/fused_range.h"
 #include "ops/collectives/squared_norm.h"
 #include "ops/shm/in_place_tensors.h"
@@ -32,32 +32,23 @@ class StagedAllreduce final : public StagedWork {
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
         in_place_(plan, entries, place.crew, lists()),
-        inputs_(lists(), entries.size()),
-        outputs_(lists(), entries.size()),
+        tensors_(entries, memory, lists()),
         sources_(lists(), members()),
         slices_(lists(), members()) {
     set_chunks((total_ + chunk_ - 1) / chunk_);
-    for (Entry& entry : entries) {
-      inputs_.emplace_back(entry.submission().input, memory);
-      outputs_.emplace_back(entry.submission().output, memory);
-    }
   }
 
  private:
   bool prepare() override {
-    for (; prepared_ < inputs_.size(); ++prepared_) {
-      outputs_[prepared_].prepare();
-      if (inputs_[prepared_].advance() || copy_to_window()) return true;
-    }
-    return false;
+    return tensors_.prepare([this](std::size_t tensor) { return copy_to_window(tensor); });
   }
 
   // A piece of an input that is to be reduced in place in its output; false when all is there.
-  bool copy_to_window() {
-    std::byte* output = outputs_[prepared_].data();
-    const std::byte* input = inputs_[prepared_].data();
+  bool copy_to_window(std::size_t tensor) {
+    std::byte* output = tensors_.output(tensor);
+    const std::byte* input = tensors_.input(tensor);
     if (!in_place_.possible() || input == output) return false;
-    const auto bytes = static_cast<std::size_t>(plan_.tensors[prepared_].elements()) * size_of(plan_.dtype);
+    const auto bytes = static_cast<std::size_t>(plan_.tensors[tensor].elements()) * size_of(plan_.dtype);
     const std::size_t part = std::min(chunk_, bytes - copied_);
     kernels::copy_bytes(output + copied_, input + copied_, part);
     copied_ += part;
@@ -100,7 +91,7 @@ class StagedAllreduce final : public StagedWork {
 
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-      stores().copy(buffer + to, inputs_[entry].data() + from, bytes);
+      stores().copy(buffer + to, tensors_.input(entry) + from, bytes);
     });
   }
 
@@ -116,8 +107,8 @@ class StagedAllreduce final : public StagedWork {
         sources_.emplace_back(buffer + begin + place_in_slice);
         slices_.emplace_back(buffer + begin + place_in_slice);
       }
-      sources_[place()] = inputs_[entry].data() + place_in_tensor;
-      slices_[place()] = outputs_[entry].data() + place_in_tensor;
+      sources_[place()] = tensors_.input(entry) + place_in_tensor;
+      slices_[place()] = tensors_.output(entry) + place_in_tensor;
       reduce(entry, bytes);
     };
     for_each_piece(plan_, start, start + end - begin, visit);
@@ -141,17 +132,12 @@ class StagedAllreduce final : public StagedWork {
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
-      kernels::copy_out(outputs_[entry].data() + to, buffer + from, bytes);
+      kernels::copy_out(tensors_.output(entry) + to, buffer + from, bytes);
     });
     if (flow_ != nullptr) flow_->finished(start_of(chunk) + bytes_in(chunk));
   }
 
-  bool put_in_places() override {
-    for (; placed_ < outputs_.size(); ++placed_) {
-      if (outputs_[placed_].advance()) return true;
-    }
-    return false;
-  }
+  bool put_in_places() override { return tensors_.put_in_places(); }
 
   std::size_t bytes_moved() const override { return total_; }
 
@@ -193,13 +179,10 @@ class StagedAllreduce final : public StagedWork {
   const std::optional<SquaredNorm> squares_;
   StreamingProgress* const flow_;
   InPlaceTensors in_place_;
-  InlineVector<ContiguousInput> inputs_;
-  InlineVector<ContiguousOutput> outputs_;
+  ContiguousTensors tensors_;
   InlineVector<const std::byte*> sources_;
   InlineVector<std::byte*> slices_;
-  std::size_t prepared_ = 0;  // entries
-  std::size_t placed_ = 0;
-  std::size_t copied_ = 0;  // bytes of inputs_[prepared_]
+  std::size_t copied_ = 0;  // bytes of the tensor that is prepared
   std::size_t taken_ = 0;   // bytes of this rank's slice, in place
 };
 
