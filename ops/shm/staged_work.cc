@@ -17,7 +17,7 @@ Work::Step StagedWork::step() {
   Step none = Step::waiting;  // if this state has nothing to do
   while (true) {
     if (gives_up()) {
-      if (state_ == State::offered || state_ == State::in_place) enter(State::abandoning_offer);
+      if (has_offered()) enter(State::abandoning_offer);
       if (state_ == State::buffers || state_ == State::unpacking) enter(State::abandoning);
     }
     switch (state_) {
@@ -33,8 +33,16 @@ Work::Step StagedWork::step() {
       case State::offered:
         if (!choose_pass()) return none;
         break;
-      case State::in_place:
-        if (const Step step = in_place_pass_.step(*this, area_, stores_); step != Step::done) return step;
+      case State::in_place: {
+        Step reduced = Step::done;
+        stores_.time([&] { reduced = take_in_place(offers_); });
+        if (reduced != Step::done) return reduced;
+        area_.say_taken(1);
+        enter(State::waiting_for_others);
+        break;
+      }
+      case State::waiting_for_others:
+        if (!area_.all_taken(1)) return Step::waiting;
         enter(State::unpacking);
         break;
       case State::buffers: {
@@ -80,7 +88,7 @@ bool StagedWork::choose_pass() {
     enter(State::abandoning_offer);
     return true;
   }
-  if (in_place) in_place_pass_.begin(area_.offers(offer_bytes()));
+  if (in_place) offers_ = area_.offers(offer_bytes());
   enter(in_place ? State::in_place : State::buffers);
   return true;
 }
@@ -99,10 +107,7 @@ Work::Step StagedWork::leave(Step how) {
 }
 
 std::string_view StagedWork::phase() const {
-  if (state_ == State::in_place) {
-    const InPlacePass::State pass = in_place_pass_.state();
-    return area_.wide() && pass == InPlacePass::State::reducing ? journey() : to_string(pass);
-  }
+  if (state_ == State::in_place && area_.wide()) return journey();
   if (state_ != State::buffers) return to_string(state_);
   const BufferPass::State pass = buffer_pass_.state();
   return pass == BufferPass::State::travelling ? journey() : to_string(pass);
@@ -114,6 +119,7 @@ std::string_view to_string(StagedWork::State state) {
     case StagedWork::State::waiting_for_area: return "waiting until an earlier operation has left its memory";
     case StagedWork::State::offered: return "waiting for the tensors of others";
     case StagedWork::State::in_place: return "reducing in place";
+    case StagedWork::State::waiting_for_others: return "waiting for others to reduce";
     case StagedWork::State::buffers: return "reducing or moving data in shared memory";
     case StagedWork::State::unpacking: return "unpacking tensors";
     case StagedWork::State::abandoning_offer:

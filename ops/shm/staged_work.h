@@ -4,35 +4,37 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/control/messages/plan.h"
 #include "core/engine/work.h"
 #include "ops/shm/area_progress.h"
 #include "ops/shm/buffer_pass.h"
-#include "ops/shm/in_place_pass.h"
+#include "ops/shm/store_policy.h"
 
 namespace rueda {
 
-// Purpose: runs one of two passes. A rank whose tensors lie where all can reach them offers that before it
-// packs. When all have offered, nobody packs: the InPlacePass reduces where the tensors are. A rank that sees
-// that another has packed packs too: the BufferPass. So all come to the same pass, whatever they see first.
-// Owned by RunningWorks.
+// Purpose: goes one of two ways. A rank whose tensors lie where all can reach them offers that before it
+// packs. When all have offered, nobody packs: each rank reduces its part in the tensors of all, says `taken`,
+// and waits until all have. A rank that sees that another has packed packs too: the BufferPass. So all go the
+// same way, whatever they see first. Owned by RunningWorks.
 //
-//   preparing > waiting_for_area > offered > in_place > unpacking
-//                                |         > buffers  > unpacking
+//   preparing > waiting_for_area > offered > in_place > waiting_for_others > unpacking
+//                                |         > buffers                       > unpacking
 //                                > buffers (no offer)
-//   offered, in_place > abandoning_offer          buffers, unpacking > abandoning
+//   offered, in_place, waiting_for_others > abandoning_offer          buffers, unpacking > abandoning
 //
 // A rank that abandons the Plan says so and leaves: its tensors are its own. After an offer it stays until
 // all others have taken or abandoned: they may be in its tensors.
-class StagedWork : public Work, protected InPlaceOperation, protected ChunkedOperation {
+class StagedWork : public Work, protected ChunkedOperation {
  public:
   enum class State {
     preparing,
     waiting_for_area,
     offered,
     in_place,
+    waiting_for_others,
     buffers,
     unpacking,
     abandoning_offer,
@@ -59,6 +61,9 @@ class StagedWork : public Work, protected InPlaceOperation, protected ChunkedOpe
   // most and as many on all members that offer, or 0 where they do not lie there.
   virtual std::size_t offer_bytes() const { return 0; }
   virtual void offer(std::byte* /*room*/) const {}
+  // A piece of this rank's part, of the tensors of all; called again until it says done. May throw
+  // WorkFailure.
+  virtual Step take_in_place(std::span<std::byte* const> /*offers*/) { return Step::done; }
   // When all is over here; called again until it says false.
   virtual bool put_in_places() = 0;
   // Of an abandoned Work: ends its journeys to other hosts. Called again until it says done.
@@ -80,6 +85,9 @@ class StagedWork : public Work, protected InPlaceOperation, protected ChunkedOpe
 
  private:
   void enter(State state);
+  bool has_offered() const {
+    return state_ == State::offered || state_ == State::in_place || state_ == State::waiting_for_others;
+  }
   void begin();
   bool choose_pass();
   bool gives_up() const { return rueda::gives_up(*this, area_); }
@@ -88,7 +96,7 @@ class StagedWork : public Work, protected InPlaceOperation, protected ChunkedOpe
 
   InlineVectors lists_;
   AreaProgress area_;
-  InPlacePass in_place_pass_;
+  std::span<std::byte* const> offers_;  // of all, in place
   BufferPass buffer_pass_;
   StorePolicies* const policies_;
   TimedStores stores_;
