@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "ops/nccl/nccl_check.h"
@@ -45,16 +44,9 @@ std::string NcclGroup::own_problem(Device& device) {
   if (!lanes_.empty()) return {};  // made when the members met before
   try {
     device.make_current();
-    lanes_.clear();
-    pinned_.clear();
-    const std::size_t bytes =
-        reach_ == NcclReach::host ? std::max(own_.buffer_bytes, kLeastBuffer) : own_.buffer_bytes;
-    for (std::size_t i = 0; i < own_.lanes; ++i) {
-      lanes_.push_back(std::make_unique<NcclLane>(own_.nccl().functions, device, bytes));
-      if (reach_ == NcclReach::all) continue;
-      pinned_.push_back(device.pinned(bytes));
-      if (lanes_.back()->buffer_bytes() == 0) throw std::bad_alloc();
-    }
+    const bool pinned = reach_ == NcclReach::host;
+    const std::size_t bytes = pinned ? std::max(own_.buffer_bytes, kLeastBuffer) : own_.buffer_bytes;
+    lanes_.make(own_.nccl().functions, device, own_.lanes, bytes, pinned);
   } catch (const std::bad_alloc&) {
     lanes_.clear();
     return "there is no memory for the buffers of reductions inside its host; set a smaller "
@@ -90,7 +82,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   writer.put(static_cast<std::uint8_t>(device != nullptr));
   writer.put_string(device == nullptr ? "" : device->identity());
   writer.put(static_cast<std::uint8_t>(own_.may_share_devices));
-  writer.put_size(lanes_.empty() ? 0 : lanes_.back()->buffer_bytes());
+  writer.put_size(lanes_.own_buffer_bytes());
   writer.put_count(ids.size());
   for (const std::string& id : ids) writer.put_string(id);
   return writer.take();
@@ -137,28 +129,17 @@ bool NcclGroup::introduced(Reader reader) {
     stage_ = Stage::refused;
     return true;
   }
-  std::size_t lanes = lanes_.size();
-  buffer_bytes_ = all.front().buffer_bytes;
+  std::size_t lanes = lanes_.size(), bytes = all.front().buffer_bytes;
   for (const Introduction& each : all) {
     lanes = std::min(lanes, each.ids.size());
-    buffer_bytes_ = std::min(buffer_bytes_, each.buffer_bytes);
+    bytes = std::min(bytes, each.buffer_bytes);
     several_hosts_ |= each.host != all.front().host;
   }
-  lanes_.resize(std::max<std::size_t>(lanes, 1));
+  lanes_.agree(lanes, bytes);
   connect(all);
   stage_ = Stage::connecting;
   return true;
 }
-
-namespace {
-
-ncclUniqueId id_of(const std::string& told) {
-  ncclUniqueId id{};
-  std::memcpy(id.internal, told.data(), std::min(told.size(), sizeof id.internal));
-  return id;
-}
-
-}  // namespace
 
 // By the ids of the first of those whom it connects.
 void NcclGroup::connect(const std::vector<Introduction>& all) {
@@ -170,57 +151,45 @@ void NcclGroup::connect(const std::vector<Introduction>& all) {
     if (i == place_) connected_place_ = connected_;
     ++connected_;
   }
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i]->connect(id_of(first->ids.at(i)), connected_, connected_place_);
-  }
+  lanes_.connect(first->ids, connected_, connected_place_);
 }
 
 void NcclGroup::poll() {
-  if (stage_ != Stage::connecting) return;
-  if (std::ranges::all_of(lanes_, [](const auto& lane) { return lane->ready(); })) stage_ = Stage::ready;
+  if (stage_ == Stage::connecting && lanes_.ready()) stage_ = Stage::ready;
 }
 
 bool NcclGroup::can_register(const DeviceWindow& window) const {
   return own_.nccl().functions.has_windows() && own_.memory->gave(window.memory.get());
 }
 
-bool NcclGroup::have_told(const std::function<void(NcclLane&)>& tell) {
-  if (told_ > 0 && !lanes_[told_ - 1]->ready()) return false;
-  if (told_ == lanes_.size()) {
-    told_ = 0;
-    return true;
-  }
-  tell(*lanes_[told_++]);
-  return false;
-}
-
 bool NcclGroup::registered(const DeviceWindow& window) {
-  return have_told([&](NcclLane& lane) { lane.begin_window(window); });
+  return lanes_.have_told([&](NcclLane& lane) { lane.begin_window(window); });
 }
 
 bool NcclGroup::gave_back(std::vector<std::size_t>& windows) {
   if (windows.empty()) return true;
-  if (told_ == 0 && !std::ranges::all_of(lanes_, &NcclLane::idle)) return false;
+  if (!lanes_.is_telling() && !lanes_.idle()) return false;
   const std::size_t last = windows.back();
   const bool known = windows_.registered(last);
-  if (known && !have_told([&](NcclLane& lane) { lane.end_window(windows_.shared(last)); })) return false;
+  if (known && !lanes_.have_told([&](NcclLane& lane) { lane.end_window(windows_.shared(last)); }))
+    return false;
   windows_.remove(last);
   windows.pop_back();
   return windows.empty();
 }
 
 std::unique_ptr<NcclLane> NcclGroup::make_graph_lane(Device& device) const {
-  auto lane = std::make_unique<NcclLane>(own_.nccl().functions, device, buffer_bytes_, NcclLane::Use::graph);
-  if (lane->buffer_bytes() == buffer_bytes_) return lane;
+  auto lane = std::make_unique<NcclLane>(own_.nccl().functions, device, buffer_bytes(), NcclLane::Use::graph);
+  if (lane->buffer_bytes() == buffer_bytes()) return lane;
   throw std::runtime_error(
       fmt::format("there is no memory for a graph's buffer of {} bytes; set a smaller "
                   "RUEDA_FUSION_THRESHOLD",
-                  buffer_bytes_));
+                  buffer_bytes()));
 }
 
 Bytes NcclGroup::graph_words(const Plan& plan, Device& device, std::string problem) {
   try {
-    if (problem.empty()) graphs_[graph_of(plan)] = make_graph_lane(device);
+    if (problem.empty()) graphs_.add(plan, make_graph_lane(device));
   } catch (const std::exception& error) {
     problem = error.what();
   }
@@ -235,44 +204,23 @@ std::string NcclGroup::graph_problem(const Plan& plan, Reader all) {
   std::string problem;
   for (Rank i = 0; i < size(); ++i) {
     const std::string theirs = all.get_string(), id = all.get_string();
-    if (i == 0) graph_id_ = id;
+    if (i == 0) graphs_.set_id(id);
     if (problem.empty() && !theirs.empty())
       problem =
           fmt::format("the ranks cannot share a graph, since rank {} cannot: {}", members_.at(i), theirs);
   }
   if (!all.complete()) problem = "what ranks say of their graphs is of another build";
-  if (!problem.empty()) graphs_.erase(graph_of(plan));
+  if (!problem.empty()) graphs_.remove(plan);
   return problem;
 }
 
-void NcclGroup::connect_graph(const Plan& plan) {
-  lane_of(plan).connect(id_of(graph_id_), connected_, connected_place_);
-}
+void NcclGroup::connect_graph(const Plan& plan) { graphs_.connect(plan, connected_, connected_place_); }
 
-// Graphs run when they like: what NCCL says of theirs is asked always.
-void NcclGroup::tend_graphs(bool failed) {
-  for (const auto& [key, lane] : graphs_) {
-    if (failed) {
-      lane->abort_aside();
-    } else if (lane->comm() != nullptr && !lane->given_up()) {
-      lane->ready();
-    }
-  }
-}
-
-void NcclGroup::give_up_graph(const Plan& plan) {
-  if (const auto found = graphs_.find(graph_of(plan)); found != graphs_.end()) found->second->give_up();
-}
+void NcclGroup::give_up_graph(const Plan& plan) { graphs_.give_up(plan); }
 
 void NcclGroup::tend(bool failed) {
-  tend_graphs(failed);
-  for (const std::unique_ptr<NcclLane>& lane : lanes_) {
-    if (failed) {
-      lane->abort();
-    } else if (stage_ == Stage::ready && !lane->idle()) {
-      lane->ready();
-    }
-  }
+  graphs_.tend(failed);
+  lanes_.tend(failed, stage_ == Stage::ready);
 }
 
 }  // namespace rueda

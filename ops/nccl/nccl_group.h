@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +12,7 @@
 
 #include "core/control/messages/plan.h"
 #include "ops/cuda/device.h"
-#include "ops/nccl/nccl_lane.h"
+#include "ops/nccl/nccl_lanes.h"
 #include "ops/nccl/nccl_memory.h"
 #include "ops/nccl/nccl_windows.h"
 
@@ -72,11 +71,9 @@ class NcclGroup {
   Rank connected() const { return connected_; }
   Rank connected_place() const { return connected_place_; }
   bool on_several_hosts() const { return several_hosts_; }
-  std::size_t buffer_bytes() const { return buffer_bytes_; }  // that all lanes of all members have
+  std::size_t buffer_bytes() const { return lanes_.buffer_bytes(); }  // that all lanes of all members have
   // Plans take turns; a graph has one of its own.
-  NcclLane& lane_of(const Plan& plan) {
-    return plan.capture == 0 ? *lanes_[plan.number % lanes_.size()] : *graphs_.at(graph_of(plan));
-  }
+  NcclLane& lane_of(const Plan& plan) { return plan.capture == 0 ? lanes_.of(plan) : graphs_.of(plan); }
   // A lane for a graph that is to be captured: what this rank tells the others (`problem`: why it cannot),
   // and, of what all have told, why some rank cannot; empty: connect_graph() is next.
   Bytes graph_words(const Plan& plan, Device& device, std::string problem);
@@ -85,7 +82,7 @@ class NcclGroup {
   // A capture has failed here: NCCL has had calls of its operations that other ranks have not.
   void give_up_graph(const Plan& plan);
   // Where NCCL reaches a host: as much of the host's memory for what goes on from there.
-  std::byte* pinned_of(const Plan& plan) const { return pinned_[plan.number % lanes_.size()].get(); }
+  std::byte* pinned_of(const Plan& plan) const { return lanes_.pinned_of(plan); }
   bool has_several_lanes() const { return lanes_.size() > 1; }
   NcclWindows& windows() { return windows_; }
   // Whether NCCL can know a window here.
@@ -107,8 +104,6 @@ class NcclGroup {
   std::string make_id(std::string& problem) const;
   std::unique_ptr<NcclLane> make_graph_lane(Device& device) const;
   void connect(const std::vector<Introduction>& all);
-  void tend_graphs(bool failed);
-  bool have_told(const std::function<void(NcclLane&)>& tell);
 
   const NcclOwn& own_;
   RankSet members_;
@@ -121,13 +116,9 @@ class NcclGroup {
   std::string problem_;
   int device_ = 0;
   bool several_hosts_ = false;
-  std::size_t buffer_bytes_ = 0;
-  std::vector<std::shared_ptr<std::byte>> pinned_;  // by lane
-  NcclWindows windows_;                             // outlive the lanes, which have told NCCL of them
-  std::vector<std::unique_ptr<NcclLane>> lanes_;
-  std::map<GraphKey, std::unique_ptr<NcclLane>> graphs_;
-  std::string graph_id_;  // of the one that is to be connected
-  std::size_t told_ = 0;  // lanes, of a window that NCCL is to know or to forget
+  NcclWindows windows_;  // outlive the lanes, which have told NCCL of them
+  NcclLanes lanes_;
+  NcclGraphs graphs_;
 };
 
 }  // namespace rueda

@@ -17,7 +17,7 @@ namespace rueda {
 
 // Purpose: operations of a process set that follow one another on the device, and the buffer in which they
 // fuse tensors. No call of it waits: what NCCL has to do takes place on threads of its own, and `ready` tells
-// when it is through. Owned by an NcclGroup, used by the background thread. Its end waits for the device for
+// when it is through. Owned by NcclLanes or NcclGraphs, used by the background thread. Its end waits for the device for
 // 2 s at most; what is not through then is aborted. NCCL ends and aborts a communicator only when the last
 // graph that holds a call of its is destroyed, and the program may keep those: a graph's lane is aborted on a
 // thread of its own, and left to the process where graphs outlive the job.
