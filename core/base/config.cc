@@ -150,7 +150,7 @@ void add_tuner(std::vector<Setting>& table) {
                        "rank 0 looks for a better fusion threshold, cycle time, ring chunk and route"));
   table.push_back(text("AUTOTUNE_LOG", "HOROVOD_AUTOTUNE_LOG", &Config::autotune_log,
                        "a file, or nothing for none",
-                       "what the tuner tried, predicted and measured, as CSV, written by rank 0"));
+                       "what the tuner tried and measured, as CSV, written by rank 0"));
   table.push_back(number("AUTOTUNE_WARMUP_SAMPLES", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
                          &Config::autotune_warmup_samples, std::int64_t{0}, std::int64_t{1000000},
                          "0 to 1000000", "samples before the tuner begins"));

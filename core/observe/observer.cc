@@ -95,14 +95,8 @@ void Observer::finished(const Plan& plan) {
   metrics_.plan_ended();
   const auto run = find(plan);
   if (run == runs_.end()) return;
-  const std::int64_t now = monotonic_ns();
-  metrics_.data.add(now - run->started_ns);
-  const std::int64_t planned = run->planned_ns;
+  metrics_.data.add(monotonic_ns() - run->started_ns);
   runs_.erase(run);
-  if (!tuning_) return;
-  plan_times_.push_back({plan.backend, plan.chunk_bytes, plan.buffer_bytes, plan.operation,
-                         Time(std::chrono::nanoseconds(planned)), Time(std::chrono::nanoseconds(now)),
-                         runs_.empty()});
 }
 
 void Observer::completed(const Request& request, const Flight& flight, bool ok) {
@@ -123,14 +117,9 @@ void Observer::agreed(Negotiator& negotiator) {
   metrics_.cache_misses.add(misses - std::exchange(cache_misses_, misses));
   for (const Negotiator::LastOne& last : negotiator.take_last_ones())
     metrics_.waited_for(last.rank, std::chrono::duration<double>(last.after).count());
-  if (Autotuner* tuner = negotiator.tuner()) tune(*tuner);
-}
-
-void Observer::tune(Autotuner& tuner) {
-  tuning_ = true;
-  for (const PlanTime& time : plan_times_) tuner.measured(time);
-  plan_times_.clear();
-  const TunerNews news = tuner.take_news();
+  Autotuner* tuner = negotiator.tuner();
+  if (tuner == nullptr) return;
+  const TunerNews news = tuner->take_news();
   metrics_.use(news.parameters);
   for (const TuningRecord& record : news.records) tuning_log_.write(record);
 }

@@ -54,15 +54,12 @@ class Observer {
     std::string_view phase;       // the last one told to the timeline
   };
   std::deque<Run>::iterator find(const Plan& plan);
-  void tune(Autotuner& tuner);
 
   Recorder recorder_;
   Metrics metrics_;
   Timeline timeline_;
   TuningLog tuning_log_;
-  bool tuning_ = false;
-  std::vector<PlanTime> plan_times_;  // while tuning; the tuner has not heard of them
-  std::uint64_t cache_hits_ = 0;      // counted so far
+  std::uint64_t cache_hits_ = 0;  // counted so far
   std::uint64_t cache_misses_ = 0;
   std::int64_t planned_ns_ = 0;  // the Plan that arrived last
   std::int64_t started_ns_ = 0;  // the Plan that was started last

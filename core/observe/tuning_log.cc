@@ -12,8 +12,7 @@ namespace rueda {
 namespace {
 
 constexpr std::string_view kHeader =
-    "pattern,search,state,sample,fusion_threshold,linger_ms,chunk_bytes,route_bytes,predicted_ms,measured_ms,"
-    "words\n";
+    "pattern,search,state,sample,fusion_threshold,linger_ms,chunk_bytes,route_bytes,measured_ms,words\n";
 
 std::string number(std::optional<double> milliseconds) {
   return milliseconds ? fmt::format("{:.4f}", *milliseconds) : std::string();
@@ -25,10 +24,9 @@ std::string line_of(const TuningRecord& record) {
                                 ? "inf"
                                 : fmt::format("{}", parameters.route_bytes);
   // The words hold no quotes.
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},\"{}\"\n", record.pattern, record.search, record.state,
+  return fmt::format("{},{},{},{},{},{},{},{},{},\"{}\"\n", record.pattern, record.search, record.state,
                      record.sample, parameters.fusion_threshold, in_milliseconds(parameters.linger),
-                     parameters.chunk_bytes, route, number(record.predicted_ms), number(record.measured_ms),
-                     record.words);
+                     parameters.chunk_bytes, route, number(record.measured_ms), record.words);
 }
 
 }  // namespace

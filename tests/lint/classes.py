@@ -11,7 +11,6 @@ MOST_DATA = 14
 WIDER = {
     "HandleState": 16,
     "Runtime": 23,
-    "TuningSearch": 28,
 }
 # Values that travel together, such as the options of an optimizer, may be many; a class that hides its data may not.
 CLASS = re.compile(r"\b(class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{")

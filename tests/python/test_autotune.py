@@ -11,7 +11,7 @@ import pytest
 
 BIN = Path(os.environ["RUEDA_BIN"])
 COLUMNS = ["pattern", "search", "state", "sample", "fusion_threshold", "linger_ms", "chunk_bytes", "route_bytes",
-           "predicted_ms", "measured_ms", "words"]
+           "measured_ms", "words"]
 KNOBS = COLUMNS[4:8]
 
 
@@ -41,7 +41,7 @@ def check_comparison(rows, verdict):
     return knobs_of(verdict) if taken else knobs_of(base[0])
 
 
-def test_the_log_tells_what_was_tried_predicted_and_measured(tmp_path):
+def test_the_log_tells_what_was_tried_and_measured(tmp_path):
     log = tmp_path / "tuning.csv"
     done = run("--autotune", "--autotune-log-file", log, "--autotune-warmup-samples", "2", "--autotune-steps-per-sample",
                "3", "--autotune-bayes-opt-max-samples", "2", "--log-level", "info",
@@ -55,12 +55,10 @@ def test_the_log_tells_what_was_tried_predicted_and_measured(tmp_path):
     assert rows[-1]["words"] in done.stderr
     for row in rows:
         assert all(float(row[name]) >= 0 for name in KNOBS)
-        for name in ("predicted_ms", "measured_ms"):
-            assert row[name] == "" or math.isfinite(float(row[name]))
-        assert row["state"] != "predicted" or row["predicted_ms"] != ""
+        assert row["measured_ms"] == "" or math.isfinite(float(row["measured_ms"]))
     first = [row for row in rows if row["search"] == "1"]
     states = [row["state"] for row in first]
-    assert states[:2] == ["warmup"] * 2 and states.count("probe") >= 3 and states.count("compared") >= 1
+    assert states[:2] == ["warmup"] * 2 and states.count("compared") >= 1
     # One comparison after another: its samples in alternation, then what came of it.
     best = knobs_of(first[0])
     samples = []

@@ -15,25 +15,24 @@ constexpr std::size_t kMostPatterns = 4;
 Autotuner::Autotuner(const TuningSearch::Settings& settings, FusionPlanner::ChooseBackend first_backend,
                      FusionPlanner::ChooseBackend second_backend)
     : settings_(settings),
-      first_backend_(std::move(first_backend)),
-      second_backend_(std::move(second_backend)),
+      replay_{std::move(first_backend), std::move(second_backend)},
       parameters_(settings.defaults) {}
 
 bool Autotuner::ready(const SharedRequest& request, Time now) {
-  std::optional<StepDetector::Step> step = watch_.ready(request, now);
+  const std::optional<StepDetector::Step> step = watch_.ready(request, now);
   if (!step) return false;
-  ended(std::move(*step));
+  ended(*step);
   return active_ != nullptr &&
          std::exchange(parameters_, active_->search.parameters()) != active_->search.parameters();
 }
 
-void Autotuner::ended(StepDetector::Step step) {
+void Autotuner::ended(const StepDetector::Step& step) {
   ++steps_;
   in_a_row_ = step.pattern == last_mark_ ? in_a_row_ + 1 : 1;
   last_mark_ = step.pattern;
   if (active_ != nullptr && step.pattern == active_->mark) {
     active_->last_step = steps_;
-    active_->search.step(std::move(step));
+    active_->search.step(step);
   } else if (in_a_row_ >= kInARow) {
     active_ = &pattern(step.pattern);
     active_->search.interrupted();
@@ -49,10 +48,7 @@ Autotuner::Pattern& Autotuner::pattern(std::uint64_t mark) {
     const TuningParameters start = active_ == nullptr ? settings_.defaults : active_->search.best();
     if (patterns_.size() == kMostPatterns)
       patterns_.erase(std::ranges::min_element(patterns_, {}, &Pattern::last_step));
-    auto predict = [this](const StepTrace& trace, const TuningParameters& parameters) {
-      return model_.predict(trace, parameters, first_backend_, second_backend_);
-    };
-    found = patterns_.insert(patterns_.end(), {mark, 0, TuningSearch(++known_, settings_, start, predict)});
+    found = patterns_.insert(patterns_.end(), {mark, 0, TuningSearch(++known_, settings_, start, replay_)});
   }
   found->last_step = steps_;
   return *found;

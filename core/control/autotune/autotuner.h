@@ -16,10 +16,10 @@ struct TunerNews {
   TuningParameters parameters;  // in force now
 };
 
-// Purpose: hears what becomes ready and how long Plans took, and says which parameters are in force. Keeps a
-// search for each of the last few patterns of steps, so that an evaluation between steps of training only
-// pauses theirs. Pure: times and sizes in, parameters and records out. Owned by the Negotiator of rank 0;
-// there is none when tuning is off.
+// Purpose: hears what becomes ready, and says which parameters are in force. Keeps a search for each of the
+// last few patterns of steps, so that an evaluation between steps of training only pauses theirs. Pure: times
+// and sizes in, parameters and records out. Owned by the Negotiator of rank 0; there is none when tuning is
+// off.
 class Autotuner : public Tuner {
  public:
   // The backends: see FusionPlanner.
@@ -28,7 +28,6 @@ class Autotuner : public Tuner {
 
   bool ready(const SharedRequest& request, Time now) override;
   void looked(bool others_on_their_way) override { watch_.looked(others_on_their_way); }
-  void measured(const PlanTime& time) { model_.add(time); }
   // The job ends.
   void end();
 
@@ -42,14 +41,12 @@ class Autotuner : public Tuner {
     TuningSearch search;
   };
 
-  void ended(StepDetector::Step step);
+  void ended(const StepDetector::Step& step);
   Pattern& pattern(std::uint64_t mark);
 
   const TuningSearch::Settings settings_;
-  const FusionPlanner::ChooseBackend first_backend_;
-  const FusionPlanner::ChooseBackend second_backend_;
+  const StepReplay replay_;
   StepDetector watch_;
-  CostModel model_;
   TuningParameters parameters_;
   std::list<Pattern> patterns_;
   Pattern* active_ = nullptr;  // one of patterns_

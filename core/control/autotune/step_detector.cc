@@ -8,7 +8,7 @@
 namespace rueda {
 namespace {
 
-// Of a step: predictions of a larger one would hold the background thread up.
+// Of a step: to replay a larger one would hold the background thread up.
 constexpr std::size_t kMostTensors = 1 << 13;
 
 // Operations without a name of their own are numbered through the whole job: the number does not count.

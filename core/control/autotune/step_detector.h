@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
-#include "core/control/autotune/cost_model.h"
+#include "core/control/autotune/step_replay.h"
 
 namespace rueda {
 

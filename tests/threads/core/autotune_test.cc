@@ -90,7 +90,6 @@ TEST(Autotune, ResultsStayRightWhileKnobsChange) {
         },
         hasty(path), slots);
     std::map<std::string, int> states = states_in(path);
-    EXPECT_GE(states["probe"], 3);
     EXPECT_GE(states["candidate"], 5);
     EXPECT_GE(states["compared"], 1);
     EXPECT_GE(states["verdict"], 1);

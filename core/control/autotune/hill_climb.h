@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to try next: the base with one parameter moved a step up or down.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "core/control/autotune/step_replay.h"
+
+namespace rueda {
+
+// Purpose: names the neighbours of the base one after another, with steps of 4 first and then of 2. A
+// direction that won goes on; one that lost makes room for the next. Whoever asks measures. Pure; owned by a
+// TuningSearch.
+class HillClimb {
+ public:
+  // `most`: candidates.
+  HillClimb(const StepReplay& replay, const TuningParameters& defaults, const TuningParameters& start,
+            int most);
+
+  // The next candidate: it was not tried, and makes other Plans of this step than the base.
+  std::optional<TuningParameters> next(const StepTrace& trace);
+  // The candidate was better by so much, as a part of 1, and becomes the base.
+  void won(const TuningParameters& candidate, double gain);
+  void lost() { ++direction_; }
+
+  const TuningParameters& start() const { return tried_.front(); }
+  const TuningParameters& base() const { return base_; }
+  int tried() const { return static_cast<int>(tried_.size()) - 1; }
+  // What all winners saved of a step, as a part of 1.
+  double gain() const { return 1 - left_; }
+
+ private:
+  bool known(const TuningParameters& parameters) const;
+
+  const StepReplay* replay_;
+  TuningParameters defaults_;
+  TuningParameters base_;
+  int most_;
+  std::vector<TuningParameters> tried_;  // the first is where the climb began
+  std::size_t direction_ = 0;
+  bool climbed_ = false;  // in this round of all directions
+  double left_ = 1;
+};
+
+}  // namespace rueda
