@@ -204,31 +204,25 @@ void ProgressEngine::take_plans() {
   for (Plan& plan : negotiator_->take_plans()) {
     shared_.observer.planned(plan);
     bound_.on_devices |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
-    std::vector<Entry> entries = entries_for(plan);
+    std::vector<Entry> entries;  // what it calls of what this rank has in flight
+    const bool takes_part = plan.members && plan.members->contains(parts_.rank);
+    if (takes_part && !plan.status.ok()) {
+      pending_.start_group(*plan.tensors.front().request, entries);
+    } else if (takes_part) {
+      entries.reserve(plan.tensors.size());
+      for (const PlanTensor& tensor : plan.tensors) {
+        if (pending_.start(*tensor.request, entries) || !traits(plan.operation).moves_data) continue;
+        // Rank 0 calls what every rank has reported, or has joined for.
+        RUEDA_ASSERT(pending_.joined(plan.process_set));
+        entries.push_back(make_ghost(tensor));
+      }
+    }
     for (const Entry& entry : entries) {
       if (!entry.ghost) shared_.observer.planned(plan, entry.flight);
     }
     works_.add(std::move(plan), std::move(entries));
   }
   for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
-}
-
-// What a Plan calls of what this rank has in flight.
-std::vector<Entry> ProgressEngine::entries_for(const Plan& plan) {
-  std::vector<Entry> entries;
-  if (!plan.members || !plan.members->contains(parts_.rank)) return entries;
-  if (!plan.status.ok()) {
-    pending_.start_group(*plan.tensors.front().request, entries);
-    return entries;
-  }
-  entries.reserve(plan.tensors.size());
-  for (const PlanTensor& tensor : plan.tensors) {
-    if (pending_.start(*tensor.request, entries) || !traits(plan.operation).moves_data) continue;
-    // Rank 0 calls what every rank has reported, or has joined for.
-    RUEDA_ASSERT(pending_.joined(plan.process_set));
-    entries.push_back(make_ghost(tensor));
-  }
-  return entries;
 }
 
 // Another rank for which a Work waits may have stopped, and does not say so.

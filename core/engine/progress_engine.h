@@ -87,7 +87,6 @@ class ProgressEngine {
   std::optional<Envelope> next_message();
   bool send_messages();
   void take_plans();
-  std::vector<Entry> entries_for(const Plan& plan);
   void notice_unmoved(Time now);
   bool end_departure();
 
