@@ -26,7 +26,7 @@ std::uint32_t agreed_number(const Scope& scope, std::uint32_t own) {
   submission.output = TensorView(&number, DataType::int64, {1});
   submission.input = submission.output;
   set_scope(submission, scope);
-  scope.runtime().submit_next("capture.number", std::move(submission)).wait();
+  scope.runtime().submit(std::move(submission), "capture.number").wait();
   return static_cast<std::uint32_t>(number);
 }
 
@@ -41,7 +41,7 @@ Handle open_graph(const Scope& scope, int device, std::uint32_t number) {
   submission.input = ConstTensorView(nullptr, DataType::uint8, {0});
   submission.device = device;
   set_scope(submission, scope);
-  return scope.runtime().submit_next("capture.begin", std::move(submission));
+  return scope.runtime().submit(std::move(submission), "capture.begin");
 }
 
 // What went wrong on all ranks, in their order; each gives its own words, none where all is well.
@@ -52,7 +52,7 @@ std::string words_of_all(const Scope& scope, const std::string& own) {
   submission.request.shape = {static_cast<std::int64_t>(own.size())};
   submission.input = ConstTensorView(own.data(), DataType::uint8, submission.request.shape);
   set_scope(submission, scope);
-  const Handle handle = scope.runtime().submit_next("capture.end", std::move(submission));
+  const Handle handle = scope.runtime().submit(std::move(submission), "capture.end");
   handle.wait();
   const TensorView& all = handle.output();
   return {static_cast<const char*>(all.data), all.bytes()};

@@ -42,7 +42,7 @@ std::vector<ProcessSet> process_sets(Runtime& runtime) {
 ProcessSet add_process_set(const RankSet& ranks, Runtime& runtime) {
   Submission submission = decision(Operation::add_process_set);
   submission.request.members = ranks;
-  const Handle handle = runtime.submit_next("process_set.add", std::move(submission));
+  const Handle handle = runtime.submit(std::move(submission), "process_set.add");
   handle.wait();
   return {runtime, static_cast<ProcessSetId>(handle.result()), ranks};
 }
@@ -54,7 +54,7 @@ void remove_process_set(const ProcessSet& set, Runtime& runtime) {
   }
   Submission submission = decision(Operation::remove_process_set);
   submission.request.root = static_cast<Rank>(set.id());
-  runtime.submit_next("process_set.remove", std::move(submission)).wait();
+  runtime.submit(std::move(submission), "process_set.remove").wait();
 }
 
 Rank join(Scope scope) {
@@ -62,7 +62,7 @@ Rank join(Scope scope) {
   Submission submission = decision(Operation::join);
   set_scope(submission, scope);
   submission.request.root = runtime.topology().rank;
-  const Handle handle = runtime.submit_next("join", std::move(submission));
+  const Handle handle = runtime.submit(std::move(submission), "join");
   handle.wait();
   runtime.restart_names(scope.process_set());
   return static_cast<Rank>(handle.result());

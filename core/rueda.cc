@@ -257,8 +257,7 @@ Handle reducescatter_async(std::string name, ConstTensorView input, Reduction re
 
 Handle barrier_async(Scope scope) {
   ConstTensorView nothing(nullptr, DataType::uint8, {0});
-  return scope.runtime().submit_next("barrier",
-                                     submission_for(scope, Operation::barrier, {}, std::move(nothing)));
+  return scope.runtime().submit(submission_for(scope, Operation::barrier, {}, std::move(nothing)), "barrier");
 }
 
 Handle share_window_async(DeviceWindow window, int device, Scope scope) {
@@ -267,7 +266,7 @@ Handle share_window_async(DeviceWindow window, int device, Scope scope) {
   submission.request.device = DeviceKind::cuda;
   submission.device = device;
   submission.window = std::make_shared<const DeviceWindow>(std::move(window));
-  return scope.runtime().submit_next("window", std::move(submission));
+  return scope.runtime().submit(std::move(submission), "window");
 }
 
 void start_timeline(const std::string& path, bool mark_cycles) {

@@ -7,14 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/host_buffer.h"
 #include "core/base/log.h"
-#include "core/base/operation_traits.h"
-#include "core/base/wait_check.h"
-#include "core/engine/operations/validate.h"
 #include "core/engine/progress_engine.h"
 #include "core/engine/progress_loop.h"
 #include "core/engine/watchdog.h"
@@ -43,31 +38,26 @@ constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
 
 }  // namespace
 
-Runtime::Runtime(RuntimeComponents parts) : shared_(parts.bell) {
+Runtime::Runtime(RuntimeComponents parts)
+    : shared_(parts.bell),
+      memory_(parts.rank, parts.tensor_memory, parts.accelerator, parts.no_accelerator, parts.device_memory),
+      started_as_(parts.started_as),
+      static_sets_(parts.process_sets),
+      place_(fmt::format("rank {} of {} (process {} on {})", parts.rank, parts.size, getpid(), parts.host)),
+      thread_(shared_) {
   const Rank rank = parts.rank;
-  place_ = fmt::format("rank {} of {} (process {} on {})", rank, parts.size, getpid(), parts.host);
   const double watchdog_time = parts.config.watchdog_time;
   const std::string metrics_file = parts.config.metrics_file;
-  static_sets_ = parts.process_sets;
-  started_as_ = parts.started_as;
-  reduction_order_ = parts.config.reduction_order;
-  tensor_memory_ = parts.tensor_memory;
-  accelerator_ = parts.accelerator;
-  no_accelerator_ = parts.no_accelerator;
-  device_memory_ = parts.device_memory;
+  const ReductionOrder reduction_order = parts.config.reduction_order;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
-  std::promise<void> end;
-  ended_ = end.get_future();
-  thread_ = std::thread(
-      [this, moved = std::move(parts), promise = std::move(promise), end = std::move(end)]() mutable {
-        run(std::move(moved), std::move(promise));
-        end.set_value();
-      });
+  thread_.start([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
+    run(std::move(moved), std::move(promise));
+  });
   watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time,
                                          [this] { end_stuck_process(place_, report(), *shared_.waiters); });
   Welcome welcome;
-  wait_for_start(started);
+  thread_.wait_for_start(started);
   try {
     welcome = started.get();
   } catch (const std::exception& error) {
@@ -79,7 +69,7 @@ Runtime::Runtime(RuntimeComponents parts) : shared_(parts.bell) {
   }
   job_ = welcome.job;
   topology_ = make_topology(rank, welcome.hosts);
-  world_ = RankSet(0, topology_.size);
+  rules_ = SubmissionRules(rank, topology_.size, reduction_order);
   if (!metrics_file.empty()) {
     metrics_file_ = std::make_unique<MetricsFile>(path_of_rank(metrics_file, rank),
                                                   [this] { return to_prometheus_text(metrics()); });
@@ -91,31 +81,6 @@ Runtime::~Runtime() {
   finish();
 }
 
-// An exception of a WaitCheck ends the start on this rank. The background thread does not begin meanwhile.
-void Runtime::wait_for_start(const std::future<Welcome>& started) {
-  const WaitCheck* check = wait_check_here();
-  while (check != nullptr && started.wait_for(kCheckEvery) != std::future_status::ready) {
-    std::unique_lock lock(mutex_);
-    if (begun_) return;
-    try {
-      check->look();
-    } catch (...) {
-      shared_.unwanted.store(true);
-      lock.unlock();
-      shared_.bell->ring();
-      thread_.join();
-      throw;
-    }
-  }
-}
-
-// Returns true if the background thread begins, with all ranks there.
-bool Runtime::begin() {
-  std::lock_guard lock(mutex_);
-  begun_ = !shared_.unwanted.load();
-  return begun_;
-}
-
 // The background thread.
 void Runtime::run(RuntimeComponents parts, std::promise<Welcome> started) {
   std::unique_ptr<ProgressEngine> engine;
@@ -124,7 +89,7 @@ void Runtime::run(RuntimeComponents parts, std::promise<Welcome> started) {
   try {
     engine = std::make_unique<ProgressEngine>(std::move(parts), shared_);
     const Welcome welcome = engine->start();
-    if (welcome.status.ok() && !begin()) return;
+    if (welcome.status.ok() && !thread_.begin()) return;
     if (welcome.status.ok()) begin_timeline(config);
     if (welcome.status.ok() && rank == 0) begin_tuning_log(config);
     started.set_value(welcome);
@@ -134,9 +99,7 @@ void Runtime::run(RuntimeComponents parts, std::promise<Welcome> started) {
     return;
   }
   ProgressLoop(*engine, shared_, from_seconds(config.poll_time * 1e-6)).run();
-  shared_.ended.store(true);
-  std::lock_guard lock(mutex_);
-  failure_ = engine->failure();
+  thread_.end(engine->failure());
 }
 
 // A timeline that cannot be written is no reason to end a job.
@@ -157,83 +120,29 @@ void Runtime::begin_tuning_log(const Config& config) {
   if (!opened.ok()) log(LogLevel::warning, "RUEDA_AUTOTUNE_LOG: {}", opened.message);
 }
 
-std::shared_ptr<std::byte> Runtime::allocate(std::size_t bytes) {
-  if (tensor_memory_) {
-    if (std::shared_ptr<std::byte> shared = tensor_memory_->allocate(bytes)) return shared;
-  }
-  try {
-    const auto buffer = std::make_shared<HostBuffer>(bytes);
-    std::memset(buffer->data(), 0, bytes);
-    return {buffer, buffer->data()};
-  } catch (const std::bad_alloc&) {
-    throw BackendError(Status::backend_error(fmt::format(
-        "rank {}: there is no memory for a tensor of {} bytes; free some, use smaller tensors, or "
-        "allow more (ulimit -v)",
-        topology_.rank, bytes)));
-  }
-}
-
-std::shared_ptr<std::byte> Runtime::allocate_on_device(int device, std::size_t bytes) {
-  const std::string problem = device_problem();
-  if (!device_memory_ || !problem.empty())
-    refuse(fmt::format(
-        "rank {} wants memory on device {}, but there is {}; use allocate() for tensors of the host.",
-        topology_.rank, device, problem.empty() ? "nothing that gives it" : problem));
-  try {
-    return device_memory_(device, bytes);
-  } catch (const std::bad_alloc&) {
-    throw BackendError(Status::backend_error(fmt::format(
-        "rank {}: there is no memory on device {} for {} bytes; free some, or use smaller tensors",
-        topology_.rank, device, bytes)));
-  }
-}
-
-Handle Runtime::submit(Submission&& submission) {
+Handle Runtime::submit(Submission&& submission, std::string_view prefix) {
   shared_.released.clear();
-  throw_if_error(validate(submission, topology_.rank, world_));
+  if (!prefix.empty()) submission.request.name = prefix;
+  rules_.check(submission);
   make_ready(submission);
-  return enqueue(std::move(submission));
-}
-
-Handle Runtime::submit_next(std::string_view prefix, Submission&& submission) {
-  shared_.released.clear();
-  submission.request.name = prefix;
-  throw_if_error(validate(submission, topology_.rank, world_));
-  make_ready(submission);
-  submission.request.name = next_name(prefix, submission.request.process_set);
-  return enqueue(std::move(submission));
-}
-
-std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
-  shared_.released.clear();
-  if (group.empty()) return {};
-  for (const Submission& submission : group) throw_if_error(validate(submission, topology_.rank, world_));
-  throw_if_error(validate_group(group));
-  for (Submission& submission : group) make_ready(submission);
-  std::vector<std::shared_ptr<HandleState>> states;
-  std::vector<Handle> handles;
-  for (Submission& submission : group) {
-    complete(submission.request);
-    states.push_back(std::make_shared<HandleState>(shared_.waiters, std::move(submission)));
-    handles.emplace_back(states.back());
-    captures_.add(states.back());
-  }
-  std::vector<Entry> entries = entries_of_group(std::move(states));
-  hand_over(entries);
-  return handles;
-}
-
-Handle Runtime::enqueue(Submission&& submission) {
-  complete(submission.request);
-  const auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
-  captures_.add(state);
+  if (!prefix.empty()) submission.request.name = next_name(prefix, submission.request.process_set);
+  const std::shared_ptr<HandleState> state = take(std::move(submission));
   Entry entry(state);
   hand_over({&entry, 1});
   return Handle(state);
 }
 
-std::string Runtime::device_problem() const {
-  return accelerator_ ? accelerator_->problem() : no_accelerator_;
+std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
+  shared_.released.clear();
+  if (group.empty()) return {};
+  rules_.check_group(group);
+  for (Submission& submission : group) make_ready(submission);
+  std::vector<std::shared_ptr<HandleState>> states;
+  std::vector<Handle> handles;
+  for (Submission& submission : group) handles.emplace_back(states.emplace_back(take(std::move(submission))));
+  std::vector<Entry> entries = entries_of_group(std::move(states));
+  hand_over(entries);
+  return handles;
 }
 
 // A tensor on a device is ready when the device has come to where its stream stands now.
@@ -246,26 +155,15 @@ void Runtime::make_ready(Submission& submission) {
         fmt::format("{}: rank {} gave a tensor on a {} device, but there is {}; copy it to the host first.",
                     title(request), topology_.rank, to_string(request.device), problem));
   }
-  submission.ready = accelerator_->record(submission.device, submission.stream);
+  submission.ready = memory_.record(submission.device, submission.stream);
   if (submission.ready->captured()) submission.request.capture = captures_.number_for(request);
 }
 
-// What the settings of the job say, and what means nothing for this operation.
-void Runtime::complete(Request& request) const {
-  const bool reduces = traits(request.operation).reduces;
-  if (!reduces) {
-    request.reduction_order = ReductionOrder::any;
-  } else if (reduction_order_ == ReductionOrder::fixed) {
-    request.reduction_order = ReductionOrder::fixed;
-  }
-  const bool narrows = reduces && request.dtype == DataType::float32 &&
-                       request.reduce_op != ReduceOp::adasum &&
-                       request.reduction_order == ReductionOrder::any;
-  const bool shares = can_send_a_share(request.operation, request.dtype, request.reduce_op);
-  if (!narrows || (request.compression == Compression::topk && !shares)) {
-    request.compression = Compression::none;
-    request.compression_share = 1.0;
-  }
+std::shared_ptr<HandleState> Runtime::take(Submission&& submission) {
+  rules_.complete(submission.request);
+  auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
+  captures_.add(state);
+  return state;
 }
 
 // The background thread gets them all at once.
@@ -286,7 +184,7 @@ void Runtime::hand_over(std::span<Entry> entries) {
 void Runtime::shutdown() {
   std::lock_guard lock(shutdown_mutex_);
   depart();
-  if (thread_.joinable()) wait_for_future(ended_);
+  thread_.wait_for_end();
   finish();
 }
 
@@ -298,7 +196,7 @@ void Runtime::depart() {
 }
 
 void Runtime::finish() {
-  if (thread_.joinable()) {
+  if (thread_.running()) {
     thread_.join();
     watchdog_.reset();
     metrics_file_.reset();
@@ -306,11 +204,6 @@ void Runtime::finish() {
       log(LogLevel::warning, "{}", stopped.message);
   }
   shared_.released.clear();
-}
-
-Status Runtime::failure() const {
-  std::lock_guard lock(mutex_);
-  return failure_;
 }
 
 std::string Runtime::report() const {
@@ -322,20 +215,5 @@ void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
 }
 
 void Runtime::stop_timeline() { throw_if_error(shared_.observer.timeline().stop()); }
-
-std::string Runtime::next_name(std::string_view prefix, ProcessSetId process_set) {
-  std::lock_guard lock(mutex_);
-  const std::uint64_t joins = joins_[process_set];
-  const std::uint64_t number = named_[{process_set, std::string(prefix)}]++;
-  std::string name = job_ == 0 ? std::string(prefix) : fmt::format("{}.job{}", prefix, job_);
-  if (joins != 0) name += fmt::format(".{}", joins);
-  return fmt::format("{}.{}", name, number);
-}
-
-void Runtime::restart_names(ProcessSetId process_set) {
-  std::lock_guard lock(mutex_);
-  ++joins_[process_set];
-  std::erase_if(named_, [&](const auto& item) { return item.first.first == process_set; });
-}
 
 }  // namespace rueda

@@ -3,18 +3,19 @@
 #pragma once
 
 #include <future>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "core/base/topology.h"
+#include "core/engine/background_thread.h"
 #include "core/engine/graph_captures.h"
+#include "core/engine/memory/tensor_memory.h"
+#include "core/engine/operations/numbered_names.h"
 #include "core/engine/operations/submission.h"
+#include "core/engine/operations/submission_rules.h"
 #include "core/engine/runtime_components.h"
 #include "core/engine/runtime_state.h"
 #include "rueda/handle.h"
@@ -23,7 +24,6 @@ namespace rueda {
 
 class MetricsFile;
 class Watchdog;
-struct Welcome;
 
 // Purpose: the object behind the front door; tests make several in one process. Any thread may call it. It
 // lives from construction, which waits for all ranks, to the destructor, which shuts down if nobody did.
@@ -36,30 +36,31 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   // Throws InvalidArgument for a submission that cannot mean anything. All else is told by the Handle.
-  Handle submit(Submission&& submission);
-  // The same under the next name that begins with `prefix`: of the n-th of its kind on every rank of the set.
-  Handle submit_next(std::string_view prefix, Submission&& submission);
+  // With a `prefix` it gets the next name that begins so: of the n-th of its kind on every rank of the set.
+  Handle submit(Submission&& submission, std::string_view prefix = {});
   // Operations of one process set that are called together: every rank submits as many of the same names, in
   // any order. All of them or, when one is refused here or the ranks differ, none.
   std::vector<Handle> submit_group(std::vector<Submission> group);
 
   // Memory for tensors, zeroed: where the ranks of this host can work on it without a copy, else ordinary
   // memory. It may outlive the Runtime. Throws BackendError where there is too little.
-  std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) { return memory_.allocate(bytes); }
   // The same on a device, not initialised. Throws InvalidArgument where there is none, BackendError where
   // there is too little.
-  std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
+  std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes) {
+    return memory_.allocate_on_device(device, bytes);
+  }
   // Into which graphs its operations go.
   GraphCaptures& captures() { return captures_; }
   // Where allocate() takes it from; null: this rank shares no memory.
-  const std::shared_ptr<SymmetricMemory>& tensor_memory() const { return tensor_memory_; }
+  const std::shared_ptr<SymmetricMemory>& tensor_memory() const { return memory_.shared(); }
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
   // complete. What a WaitCheck throws leaves it earlier; another call waits on.
   void shutdown();
 
   // Whether the caller works as the background thread: in an allocation, or in exit() called by a library.
-  bool on_background_thread() const { return thread_.joinable() && shared_.waiters->turns().mine(); }
+  bool on_background_thread() const { return thread_.running() && shared_.waiters->turns().mine(); }
 
   const Topology& topology() const { return topology_; }
   // Which of the ranks that were started these are; empty: all.
@@ -69,11 +70,11 @@ class Runtime {
   // The process sets that the job began with: ids 1, 2, ...
   const RankLists& static_sets() const { return static_sets_; }
   // The setting; `fixed` holds for all that this rank submits.
-  ReductionOrder reduction_order() const { return reduction_order_; }
+  ReductionOrder reduction_order() const { return rules_.reduction_order(); }
   // Why the job cannot go on; ok while it can.
-  Status failure() const;
+  Status failure() const { return thread_.failure(); }
   // Why tensors on devices cannot be given here, "no driver: ..."; empty where they can.
-  std::string device_problem() const;
+  std::string device_problem() const { return memory_.device_problem(); }
   // What this rank is doing, in several lines. For watchdogs; callable at any time.
   std::string report() const;
 
@@ -84,46 +85,36 @@ class Runtime {
   void stop_timeline();
 
   // A name for something without one, which then has to be submitted.
-  std::string next_name(std::string_view prefix, ProcessSetId process_set);
+  std::string next_name(std::string_view prefix, ProcessSetId process_set) {
+    return names_.next(job_, prefix, process_set);
+  }
   // Counts anew: after a join, in which ranks have called different numbers of operations.
-  void restart_names(ProcessSetId process_set);
+  void restart_names(ProcessSetId process_set) { names_.restart(process_set); }
 
  private:
   void run(RuntimeComponents parts, std::promise<Welcome> started);
-  void wait_for_start(const std::future<Welcome>& started);
-  bool begin();
   void depart();
   void finish();
-  Handle enqueue(Submission&& submission);
   void make_ready(Submission& submission);
-  void complete(Request& request) const;
+  std::shared_ptr<HandleState> take(Submission&& submission);
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
   void begin_tuning_log(const Config& config);
 
   RuntimeState shared_;
   GraphCaptures captures_;
-  std::shared_ptr<SymmetricMemory> tensor_memory_;
-  std::shared_ptr<Accelerator> accelerator_;
-  std::string no_accelerator_;
-  std::function<std::shared_ptr<std::byte>(int, std::size_t)> device_memory_;
+  TensorMemory memory_;
   Topology topology_;
-  RankSet world_;  // all ranks
-  std::vector<Rank> started_as_;
-  RankLists static_sets_;
-  ReductionOrder reduction_order_ = ReductionOrder::any;
+  const std::vector<Rank> started_as_;
+  const RankLists static_sets_;
+  SubmissionRules rules_;
   std::uint64_t job_ = 0;
-  std::string place_;  // "rank 1 of 2 (process 4711 on host)"
-  mutable std::mutex mutex_;
-  Status failure_;                                                       // guarded by mutex_
-  std::map<std::pair<ProcessSetId, std::string>, std::uint64_t> named_;  // by prefix, guarded by mutex_
-  std::map<ProcessSetId, std::uint64_t> joins_;                          // guarded by mutex_
+  const std::string place_;  // "rank 1 of 2 (process 4711 on host)"
+  NumberedNames names_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<MetricsFile> metrics_file_;
-  bool begun_ = false;       // the background thread, with all ranks there; guarded by mutex_
-  std::future<void> ended_;  // that its thread has nothing more to do
-  std::thread thread_;
+  BackgroundThread thread_;
 };
 
 }  // namespace rueda

@@ -22,11 +22,11 @@ namespace rueda {
 void HandleState::complete(Status status, std::shared_ptr<void> owner) {
   std::uint32_t open = kOpen;
   if (!state_.compare_exchange_strong(open, kClosing)) {
-    if (owner) late_owner_ = std::move(owner);
+    owner_.keep_late(std::move(owner));
     return;
   }
   status_ = std::move(status);
-  owner_ = std::move(owner);
+  owner_.keep(std::move(owner));
   state_.store(kDone);
   if (slept_on_.load()) wake_all_on(state_);
 }
@@ -133,7 +133,7 @@ bool HandleState::give_own_memory() {
 bool HandleState::let_go() {
   if (captured() && !joined_.load()) return false;  // what is freed may be taken before the graph is through
   if (fence && !fence->passed()) return false;
-  if (!let_go_.exchange(true)) owner_.reset();  // several threads may wait
+  owner_.let_go();
   return true;
 }
 

@@ -16,6 +16,26 @@
 
 namespace rueda {
 
+// Purpose: what keeps an operation's tensors alive, until a thread of the program lets them go. Lives in the
+// HandleState.
+class KeptOwner {
+ public:
+  void keep(std::shared_ptr<void> owner) { owner_ = std::move(owner); }
+  // Of the background thread, after the watchdog: stays until the end.
+  void keep_late(std::shared_ptr<void> owner) {
+    if (owner) late_owner_ = std::move(owner);
+  }
+  // The first call counts: several threads may wait.
+  void let_go() {
+    if (!let_go_.exchange(true)) owner_.reset();
+  }
+
+ private:
+  std::shared_ptr<void> owner_;
+  std::shared_ptr<void> late_owner_;
+  std::atomic<bool> let_go_{false};
+};
+
 // Purpose: where an operation's outcome is left. Written once by whoever completes it first (the background
 // thread, or the watchdog of a stuck one), read by any thread after done(). Guarded by its atomic state word.
 // Held by shared_ptr. It also holds what was asked, which is the background thread's until then: so an
@@ -59,11 +79,9 @@ class HandleState : public Completion {
   bool give_own_memory();
 
   std::atomic<bool> slept_on_{false};  // somebody sleeps on state_; set before one more look at it
-  std::atomic<bool> let_go_{false};
   std::atomic<bool> joined_{false};
   Status status_;
-  std::shared_ptr<void> owner_;
-  std::shared_ptr<void> late_owner_;  // of the background thread, after the watchdog
+  KeptOwner owner_;
   std::shared_ptr<Waiters> waiters_;
 };
 
