@@ -2,6 +2,7 @@
 #include "ops/shm/staged_allreduce.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -72,15 +73,19 @@ class StagedAllreduce final : public StagedWork {
     const bool backwards = total_ <= kMostCached && left > 0;
     const std::size_t before = backwards ? (left - 1) / chunk_ * chunk_ : taken_;  // whole lines
     const std::size_t bytes = std::min(chunk_, backwards ? left - before : left), from = begin + before;
-    for_each_piece(plan_, from, from + bytes,
-                   [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
-                     slices_.clear();
-                     for (std::size_t member = 0; member < members(); ++member)
-                       slices_.emplace_back(in_place_.of(entry, member) + in_tensor);
-                     sources_.clear();
-                     for (const std::byte* slice : slices_.all()) sources_.emplace_back(slice);
-                     reduce(entry, part);
-                   });
+    const Stores way{stores().streamed(), place()};
+    for_each_piece(
+        plan_, from, from + bytes,
+        [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
+          slices_.clear();
+          for (std::size_t member = 0; member < members(); ++member)
+            slices_.emplace_back(in_place_.of(entry, member) + in_tensor);
+          sources_.clear();
+          for (const std::byte* slice : slices_.all()) sources_.emplace_back(slice);
+          reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(part), way);
+          if (squares_) squares_->add(entry, slices_[place()], elements_in(part));
+        },
+        most_of_piece());
     taken_ += bytes;
     return taken_ < end - begin ? Step::again : Step::done;
   }
@@ -99,6 +104,7 @@ class StagedAllreduce final : public StagedWork {
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     const auto [begin, end] = slice_of(bytes_in(chunk));
     const std::size_t start = start_of(chunk) + begin;
+    const Stores way{stores().streamed(), place()};
     auto visit = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
                                     std::size_t place_in_slice, std::size_t bytes) {
       sources_.clear();
@@ -109,26 +115,16 @@ class StagedAllreduce final : public StagedWork {
       }
       sources_[place()] = tensors_.input(entry) + place_in_tensor;
       slices_[place()] = tensors_.output(entry) + place_in_tensor;
-      reduce(entry, bytes);
+      reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(bytes), way);
+      if (squares_) squares_->add(entry, slices_[place()], elements_in(bytes));
     };
-    for_each_piece(plan_, start, start + end - begin, visit);
+    for_each_piece(plan_, start, start + end - begin, visit, most_of_piece());
   }
 
-  // Of sources_ into slices_. What is measured goes by blocks, so that sums are still in first-level cache
-  // when their squares are summed up.
-  void reduce(std::size_t entry, std::size_t bytes) {
-    const std::size_t size = size_of(plan_.dtype);
-    const Stores way{stores().streamed(), place()};
-    if (!squares_) return reduce_everywhere(reduction_, sources_.all(), slices_.all(), bytes / size, way);
-    constexpr std::size_t kBlock = 8192;
-    for (std::size_t part = 0; bytes > 0; bytes -= part) {
-      part = std::min(kBlock, bytes);
-      reduce_everywhere(reduction_, sources_.all(), slices_.all(), part / size, way);
-      squares_->add(entry, slices_[place()], part / size);
-      for (const std::byte*& source : sources_.all()) source += part;
-      for (std::byte*& slice : slices_.all()) slice += part;
-    }
-  }
+  std::size_t elements_in(std::size_t bytes) const { return bytes / size_of(plan_.dtype); }
+  // Measured tensors go by blocks. Sums are then still in the first-level cache when their squares are added
+  // up.
+  std::size_t most_of_piece() const { return squares_ ? 8192 : std::numeric_limits<std::size_t>::max(); }
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
     for_others(chunk, [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {

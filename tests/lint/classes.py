@@ -7,9 +7,6 @@ from sources import Problem, declarations, line_of
 
 MOST_FUNCTIONS = 40
 MOST_DATA = 14
-# Classes that are still wider, with the data members that they have. No class may be added, and none may grow.
-WIDER = {
-}
 # Values that travel together, such as the options of an optimizer, may be many; a class that hides its data may not.
 CLASS = re.compile(r"\b(class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{")
 NO_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|struct|union|template\s*<[^;{}]*>\s*(class|struct|friend|using))\b")
@@ -90,8 +87,7 @@ def check_classes(tree):
                 widest = max(widest, (functions, data, f"{name} in {path}"))
             if functions > MOST_FUNCTIONS:
                 yield Problem(path, line, "class", f"{name} has {functions} member functions; at most {MOST_FUNCTIONS}: it is several ideas")
-            most = WIDER.get(name, MOST_DATA)
-            if keyword == "class" and data > most:
-                yield Problem(path, line, "class", f"{name} has {data} data members; at most {most}: it is several ideas")
+            if keyword == "class" and data > MOST_DATA:
+                yield Problem(path, line, "class", f"{name} has {data} data members; at most {MOST_DATA}: it is several ideas")
     if widest[2]:
         print(f"widest class: {widest[2]}: {widest[0]} functions, {widest[1]} data members")
