@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-// Starts the default Runtime from `parts`; see init() of rueda/rueda.h for the errors.
-void init(RuntimeComponents parts);
+// Starts the default Runtime from `components`; see init() of rueda/rueda.h for the errors.
+void init(RuntimeComponents components);
 
 // Why the last job of this process could not go on, which is final; ok if there is no such thing.
 Status final_failure();

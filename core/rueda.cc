@@ -62,20 +62,20 @@ void check_same_sets(const Runtime& runtime, const RankLists& asked) {
 
 }  // namespace
 
-void init(RuntimeComponents parts) {
+void init(RuntimeComponents components) {
   check_not_forked();
   Global& process = global();
   std::lock_guard lock(process.mutex);
   throw_if_error(process.failed);
   if (process.runtime) {
     throw_if_error(process.runtime->failure());
-    check_same_sets(*process.runtime, parts.process_sets);
+    check_same_sets(*process.runtime, components.process_sets);
     return;
   }
   register_exit_handlers();
   try {
-    parts.job = process.jobs;
-    process.runtime = std::make_unique<Runtime>(std::move(parts));
+    components.job = process.jobs;
+    process.runtime = std::make_unique<Runtime>(std::move(components));
     process.jobs = process.runtime->job() + 1;
   } catch (const Error& error) {
     // Where all ranks were there and heard why they do not fit together, nothing is left of this start; else

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/control/messages/request.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "rueda/process_set.h"
 #include "rueda/reduction.h"
 

@@ -21,7 +21,7 @@
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/job/environment.h"
 #include "launcher/job/hydra.h"
-#include "launcher/job/way_to_start.h"
+#include "launcher/job/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
 #include "launcher/system/descriptor.h"
 #include "launcher/system/signals.h"
@@ -46,7 +46,7 @@ int supervise(const LaunchOptions& options, double start_timeout) {
   const SignalState inherited = signal_state();
   Descriptor signals = catch_signals_of_job(inherited);  // from here on none of them ends ruedarun by itself
   tell_what_is_ignored(options);
-  WayToStart way = way_to_start(options, surroundings());
+  LaunchMethod way = launch_method(options, surroundings());
   forget_outer_launcher();
   return Supervisor(options, find_mpiexec(), std::move(way), start_timeout, std::move(signals), inherited)
       .run();

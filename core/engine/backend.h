@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/control/messages/plan.h"
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "core/engine/work.h"
 
 namespace rueda {
@@ -39,8 +39,8 @@ class Backend {
   // In every turn of the background thread: looks after what goes on behind Works that are over. Throws what
   // ends the job; and once, not throwing, when it has ended, `failed`.
   virtual void tend(bool failed) { static_cast<void>(failed); }
-  // Whether a peer's move rings the Runtime's bell; if not, the background thread has to look.
-  virtual bool rings_bell() const = 0;
+  // Whether a peer's move rings the Runtime's doorbell; if not, the background thread has to look.
+  virtual bool rings_doorbell() const = 0;
 };
 
 // Which of them runs `plan`: the first that can (place 0), the second (1), the last one if there are fewer.

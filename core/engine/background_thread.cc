@@ -16,7 +16,7 @@ void BackgroundThread::wait_for_start(const std::future<Welcome>& started) {
     } catch (...) {
       shared_.unwanted.store(true);
       lock.unlock();
-      shared_.bell->ring();
+      shared_.doorbell->ring();
       join();
       throw;
     }

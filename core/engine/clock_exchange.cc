@@ -64,7 +64,7 @@ ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> chil
     } else if (clock_now() - heard < kPollFor) {
       sched_yield();  // a sleep would be measured as distance
     } else {
-      shared.bell->sleep(shared.bell->listen(), std::chrono::microseconds(200));
+      shared.doorbell->sleep(shared.doorbell->listen(), std::chrono::microseconds(200));
     }
   }
   result.clock = alignment.clock();

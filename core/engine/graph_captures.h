@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/control/messages/request.h"
-#include "core/engine/operations/handle_state.h"
+#include "core/engine/submissions/handle_state.h"
 
 namespace rueda {
 

@@ -23,6 +23,6 @@ struct StartedJob {
 };
 
 // Waits until every rank is there. Called by the background thread.
-StartedJob start_job(RuntimeComponents& parts, RuntimeState& shared);
+StartedJob start_job(RuntimeComponents& components, RuntimeState& shared);
 
 }  // namespace rueda

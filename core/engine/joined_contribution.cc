@@ -66,7 +66,7 @@ void fill_identity(std::byte* to, std::int64_t count, DataType dtype, ReduceOp o
 
 }  // namespace
 
-Entry make_ghost(const PlanTensor& tensor) {
+Entry make_joined_contribution(const PlanTensor& tensor) {
   Submission submission;
   Request& request = submission.request;
   request = *tensor.request;
@@ -74,14 +74,14 @@ Entry make_ghost(const PlanTensor& tensor) {
   if (traits(request.operation).ragged_first_axis) request.shape.front() = 0;
   submission.output = {nullptr, request.dtype, request.shape, {}};
   submission.input = submission.output;
-  Entry ghost(std::make_shared<HandleState>(nullptr, std::move(submission)));
-  ghost.ghost = true;
-  return ghost;
+  Entry contribution(std::make_shared<HandleState>(nullptr, std::move(submission)));
+  contribution.joined = true;
+  return contribution;
 }
 
-void give_memory(Entry& ghost) {
-  Submission& submission = ghost.submission();
-  const Request& request = ghost.request();
+void give_memory(Entry& contribution) {
+  Submission& submission = contribution.submission();
+  const Request& request = contribution.request();
   const auto bytes = static_cast<std::size_t>(bytes_of(request));
   std::shared_ptr<HostBuffer> memory;
   try {

@@ -3,15 +3,15 @@
 #pragma once
 
 #include "core/control/messages/plan.h"
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 
 namespace rueda {
 
 // An Entry that changes nobody's result: reductions get the operator's identity (0, 1, the largest or the
 // smallest value), ragged operations no rows, a broadcast somewhere to go. Nobody waits for its Handle.
 // Without memory as yet.
-Entry make_ghost(const PlanTensor& tensor);
+Entry make_joined_contribution(const PlanTensor& tensor);
 // Throws WorkFailure.
-void give_memory(Entry& ghost);
+void give_memory(Entry& contribution);
 
 }  // namespace rueda

@@ -12,10 +12,10 @@ namespace rueda {
 std::string LostPeers::end_of(Rank rank, const std::string& place, std::atomic<std::uint64_t>& heartbeat) {
   constexpr int kLooks = 40;
   ended_.add(RankSet::of(rank));
-  if (const std::string words = parts_.last_words ? parts_.last_words(rank) : ""; !words.empty())
+  if (const std::string words = components_.last_words ? components_.last_words(rank) : ""; !words.empty())
     log(LogLevel::error, "rank {} ({}) was lost; what it did last:{}", rank, place, words);
-  for (int look = 0; parts_.how_it_ended && look < kLooks; ++look) {
-    if (std::string words = parts_.how_it_ended(rank); !words.empty()) return words;
+  for (int look = 0; components_.how_it_ended && look < kLooks; ++look) {
+    if (std::string words = components_.how_it_ended(rank); !words.empty()) return words;
     heartbeat.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

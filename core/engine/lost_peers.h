@@ -17,8 +17,8 @@ namespace rueda {
 // Purpose: notes which ranks are lost, and explains the end of each. Owned by the ProgressEngine.
 class LostPeers {
  public:
-  // `parts` outlives this.
-  explicit LostPeers(const RuntimeComponents& parts) : parts_(parts) {}
+  // `components` outlives this.
+  explicit LostPeers(const RuntimeComponents& components) : components_(components) {}
 
   // The transport has heard of these. The background thread's own thread reports them.
   void add(std::span<const Rank> ranks) { unreported_.insert(unreported_.end(), ranks.begin(), ranks.end()); }
@@ -31,7 +31,7 @@ class LostPeers {
   bool contains(Rank rank) const { return ended_.contains(rank); }
 
  private:
-  const RuntimeComponents& parts_;
+  const RuntimeComponents& components_;
   std::vector<Rank> unreported_;
   RankSet ended_;
 };

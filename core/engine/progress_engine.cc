@@ -13,31 +13,32 @@
 
 namespace rueda {
 
-ProgressEngine::ProgressEngine(RuntimeComponents parts, RuntimeState& shared)
-    : parts_(std::move(parts)),
+ProgressEngine::ProgressEngine(RuntimeComponents components, RuntimeState& shared)
+    : components_(std::move(components)),
       shared_(shared),
-      works_(parts_.backends, static_cast<std::size_t>(parts_.config.works_in_flight), shared.observer,
+      works_(components_.backends, static_cast<std::size_t>(components_.config.works_in_flight),
+             shared.observer,
              {[this](const Plan& plan, std::span<Entry> entries, const Status& status) {
                 complete(plan, entries, status);
               },
               [this](const Plan& plan, const std::string& reason) { abort(plan, reason); }}),
-      lost_(parts_) {
+      lost_(components_) {
   owner_.check();
-  if (parts_.record) shared_.observer.recorder().use_page(parts_.record);
+  if (components_.record) shared_.observer.recorder().use_page(components_.record);
 }
 
 const Welcome& ProgressEngine::start() {
-  job_ = start_job(parts_, shared_);
-  negotiator_.emplace(job_.node, parts_.size, negotiator_settings());
+  job_ = start_job(components_, shared_);
+  negotiator_.emplace(job_.node, components_.size, negotiator_settings());
   return job_.welcome;
 }
 
 Negotiator::Settings ProgressEngine::negotiator_settings() {
-  const Config& config = parts_.config;
-  Negotiator::Settings settings{.process_sets = members_of(parts_.process_sets)};
-  settings.choose_backend = [this](Plan& plan) { return able_backend(parts_.backends, plan, 0); };
+  const Config& config = components_.config;
+  Negotiator::Settings settings{.process_sets = members_of(components_.process_sets)};
+  settings.choose_backend = [this](Plan& plan) { return able_backend(components_.backends, plan, 0); };
   settings.second_backend = [this](Plan& plan) {
-    return able_backend(parts_.backends, plan, plan.members->count() > 1);
+    return able_backend(components_.backends, plan, plan.members->count() > 1);
   };
   if (config.autotune) settings.tuning = TuningSearch::settings_of(config);
   settings.chunk_bytes = config.ring_chunk;
@@ -57,7 +58,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   const bool lent = caller == Caller::waiter;
   bool moved = accept_submissions(now);
   moved |= receive_messages(now);
-  if (parts_.transport) lost_.add(parts_.transport->lost(now));
+  if (components_.transport) lost_.add(components_.transport->lost(now));
   if (!lent) {
     for (Rank rank : lost_.take_unreported()) report_lost(rank);
   }
@@ -68,7 +69,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   take_plans();
   if (lent && !waiters_may_run()) return true;
   moved |= works_.step(now);
-  for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(false);
+  for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(false);
   moved |= end_departure();
   notice_unmoved(now);
   shared_.released.add(released_);
@@ -86,11 +87,11 @@ bool ProgressEngine::busy() const {
 
 bool ProgressEngine::quiet() const {
   return !busy() && !shared_.departing.load() && shared_.queue.empty() &&
-         (!parts_.transport || parts_.transport->quiet()) && !negotiator_->due();
+         (!components_.transport || components_.transport->quiet()) && !negotiator_->due();
 }
 
 bool ProgressEngine::must_poll() const {
-  return (parts_.transport && !parts_.transport->rings_bell()) || !works_.ring_bell();
+  return (components_.transport && !components_.transport->rings_doorbell()) || !works_.ring_doorbell();
 }
 
 std::string_view ProgressEngine::phase() const {
@@ -137,10 +138,10 @@ bool ProgressEngine::accept_submissions(Time now) {
 Status ProgressEngine::refusal(std::span<Entry> group) {
   for (Entry& entry : group) {
     const bool known = negotiator_->sets().find(entry.request().process_set) != nullptr;
-    const std::string reason = pending_.objection_to(entry, known);
+    const std::string reason = pending_.error_in(entry, known);
     if (reason.empty()) continue;
     return Status::invalid_argument(
-        fmt::format("{}: rank {} {}", title(entry.request()), parts_.rank, reason));
+        fmt::format("{}: rank {} {}", title(entry.request()), components_.rank, reason));
   }
   return {};
 }
@@ -168,7 +169,7 @@ void ProgressEngine::remind_of_shutdown(Time now) {
 bool ProgressEngine::receive_messages(Time now) {
   bool moved = false;
   // What arrives after the end belongs to the next job of this process.
-  while (parts_.transport && !negotiator_->ended()) {
+  while (components_.transport && !negotiator_->ended()) {
     std::optional<Envelope> envelope = next_message();
     if (!envelope) break;
     negotiator_->receive(envelope->peer, envelope->bytes, now);
@@ -178,7 +179,7 @@ bool ProgressEngine::receive_messages(Time now) {
 }
 
 std::optional<Envelope> ProgressEngine::next_message() {
-  if (job_.early.empty()) return parts_.transport->receive();
+  if (job_.early.empty()) return components_.transport->receive();
   Envelope envelope = std::move(job_.early.front());
   job_.early.pop_front();
   return envelope;
@@ -190,7 +191,7 @@ bool ProgressEngine::send_messages() {
   if (!negotiator_->failure().ok()) complete_all(negotiator_->failure());
   for (Envelope& envelope : negotiator_->take_outgoing()) {
     if (lost_.contains(envelope.peer)) continue;
-    parts_.transport->send(envelope.peer, std::move(envelope.bytes));
+    components_.transport->send(envelope.peer, std::move(envelope.bytes));
     moved = true;
   }
   for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
@@ -205,7 +206,7 @@ void ProgressEngine::take_plans() {
     shared_.observer.planned(plan);
     bound_.on_devices |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
     std::vector<Entry> entries;  // what it calls of what this rank has in flight
-    const bool takes_part = plan.members && plan.members->contains(parts_.rank);
+    const bool takes_part = plan.members && plan.members->contains(components_.rank);
     if (takes_part && !plan.status.ok()) {
       pending_.start_group(*plan.tensors.front().request, entries);
     } else if (takes_part) {
@@ -214,11 +215,11 @@ void ProgressEngine::take_plans() {
         if (pending_.start(*tensor.request, entries) || !traits(plan.operation).moves_data) continue;
         // Rank 0 calls what every rank has reported, or has joined for.
         RUEDA_ASSERT(pending_.joined(plan.process_set));
-        entries.push_back(make_ghost(tensor));
+        entries.push_back(make_joined_contribution(tensor));
       }
     }
     for (const Entry& entry : entries) {
-      if (!entry.ghost) shared_.observer.planned(plan, entry.flight);
+      if (!entry.joined) shared_.observer.planned(plan, entry.flight);
     }
     works_.add(std::move(plan), std::move(entries));
   }
@@ -255,7 +256,7 @@ void ProgressEngine::complete(const Plan& plan, std::span<Entry> entries, const 
 
 void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {
   for (Entry& entry : entries) {
-    if (entry.ghost) continue;
+    if (entry.joined) continue;
     if (entry.calls_out) --bound_.calling_out;
     shared_.observer.completed(entry.request(), entry.flight, status.ok());
     pending_.finish(entry);
@@ -268,8 +269,9 @@ void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {
 void ProgressEngine::conclude_all(std::span<Entry> entries, const Status& status) {
   for (Entry& entry : entries) NamesInFlight::free(entry);
   for (Entry& entry : entries) {
-    // A ghost has no name here, nobody waits for it, and nobody else knows its memory.
-    if (entry.ghost) continue;
+    // The contribution of a joined rank has no name here, nobody waits for it, and nobody else knows its
+    // memory.
+    if (entry.joined) continue;
     conclude(entry, status);
     entry.shared_request.reset();
     released_.push_back(std::move(entry.handle));
@@ -279,7 +281,7 @@ void ProgressEngine::conclude_all(std::span<Entry> entries, const Status& status
 // The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
 void ProgressEngine::complete_all(const Status& status) {
   failed_ = true;
-  for (const std::unique_ptr<Backend>& backend : parts_.backends) backend->tend(true);
+  for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(true);
   shared_.queue.close(status);
   works_.end(status);
   std::vector<Entry> waiting = pending_.take_all();
@@ -298,15 +300,15 @@ void ProgressEngine::abort(const Plan& plan, const std::string& reason) {
       plan.capture == 0
           ? "Only this operation has failed: free memory there, or ask for less, and submit it again."
           : "Only this capture has failed: mend that, and capture again on all ranks.";
-  negotiator_->abort(plan.number,
-                     Status::backend_error(fmt::format("{} failed on rank {} ({}): {}. {}", whom, parts_.rank,
-                                                       job_.place_of(parts_.rank), reason, remedy)));
+  negotiator_->abort(plan.number, Status::backend_error(
+                                      fmt::format("{} failed on rank {} ({}): {}. {}", whom, components_.rank,
+                                                  job_.place_of(components_.rank), reason, remedy)));
 }
 
 // If even telling the others fails, this rank ends its operations itself.
 void ProgressEngine::fail(const std::string& reason) {
   const bool again = !negotiator_->failure().ok();
-  negotiator_->fail(Status::backend_error(fmt::format("rank {} failed: {}", parts_.rank, reason)));
+  negotiator_->fail(Status::backend_error(fmt::format("rank {} failed: {}", components_.rank, reason)));
   if (again) complete_all(negotiator_->failure());
 }
 
@@ -325,10 +327,10 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
     if (!phase) return {};
     Time moved{};
     works_.for_unmoved([&](const Plan& each, Time since) { moved = each.number == plan ? since : moved; });
-    return {true, true, moved, fmt::format("{}: {}", job_.place_of(parts_.rank), *phase)};
+    return {true, true, moved, fmt::format("{}: {}", job_.place_of(components_.rank), *phase)};
   }
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
-  if (view == nullptr || !view->members->contains(parts_.rank)) return {};
+  if (view == nullptr || !view->members->contains(components_.rank)) return {};
   const std::string first = pending_.first_of_group(key);
   const std::string words = first.empty() ? shared_.observer.recorder().summary()
                                           : fmt::format("has it in flight in the group of '{}'", first);
@@ -336,7 +338,7 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
   return {true,
           waiting || pending_.joined(key.process_set),
           {},
-          fmt::format("{}: {}", job_.place_of(parts_.rank), words)};
+          fmt::format("{}: {}", job_.place_of(components_.rank), words)};
 }
 
 }  // namespace rueda

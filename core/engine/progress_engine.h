@@ -12,10 +12,10 @@
 #include "core/control/negotiation/negotiator.h"
 #include "core/engine/job_start.h"
 #include "core/engine/lost_peers.h"
-#include "core/engine/operations/pending_table.h"
 #include "core/engine/running_works.h"
 #include "core/engine/runtime_components.h"
 #include "core/engine/runtime_state.h"
+#include "core/engine/submissions/pending_table.h"
 
 namespace rueda {
 
@@ -29,7 +29,7 @@ class ProgressEngine {
   // the rest must not be done there.
   enum class Caller { background_thread, waiter };
 
-  ProgressEngine(RuntimeComponents parts, RuntimeState& shared);
+  ProgressEngine(RuntimeComponents components, RuntimeState& shared);
 
   // Waits until every rank is there. Tells how that ended and who is where.
   const Welcome& start();
@@ -98,7 +98,7 @@ class ProgressEngine {
   Negotiator::Settings negotiator_settings();
   StallInspector::OwnState own_state(const Asked& asked) const;
 
-  RuntimeComponents parts_;
+  RuntimeComponents components_;
   RuntimeState& shared_;
   OwnerThread owner_;
   StartedJob job_;

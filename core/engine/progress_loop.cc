@@ -18,7 +18,7 @@ void ProgressLoop::run() {
   while (!engine_.finished()) {
     const Time now = clock_now();
     const bool spinning = spin_.goes_on(now);
-    const std::uint32_t heard = spinning ? 0 : shared_.bell->listen();
+    const std::uint32_t heard = spinning ? 0 : shared_.doorbell->listen();
     own_round_ = now;
     bool moved = true;
     try {
@@ -31,7 +31,7 @@ void ProgressLoop::run() {
       engine_.fail(error.what());
     }
     if (moved) {
-      if (!spinning) shared_.bell->stay_awake();
+      if (!spinning) shared_.doorbell->stay_awake();
       lock.next(false);
     } else if (spinning) {
       lock.next(spin_.in_vain());

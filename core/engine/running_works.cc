@@ -49,12 +49,12 @@ void RunningWorks::start(Time now) {
   observer_.started(called.plan);
   for (const Entry& entry : called.entries) {
     entry.handle->begun = true;
-    if (!entry.ghost) observer_.started(entry.flight);
+    if (!entry.joined) observer_.started(entry.flight);
   }
   std::optional<WorkFailure> failure;
   try {
     for (Entry& entry : called.entries) {
-      if (entry.ghost && called.aborted.ok()) give_memory(entry);
+      if (entry.joined && called.aborted.ok()) give_memory(entry);
     }
   } catch (WorkFailure& caught) {
     failure = std::move(caught);
@@ -74,7 +74,7 @@ void RunningWorks::fail(Called& running, const WorkFailure& failure) {
 bool RunningWorks::step(Time now) {
   bool moved = false;
   for (; can_start(); moved = true) start(now);
-  const bool looks = ring_bell();
+  const bool looks = ring_doorbell();
   const bool begun = looks && !running_.empty() && running_.back().moved == now;
   bool stepped = false;
   for (int in_vain = 0; !running_.empty() && in_vain < kLooks;) {
@@ -152,9 +152,9 @@ std::optional<std::string_view> RunningWorks::phase_of(std::uint64_t plan) const
   return running == running_.end() ? std::nullopt : std::optional(phase(*running));
 }
 
-bool RunningWorks::ring_bell() const {
+bool RunningWorks::ring_doorbell() const {
   return std::ranges::all_of(
-      running_, [&](const Called& running) { return backends_[running.plan.backend]->rings_bell(); });
+      running_, [&](const Called& running) { return backends_[running.plan.backend]->rings_doorbell(); });
 }
 
 }  // namespace rueda

@@ -58,8 +58,8 @@ class RunningWorks {
   std::optional<std::string_view> phase_of(std::uint64_t plan) const;
   // What the oldest of those that run does.
   std::string_view phase() const;
-  // Whether everything that they wait for can ring the bell.
-  bool ring_bell() const;
+  // Whether everything that they wait for can ring the doorbell.
+  bool ring_doorbell() const;
 
  private:
   // From its arrival to the end of its Work.

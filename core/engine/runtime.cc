@@ -38,20 +38,22 @@ constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
 
 }  // namespace
 
-Runtime::Runtime(RuntimeComponents parts)
-    : shared_(parts.bell),
-      memory_(parts.rank, parts.tensor_memory, parts.accelerator, parts.no_accelerator, parts.device_memory),
-      started_as_(parts.started_as),
-      static_sets_(parts.process_sets),
-      place_(fmt::format("rank {} of {} (process {} on {})", parts.rank, parts.size, getpid(), parts.host)),
+Runtime::Runtime(RuntimeComponents components)
+    : shared_(components.doorbell),
+      memory_(components.rank, components.tensor_memory, components.accelerator, components.no_accelerator,
+              components.device_memory),
+      started_as_(components.started_as),
+      static_sets_(components.process_sets),
+      place_(fmt::format("rank {} of {} (process {} on {})", components.rank, components.size, getpid(),
+                         components.host)),
       thread_(shared_) {
-  const Rank rank = parts.rank;
-  const double watchdog_time = parts.config.watchdog_time;
-  const std::string metrics_file = parts.config.metrics_file;
-  const ReductionOrder reduction_order = parts.config.reduction_order;
+  const Rank rank = components.rank;
+  const double watchdog_time = components.config.watchdog_time;
+  const std::string metrics_file = components.config.metrics_file;
+  const ReductionOrder reduction_order = components.config.reduction_order;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
-  thread_.start([this, moved = std::move(parts), promise = std::move(promise)]() mutable {
+  thread_.start([this, moved = std::move(components), promise = std::move(promise)]() mutable {
     run(std::move(moved), std::move(promise));
   });
   watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time,
@@ -82,12 +84,12 @@ Runtime::~Runtime() {
 }
 
 // The background thread.
-void Runtime::run(RuntimeComponents parts, std::promise<Welcome> started) {
+void Runtime::run(RuntimeComponents components, std::promise<Welcome> started) {
   std::unique_ptr<ProgressEngine> engine;
-  const Config config = parts.config;
-  const Rank rank = parts.rank;
+  const Config config = components.config;
+  const Rank rank = components.rank;
   try {
-    engine = std::make_unique<ProgressEngine>(std::move(parts), shared_);
+    engine = std::make_unique<ProgressEngine>(std::move(components), shared_);
     const Welcome welcome = engine->start();
     if (welcome.status.ok() && !thread_.begin()) return;
     if (welcome.status.ok()) begin_timeline(config);
@@ -177,7 +179,7 @@ void Runtime::hand_over(std::span<Entry> entries) {
     if (refused.code == StatusCode::invalid_argument) throw_if_error(refused);
     for (Entry& entry : entries) conclude(entry, refused);
   } else if (!awaited) {
-    shared_.bell->ring();
+    shared_.doorbell->ring();
   }
 }
 
@@ -192,7 +194,7 @@ void Runtime::depart() {
   shared_.queue.close(
       Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
   shared_.departing.store(true);
-  shared_.bell->ring();
+  shared_.doorbell->ring();
 }
 
 void Runtime::finish() {

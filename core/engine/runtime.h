@@ -13,11 +13,11 @@
 #include "core/engine/background_thread.h"
 #include "core/engine/graph_captures.h"
 #include "core/engine/memory/tensor_memory.h"
-#include "core/engine/operations/numbered_names.h"
-#include "core/engine/operations/submission.h"
-#include "core/engine/operations/submission_rules.h"
 #include "core/engine/runtime_components.h"
 #include "core/engine/runtime_state.h"
+#include "core/engine/submissions/numbered_names.h"
+#include "core/engine/submissions/submission.h"
+#include "core/engine/submissions/submission_rules.h"
 #include "rueda/handle.h"
 
 namespace rueda {
@@ -30,7 +30,7 @@ class Watchdog;
 class Runtime {
  public:
   // Throws PeerLost naming who did not come within start_timeout, and Mismatch for ranks of another version.
-  explicit Runtime(RuntimeComponents parts);
+  explicit Runtime(RuntimeComponents components);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -92,7 +92,7 @@ class Runtime {
   void restart_names(ProcessSetId process_set) { names_.restart(process_set); }
 
  private:
-  void run(RuntimeComponents parts, std::promise<Welcome> started);
+  void run(RuntimeComponents components, std::promise<Welcome> started);
   void depart();
   void finish();
   void make_ready(Submission& submission);

@@ -20,8 +20,8 @@ namespace rueda {
 
 struct Welcome;
 
-// Purpose: the parts of one rank. Made by the thread that starts the Runtime, then owned by its background
-// thread thread.
+// Purpose: the components of one rank. Made by the thread that starts the Runtime, then owned by its
+// background thread.
 struct RuntimeComponents {
   RuntimeComponents() = default;  // and from no list: init({{0, 1}}) means ranks
 
@@ -35,7 +35,7 @@ struct RuntimeComponents {
   std::string host;        // ranks of equal host share a machine
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
-  std::shared_ptr<EventCount> bell = std::make_shared<EventCount>();
+  std::shared_ptr<EventCount> doorbell = std::make_shared<EventCount>();
   std::shared_ptr<SymmetricMemory> tensor_memory;  // none: tensors lie in ordinary memory
   // For tensors on devices; none: what there is instead, "no CUDA in this Rueda".
   std::shared_ptr<Accelerator> accelerator;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "core/engine/operations/handle_state.h"
-#include "core/engine/operations/submit_queue.h"
+#include "core/engine/submissions/handle_state.h"
+#include "core/engine/submissions/submit_queue.h"
 #include "core/engine/wait/event_count.h"
 #include "core/observe/observer.h"
 
@@ -17,12 +17,12 @@ namespace rueda {
 // Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by
 // the Runtime, outlives its threads.
 struct RuntimeState {
-  explicit RuntimeState(std::shared_ptr<EventCount> bell) : bell(std::move(bell)) {}
+  explicit RuntimeState(std::shared_ptr<EventCount> doorbell) : doorbell(std::move(doorbell)) {}
 
   SubmitQueue queue;
   ReleaseList released;
-  const std::shared_ptr<EventCount> bell;
-  const std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>(bell);
+  const std::shared_ptr<EventCount> doorbell;
+  const std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>(doorbell);
   Observer observer;
   std::atomic<bool> departing{false};       // set once, by shutdown
   std::atomic<bool> unwanted{false};        // set once, by who does not wait for the start any more

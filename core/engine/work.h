@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/engine/operations/work_failure.h"
+#include "core/engine/submissions/work_failure.h"
 #include "rueda/types.h"
 
 namespace rueda {

@@ -41,7 +41,7 @@ Status Timeline::start(const std::string& path, bool mark_cycles) {
                     path_of_rank(path_, place_.rank)));
   auto file = std::make_unique<TraceFile>();
   if (Status opened = file->open(path_of_rank(path, place_.rank)); !opened.ok()) return opened;
-  if (Status begun = file->append(TraceText(place_).begin(++session_)); !begun.ok()) return begun;
+  if (Status begun = file->append(TraceJson(place_).begin(++session_)); !begun.ok()) return begun;
   if (!own_ring_) {
     own_ring_ = std::make_unique<EventRing>(kRingEvents);
     ring_.store(own_ring_.get(), std::memory_order_release);
@@ -72,7 +72,7 @@ Status Timeline::stop() {
 
 // The timeline's thread.
 void Timeline::write(TraceFile& file, std::uint64_t lost_earlier) {
-  TraceText text(place_);
+  TraceJson text(place_);
   std::string lines;
   bool failed = false;
   auto flush = [&] {

@@ -12,7 +12,7 @@
 
 #include "core/observe/trace_event.h"
 #include "core/observe/trace_file.h"
-#include "core/observe/trace_text.h"
+#include "core/observe/trace_json.h"
 #include "rueda/status.h"
 
 namespace rueda {

@@ -21,7 +21,7 @@ class TraceFile {
 
   // Makes the file anew.
   Status open(const std::string& path);
-  // `elements` as TraceText makes them: a comma before each. After a failure (a full disk) the file is what
+  // `elements` as TraceJson makes them: a comma before each. After a failure (a full disk) the file is what
   // it was before.
   Status append(std::string_view elements);
 

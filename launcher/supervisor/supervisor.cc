@@ -26,7 +26,7 @@
 
 namespace rueda {
 
-Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, WayToStart way,
+Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, LaunchMethod way,
                        double start_timeout, Descriptor signals, const SignalState& inherited)
     : options_(options),
       way_(std::move(way)),
@@ -75,7 +75,7 @@ void Supervisor::start() {
   stop_after_.on_start(start_.began_at);
   start_.deadline =
       start_.began_at + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
-  if (way_.by == WayToStart::By::manager) start_.next_look = start_.began_at;
+  if (way_.by == LaunchMethod::By::manager) start_.next_look = start_.began_at;
 }
 
 void Supervisor::turn() {

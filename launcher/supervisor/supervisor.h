@@ -10,8 +10,8 @@
 #include <string>
 
 #include "launcher/cli/options.h"
+#include "launcher/job/launch_method.h"
 #include "launcher/job/mpich_cleanup.h"
-#include "launcher/job/way_to_start.h"
 #include "launcher/supervisor/agent_server.h"
 #include "launcher/supervisor/job_output.h"
 #include "launcher/supervisor/job_record.h"
@@ -29,7 +29,7 @@ namespace rueda {
 class Supervisor {
  public:
   // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
-  Supervisor(const LaunchOptions& options, std::string mpiexec, WayToStart way, double start_timeout,
+  Supervisor(const LaunchOptions& options, std::string mpiexec, LaunchMethod way, double start_timeout,
              Descriptor signals, const SignalState& inherited);
 
   // Returns ruedarun's exit status.
@@ -97,7 +97,7 @@ class Supervisor {
   };
 
   const LaunchOptions options_;
-  const WayToStart way_;
+  const LaunchMethod way_;
   const Token token_;
   MpichCleanup litter_;
   AgentServer hub_;

@@ -19,7 +19,7 @@
 
 #include "core/base/host_buffer.h"
 #include "core/control/messages/plan.h"
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/algorithms/passes/algorithm.h"
 #include "ops/buffers/fusion_buffer.h"
 #include "ops/buffers/tensor_segments.h"

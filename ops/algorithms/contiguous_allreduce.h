@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "ops/algorithms/passes/algorithm.h"
-#include "ops/collectives/squared_norm.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/schedules/scaled_reduction.h"
 
 namespace rueda {

@@ -9,7 +9,7 @@
 
 #include "core/base/host_buffer.h"
 #include "ops/algorithms/passes/algorithm.h"
-#include "ops/collectives/squared_norm.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/link/chunked_transfer.h"
 #include "ops/schedules/recursive_doubling.h"
 #include "ops/schedules/scaled_reduction.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/algorithms/passes/algorithm.h"
 #include "ops/buffers/fusion_buffer.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/algorithms/link_backend.h"
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "ops/algorithms/adasum.h"
 #include "ops/algorithms/barrier.h"
 #include "ops/algorithms/contiguous_allreduce.h"
@@ -11,7 +11,7 @@
 #include "ops/algorithms/ring_allgather.h"
 #include "ops/algorithms/topk_allreduce.h"
 #include "ops/algorithms/tree_broadcast.h"
-#include "ops/collectives/squared_norm.h"
+#include "ops/arithmetic/squared_norm.h"
 
 namespace rueda {
 namespace {

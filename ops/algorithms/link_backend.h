@@ -24,13 +24,13 @@ namespace rueda {
 class LinkBackend final : public Backend {
  public:
   LinkBackend(
-      std::string name, std::shared_ptr<Link> link, Rank rank, bool rings_bell, Memory memory = Memory(),
+      std::string name, std::shared_ptr<Link> link, Rank rank, bool rings_doorbell, Memory memory = Memory(),
       std::function<bool()> connected = [] { return true; },
       std::optional<AlgorithmSelector> switch_point = std::nullopt)
       : name_(std::move(name)),
         link_(std::move(link)),
         rank_(rank),
-        rings_bell_(rings_bell),
+        rings_doorbell_(rings_doorbell),
         memory_(std::move(memory)),
         buffers_(memory_),
         connected_(std::move(connected)),
@@ -43,7 +43,7 @@ class LinkBackend final : public Backend {
     if (switch_point_) plan.pairing = switch_point_->pairing(plan);
   }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
-  bool rings_bell() const override { return rings_bell_; }
+  bool rings_doorbell() const override { return rings_doorbell_; }
 
   // For Works that use messages for a part of their way.
   Link& link() { return *link_; }
@@ -55,7 +55,7 @@ class LinkBackend final : public Backend {
   std::string name_;
   std::shared_ptr<Link> link_;
   Rank rank_;
-  bool rings_bell_;
+  bool rings_doorbell_;
   Memory memory_;
   FusionBuffer buffers_;
   ErrorFeedback residuals_;

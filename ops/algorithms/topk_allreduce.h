@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/algorithms/passes/algorithm.h"
 #include "ops/compression/error_feedback.h"
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/algorithms/passes/algorithm.h"
 
 namespace rueda {

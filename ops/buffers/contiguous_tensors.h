@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/buffers/contiguous_copy.h"
 #include "ops/buffers/inline_vectors.h"
 

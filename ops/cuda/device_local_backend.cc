@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/operation_traits.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 
 namespace rueda {
 namespace {
@@ -24,7 +24,7 @@ class DeviceLocalWork final : public Work {
     if (abandoned_) return Step::given_up;
     try {
       for (Entry& entry : entries_) {
-        if (!entry.ghost) copy(entry);
+        if (!entry.joined) copy(entry);
       }
     } catch (const BackendError& error) {
       if (plan_.capture == 0) throw;

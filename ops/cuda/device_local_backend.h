@@ -19,7 +19,7 @@ class DeviceLocalBackend final : public Backend {
   DeviceKind device() const override { return DeviceKind::cuda; }
   bool can_run(const Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
-  bool rings_bell() const override { return true; }  // its Works wait for nobody
+  bool rings_doorbell() const override { return true; }  // its Works wait for nobody
 
  private:
   std::shared_ptr<DeviceSides> sides_;

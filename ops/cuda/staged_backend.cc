@@ -13,7 +13,7 @@
 
 #include "core/base/host_buffer.h"
 #include "core/base/operation_traits.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 
 namespace rueda {
 namespace {
@@ -165,7 +165,7 @@ class StagedWork final : public Work {
       : plan_(plan), entries_(entries) {
     arrange(sides);
     // Then they lie as the Plan says.
-    const bool all_of_one_device = staged_.size() == 1 && std::ranges::none_of(entries_, &Entry::ghost);
+    const bool all_of_one_device = staged_.size() == 1 && std::ranges::none_of(entries_, &Entry::joined);
     flows_ = all_of_one_device && below.flows(plan_);
     reads_ = plan_.operation != Operation::broadcast || plan_.root == rank;
     try {
@@ -203,7 +203,7 @@ class StagedWork final : public Work {
  private:
   void arrange(DeviceSides& sides) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].ghost) continue;  // its memory is the host's
+      if (entries_[i].joined) continue;  // its memory is the host's
       const Submission& submission = entries_[i].submission();
       DeviceSide& side = sides.at(submission.device);
       auto found = std::ranges::find_if(staged_, [&](auto& each) { return &each->side() == &side; });
@@ -215,7 +215,7 @@ class StagedWork final : public Work {
 
   void start_below(Backend& below) {
     for (Entry& entry : entries_) {
-      if (entry.ghost) {
+      if (entry.joined) {
         below_entries_.push_back(entry);
         continue;
       }
@@ -272,7 +272,7 @@ class StagedWork final : public Work {
 
   void finish() {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].ghost) continue;
+      if (entries_[i].joined) continue;
       entries_[i].handle->received_splits = below_entries_[i].handle->received_splits;
       entries_[i].handle->square_sum = below_entries_[i].handle->square_sum;
     }

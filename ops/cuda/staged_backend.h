@@ -23,7 +23,7 @@ class StagedBackend final : public Backend {
   bool can_run(const Plan& plan) const override { return plan.capture == 0 && below_.can_run(plan); }
   void decide(Plan& plan) const override { below_.decide(plan); }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
-  bool rings_bell() const override { return false; }  // devices do not
+  bool rings_doorbell() const override { return false; }  // devices do not
 
  private:
   Backend& below_;

@@ -9,9 +9,9 @@
 
 #include "ops/algorithms/contiguous_allreduce.h"
 #include "ops/algorithms/sparse_sum.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/buffers/contiguous_tensors.h"
 #include "ops/buffers/fused_range.h"
-#include "ops/collectives/squared_norm.h"
 #include "ops/shm/in_place_tensors.h"
 #include "ops/shm/reduce_to_all.h"
 
@@ -64,7 +64,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         sum_size_(between_hosts_.accumulation().sum_size),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.area.crew, lists()),
+        in_place_(plan, entries, place.area.peers, lists()),
         tensors_(entries, place.memory, lists()) {
     if (plan.compression == Compression::topk)
       residuals_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));

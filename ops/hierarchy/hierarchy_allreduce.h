@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/hierarchy/hierarchy_work.h"
 
 namespace rueda::hierarchy_allreduce {

@@ -6,19 +6,19 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "ops/collectives/squared_norm.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/hierarchy/hierarchy_allreduce.h"
 #include "ops/hierarchy/hierarchy_exchange.h"
 #include "ops/shm/shm_backend.h"
 
 namespace rueda {
 
-HierarchyBackend::HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<LocalPeers> neighbours,
+HierarchyBackend::HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<LocalPeers> local_peers,
                                    std::shared_ptr<Hosts> hosts, std::shared_ptr<WideAreas> areas)
     : name_(fmt::format("hierarchy-{}", below.name())),
       rank_(rank),
       below_(below),
-      neighbours_(std::move(neighbours)),
+      local_peers_(std::move(local_peers)),
       hosts_(std::move(hosts)),
       areas_(std::move(areas)) {}
 
@@ -47,15 +47,15 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
   const std::vector<Rank>& members = groups->hosts[groups->host_of(rank_)];
-  const PeerGroup* const crew = neighbours_->crew(members);
-  if (crew == nullptr || !fits(plan, *groups) || !matches(plan, entries)) {
+  const PeerGroup* const peers = local_peers_->peers(members);
+  if (peers == nullptr || !fits(plan, *groups) || !matches(plan, entries)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "
                     "with {} ranks. Are all ranks of one build?",
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_, members.size())));
   }
   const std::size_t area = plan.number % SegmentContents::kWideAreas;
-  const HostPlace place{{.crew = *crew, .number = area, .last = areas_->last_use[area], .wide = true},
+  const HostPlace place{{.peers = *peers, .number = area, .last = areas_->last_use[area], .wide = true},
                         std::move(groups),
                         below_.link(),
                         below_.memory(),

@@ -25,7 +25,7 @@ struct WideAreas {
 class HierarchyBackend final : public Backend {
  public:
   // `below` moves what goes from host to host; it outlives all Works.
-  HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<LocalPeers> neighbours,
+  HierarchyBackend(Rank rank, LinkBackend& below, std::shared_ptr<LocalPeers> local_peers,
                    std::shared_ptr<Hosts> hosts, std::shared_ptr<WideAreas> areas);
 
   std::string_view name() const override { return name_; }
@@ -33,7 +33,7 @@ class HierarchyBackend final : public Backend {
   void decide(Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool flows(const Plan& plan) const override { return plan.operation == Operation::allreduce; }
-  bool rings_bell() const override { return below_.rings_bell(); }
+  bool rings_doorbell() const override { return below_.rings_doorbell(); }
 
  private:
   bool fits(const Plan& plan, const HostGroups& groups) const;
@@ -41,7 +41,7 @@ class HierarchyBackend final : public Backend {
   const std::string name_;
   const Rank rank_;
   LinkBackend& below_;
-  std::shared_ptr<LocalPeers> neighbours_;
+  std::shared_ptr<LocalPeers> local_peers_;
   std::shared_ptr<Hosts> hosts_;
   std::shared_ptr<WideAreas> areas_;
   OwnerThread owner_;

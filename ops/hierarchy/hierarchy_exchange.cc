@@ -130,7 +130,7 @@ class Reducescatter final : public HierarchyExchange {
     Shares shares(plan, groups());
     begins_ = std::move(shares.begins);
     room_ = shares.piece * begins_.size() / value_size_ * sum_size_;
-    own_rows_ = share_of_rows(entry.request().shape.front(), plan.members->index_of(place.area.crew.rank()),
+    own_rows_ = share_of_rows(entry.request().shape.front(), plan.members->index_of(place.area.peers.rank()),
                               plan.members->count());
     regions_ = Regions(std::move(shares.lengths), shares.piece, slices().count());
     set_chunks(regions_.chunks());

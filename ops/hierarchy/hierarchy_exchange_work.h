@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/buffers/contiguous_copy.h"
 #include "ops/hierarchy/hierarchy_work.h"
 #include "ops/hierarchy/regions.h"

@@ -12,7 +12,7 @@ HierarchyWork::HierarchyWork(const Plan& plan, const HostPlace& place, Slices sl
       plan_(plan.number),
       chunk_bytes_(plan.chunk_bytes),
       groups_(place.groups),
-      host_(place.groups->host_of(place.area.crew.rank())),
+      host_(place.groups->host_of(place.area.peers.rank())),
       link_(place.link),
       memory_(place.memory),
       slices_(slices) {}

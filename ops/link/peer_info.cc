@@ -28,11 +28,11 @@ std::pair<std::string, std::string> split(const std::string& cards) {
 
 }  // namespace
 
-void add_peer_info(RuntimeComponents& parts, const std::string& card,
+void add_peer_info(RuntimeComponents& components, const std::string& card,
                    decltype(RuntimeComponents::meet) meet) {
-  parts.card = joined(card, parts.card);
-  parts.meet = [before = std::move(parts.meet), meet = std::move(meet)](
-                   const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+  components.card = joined(card, components.card);
+  components.meet = [before = std::move(components.meet), meet = std::move(meet)](
+                        const Welcome& welcome, const RuntimeComponents::Alive& alive) {
     Welcome mine = welcome, others = welcome;
     for (std::size_t i = 0; i < welcome.cards.size(); ++i)
       std::tie(mine.cards[i], others.cards[i]) = split(welcome.cards[i]);

@@ -8,9 +8,10 @@
 
 namespace rueda {
 
-// Adds `card` to what `parts` tell the other ranks. When all are there, and what the parts have had to do so
-// far is done, `meet` gets a Welcome in which each rank's card is the one that this part of it has added;
-// empty where that cannot be read. All ranks of a job add the same cards in the same order.
-void add_peer_info(RuntimeComponents& parts, const std::string& card, decltype(RuntimeComponents::meet) meet);
+// Adds `card` to what `components` tell the other ranks. When all are there, and what the parts have had to
+// do so far is done, `meet` gets a Welcome in which each rank's card is the one that this part of it has
+// added; empty where that cannot be read. All ranks of a job add the same cards in the same order.
+void add_peer_info(RuntimeComponents& components, const std::string& card,
+                   decltype(RuntimeComponents::meet) meet);
 
 }  // namespace rueda

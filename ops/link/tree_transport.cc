@@ -89,7 +89,7 @@ void TreeTransport::tell_if_complete() {
 
 // A member has one edge in the tree, to its leader. A leader has others, to leaders elsewhere, unless all
 // ranks are here.
-bool TreeTransport::rings_bell() const {
+bool TreeTransport::rings_doorbell() const {
   return host_ && (host_->everybody || rank_ != host_->ranks.front()) && near_edges_ == edges_.size();
 }
 
@@ -113,7 +113,7 @@ void TreeTransport::send_far(Rank to, Bytes bytes, std::byte kind) {
 std::optional<Envelope> TreeTransport::receive() {
   owner_.check();
   if (std::optional<Envelope> envelope = near_->receive()) return envelope;
-  return std::exchange(far_is_due_, false) || !rings_bell() ? receive_far() : std::nullopt;
+  return std::exchange(far_is_due_, false) || !rings_doorbell() ? receive_far() : std::nullopt;
 }
 
 std::optional<Envelope> TreeTransport::receive_far() {
@@ -129,7 +129,7 @@ std::optional<Envelope> TreeTransport::receive_far() {
 
 std::vector<Rank> TreeTransport::lost(Time now) {
   std::vector<Rank> lost = near_->lost(now);
-  const bool near_sees_all = rings_bell() && host_->everybody;
+  const bool near_sees_all = rings_doorbell() && host_->everybody;
   if (!near_sees_all) std::ranges::copy(far_->lost(now), std::back_inserter(lost));
   std::erase_if(lost, [&](Rank rank) { return !told_lost_.insert(rank).second; });
   if (now - looked_far_ >= kLookFarEvery) {

@@ -44,8 +44,8 @@ class TreeTransport final : public Transport {
   std::optional<Envelope> receive() override;
   std::vector<Rank> lost(Time now) override;
   // Where `near` carries all that can come: then `far` is looked at now and then only.
-  bool rings_bell() const override;
-  bool quiet() const override { return rings_bell() && near_->quiet(); }
+  bool rings_doorbell() const override;
+  bool quiet() const override { return rings_doorbell() && near_->quiet(); }
 
  private:
   enum class Way { undecided, far, near };

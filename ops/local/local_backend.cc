@@ -6,8 +6,8 @@
 
 #include "core/base/host_buffer.h"
 #include "core/base/operation_traits.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/buffers/contiguous_copy.h"
-#include "ops/collectives/squared_norm.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/pack.h"
 

@@ -13,7 +13,7 @@ class LocalBackend final : public Backend {
   std::string_view name() const override { return "local"; }
   bool can_run(const Plan& plan) const override { return plan.members->count() == 1; }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
-  bool rings_bell() const override { return true; }
+  bool rings_doorbell() const override { return true; }
 
  private:
   Memory memory_;

@@ -23,7 +23,7 @@ class MpiTransport final : public Transport {
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
   std::vector<Rank> lost(Time now) override;
-  bool rings_bell() const override { return false; }
+  bool rings_doorbell() const override { return false; }
 
  private:
   struct Message {

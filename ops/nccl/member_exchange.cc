@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/nccl/member_exchange.h"
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 
 namespace rueda {
 

@@ -29,7 +29,7 @@ class NcclBackend final : public Backend {
   bool can_run(const Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   void tend(bool failed) override { state_->tend(failed); }
-  bool rings_bell() const override { return false; }
+  bool rings_doorbell() const override { return false; }
 
  private:
   LinkBackend& link_;

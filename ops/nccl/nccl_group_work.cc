@@ -15,7 +15,7 @@ NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPla
     : plan_(plan), entries_(entries), place_(place), group_(group) {
   place_.state.enter(plan_.number);
   group_.await(plan_.number);
-  if (!entry().ghost) place_.state.set_last_device(entry().submission().device);
+  if (!entry().joined) place_.state.set_last_device(entry().submission().device);
 }
 
 NcclGroupWork::~NcclGroupWork() {
@@ -99,7 +99,7 @@ Work::Step NcclGroupWork::go_by_the_host() {
 
 // None where this rank has joined, and had none before.
 std::optional<int> NcclGroupWork::device_here() const {
-  if (entry().ghost) return place_.state.last_device();
+  if (entry().joined) return place_.state.last_device();
   return entry().submission().device;
 }
 

@@ -8,7 +8,7 @@
 
 #include "core/base/host_buffer.h"
 #include "core/base/operation_traits.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "ops/buffers/fused_range.h"
 #include "ops/nccl/nccl_group_work.h"
 #include "ops/nccl/nccl_launch.h"
@@ -165,7 +165,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     for (; prepared_ < entries_.size(); ++prepared_) {
       Entry& each = entries_[prepared_];
       Submission& submission = each.submission();
-      if (each.ghost) {
+      if (each.joined) {
         submission.output.data = temporary(submission.input, submission.input.bytes());
         submission.input.data = submission.output.data;
       } else {

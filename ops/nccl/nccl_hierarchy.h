@@ -34,7 +34,7 @@ class NcclHierarchyBackend final : public Backend {
   DeviceKind device() const override { return DeviceKind::cuda; }
   bool can_run(const Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
-  bool rings_bell() const override { return false; }
+  bool rings_doorbell() const override { return false; }
 
  private:
   LinkBackend& link_;

@@ -144,7 +144,7 @@ Bytes NcclWork::own_window() const {
 
 Bytes NcclWork::own_graph() {
   std::string problem;
-  if (entry().ghost) {
+  if (entry().joined) {
     problem = "it has joined";
   } else if (entry().submission().device != group_.device()) {
     problem = fmt::format("it captures on device {}, and NCCL has connected it by device {}",
@@ -181,7 +181,7 @@ void NcclWork::make_output() {
   } else {
     shape.front() = std::accumulate(received_.begin(), received_.end(), std::int64_t{0});
   }
-  if (entry().ghost) {
+  if (entry().joined) {
     output_ = {nullptr, plan_.dtype, shape, {}};
     output_.data = temporary({}, output_.bytes());
   } else {

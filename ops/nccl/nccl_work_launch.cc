@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/host_buffer.h"
 #include "core/base/operation_traits.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "ops/nccl/nccl_work.h"
 
 namespace rueda {
@@ -17,12 +17,12 @@ namespace rueda {
 void NcclWork::launch() {
   NcclLane& lane = group_.lane_of(plan_);
   for (Entry& each : entries_) {
-    if (each.ghost && plan_.capture != 0) {
+    if (each.joined && plan_.capture != 0) {
       throw std::runtime_error(
           fmt::format("{} is captured into a graph, and this rank has joined: it would not run that",
                       title(each.request())));
     }
-    if (each.ghost) {
+    if (each.joined) {
       Submission& submission = each.submission();
       submission.output.data = memory_for(each.request(), submission.input, submission.input.bytes());
       submission.input.data = submission.output.data;
@@ -35,7 +35,7 @@ void NcclWork::launch() {
   if (in_window() && group_.has_several_lanes()) {  // another may be at work there
     group_.windows().hold_back(lane.queue().stream(), plan_.tensors);
   }
-  if (output_.data != nullptr && !entry().ghost) {  // which the program may have used until now
+  if (output_.data != nullptr && !entry().joined) {  // which the program may have used until now
     side().device.record(entry().submission().stream)->hold_back(lane.queue().stream());
   }
   if (traits(plan_.operation).reduces) {

@@ -7,6 +7,6 @@
 namespace rueda::ops {
 
 // Adds them behind those of the host, which are all there.
-void add_devices(RuntimeComponents& parts);
+void add_devices(RuntimeComponents& components);
 
 }  // namespace rueda::ops

@@ -11,18 +11,18 @@ namespace rueda {
 void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
   check_not_forked();
   if (is_initialized()) {  // checks that the job can still go on
-    RuntimeComponents parts;
-    parts.process_sets = process_sets;
-    return init(std::move(parts));
+    RuntimeComponents components;
+    components.process_sets = process_sets;
+    return init(std::move(components));
   }
   const Config config = config_from_environment();
-  RuntimeComponents parts = ops::defaults(config, ranks);
-  parts.process_sets = process_sets;
-  configure_log(*log_level_from(config.log_level), config.log_hide_time, parts.rank);
-  if (parts.rank == 0) {
+  RuntimeComponents components = ops::defaults(config, ranks);
+  components.process_sets = process_sets;
+  configure_log(*log_level_from(config.log_level), config.log_hide_time, components.rank);
+  if (components.rank == 0) {
     for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
   }
-  init(std::move(parts));
+  init(std::move(components));
 }
 
 }  // namespace rueda

@@ -4,8 +4,8 @@
 
 namespace rueda::ops {
 
-void add_devices(RuntimeComponents& parts) {
-  parts.no_accelerator = "no CUDA in this Rueda (" RUEDA_NO_CUDA ")";
+void add_devices(RuntimeComponents& components) {
+  components.no_accelerator = "no CUDA in this Rueda (" RUEDA_NO_CUDA ")";
 }
 
 }  // namespace rueda::ops

@@ -12,16 +12,16 @@ std::uint64_t at(std::uint64_t plan, std::uint64_t count) { return (plan << 24) 
 
 AreaProgress::AreaProgress(std::uint64_t plan, const WorkPlace& place, InlineVectors& lists)
     : plan_(plan),
-      peers_(place.crew),
+      peers_(place.peers),
       area_(place.number),
       wide_(place.wide),
       use_(place.last),
       last_(place.last),
       buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers),
-      buffers_(lists, place.crew.size()) {
+      buffers_(lists, place.peers.size()) {
   for (std::size_t i = 0; i < members(); ++i) buffers_.emplace_back(nullptr);
   place.last.plan = plan;
-  place.last.crew = &peers_;
+  place.last.peers = &peers_;
 }
 
 AreaProgress::Progress& AreaProgress::progress(const PeerGroup& peers, std::size_t member) const {
@@ -67,8 +67,8 @@ bool AreaProgress::free() {
 
 // This rank too.
 bool AreaProgress::all_left() {
-  while (left_ < last_.crew->size() && progress(*last_.crew, left_).left.load() >= last_.plan) ++left_;
-  return left_ == last_.crew->size();
+  while (left_ < last_.peers->size() && progress(*last_.peers, left_).left.load() >= last_.plan) ++left_;
+  return left_ == last_.peers->size();
 }
 
 // `known` members have.
@@ -108,7 +108,7 @@ void AreaProgress::leave(bool over) {
   if (over) use_.over = plan_;
   own().left.store(plan_);
   for (std::size_t i = 0; i < members(); ++i) {
-    if (progress(i).wanted.load() != 0) peers_.members[i].bell->ring();
+    if (progress(i).wanted.load() != 0) peers_.members[i].doorbell->ring();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/control/messages/plan.h"
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/buffers/inline_vectors.h"
 #include "ops/shm/peer_group.h"
 #include "ops/shm/staged_work.h"
@@ -19,7 +19,7 @@ namespace rueda {
 // the Work; refers to its Plan.
 class InPlaceTensors {
  public:
-  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const PeerGroup& crew, InlineVectors& lists);
+  InPlaceTensors(const Plan& plan, std::span<Entry> entries, const PeerGroup& peers, InlineVectors& lists);
 
   // All of this rank's outputs lie in its window, as they are, and it reaches the windows of all members.
   bool possible() const { return !offsets_.empty(); }
@@ -35,18 +35,18 @@ class InPlaceTensors {
   bool begin_at_lines() const;
   // Once found: a member's output.
   std::byte* of(std::size_t entry, std::size_t member) const {
-    return tensors_[entry * crew_.size() + member];
+    return tensors_[entry * peers_.size() + member];
   }
 
  private:
   static constexpr std::size_t kMost = StagedWork::kOfferBytes / sizeof(std::uint64_t);
   // How many tensors may lie in a window: all or none.
-  static std::size_t candidates(std::span<Entry> entries, const PeerGroup& crew) {
-    return crew.own_window == nullptr || entries.size() > kMost ? 0 : entries.size();
+  static std::size_t candidates(std::span<Entry> entries, const PeerGroup& peers) {
+    return peers.own_window == nullptr || entries.size() > kMost ? 0 : entries.size();
   }
 
   const Plan& plan_;
-  const PeerGroup& crew_;
+  const PeerGroup& peers_;
   InlineVectors& lists_;
   InlineVector<std::uint64_t> offsets_;  // of this rank's tensors in its window; empty: not all lie there
   InlineVector<std::byte*> tensors_;     // of all members, entry by entry

@@ -77,24 +77,24 @@ Status LocalPeers::open(Rank rank, const std::string& bytes) {
   return {};
 }
 
-const PeerGroup* LocalPeers::crew(std::span<const Rank> members) {
-  const auto [found, fresh] = crews_.try_emplace(std::vector(members.begin(), members.end()));
-  PeerGroup& crew = found->second;
-  if (!fresh) return &crew;
+const PeerGroup* LocalPeers::peers(std::span<const Rank> members) {
+  const auto [found, fresh] = groups_.try_emplace(std::vector(members.begin(), members.end()));
+  PeerGroup& peers = found->second;
+  if (!fresh) return &peers;
   bool windows = window_ != nullptr;
   for (const Rank member : members) {
     const auto mapped = mapped_.find(member);
     if (mapped == mapped_.end()) {
-      crews_.erase(found);
+      groups_.erase(found);
       return nullptr;
     }
-    if (member == rank_) crew.place = crew.size();
+    if (member == rank_) peers.place = peers.size();
     Mapped& each = mapped->second;
-    crew.members.push_back({member, &each.segment->contents(), &each.bell, each.window.get()});
+    peers.members.push_back({member, &each.segment->contents(), &each.doorbell, each.window.get()});
     windows &= each.window != nullptr;
   }
-  if (windows) crew.own_window = window_.get();
-  return &crew;
+  if (windows) peers.own_window = window_.get();
+  return &peers;
 }
 
 // The process is the one that holds the memory: it is watched before that is opened through it, and has not
@@ -113,8 +113,8 @@ void LocalPeers::serve_doors() {
 }
 
 LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descriptor process) {
-  EventCountWord& word = segment->contents().bell;
-  EventCount bell(std::shared_ptr<EventCountWord>(segment, &word));
+  EventCountWord& word = segment->contents().doorbell;
+  EventCount doorbell(std::shared_ptr<EventCountWord>(segment, &word));
   const Card card = segment->contents().window;
   SharedFile::Result window;
   if (card.size > 0 && window_) window = reach(card, SharedFile::Pages::by_demand).opened;
@@ -124,7 +124,7 @@ LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descript
         "Raise the limit of address space (ulimit -v), or set RUEDA_WINDOW_LIMIT to the bytes that gradients "
         "need.",
         rank_, window.status.message);
-  return {std::move(segment), std::move(window.file), std::move(bell), std::move(process)};
+  return {std::move(segment), std::move(window.file), std::move(doorbell), std::move(process)};
 }
 
 std::vector<Rank> LocalPeers::lost(Time now) {

@@ -42,9 +42,9 @@ class LocalPeers {
   bool reaches(Rank rank) const { return mapped_.contains(rank); }
   // Of this rank, or of one that is reached.
   SegmentContents& contents(Rank rank) { return mapped_.at(rank).segment->contents(); }
-  EventCount& bell(Rank rank) { return mapped_.at(rank).bell; }
+  EventCount& doorbell(Rank rank) { return mapped_.at(rank).doorbell; }
   // Some of those ranks, ascending, this one among them; null unless all are reached. Kept for the next time.
-  const PeerGroup* crew(std::span<const Rank> members);
+  const PeerGroup* peers(std::span<const Rank> members);
 
   // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
   // second at most.
@@ -56,7 +56,7 @@ class LocalPeers {
   struct Mapped {
     std::shared_ptr<Segment> segment;
     std::shared_ptr<SharedFile> window;
-    EventCount bell;
+    EventCount doorbell;
     Descriptor process;  // pidfd; none for ranks of this process, and for those that have ended
   };
 
@@ -76,7 +76,7 @@ class LocalPeers {
   std::list<FdPassing> doors_;  // to this rank's segment and window
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;
-  std::map<std::vector<Rank>, PeerGroup> crews_;
+  std::map<std::vector<Rank>, PeerGroup> groups_;
   Time looked_{};
 };
 

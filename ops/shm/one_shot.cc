@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "ops/buffers/inline_vectors.h"
 #include "ops/kernels/line.h"
 #include "ops/kernels/pack.h"
@@ -30,18 +30,18 @@ class OneShot : public Work {
  public:
   OneShot(const Plan& plan, const WorkPlace& place)
       : plan_(plan),
-        crew_(place.crew),
+        peers_(place.peers),
         last_(place.last),
         slot_(place.number),
-        slots_(lists_, crew_.size()),
-        awaited_end_(crew_.size()) {
+        slots_(lists_, peers_.size()),
+        awaited_end_(peers_.size()) {
     if (plan.buffer_bytes > kTimed && place.stores != nullptr) stores_ = TimedStores(place.stores->one_shot);
-    for (std::size_t i = 0; last_.crew != nullptr && i < last_.crew->size(); ++i)
-      kernels::fetch(&flag(*last_.crew, i).value);  // all this is on its way while the rest is made
-    for (const PeerGroup::Member& member : crew_.members) slots_.emplace_back(member.contents->slots[slot_]);
+    for (std::size_t i = 0; last_.peers != nullptr && i < last_.peers->size(); ++i)
+      kernels::fetch(&flag(*last_.peers, i).value);  // all this is on its way while the rest is made
+    for (const PeerGroup::Member& member : peers_.members) slots_.emplace_back(member.contents->slots[slot_]);
     kernels::fetch_to_write(own_slot());
     place.last.plan = plan.number;
-    place.last.crew = &crew_;
+    place.last.peers = &peers_;
   }
 
   Step step() final {
@@ -78,7 +78,7 @@ class OneShot : public Work {
     awaited_end_ = member + 1;
     if (!gives()) stores_ = {};  // it stores nothing for others
   }
-  bool gives() const { return crew_.place >= awaited_begin_ && crew_.place < awaited_end_; }
+  bool gives() const { return peers_.place >= awaited_begin_ && peers_.place < awaited_end_; }
   std::span<const std::byte* const> slots() const { return slots_.all(); }
 
   // A tensor that fits into a slot, into `to`, or where it lies if that will do.
@@ -98,23 +98,23 @@ class OneShot : public Work {
  private:
   using Flag = SegmentContents::Flag;
 
-  Flag& flag(const PeerGroup& crew, std::size_t member) const {
-    return crew.members[member].contents->flags[slot_];
+  Flag& flag(const PeerGroup& peers, std::size_t member) const {
+    return peers.members[member].contents->flags[slot_];
   }
-  Flag& own() const { return flag(crew_, crew_.place); }
-  std::byte* own_slot() const { return crew_.members[crew_.place].contents->slots[slot_]; }
+  Flag& own() const { return flag(peers_, peers_.place); }
+  std::byte* own_slot() const { return peers_.members[peers_.place].contents->slots[slot_]; }
 
   void write() {
     stores_.time([this] { pack(own_slot()); });
     own().value.store(at(plan_.number, kWritten));
-    crew_.ring_others();
+    peers_.ring_others();
   }
 
   Step leave(std::uint64_t phase) {
     own().value.store(at(plan_.number, phase));
-    for (std::size_t i = 0; i < crew_.size(); ++i) {
-      if (i == crew_.place) continue;
-      if (phase == kAbandoned || flag(crew_, i).wanted.load() != 0) crew_.members[i].bell->ring();
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      if (i == peers_.place) continue;
+      if (phase == kAbandoned || flag(peers_, i).wanted.load() != 0) peers_.members[i].doorbell->ring();
     }
     return abandoned_ ? Step::given_up : Step::done;
   }
@@ -122,7 +122,7 @@ class OneShot : public Work {
   // Or will not.
   bool all_have_written() {
     for (; arrived_ < awaited_end_; ++arrived_) {
-      const std::uint64_t value = flag(crew_, arrived_).value.load();
+      const std::uint64_t value = flag(peers_, arrived_).value.load();
       if (value < at(plan_.number, kWritten)) return false;
       if (value == at(plan_.number, kAbandoned)) abandoned_ = true;
     }
@@ -131,8 +131,8 @@ class OneShot : public Work {
 
   // Whether all members of the slot's last Plan have left it.
   bool all_left() {
-    const std::size_t members = last_.crew == nullptr ? 0 : last_.crew->size();
-    while (left_ < members && flag(*last_.crew, left_).value.load() >= at(last_.plan, kLeft)) ++left_;
+    const std::size_t members = last_.peers == nullptr ? 0 : last_.peers->size();
+    while (left_ < members && flag(*last_.peers, left_).value.load() >= at(last_.plan, kLeft)) ++left_;
     return left_ == members;
   }
 
@@ -145,7 +145,7 @@ class OneShot : public Work {
     return true;
   }
 
-  const PeerGroup& crew_;
+  const PeerGroup& peers_;
   const LastUse last_;  // of the slot, before this one
   const std::size_t slot_;
   InlineVectors lists_;
@@ -165,7 +165,7 @@ class ShortAllreduce final : public OneShot {
       : OneShot(plan, place),
         entries_(entries),
         value_size_(size_of(plan.dtype)),
-        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.crew.size()))),
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.peers.size()))),
         accumulation_(reduction_.accumulation()) {}
 
  private:

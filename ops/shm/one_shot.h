@@ -7,7 +7,7 @@
 #include <span>
 
 #include "core/control/messages/plan.h"
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "core/engine/work.h"
 #include "ops/shm/peer_group.h"
 

@@ -21,7 +21,7 @@ struct PeerGroup {
   struct Member {
     Rank rank;
     SegmentContents* contents;
-    EventCount* bell;
+    EventCount* doorbell;
     const SharedFile* window;  // null: none that is mapped here
   };
 
@@ -33,7 +33,7 @@ struct PeerGroup {
   Rank rank() const { return members[place].rank; }  // this rank
   void ring_others() const {
     for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i != place) members[i].bell->ring();
+      if (i != place) members[i].doorbell->ring();
     }
   }
 };
@@ -42,13 +42,13 @@ struct PeerGroup {
 // part; of an area also the last Plan of which this rank saw that nobody is in its buffers any more.
 struct LastUse {
   std::uint64_t plan = 0;
-  const PeerGroup* crew = nullptr;  // null: plan is 0
+  const PeerGroup* peers = nullptr;  // null: plan is 0
   std::uint64_t over = 0;
 };
 
 // Where a Work runs, while it is made: the slot of a one-shot, or the area of a StagedWork.
 struct WorkPlace {
-  const PeerGroup& crew;
+  const PeerGroup& peers;
   std::size_t number;               // of the slot or area; the same on all members
   LastUse& last;                    // of that, before this Work; becomes this one's; outlives it
   StorePolicies* stores = nullptr;  // none: all that is stored goes through the cache

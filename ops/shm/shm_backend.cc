@@ -13,8 +13,8 @@
 
 #include "core/base/error.h"
 #include "core/base/operation_traits.h"
-#include "core/engine/operations/submission.h"
-#include "ops/collectives/squared_norm.h"
+#include "core/engine/submissions/submission.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/shm/one_shot.h"
 #include "ops/shm/staged_allreduce.h"
 #include "ops/shm/staged_exchange.h"
@@ -96,9 +96,9 @@ bool ShmBackend::flows(const Plan& plan) const {
 
 std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
-  const PeerGroup* const crew = crew_of(plan);
+  const PeerGroup* const peers = peers_of(plan);
   const ShmAlgorithm* const algorithm = algorithm_for(plan);
-  if (crew == nullptr || algorithm == nullptr || !matches(plan, entries)) {
+  if (peers == nullptr || algorithm == nullptr || !matches(plan, entries)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go through the shared memory of rank {}. Are all "
                     "ranks of one build?",
@@ -108,18 +108,18 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
   LastUse& last = algorithm->in_slot ? last_use_[number] : last_area_use_[number];
   StorePolicies& stores =
       stores_[static_cast<std::size_t>(plan.operation)][std::bit_width(bytes_of(plan, entries))];
-  auto work = algorithm->start(plan, entries, {*crew, number, last, &stores}, memory_);
+  auto work = algorithm->start(plan, entries, {*peers, number, last, &stores}, memory_);
   const bool measured = !plan.measure || (algorithm->measures && SquaredNorm::on_the_way(plan, entries));
   return measured ? std::move(work) : measured_after(std::move(work), plan, entries, rank_);
 }
 
-const PeerGroup* ShmBackend::crew_of(const Plan& plan) {
-  if (members_ == plan.members) return crew_;
+const PeerGroup* ShmBackend::peers_of(const Plan& plan) {
+  if (members_ == plan.members) return peers_;
   std::vector<Rank> ranks;
   for (Rank place = 0; place < plan.members->count(); ++place) ranks.push_back(plan.members->at(place));
-  crew_ = neighbours_->crew(ranks);
+  peers_ = local_peers_->peers(ranks);
   members_ = plan.members;
-  return crew_;
+  return peers_;
 }
 
 }  // namespace rueda

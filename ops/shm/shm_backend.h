@@ -26,25 +26,25 @@ class ShmBackend final : public Backend {
  public:
   // `near` says on rank 0 whether all members of a Plan reach each other. `slots`: how many are used, the
   // same on all ranks; fewer than there are only in tests.
-  ShmBackend(Rank rank, std::shared_ptr<LocalPeers> neighbours, std::function<bool(const Plan&)> near,
+  ShmBackend(Rank rank, std::shared_ptr<LocalPeers> local_peers, std::function<bool(const Plan&)> near,
              std::size_t slots)
-      : rank_(rank), neighbours_(std::move(neighbours)), near_(std::move(near)), slots_(slots) {}
+      : rank_(rank), local_peers_(std::move(local_peers)), near_(std::move(near)), slots_(slots) {}
 
   std::string_view name() const override { return "shm"; }
   bool can_run(const Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool flows(const Plan& plan) const override;
-  bool rings_bell() const override { return true; }
+  bool rings_doorbell() const override { return true; }
 
  private:
-  const PeerGroup* crew_of(const Plan& plan);
+  const PeerGroup* peers_of(const Plan& plan);
 
   Rank rank_;
-  std::shared_ptr<LocalPeers> neighbours_;
+  std::shared_ptr<LocalPeers> local_peers_;
   std::function<bool(const Plan&)> near_;
   std::size_t slots_;
   std::shared_ptr<const RankSet> members_;  // of the last Plan
-  const PeerGroup* crew_ = nullptr;         // the same; null: not all are reached
+  const PeerGroup* peers_ = nullptr;        // the same; null: not all are reached
   std::array<LastUse, SegmentContents::kSlots> last_use_;
   std::array<LastUse, SegmentContents::kAreas> last_area_use_;
   std::array<std::array<StorePolicies, 65>, kOperationCount> stores_;  // by the bits of its bytes

@@ -21,18 +21,18 @@ ShmTransport::~ShmTransport() {
     }
   } catch (const Error&) {  // the message is lost; there is nobody left to tell
   }
-  neighbours_->end();
+  local_peers_->end();
 }
 
 void ShmTransport::meet(Rank rank) {
-  const Rank leader = neighbours_->of_host().front();
-  for (Rank peer : neighbours_->of_host()) {
-    if (peer == rank || (rank != leader && peer != leader) || !neighbours_->reaches(peer)) continue;
-    SegmentContents& rings = neighbours_->contents(rank == leader ? peer : rank);
+  const Rank leader = local_peers_->of_host().front();
+  for (Rank peer : local_peers_->of_host()) {
+    if (peer == rank || (rank != leader && peer != leader) || !local_peers_->reaches(peer)) continue;
+    SegmentContents& rings = local_peers_->contents(rank == leader ? peer : rank);
     ByteRing& out = rank == leader ? rings.down : rings.up;
     ByteRing& in = rank == leader ? rings.up : rings.down;
-    const EventCount& bell = neighbours_->bell(peer);
-    edges_.push_back({peer, ByteRingWriter(out, bell), ByteRingReader(in, bell)});
+    const EventCount& doorbell = local_peers_->doorbell(peer);
+    edges_.push_back({peer, ByteRingWriter(out, doorbell), ByteRingReader(in, doorbell)});
   }
 }
 

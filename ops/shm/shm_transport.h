@@ -17,7 +17,7 @@ namespace rueda {
 // that is corrupted throws BackendError, which ends the job.
 class ShmTransport final : public Transport {
  public:
-  explicit ShmTransport(std::shared_ptr<LocalPeers> neighbours) : neighbours_(std::move(neighbours)) {}
+  explicit ShmTransport(std::shared_ptr<LocalPeers> local_peers) : local_peers_(std::move(local_peers)) {}
   ~ShmTransport() override;
 
   // The neighbours have met.
@@ -25,8 +25,8 @@ class ShmTransport final : public Transport {
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
-  std::vector<Rank> lost(Time now) override { return neighbours_->lost(now); }
-  bool rings_bell() const override { return true; }
+  std::vector<Rank> lost(Time now) override { return local_peers_->lost(now); }
+  bool rings_doorbell() const override { return true; }
   bool quiet() const override;
 
  private:
@@ -38,7 +38,7 @@ class ShmTransport final : public Transport {
 
   void flush();
 
-  std::shared_ptr<LocalPeers> neighbours_;
+  std::shared_ptr<LocalPeers> local_peers_;
   std::list<Edge> edges_;  // the one to be read next in front
   OwnerThread owner_;
 };

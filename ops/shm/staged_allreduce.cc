@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/buffers/contiguous_tensors.h"
 #include "ops/buffers/fused_range.h"
-#include "ops/collectives/squared_norm.h"
 #include "ops/shm/in_place_tensors.h"
 #include "ops/shm/reduce_to_all.h"
 
@@ -32,7 +32,7 @@ class StagedAllreduce final : public StagedWork {
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.crew, lists()),
+        in_place_(plan, entries, place.peers, lists()),
         tensors_(entries, memory, lists()),
         sources_(lists(), members()),
         slices_(lists(), members()) {

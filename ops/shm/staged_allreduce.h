@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "core/engine/operations/entry.h"
+#include "core/engine/submissions/entry.h"
 #include "ops/buffers/work_memory.h"
 #include "ops/shm/staged_work.h"
 

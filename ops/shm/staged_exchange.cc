@@ -345,7 +345,7 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkPlace& pla
     case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, place, memory);
     case Operation::broadcast: {
       WorkPlace of_role = place;
-      if (place.crew.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
+      if (place.peers.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
       return std::make_unique<Broadcast>(plan, entry, of_role, memory);
     }
     case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place, memory);

@@ -40,7 +40,7 @@ class TcpTransport final : public Transport {
   std::optional<Envelope> receive() override;
   // Throws std::runtime_error where a neighbour broke the rules of the link.
   std::vector<Rank> lost(Time now) override;
-  bool rings_bell() const override { return !connected_ && start_->rings_bell(); }
+  bool rings_doorbell() const override { return !connected_ && start_->rings_doorbell(); }
 
   // No Plan's: lanes do not reach so far. The largest is that of messages which are timed at the start.
   static constexpr Tag kControlTag = std::numeric_limits<Tag>::max() - 1;

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
+#include "ops/cuda/cuda_components.h"
 #include "ops/cuda/cuda_devices.h"
-#include "ops/cuda/cuda_parts.h"
 #include "ops/cuda/cuda_report.h"
 #include "ops/cuda/launch_batch_copy.h"
 #include "rueda/rueda.h"
@@ -48,9 +48,9 @@ TEST_F(WithoutADevice, ATensorThereIsRefusedInOneLine) {
                         find_cuda().problem + "; copy it to the host first."));
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 1, {});
-        add_cuda(parts, std::make_shared<CudaDevices>());
-        return parts;
+        RuntimeComponents components = memory_components(network, rank, 1, {});
+        add_cuda(components, std::make_shared<CudaDevices>());
+        return components;
       });
 }
 

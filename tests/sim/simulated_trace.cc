@@ -37,7 +37,7 @@ SimulatedTrace::SimulatedTrace(const std::string& path, const ClusterShape& shap
     place.rank = rank;
     place.size = shape.ranks;
     place.host = host_name(rank, shape);
-    ranks_.push_back({TraceText(place), {}});
+    ranks_.push_back({TraceJson(place), {}});
     lines_ += ranks_.back().text.begin(1);
   }
   flush(0);

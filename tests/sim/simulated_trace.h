@@ -8,7 +8,7 @@
 
 #include "core/control/negotiation/negotiator.h"
 #include "core/observe/trace_file.h"
-#include "core/observe/trace_text.h"
+#include "core/observe/trace_json.h"
 #include "tests/sim/simulated_network.h"
 
 namespace rueda {
@@ -28,7 +28,7 @@ class SimulatedTrace {
 
  private:
   struct Row {
-    TraceText text;
+    TraceJson text;
     std::unordered_map<std::string, std::uint64_t> tickets;  // in flight, by name
   };
 

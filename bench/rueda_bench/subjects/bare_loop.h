@@ -19,7 +19,7 @@
 namespace rueda::bench {
 
 // Purpose: an allreduce of float32 by 2 or 4 ranks as loops over memory and words that are waited for, and
-// nothing else: what ours comes to where making Works, looking for their tensors and ringing bells cost
+// nothing else: what ours comes to where making Works, looking for their tensors and ringing doorbells cost
 // nothing. In the window (zero-copy) each rank reads its slice of all tensors and writes a sum into all of
 // them, once, between two barriers. An ordinary tensor is seen by its owner alone,
 // so whatever is summed elsewhere is visited six times, chunk by chunk: its owner copies it to shared memory;

@@ -17,7 +17,7 @@
 #include "core/control/messages/control_message.h"
 #include "core/engine/runtime.h"
 #include "ops/shm/shm_backend.h"
-#include "ops/tcp/tcp_parts.h"
+#include "ops/tcp/tcp_components.h"
 #include "rueda/rueda.h"
 
 namespace rueda::bench {
@@ -139,7 +139,7 @@ class BackendSubject final : public Subject {
   }
   ~BackendSubject() override {
     meet();
-    if (neighbours_) neighbours_->end();
+    if (local_peers_) local_peers_->end();
     static_cast<void>(ranks_.gather(""));  // nobody closes a connection that another still reads
   }
 
@@ -154,7 +154,7 @@ class BackendSubject final : public Subject {
     const Collective& what = buffers.what();
     Plan plan = plan_of(what.operation, what.dtype, buffers.input().elements());
     plan.measure = measure;
-    if (!neighbours_) plan.pairing = pairing_of(plan);
+    if (!local_peers_) plan.pairing = pairing_of(plan);
     std::vector<Entry> entries;
     entries.push_back(entry_of(plan, buffers.input(), buffers.output()));
     entries.front().submission().allocate = [&](DataType, const Shape&) { return buffers.output(); };
@@ -184,34 +184,34 @@ class BackendSubject final : public Subject {
     Segment::Result made = Segment::make();
     throw_if_error(made.status);
     window_ = Window::make(rank(), config.window_limit);
-    neighbours_ = std::make_shared<LocalPeers>(rank(), std::move(made.segment), window_);
+    local_peers_ = std::make_shared<LocalPeers>(rank(), std::move(made.segment), window_);
     for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
       welcome.process_ids.push_back(std::stoll(process));
-    welcome.cards = ranks_.gather(neighbours_->card());
-    neighbours_->meet(welcome);
+    welcome.cards = ranks_.gather(local_peers_->card());
+    local_peers_->meet(welcome);
     std::vector<Rank> all;
     for (Rank other = 0; other < size(); ++other) {
       all.push_back(other);
-      if (!neighbours_->reaches(other))
+      if (!local_peers_->reaches(other))
         throw std::runtime_error(
             fmt::format("--level backend: rank {} shares no memory with rank {}; is there address space "
                         "(ulimit -v), and are both on one host?",
                         rank(), other));
     }
-    in_windows_ = neighbours_->crew(all)->own_window != nullptr;
+    in_windows_ = local_peers_->peers(all)->own_window != nullptr;
     backend_ = std::make_unique<ShmBackend>(
-        rank(), neighbours_, [](const Plan&) { return true; }, SegmentContents::kSlots);
+        rank(), local_peers_, [](const Plan&) { return true; }, SegmentContents::kSlots);
   }
 
   void use_tcp(const Config& config, Welcome& welcome) {
-    RuntimeComponents parts;
-    parts.config = config;
-    parts.rank = rank();
-    parts.size = size();
-    add_tcp(parts);
-    welcome.cards = ranks_.gather(parts.card);
-    parts.meet(welcome, [] {});
-    backend_ = std::move(parts.backends.front());
+    RuntimeComponents components;
+    components.config = config;
+    components.rank = rank();
+    components.size = size();
+    add_tcp(components);
+    welcome.cards = ranks_.gather(components.card);
+    components.meet(welcome, [] {});
+    backend_ = std::move(components.backends.front());
     if (!backend_->meet(welcome.hosts, [] {}))
       throw std::runtime_error(
           "--level backend: between hosts it measures tcp, and this job has none: set RUEDA_NETWORK=tcp");
@@ -257,7 +257,7 @@ class BackendSubject final : public Subject {
   // operation. A look at sockets takes as long as a yield.
   int polls() const {
     if (size() <= cores_) return 200;
-    return neighbours_ ? 20 : 0;
+    return local_peers_ ? 20 : 0;
   }
 
   void meet() {
@@ -272,7 +272,7 @@ class BackendSubject final : public Subject {
     const TensorView agreed(&instant, DataType::int64, {1});
     Plan plan = plan_of(Operation::allreduce, agreed.dtype, agreed.elements());
     plan.reduce_op = ReduceOp::max;
-    if (!neighbours_) plan.pairing = pairing_of(plan);
+    if (!local_peers_) plan.pairing = pairing_of(plan);
     std::vector<Entry> entries;
     entries.push_back(entry_of(plan, agreed, agreed));
     carry_out(plan, entries);
@@ -298,9 +298,9 @@ class BackendSubject final : public Subject {
 
   const long cores_ = sysconf(_SC_NPROCESSORS_ONLN);  // asked once: it reads a file
   Ranks ranks_;
-  std::shared_ptr<Window> window_;          // none over tcp
-  bool in_windows_ = false;                 // all reach those of all
-  std::shared_ptr<LocalPeers> neighbours_;  // none over tcp
+  std::shared_ptr<Window> window_;           // none over tcp
+  bool in_windows_ = false;                  // all reach those of all
+  std::shared_ptr<LocalPeers> local_peers_;  // none over tcp
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const RankSet> everybody_;
   std::map<std::pair<Operation, std::int64_t>, Pairing> pairings_;  // by bytes

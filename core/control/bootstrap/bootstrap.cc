@@ -67,7 +67,7 @@ std::vector<Envelope> Bootstrap::take_outgoing() {
 }
 
 // At rank 0, when all have been heard: do they fit together?
-Status Bootstrap::objection() const {
+Status Bootstrap::error() const {
   std::map<std::string, RankSet>
       others;  // process sets that differ from rank 0's -> the ranks that have them
   RankSet alike;
@@ -96,7 +96,7 @@ Status Bootstrap::objection() const {
 void Bootstrap::conclude() {
   if (!missing_.empty()) return;
   Welcome welcome;
-  welcome.status = objection();
+  welcome.status = error();
   for (const std::optional<Introduction>& introduction : heard_) {
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);

@@ -33,7 +33,7 @@ class Bootstrap {
 
  private:
   void conclude();
-  Status objection() const;
+  Status error() const;
   void finish(Welcome welcome);
 
   Introduction own_;

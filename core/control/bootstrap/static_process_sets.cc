@@ -39,7 +39,7 @@ std::string shortened(const std::string& text) {
 }
 
 // What is wrong with sorted ranks as a set, in words; empty if nothing is.
-std::string objection(const std::vector<Rank>& ranks, Rank size) {
+std::string error(const std::vector<Rank>& ranks, Rank size) {
   if (ranks.empty()) return "is empty; give it at least one rank";
   if (ranks.front() < 0 || ranks.back() >= size) {
     return fmt::format("has a rank {}, but the job has {}; give ranks of the job",
@@ -67,7 +67,7 @@ Status check_static_sets(const RankLists& lists, Rank size) {
   for (std::size_t i = 0; i < lists.size(); ++i) {
     std::vector<Rank> sorted = lists[i];
     std::ranges::sort(sorted);
-    std::string words = objection(sorted, size);
+    std::string words = error(sorted, size);
     if (words.empty()) {
       const auto [same, fresh] = seen.try_emplace(std::move(sorted), i + 1);
       if (fresh) continue;

@@ -26,8 +26,8 @@ class Transport {
   // Ranks that are known to have died, each told once. Asked in each turn: what is to be done now and then is
   // done here, when it is due.
   virtual std::vector<Rank> lost(Time now) = 0;
-  // Whether an arriving message rings the Runtime's bell; if not, the background thread has to look.
-  virtual bool rings_bell() const = 0;
+  // Whether an arriving message rings the Runtime's doorbell; if not, the background thread has to look.
+  virtual bool rings_doorbell() const = 0;
   // Whether nothing has come that receive() would return, nothing waits to leave, and both would ring. False
   // where that takes more than a look at memory.
   virtual bool quiet() const { return false; }

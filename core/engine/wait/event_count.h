@@ -12,7 +12,7 @@
 
 namespace rueda {
 
-// What a bell consists of, all zero at first. May lie in memory that processes share.
+// What a doorbell consists of, all zero at first. May lie in memory that processes share.
 struct EventCountWord {
   FutexWord rings{0};
   std::atomic<std::uint32_t> sleeping{0};

@@ -63,7 +63,7 @@ void ProgressLock::rest(std::uint32_t heard, std::chrono::nanoseconds longest) {
 // Whoever has the turn then sees, after letting go, that this thread rests, and wakes it.
 void ProgressLock::take_back() {
   while (!take()) {
-    const std::uint32_t heard = bell_->heard();
+    const std::uint32_t heard = doorbell_->heard();
     resting_.store(true);
     if (take()) {
       resting_.store(false);
@@ -74,7 +74,7 @@ void ProgressLock::take_back() {
 }
 
 void ProgressLock::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) {
-  bell_->sleep(heard, longest);
+  doorbell_->sleep(heard, longest);
   resting_.store(false);
 }
 
@@ -100,13 +100,13 @@ void ProgressLock::do_with_turn(const Completion& completion, const std::functio
   }
   action();
   give();
-  if (resting_.load()) bell_->wake();
+  if (resting_.load()) doorbell_->wake();
 }
 
 // Whether there may be more of them.
 bool ProgressLock::take_lent_turns(const Completion& completion, Wait& wait) {
   const InItsPlace engine(identity_.load(), arithmetic_);
-  bell_->stay_awake();
+  doorbell_->stay_awake();
   TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
   Time now = clock_now();
   while (outcome != TurnTaker::Outcome::not_for_lent && !completion.done() && now < wait.until()) {
@@ -121,17 +121,17 @@ bool ProgressLock::take_lent_turns(const Completion& completion, Wait& wait) {
   return false;
 }
 
-// The own thread sleeps on only if the bell rings for it, after which nothing was to do. After give() this is
-// all that may still be there.
+// The own thread sleeps on only if the doorbell rings for it, after which nothing was to do. After give()
+// this is all that may still be there.
 void ProgressLock::hand_back(bool served) {
   bool wake = false;
   if (resting_.load()) {
-    bell_->listen();
+    doorbell_->listen();
     wake = !(served && taker_->all_is_quiet()) &&
            (taker_->lent_turn(clock_now()) != TurnTaker::Outcome::still || !taker_->may_rest(served));
   }
   give();
-  if (wake || (resting_.load() && !bell_->listening())) bell_->wake();
+  if (wake || (resting_.load() && !doorbell_->listening())) doorbell_->wake();
 }
 
 }  // namespace rueda

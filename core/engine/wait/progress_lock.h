@@ -33,8 +33,8 @@ class TurnTaker {
   virtual Outcome lent_turn(Time now) noexcept = 0;
   // After a turn in which nothing moved: whether to let others run now.
   virtual bool in_vain() = 0;
-  // After a turn in which nothing moved: whether its own thread may rest on until the bell rings. `served`:
-  // who had the turn has got what it waited for.
+  // After a turn in which nothing moved: whether its own thread may rest on until the doorbell rings.
+  // `served`: who had the turn has got what it waited for.
   virtual bool may_rest(bool served) = 0;
   // The same after who had the turn has got what it waited for, by a look that takes less than a turn: false
   // where that cannot tell.
@@ -48,21 +48,22 @@ class TurnTaker {
 // instead: on the core that it would give away, a synchronous operation is then two changes of threads
 // shorter. The turn is one token. Whoever has it works as the background thread (ActingAs, so that each
 // OwnerThread takes it for the owner) and sees all that was done before. The own thread has the token, looks
-// for it, or rests, asleep on the bell. While a waiting thread has it nobody need ring; before that one lets
-// go it makes the bell ring again for who rests, and looks once more. What must not be on another's thread
-// (failures of the job, code of the program, devices) is left to the own one. Shared by a Runtime and its
-// Handles, which may outlive it.
+// for it, or rests, asleep on the doorbell. While a waiting thread has it nobody need ring; before that one
+// lets go it makes the doorbell ring again for who rests, and looks once more. What must not be on another's
+// thread (failures of the job, code of the program, devices) is left to the own one. Shared by a Runtime and
+// its Handles, which may outlive it.
 class ProgressLock {
  public:
   // Nobody has a turn before begin(). Who rests while another has it looks again after `longest_rest`.
-  explicit ProgressLock(std::shared_ptr<EventCount> bell, Duration longest_rest = kLongestRest)
-      : bell_(std::move(bell)), longest_rest_(longest_rest) {}
+  explicit ProgressLock(std::shared_ptr<EventCount> doorbell, Duration longest_rest = kLongestRest)
+      : doorbell_(std::move(doorbell)), longest_rest_(longest_rest) {}
 
   // The own thread, which has the turn from then on. `taker` outlives end().
   void begin(TurnTaker& taker);
   // Lets go, and others run if `yields`. Then takes the turn again, if need be after a rest.
   void next(bool yields);
-  // Lets go and sleeps: until the bell has rung since it was `heard`, or for `longest`. Then takes the turn.
+  // Lets go and sleeps: until the doorbell has rung since it was `heard`, or for `longest`. Then takes the
+  // turn.
   void rest(std::uint32_t heard, std::chrono::nanoseconds longest);
   // With the turn, which nobody gets any more.
   void end() { taker_ = nullptr; }
@@ -77,7 +78,7 @@ class ProgressLock {
   void do_with_turn(const Completion& completion, const std::function<void()>& action);
 
   // Wakes the own thread if it sleeps and nobody has the turn.
-  void ring() { bell_->ring(); }
+  void ring() { doorbell_->ring(); }
 
   // Whether the caller works as the background thread, whose own thread has not been joined.
   bool mine() const;
@@ -116,7 +117,7 @@ class ProgressLock {
   std::atomic<ThreadIdentity> identity_{nullptr};  // the own thread's
   std::uint32_t arithmetic_ = 0;                   // the own thread's; written in begin()
   TurnTaker* taker_ = nullptr;                     // with the token
-  const std::shared_ptr<EventCount> bell_;
+  const std::shared_ptr<EventCount> doorbell_;
   const Duration longest_rest_;
 };
 

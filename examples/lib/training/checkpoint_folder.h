@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/show/run_report.h"
+#include "examples/lib/reporting/run_report.h"
 
 namespace rueda::examples {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "examples/lib/show/event_file.h"
-#include "examples/lib/show/progress.h"
+#include "examples/lib/reporting/event_file.h"
+#include "examples/lib/reporting/progress.h"
 #include "examples/lib/training/options/options.h"
 #include "examples/lib/training/task.h"
 #include "examples/lib/training/trainer.h"

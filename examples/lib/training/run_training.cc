@@ -16,7 +16,7 @@
 
 #include <rueda/torch.h>
 #include "examples/lib/model/checkpoint.h"
-#include "examples/lib/show/run_report.h"
+#include "examples/lib/reporting/run_report.h"
 #include "examples/lib/training/job_start.h"
 #include "examples/lib/training/options/compute_device.h"
 #include "examples/lib/training/reporter.h"

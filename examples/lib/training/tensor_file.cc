@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "examples/lib/model/safetensors.h"
-#include "examples/lib/show/run_report.h"
+#include "examples/lib/reporting/run_report.h"
 
 namespace rueda::examples {
 namespace {

@@ -156,7 +156,7 @@ void Trainer::step(BatchFeed& feed, TrainingListener& listener) {
   for (std::int64_t number = 1; number < passes_; ++number) losses += pass(feed.next(), number, report);
   met_ = optimizer_->meets();
   if (device_.is_cpu()) {
-    take_losses(report, LateNumbers(losses).read());
+    take_losses(report, DelayedMetrics(losses).read());
     judge(report);
   } else if (open_) {
     close(listener);  // the device has all of this step to do meanwhile
@@ -170,7 +170,7 @@ void Trainer::step(BatchFeed& feed, TrainingListener& listener) {
   position_.samples += static_cast<std::uint64_t>(options_.samples_per_step(size()));
   if (device_.is_cpu()) return note(report, listener);
   if (norm.on_device().defined()) losses = at::cat({losses, norm.on_device().to(at::kDouble).view(1)});
-  open_.emplace(OpenStep{report, LateNumbers(losses)});
+  open_.emplace(OpenStep{report, DelayedMetrics(losses)});
 }
 
 // From gradients to parameters. Ends all ranks' training where one has seen what is not finite.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "examples/lib/training/batch_feed.h"
-#include "examples/lib/training/late_numbers.h"
+#include "examples/lib/training/delayed_metrics.h"
 #include "examples/lib/training/options/options.h"
 #include "examples/lib/training/step_history.h"
 #include "examples/lib/training/step_optimizer.h"
@@ -98,7 +98,7 @@ class Trainer {
   // A step that has been given to a device, and what it will say of it: loss, its parts, norm if clipped.
   struct OpenStep {
     StepReport report;
-    LateNumbers numbers;
+    DelayedMetrics numbers;
   };
 
   void step(BatchFeed& feed, TrainingListener& listener);

@@ -9,7 +9,7 @@
 
 #include "core/base/system/descriptor.h"
 #include "examples/lib/data/files/file_failure.h"
-#include "examples/lib/show/run_report.h"
+#include "examples/lib/reporting/run_report.h"
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/options/options.h"
 #include "examples/lib/training/step_optimizer.h"

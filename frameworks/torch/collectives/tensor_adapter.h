@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "rueda/handle.h"
 #include "rueda/tensor_view.h"
 

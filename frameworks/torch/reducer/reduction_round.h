@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "frameworks/torch/buffers/gradient_placement.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/compression/sparse_gather.h"

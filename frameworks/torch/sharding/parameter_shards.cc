@@ -172,7 +172,7 @@ void ParameterShards::make_parts(const Groups& groups) {
   }
 }
 
-Status ParameterShards::objection_to(const Groups& stepped) const {
+Status ParameterShards::error_in(const Groups& stepped) const {
   const Rank rank = runtime().topology().rank;
   std::vector<at::Tensor> leaves;
   for (const auto& group : stepped) leaves.insert(leaves.end(), group.params().begin(), group.params().end());
@@ -197,7 +197,7 @@ Status ParameterShards::objection_to(const Groups& stepped) const {
 }
 
 void ParameterShards::begin_step(const Groups& stepped) {
-  barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", objection_to(stepped), runtime());
+  barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", error_in(stepped), runtime());
 }
 
 void ParameterShards::give_gradients() {

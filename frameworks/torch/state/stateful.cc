@@ -43,7 +43,7 @@ std::vector<Place> places_of(const torch::nn::Module& module) {
   return places;
 }
 
-std::string objection_to(const std::vector<Place>& places) {
+std::string error_in(const std::vector<Place>& places) {
   for (const Place& place : places) {
     if (place.tensor.sizes() == place.memory.sizes()) continue;
     return fmt::format(
@@ -56,14 +56,14 @@ std::string objection_to(const std::vector<Place>& places) {
 void load_in_place(torch::nn::Module& module, torch::serialize::InputArchive& archive) {
   const at::NoGradGuard no_grad;
   std::vector<Place> places = places_of(module);
-  std::string objection = failure_of([&] { module.load(archive); });
-  if (objection.empty()) objection = objection_to(places);
+  std::string error = failure_of([&] { module.load(archive); });
+  if (error.empty()) error = error_in(places);
   for (Place& place : places) {
     const at::Tensor loaded = place.tensor.detach();
     place.tensor.set_data(place.memory);
-    if (objection.empty() && !loaded.is_alias_of(place.memory)) place.tensor.copy_(loaded);
+    if (error.empty() && !loaded.is_alias_of(place.memory)) place.tensor.copy_(loaded);
   }
-  if (!objection.empty()) refuse(objection);
+  if (!error.empty()) refuse(error);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "core/base/host_buffer.h"
 #include "ops/algorithms/passes/algorithm.h"
-#include "ops/collectives/squared_norm.h"
+#include "ops/arithmetic/squared_norm.h"
 #include "ops/kernels/kernels.h"
 #include "ops/schedules/ring.h"
 

@@ -55,7 +55,7 @@ Status ByteRingWriter::flush() {
     }
     if (written_ != told_) {
       ring_.written.store(told_ = written_);
-      bell_.ring();
+      doorbell_.ring();
     }
     if (waiting_.empty()) break;
     if (ring_.wants_space.load(std::memory_order_relaxed) != 0) return {};
@@ -104,7 +104,7 @@ std::optional<Bytes> ByteRingReader::receive() {
   }
   if (read_ != before) {
     ring_.read.store(read_);
-    if (ring_.wants_space.load() != 0) bell_.ring();
+    if (ring_.wants_space.load() != 0) doorbell_.ring();
   }
   return message;
 }

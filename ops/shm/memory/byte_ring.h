@@ -28,13 +28,14 @@ struct ByteRing {
 // longer than the ring. Neither end believes the other: a count that cannot be is an error, and nothing
 // outside the ring is touched. Owned by the background thread; borrows the ring.
 //
-// Why no wake-up is missed: the writer stores `written` (seq_cst), then rings the reader's bell; the reader,
-// about to sleep, looks at `written` after its listen(). The other way round the writer stores `wants_space`,
-// looks at `read` again, and only then rests; the reader stores `read` and then looks at `wants_space`.
+// Why no wake-up is missed: the writer stores `written` (seq_cst), then rings the reader's doorbell; the
+// reader, about to sleep, looks at `written` after its listen(). The other way round the writer stores
+// `wants_space`, looks at `read` again, and only then rests; the reader stores `read` and then looks at
+// `wants_space`.
 class ByteRingWriter {
  public:
-  // `bell` is the reader's.
-  ByteRingWriter(ByteRing& ring, EventCount bell) : ring_(ring), bell_(std::move(bell)) {}
+  // `doorbell` is the reader's.
+  ByteRingWriter(ByteRing& ring, EventCount doorbell) : ring_(ring), doorbell_(std::move(doorbell)) {}
 
   // To be flushed.
   void send(Bytes message);
@@ -47,7 +48,7 @@ class ByteRingWriter {
   void put(ConstBytes bytes);
 
   ByteRing& ring_;
-  EventCount bell_;
+  EventCount doorbell_;
   std::uint64_t written_ = 0;
   std::uint64_t told_ = 0;     // of these
   std::uint64_t read_ = 0;     // as last seen
@@ -60,8 +61,8 @@ class ByteRingReader {
  public:
   static constexpr std::uint32_t kLongest = 1u << 30;
 
-  // `bell` is the writer's.
-  ByteRingReader(ByteRing& ring, EventCount bell) : ring_(ring), bell_(std::move(bell)) {}
+  // `doorbell` is the writer's.
+  ByteRingReader(ByteRing& ring, EventCount doorbell) : ring_(ring), doorbell_(std::move(doorbell)) {}
 
   // The next whole message, if there is one.
   std::optional<Bytes> receive();
@@ -75,7 +76,7 @@ class ByteRingReader {
   std::optional<std::uint32_t> length() const;
 
   ByteRing& ring_;
-  EventCount bell_;
+  EventCount doorbell_;
   std::uint64_t read_ = 0;
   std::uint64_t written_ = 0;  // as last seen
   Bytes head_;                 // length of the message that is coming

@@ -59,7 +59,7 @@ struct SegmentContents {
   Card window;                          // of this rank's window (window.h); its size is 0: none
   std::atomic<std::uint32_t> ended{0};  // this rank came to the end of its job: its death is no loss
   std::atomic<std::uint32_t> told{0};   // somebody has printed the record of this rank's end
-  alignas(64) EventCountWord bell;      // rung by all
+  alignas(64) EventCountWord doorbell;  // rung by all
   ByteRing down;                        // from the leader of the host, which writes it
   ByteRing up;                          // to the leader, which reads it
   Flag flags[kSlots];

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "ops/algorithms/link_backend.h"
 #include "tests/support/worlds/memory_network.h"
 

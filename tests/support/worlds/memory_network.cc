@@ -20,7 +20,7 @@ class MemoryTransport final : public Transport {
       std::lock_guard lock(network_.mutex_);
       network_.mail_[to].push_back({rank_, std::move(bytes)});
     }
-    network_.bell(to)->ring();
+    network_.doorbell(to)->ring();
   }
   std::optional<Envelope> receive() override {
     std::lock_guard lock(network_.mutex_);
@@ -42,7 +42,7 @@ class MemoryTransport final : public Transport {
     }
     return fresh;
   }
-  bool rings_bell() const override { return true; }
+  bool rings_doorbell() const override { return true; }
 
  private:
   MemoryNetwork& network_;
@@ -103,7 +103,7 @@ MemoryNetwork::MemoryNetwork(Rank size, std::size_t shm_slots, Rank ranks_per_ho
   for (auto& least : least_missing_) least = std::numeric_limits<std::size_t>::max();
   for (Rank rank = 0; rank < size; ++rank)
     hosts_.push_back(ranks_per_host == 0 ? "memory" : "memory" + std::to_string(rank / ranks_per_host));
-  for (Rank rank = 0; rank < size; ++rank) bells_.push_back(std::make_shared<EventCount>());
+  for (Rank rank = 0; rank < size; ++rank) doorbells_.push_back(std::make_shared<EventCount>());
 }
 
 std::unique_ptr<Transport> MemoryNetwork::transport(Rank rank) {
@@ -119,14 +119,14 @@ void MemoryNetwork::stand_on_hosts(const std::vector<Rank>& sizes) {
     hosts_.insert(hosts_.end(), static_cast<std::size_t>(sizes[host]), "memory" + std::to_string(host));
 }
 
-std::shared_ptr<EventCount> MemoryNetwork::bell(Rank rank) {
+std::shared_ptr<EventCount> MemoryNetwork::doorbell(Rank rank) {
   std::lock_guard lock(mutex_);
-  return bells_[rank];
+  return doorbells_[rank];
 }
 
-void MemoryNetwork::set_bell(Rank rank, std::shared_ptr<EventCount> bell) {
+void MemoryNetwork::set_doorbell(Rank rank, std::shared_ptr<EventCount> doorbell) {
   std::lock_guard lock(mutex_);
-  bells_[rank] = std::move(bell);
+  doorbells_[rank] = std::move(doorbell);
 }
 
 Memory MemoryNetwork::memory(Rank rank) {
@@ -139,7 +139,7 @@ Memory MemoryNetwork::memory(Rank rank) {
 void MemoryNetwork::lose(Rank rank) {
   std::lock_guard lock(mutex_);
   lost_.push_back(rank);
-  for (const auto& bell : bells_) bell->ring();
+  for (const auto& doorbell : doorbells_) doorbell->ring();
 }
 
 // Called with the mutex held.
@@ -153,8 +153,8 @@ void MemoryNetwork::match(Channel& channel, Rank from, Rank to) {
     const auto moved = static_cast<std::int64_t>(send.size);
     send.done->store(moved);
     receive.done->store(moved);
-    bells_[from]->ring();
-    bells_[to]->ring();
+    doorbells_[from]->ring();
+    doorbells_[to]->ring();
     channel.sends.pop_front();
     channel.receives.pop_front();
   }

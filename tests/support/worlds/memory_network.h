@@ -31,8 +31,8 @@ class MemoryNetwork {
 
   std::unique_ptr<Transport> transport(Rank rank);
   std::unique_ptr<Link> link(Rank rank);
-  std::shared_ptr<EventCount> bell(Rank rank);
-  void set_bell(Rank rank, std::shared_ptr<EventCount> bell);
+  std::shared_ptr<EventCount> doorbell(Rank rank);
+  void set_doorbell(Rank rank, std::shared_ptr<EventCount> doorbell);
   std::size_t shm_slots() const { return shm_slots_; }
   std::string host(Rank rank) const;
   Rank size() const { return static_cast<Rank>(mail_.size()); }
@@ -67,7 +67,7 @@ class MemoryNetwork {
   std::vector<std::deque<Envelope>> mail_;
   std::map<Key, Channel> channels_;
   std::vector<Rank> lost_;
-  std::vector<std::shared_ptr<EventCount>> bells_;
+  std::vector<std::shared_ptr<EventCount>> doorbells_;
   const std::size_t shm_slots_;
   std::vector<std::string> hosts_;                       // by rank
   std::vector<std::atomic<std::size_t>> least_missing_;  // by rank

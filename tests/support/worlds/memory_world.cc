@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "ops/algorithms/link_backend.h"
-#include "ops/hierarchy/hierarchy_parts.h"
+#include "ops/hierarchy/hierarchy_components.h"
 #include "ops/local/local_backend.h"
-#include "ops/shm/shm_parts.h"
+#include "ops/shm/shm_components.h"
 
 namespace rueda {
 namespace {
@@ -29,10 +29,10 @@ struct Run {
   std::exception_ptr first_failure;
 };
 
-void run_rank(Run& run, RuntimeComponents parts, Rank rank, const std::function<void(Runtime&)>& body) {
+void run_rank(Run& run, RuntimeComponents components, Rank rank, const std::function<void(Runtime&)>& body) {
   std::exception_ptr failure;
   try {
-    Runtime runtime(std::move(parts));
+    Runtime runtime(std::move(components));
     {
       std::lock_guard lock(run.mutex);
       run.runtimes[rank] = &runtime;
@@ -68,27 +68,27 @@ void run_rank(Run& run, RuntimeComponents parts, Rank rank, const std::function<
 
 }  // namespace
 
-RuntimeComponents memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
-  RuntimeComponents parts;
-  parts.config = config;
-  parts.rank = rank;
-  parts.size = ranks;
-  parts.host = network.host(rank);
-  parts.bell = network.bell(rank);
-  parts.backends.push_back(std::make_unique<LocalBackend>());
+RuntimeComponents memory_components(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  RuntimeComponents components;
+  components.config = config;
+  components.rank = rank;
+  components.size = ranks;
+  components.host = network.host(rank);
+  components.doorbell = network.doorbell(rank);
+  components.backends.push_back(std::make_unique<LocalBackend>());
   if (ranks > 1) {
-    parts.transport = network.transport(rank);
+    components.transport = network.transport(rank);
     // Nothing is measured: a test says which way it goes.
     std::optional<AlgorithmSelector> switch_point;
     if (config.short_bytes >= 0 || config.medium_bytes >= 0) switch_point.emplace("memory", config);
-    parts.backends.push_back(std::make_unique<LinkBackend>(
+    components.backends.push_back(std::make_unique<LinkBackend>(
         "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, switch_point));
     if (network.shm_slots() > 0) {
-      add_hierarchy(parts, add_shared_memory(parts, network.shm_slots()));
-      network.set_bell(rank, parts.bell);
+      add_hierarchy(components, add_shared_memory(components, network.shm_slots()));
+      network.set_doorbell(rank, components.doorbell);
     }
   }
-  return parts;
+  return components;
 }
 
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
@@ -98,7 +98,8 @@ void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(R
 
 void run_ranks_on(MemoryNetwork& network, Rank ranks, const std::function<void(Runtime&)>& body,
                   const std::function<Config(Rank)>& config_of) {
-  run_ranks_of(ranks, body, [&](Rank rank) { return memory_parts(network, rank, ranks, config_of(rank)); });
+  run_ranks_of(ranks, body,
+               [&](Rank rank) { return memory_components(network, rank, ranks, config_of(rank)); });
 }
 
 void run_ranks_of(Rank ranks, const std::function<void(Runtime&)>& body,

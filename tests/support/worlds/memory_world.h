@@ -31,6 +31,6 @@ void run_ranks_of(Rank ranks, const std::function<void(Runtime&)>& body,
                   const std::function<RuntimeComponents(Rank)>& parts_of);
 
 // What run_ranks makes a Runtime of.
-RuntimeComponents memory_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config);
+RuntimeComponents memory_components(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config);
 
 }  // namespace rueda

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
-#include "ops/cuda/cuda_parts.h"
-#include "ops/nccl/nccl_parts.h"
+#include "ops/cuda/cuda_components.h"
+#include "ops/nccl/nccl_components.h"
 #include "tests/fakes/nccl/fake_nccl.h"
 #include "tests/support/worlds/memory_world.h"
 
@@ -36,10 +36,10 @@ class NcclWorld : public testing::Test {
     run_ranks_of(
         ranks, [&](Runtime& runtime) { body(runtime, devices_[runtime.topology().rank]->device()); },
         [&](Rank rank) {
-          RuntimeComponents parts = memory_parts(network, rank, ranks, config);
-          add_nccl(parts, add_cuda(parts, devices_[rank]),
+          RuntimeComponents components = memory_components(network, rank, ranks, config);
+          add_nccl(components, add_cuda(components, devices_[rank]),
                    [this]() -> const NcclLibrary& { return nccl_.library(); });
-          return parts;
+          return components;
         });
   }
   // Of all that was asked of NCCL on that rank.

@@ -54,7 +54,7 @@ struct Simulated {
   };
 
   Rank rank;
-  std::unique_ptr<LocalPeers> neighbours;
+  std::unique_ptr<LocalPeers> local_peers;
   std::function<void(Running&)> before_step;  // of each Work, if any
   std::shared_ptr<std::byte> in_window;       // room for the tensors of all Plans that go in place
   std::vector<std::uint64_t> given_up;        // of these Plans
@@ -95,12 +95,12 @@ struct Job {
         window = Window::make(rank, 8 << 20);
         simulated.in_window = window->allocate((count + 1) * kElements * sizeof(std::int32_t));
       }
-      simulated.neighbours = std::make_unique<LocalPeers>(rank, Segment::make().segment, std::move(window));
+      simulated.local_peers = std::make_unique<LocalPeers>(rank, Segment::make().segment, std::move(window));
       welcome.hosts.emplace_back("host");
       welcome.process_ids.push_back(1);
-      welcome.cards.push_back(simulated.neighbours->card());
+      welcome.cards.push_back(simulated.local_peers->card());
     }
-    for (Simulated& simulated : ranks) simulated.neighbours->meet(welcome);
+    for (Simulated& simulated : ranks) simulated.local_peers->meet(welcome);
     for (std::size_t i = 1; i < ranks.size(); i += 2) {
       let_stream(ranks[i].stores.one_shot);
       let_stream(ranks[i].stores.in_place);
@@ -278,10 +278,10 @@ struct Job {
     if (running.kind == Kind::one_shot) {
       if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
       return one_shot::start(running.plan, running.entries,
-                             {*rank.neighbours->crew(members), slot, rank.last_use[slot], &rank.stores});
+                             {*rank.local_peers->peers(members), slot, rank.last_use[slot], &rank.stores});
     }
     const std::size_t number = running.plan.area;
-    const WorkPlace area{*rank.neighbours->crew(members), number, rank.last_area_use[number], &rank.stores};
+    const WorkPlace area{*rank.local_peers->peers(members), number, rank.last_area_use[number], &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     return staged_allreduce::start(running.plan, running.entries, area, memory);
@@ -289,10 +289,10 @@ struct Job {
 
   // One turn of a background thread, up to `steps` steps of Works.
   void turn(Simulated& rank, std::size_t steps) {
-    EventCountWord& word = rank.neighbours->contents(rank.rank).bell;
+    EventCountWord& word = rank.local_peers->contents(rank.rank).doorbell;
     if (rank.asleep && word.rings.load() == rank.heard) return;
-    EventCount& bell = rank.neighbours->bell(rank.rank);
-    rank.heard = bell.listen();
+    EventCount& doorbell = rank.local_peers->doorbell(rank.rank);
+    rank.heard = doorbell.listen();
     rank.asleep = true;
     while (rank.next < plans.size() && rank.running.size() < kInFlight) {
       begin(rank);
@@ -317,7 +317,7 @@ struct Job {
       }
     }
     if (steps == 0) rank.asleep = false;  // has not looked at everything
-    if (!rank.asleep) bell.stay_awake();
+    if (!rank.asleep) doorbell.stay_awake();
   }
 
   void check(const Simulated::Running& running) const {
@@ -341,7 +341,7 @@ struct Job {
   bool alive() const {
     return std::ranges::any_of(ranks, [this](const Simulated& rank) {
       return !over(rank) &&
-             (!rank.asleep || rank.neighbours->contents(rank.rank).bell.rings.load() != rank.heard);
+             (!rank.asleep || rank.local_peers->contents(rank.rank).doorbell.rings.load() != rank.heard);
     });
   }
 };

@@ -46,12 +46,12 @@ class DeviceBackend final : public Backend {
   bool can_run(const Plan&) const override { return true; }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override {
     for (Entry& entry : entries) {
-      EXPECT_TRUE(entry.submission().ready || entry.ghost);
+      EXPECT_TRUE(entry.submission().ready || entry.joined);
       entry.handle->fence = fence_;
     }
     return link_.start(plan, entries);
   }
-  bool rings_bell() const override { return true; }
+  bool rings_doorbell() const override { return true; }
 
  private:
   LinkBackend link_;
@@ -72,10 +72,10 @@ void run_with_devices(Rank ranks, const std::shared_ptr<TestFence>& fence,
                       const std::function<void(Runtime&)>& body) {
   MemoryNetwork network(ranks);
   run_ranks_of(ranks, body, [&](Rank rank) {
-    RuntimeComponents parts = memory_parts(network, rank, ranks, {});
-    parts.accelerator = std::make_shared<TestAccelerator>();
-    parts.backends.push_back(std::make_unique<DeviceBackend>(network.link(rank), rank, fence));
-    return parts;
+    RuntimeComponents components = memory_components(network, rank, ranks, {});
+    components.accelerator = std::make_shared<TestAccelerator>();
+    components.backends.push_back(std::make_unique<DeviceBackend>(network.link(rank), rank, fence));
+    return components;
   });
 }
 
@@ -150,9 +150,9 @@ TEST(Devices, WithoutSupportATensorThereIsRefused) {
                   "the host first.");
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 1, {});
-        parts.no_accelerator = "no driver";
-        return parts;
+        RuntimeComponents components = memory_components(network, rank, 1, {});
+        components.no_accelerator = "no driver";
+        return components;
       });
 }
 
@@ -183,9 +183,9 @@ TEST(Devices, ARankZeroWithoutDevicesRefusesThePlansOfOthers) {
         EXPECT_THAT(status.message, HasSubstr("RUEDA_CUDA"));
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 3, {});
-        if (rank > 0) parts.accelerator = std::make_shared<TestAccelerator>();
-        return parts;
+        RuntimeComponents components = memory_components(network, rank, 3, {});
+        if (rank > 0) components.accelerator = std::make_shared<TestAccelerator>();
+        return components;
       });
 }
 

@@ -18,23 +18,23 @@ namespace {
 
 constexpr int kRings = sanitized(50'000, 500'000);
 
-// What two sides share: a bell for each, and what each waits for.
+// What two sides share: a doorbell for each, and what each waits for.
 struct Shared {
   EventCountWord there, back;
   std::atomic<int> sent{0}, seen{0};
 };
 
 // Waits until `value` is `wanted`. False if a sleep ended by its time limit: a ring was missed.
-bool wait_for(EventCount& bell, std::atomic<int>& value, int wanted) {
+bool wait_for(EventCount& doorbell, std::atomic<int>& value, int wanted) {
   constexpr auto kLimit = std::chrono::seconds(20);
   while (value.load() < wanted) {
-    const std::uint32_t heard = bell.listen();
+    const std::uint32_t heard = doorbell.listen();
     if (value.load() >= wanted) {
-      bell.stay_awake();
+      doorbell.stay_awake();
       return true;
     }
     const auto begin = std::chrono::steady_clock::now();
-    bell.sleep(heard, kLimit);
+    doorbell.sleep(heard, kLimit);
     if (std::chrono::steady_clock::now() - begin >= kLimit) return false;
   }
   return true;
@@ -93,19 +93,19 @@ TEST(EventCount, OfManyRingersNoneIsMissed) {
   std::vector<std::thread> ringers;
   for (int i = 0; i < kRingers; ++i) {
     ringers.emplace_back([&] {
-      EventCount bell = over(shared, &Shared::there);
+      EventCount doorbell = over(shared, &Shared::there);
       for (int round = 0; round < kRings / kRingers; ++round) {
         // Not before the sleeper has seen the last round: so it sleeps often.
         while (shared.seen.load() < round) std::this_thread::yield();
         shared.sent.fetch_add(1);
-        bell.ring();
+        doorbell.ring();
       }
     });
   }
-  EventCount bell = over(shared, &Shared::there);
+  EventCount doorbell = over(shared, &Shared::there);
   bool heard = true;
   for (int round = 1; round <= kRings / kRingers; ++round) {
-    heard = heard && wait_for(bell, shared.sent, round * kRingers);
+    heard = heard && wait_for(doorbell, shared.sent, round * kRingers);
     shared.seen.store(round);
   }
   EXPECT_TRUE(heard);

@@ -106,10 +106,10 @@ std::vector<Status> start_with(const std::vector<RankLists>& lists,
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      RuntimeComponents parts = memory_parts(network, rank, size, {});
-      parts.process_sets = lists[rank];
+      RuntimeComponents components = memory_components(network, rank, size, {});
+      components.process_sets = lists[rank];
       try {
-        Runtime runtime(std::move(parts));
+        Runtime runtime(std::move(components));
         body(runtime);
       } catch (const Error& error) {
         statuses[rank] = {error.code(), error.what()};

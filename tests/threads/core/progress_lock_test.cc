@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/operations/handle_state.h"
-#include "core/engine/operations/submission.h"
-#include "core/engine/operations/waiters.h"
+#include "core/engine/submissions/handle_state.h"
+#include "core/engine/submissions/submission.h"
+#include "core/engine/submissions/waiters.h"
 #include "tests/support/sanitized.h"
 
 namespace rueda {
@@ -33,12 +33,12 @@ constexpr seconds kLimit(20);  // of every sleep: one that ends by it has missed
 using State = std::shared_ptr<HandleState>;
 
 // Purpose: completes what it is given, each job in one of the ways there are: after some turns; when another
-// rank has answered, which rings; at a time of which no bell tells; on its own thread only. All but the queue
-// and the answers belongs to whoever has the turn: ThreadSanitizer sees a turn that is taken by two.
+// rank has answered, which rings; at a time of which no doorbell tells; on its own thread only. All but the
+// queue and the answers belongs to whoever has the turn: ThreadSanitizer sees a turn that is taken by two.
 class Coordinator : public TurnTaker {
  public:
   ProgressLock& turns() { return waiters_->turns(); }
-  EventCount& bell() { return *bell_; }
+  EventCount& doorbell() { return *doorbell_; }
   const std::shared_ptr<Waiters>& waiters() { return waiters_; }
   void push(State state) {
     std::lock_guard lock(mutex_);
@@ -46,19 +46,19 @@ class Coordinator : public TurnTaker {
   }
   void end() {
     ending_.store(true);
-    bell_->ring();
+    doorbell_->ring();
   }
 
   // The own thread.
   void run() {
     turns().begin(*this);
     while (true) {
-      const std::uint32_t heard = bell_->listen();
+      const std::uint32_t heard = doorbell_->listen();
       const bool ending = ending_.load();
       const bool moved = turn(true);
       if (!moved && ending) break;
       if (moved || looks_++ % 4 != 0) {
-        bell_->stay_awake();
+        doorbell_->stay_awake();
         turns().next(!moved);
       } else {
         const Time begin = clock_now();
@@ -72,10 +72,10 @@ class Coordinator : public TurnTaker {
   // when what it said before has been heard.
   void answer() {
     while (!ending_.load()) {
-      if (const int asked = asked_.load(); answered_.exchange(asked) != asked) bell_->ring();
+      if (const int asked = asked_.load(); answered_.exchange(asked) != asked) doorbell_->ring();
       if (heard_.load() == said_.load()) {
         said_.fetch_add(1);
-        bell_->ring();
+        doorbell_->ring();
       }
       std::this_thread::sleep_for(microseconds(1));
     }
@@ -156,8 +156,8 @@ class Coordinator : public TurnTaker {
     return std::ranges::any_of(jobs_, [](const Job& job) { return job.ends == Ends::at_a_time; });
   }
 
-  const std::shared_ptr<EventCount> bell_ = std::make_shared<EventCount>();
-  const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>(bell_, kLimit);
+  const std::shared_ptr<EventCount> doorbell_ = std::make_shared<EventCount>();
+  const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>(doorbell_, kLimit);
   std::mutex mutex_;
   std::vector<State> queue_;
   std::atomic<int> asked_{0}, answered_{0}, said_{0}, heard_{0};
@@ -177,7 +177,7 @@ bool submit_and_wait(Coordinator& caller, bool awaited) {
   submission.awaited = awaited;
   const auto state = std::make_shared<HandleState>(caller.waiters(), std::move(submission));
   caller.push(state);
-  if (!awaited) caller.bell().ring();
+  if (!awaited) caller.doorbell().ring();
   state->wait();
   return clock_now() - begin < kLimit / 2;
 }
@@ -224,12 +224,12 @@ TEST(ProgressLock, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
 class Resting {
  public:
   Resting(
-      ProgressLock& turns, EventCount& bell, TurnTaker& taker, std::function<void()> first = [] {})
-      : bell_(bell) {
+      ProgressLock& turns, EventCount& doorbell, TurnTaker& taker, std::function<void()> first = [] {})
+      : doorbell_(doorbell) {
     own_ = std::thread([this, &turns, &taker, first = std::move(first)] {
       first();
       turns.begin(taker);
-      const std::uint32_t heard = bell_.listen();
+      const std::uint32_t heard = doorbell_.listen();
       rests_.store(true);
       turns.rest(heard, kLimit);
       turns.end();
@@ -237,12 +237,12 @@ class Resting {
     while (!rests_.load()) sched_yield();
   }
   ~Resting() {
-    bell_.wake();
+    doorbell_.wake();
     own_.join();
   }
 
  private:
-  EventCount& bell_;
+  EventCount& doorbell_;
   std::atomic<bool> rests_{false};
   std::thread own_;
 };
@@ -279,10 +279,10 @@ class Looker : public TurnTaker {
 };
 
 TEST(ProgressLock, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
-  const auto bell = std::make_shared<EventCount>();
-  ProgressLock turns(bell);
+  const auto doorbell = std::make_shared<EventCount>();
+  ProgressLock turns(doorbell);
   Looker looker(turns);
-  const Resting own(turns, *bell, looker, [&looker] {
+  const Resting own(turns, *doorbell, looker, [&looker] {
     std::fesetround(FE_UPWARD);
     looker.owner_.check();
   });
@@ -319,10 +319,10 @@ class Mover : public TurnTaker {
 TEST(ProgressLock, WhoHasBeenAtItForLongLooksForLonger) {
   const HandleState never;
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    const auto bell = std::make_shared<EventCount>();
-    ProgressLock turns(bell);
+    const auto doorbell = std::make_shared<EventCount>();
+    ProgressLock turns(doorbell);
     Mover mover;
-    const Resting own(turns, *bell, mover);
+    const Resting own(turns, *doorbell, mover);
     while (!turns.take_until_done(never, microseconds(50)) || mover.moved() == Time{}) continue;
     const Time ended = clock_now();
     if (mover.worked() < std::chrono::milliseconds(4)) continue;

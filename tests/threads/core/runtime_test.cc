@@ -157,7 +157,7 @@ class FailingTransport final : public Transport {
     return other_->receive();
   }
   std::vector<Rank> lost(Time now) override { return other_->lost(now); }
-  bool rings_bell() const override { return other_->rings_bell(); }
+  bool rings_doorbell() const override { return other_->rings_doorbell(); }
 
  private:
   std::unique_ptr<Transport> other_;
@@ -168,9 +168,9 @@ TEST(Runtime, WhatFailsOnAThreadThatWaitsEndsTheJobAsOnTheCoordinators) {
   MemoryNetwork network(2);
   std::atomic<std::thread::id> victim{};
   auto parts_of = [&](Rank rank) {
-    RuntimeComponents parts = memory_parts(network, rank, 2, {});
-    parts.transport = std::make_unique<FailingTransport>(std::move(parts.transport), victim);
-    return parts;
+    RuntimeComponents components = memory_components(network, rank, 2, {});
+    components.transport = std::make_unique<FailingTransport>(std::move(components.transport), victim);
+    return components;
   };
   run_ranks_of(
       2,
@@ -223,7 +223,7 @@ TEST(Runtime, RanksThatDoNotComeAreNamed) {
   for (Rank rank : {0, 1}) {
     threads.emplace_back([&, rank] {
       try {
-        Runtime runtime(memory_parts(network, rank, 3, config));
+        Runtime runtime(memory_components(network, rank, 3, config));
         ADD_FAILURE() << "started without rank 2";
       } catch (const PeerLost& error) {
         EXPECT_NE(std::string(error.what()).find("rank 2 of 3 did not come within 0.2 s"), std::string::npos)
@@ -330,7 +330,7 @@ TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
   EXPECT_THROW(rank(), NotInitialized);
   for (int round = 0; round < 2; ++round) {
     MemoryNetwork network(1);
-    init(memory_parts(network, 0, 1, {}));
+    init(memory_components(network, 0, 1, {}));
     EXPECT_TRUE(is_initialized());
     EXPECT_EQ(size(), 1);
     std::vector<float> values{1, 2};
@@ -344,9 +344,9 @@ TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
 TEST(FrontDoor, TakesProcessSetsAgainAfterBadOnes) {
   MemoryNetwork network(1);
   const auto init_with = [&](const RankLists& lists) {
-    RuntimeComponents parts = memory_parts(network, 0, 1, {});
-    parts.process_sets = lists;
-    init(std::move(parts));
+    RuntimeComponents components = memory_components(network, 0, 1, {});
+    components.process_sets = lists;
+    init(std::move(components));
   };
   EXPECT_THROW(init_with({{1}}), InvalidArgument);
   EXPECT_FALSE(is_initialized());

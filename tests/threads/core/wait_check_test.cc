@@ -192,7 +192,7 @@ TEST(WaitCheck, AStartThatIsGivenUpEnds) {
   for (const Rank rank : {0, 1}) {
     MemoryNetwork network(2);
     const Looking looking(throw_stop);
-    EXPECT_THROW(Runtime(memory_parts(network, rank, 2, Config{})), Stop);
+    EXPECT_THROW(Runtime(memory_components(network, rank, 2, Config{})), Stop);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/engine/runtime.h"
-#include "ops/cuda/cuda_parts.h"
+#include "ops/cuda/cuda_components.h"
 #include "rueda/rueda.h"
 #include "tests/fakes/cuda/fake_devices.h"
 #include "tests/support/conformance/device_conformance.h"
@@ -33,9 +33,9 @@ void run_on_devices(World world, const Body& body, Config config = {}) {
   run_ranks_of(
       ranks, [&](Runtime& runtime) { body(runtime, devices[runtime.topology().rank]->device()); },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, ranks, config);
-        add_cuda(parts, devices[rank]);
-        return parts;
+        RuntimeComponents components = memory_components(network, rank, ranks, config);
+        add_cuda(components, devices[rank]);
+        return components;
       });
 }
 

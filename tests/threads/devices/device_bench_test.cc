@@ -5,8 +5,8 @@
 #include "bench/rueda_bench/devices/device_subject.h"
 #include "bench/rueda_bench/devices/pack.h"
 #include "core/engine/runtime.h"
-#include "ops/cuda/cuda_parts.h"
-#include "ops/nccl/nccl_parts.h"
+#include "ops/cuda/cuda_components.h"
+#include "ops/nccl/nccl_components.h"
 #include "rueda/rueda.h"
 #include "tests/fakes/cuda/fake_devices.h"
 #include "tests/fakes/nccl/fake_nccl.h"
@@ -75,10 +75,10 @@ TEST(DeviceBench, EveryOperationByRuedaAndByNcclAloneGivesTheRightResult) {
         EXPECT_FALSE(reference->has({Operation::allreduce, DataType::int16, 64}));
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 2, {});
-        add_nccl(parts, add_cuda(parts, devices[rank]),
+        RuntimeComponents components = memory_components(network, rank, 2, {});
+        add_nccl(components, add_cuda(components, devices[rank]),
                  [&]() -> const NcclLibrary& { return nccl.library(); });
-        return parts;
+        return components;
       });
 }
 
@@ -96,9 +96,9 @@ TEST(DeviceBench, WithoutNcclThereIsAReason) {
                         "--against nccl: libnccl.so.2: cannot open shared object file"));
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 1, {});
-        add_cuda(parts, devices);
-        return parts;
+        RuntimeComponents components = memory_components(network, rank, 1, {});
+        add_cuda(components, devices);
+        return components;
       });
 }
 

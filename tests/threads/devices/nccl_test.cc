@@ -204,10 +204,10 @@ TEST_F(NcclTest, ALostRankAbortsWhatRunsOnDevices) {
         while (!handle.fence()->passed()) std::this_thread::yield();
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 2, {});
-        add_nccl(parts, add_cuda(parts, devices[rank]),
+        RuntimeComponents components = memory_components(network, rank, 2, {});
+        add_nccl(components, add_cuda(components, devices[rank]),
                  [this]() -> const NcclLibrary& { return nccl_.library(); });
-        return parts;
+        return components;
       });
   EXPECT_EQ(count(0, "ncclCommAbort"), 1);
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
-#include "ops/hierarchy/hierarchy_parts.h"
-#include "ops/tcp/tcp_parts.h"
+#include "ops/hierarchy/hierarchy_components.h"
+#include "ops/tcp/tcp_components.h"
 #include "rueda/rueda.h"
 #include "tests/support/conformance/conformance.h"
 #include "tests/support/worlds/memory_world.h"
@@ -62,14 +62,15 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HierarchyTest,
                          });
 
 // Control messages in memory, data between hosts by TCP over loopback.
-RuntimeComponents tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
-  RuntimeComponents parts = memory_parts(network, rank, ranks, config);
-  parts.backends.pop_back();
-  add_tcp(parts, network.memory(rank));
-  std::swap(parts.backends.front(), parts.backends.back());  // as ops::defaults has them: local is first
-  add_hierarchy(parts, add_shared_memory(parts));
-  network.set_bell(rank, parts.bell);
-  return parts;
+RuntimeComponents tcp_components(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  RuntimeComponents components = memory_components(network, rank, ranks, config);
+  components.backends.pop_back();
+  add_tcp(components, network.memory(rank));
+  std::swap(components.backends.front(),
+            components.backends.back());  // as ops::defaults has them: local is first
+  add_hierarchy(components, add_shared_memory(components));
+  network.set_doorbell(rank, components.doorbell);
+  return components;
 }
 
 TEST(HierarchyOverTcp, Conforms) {
@@ -91,7 +92,7 @@ TEST(HierarchyOverTcp, Conforms) {
         check_mismatches(runtime);
       };
       run_ranks_of(ranks_of(hosts), check,
-                   [&](Rank rank) { return tcp_parts(network, rank, ranks_of(hosts), config); });
+                   [&](Rank rank) { return tcp_components(network, rank, ranks_of(hosts), config); });
       EXPECT_EQ(network.moved_bytes(), 0u);
     }
   }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/engine/runtime.h"
-#include "ops/tcp/tcp_parts.h"
+#include "ops/tcp/tcp_components.h"
 #include "rueda/rueda.h"
 #include "tests/support/conformance/conformance.h"
 #include "tests/support/worlds/memory_world.h"
@@ -16,13 +16,14 @@ namespace rueda {
 namespace {
 
 // Control messages in memory; each rank stands on a host of its own.
-RuntimeComponents tcp_parts(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
-  RuntimeComponents parts = memory_parts(network, rank, ranks, config);
-  parts.host = "host" + std::to_string(rank);
-  parts.backends.pop_back();
-  add_tcp(parts, network.memory(rank));
-  std::swap(parts.backends.front(), parts.backends.back());  // as ops::defaults has them: local is first
-  return parts;
+RuntimeComponents tcp_components(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
+  RuntimeComponents components = memory_components(network, rank, ranks, config);
+  components.host = "host" + std::to_string(rank);
+  components.backends.pop_back();
+  add_tcp(components, network.memory(rank));
+  std::swap(components.backends.front(),
+            components.backends.back());  // as ops::defaults has them: local is first
+  return components;
 }
 
 class TcpOperationsTest : public testing::TestWithParam<std::tuple<Rank, std::size_t>> {
@@ -36,7 +37,7 @@ class TcpOperationsTest : public testing::TestWithParam<std::tuple<Rank, std::si
     config.network = "tcp";
     config.rails = rails == 1 ? "127.0.0.1" : "127.0.0.1,127.0.0.2";
     MemoryNetwork network(ranks);
-    run_ranks_of(ranks, check, [&](Rank rank) { return tcp_parts(network, rank, ranks, config); });
+    run_ranks_of(ranks, check, [&](Rank rank) { return tcp_components(network, rank, ranks, config); });
     EXPECT_EQ(network.moved_bytes(), 0u);
   }
 };
@@ -84,7 +85,7 @@ TEST(TcpAborts, LeaveTheLinkInOrder) {
       ASSERT_EQ(next, std::vector<float>(200'000, 3.0f));
     }
   };
-  run_ranks_of(kRanks, body, [&](Rank rank) { return tcp_parts(network, rank, kRanks, config); });
+  run_ranks_of(kRanks, body, [&](Rank rank) { return tcp_components(network, rank, kRanks, config); });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "examples/lib/data/dummy.h"
 #include "examples/lib/model/bert_model.h"
 #include "examples/lib/model/checkpoint.h"
-#include "examples/lib/show/run_report.h"
+#include "examples/lib/reporting/run_report.h"
 #include "examples/lib/training/autocast.h"
 #include "examples/lib/training/tasks/answer_batch.h"
 #include "examples/lib/training/tasks/dummy_samples.h"

@@ -148,9 +148,9 @@ TEST(Capture, WithoutADeviceItSaysSo) {
                         "capture: rank 0 has no device whose work could be captured: there is no driver")));
       },
       [&](Rank rank) {
-        RuntimeComponents parts = memory_parts(network, rank, 1, {});
-        parts.no_accelerator = "no driver";
-        return parts;
+        RuntimeComponents components = memory_components(network, rank, 1, {});
+        components.no_accelerator = "no driver";
+        return components;
       });
 }
 

@@ -111,7 +111,7 @@ TEST_F(TorchDevicePlaces, TheNextJobHasAWindowOfItsOwn) {
     const std::vector<const void*> before = training.places();
     expect_at_all(runtime, [] {
       MemoryNetwork network(1);
-      init(memory_parts(network, 0, 1, {}));
+      init(memory_components(network, 0, 1, {}));
       shutdown();
     });
     for (int step = 0; step < 2; ++step) {

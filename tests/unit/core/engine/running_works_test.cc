@@ -38,7 +38,7 @@ class ScriptedBackend final : public Backend {
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry>) override {
     return std::make_unique<ScriptedWork>(scripts_[plan.number]);
   }
-  bool rings_bell() const override { return true; }
+  bool rings_doorbell() const override { return true; }
 
  private:
   std::map<std::uint64_t, Script>& scripts_;
@@ -48,7 +48,7 @@ class WorksTest : public testing::Test {
  protected:
   WorksTest() { backends_.push_back(std::make_unique<ScriptedBackend>(scripts_)); }
 
-  void call(std::uint64_t number, bool ghost = false, Shape shape = {}) {
+  void call(std::uint64_t number, bool joined = false, Shape shape = {}) {
     Plan plan;
     plan.number = number;
     Request request;
@@ -59,7 +59,7 @@ class WorksTest : public testing::Test {
     std::vector<Entry> entries;
     entries.emplace_back(std::make_shared<const Request>(std::move(request)),
                          std::make_shared<HandleState>());
-    entries[0].ghost = ghost;
+    entries[0].joined = joined;
     works_.add(std::move(plan), std::move(entries));
   }
   // Every Work of these tests waits until its script says something else.

@@ -61,14 +61,14 @@ std::vector<json> parsed(const std::string& elements) {
   return json::parse("[" + elements.substr(std::min<std::size_t>(1, elements.size())) + "]");
 }
 
-std::vector<json> written(TraceText& text, const std::vector<TraceEvent>& events) {
+std::vector<json> written(TraceJson& text, const std::vector<TraceEvent>& events) {
   std::string lines;
   for (const TraceEvent& event : events) text.add(event, lines);
   return parsed(lines);
 }
 
-TEST(TraceText, ShowsTheLifeOfATensor) {
-  TraceText text({0, 1, "host", 1, 0, 0, 0});
+TEST(TraceJson, ShowsTheLifeOfATensor) {
+  TraceJson text({0, 1, "host", 1, 0, 0, 0});
   const auto rows = rows_of(written(
       text, {event_of(Kind::submitted, 1000, 5, 0, "x"), event_of(Kind::submitted, 1500, 6, 0, "allreduce.y"),
              event_of(Kind::planned, 2000, 5, 9), event_of(Kind::planned, 2000, 6, 9),
@@ -83,8 +83,8 @@ TEST(TraceText, ShowsTheLifeOfATensor) {
   EXPECT_EQ(rows.at("allreduce.y").size(), 12u);
 }
 
-TEST(TraceText, ClocksOfAllRanksAreThatOfRankZero) {
-  TraceText text({3, 4, "host", 1, 500, 100, 0});
+TEST(TraceJson, ClocksOfAllRanksAreThatOfRankZero) {
+  TraceJson text({3, 4, "host", 1, 500, 100, 0});
   const auto events = written(text, {event_of(Kind::cycle, 1000), event_of(Kind::cycle, -401)});
   EXPECT_DOUBLE_EQ(events[0].at("ts"), 1.4);
   EXPECT_DOUBLE_EQ(events[1].at("ts"), -0.001);
@@ -92,8 +92,8 @@ TEST(TraceText, ClocksOfAllRanksAreThatOfRankZero) {
   EXPECT_EQ(events[0].at("name"), "CYCLE_START");
 }
 
-TEST(TraceText, AnErrorEndsWhatHasBegun) {
-  TraceText text({0, 1, "host", 1, 0, 0, 0});
+TEST(TraceJson, AnErrorEndsWhatHasBegun) {
+  TraceJson text({0, 1, "host", 1, 0, 0, 0});
   TraceEvent failed = event_of(Kind::ended, 3000, 1);
   failed.ok = false;
   const auto events = written(text, {event_of(Kind::submitted, 1000, 1, 0, "x"), failed});
@@ -101,8 +101,8 @@ TEST(TraceText, AnErrorEndsWhatHasBegun) {
   EXPECT_EQ(events.back().at("args").at("failed"), true);
 }
 
-TEST(TraceText, AfterALossAllRowsBeginAnew) {
-  TraceText text({0, 1, "host", 1, 0, 0, 0});
+TEST(TraceJson, AfterALossAllRowsBeginAnew) {
+  TraceJson text({0, 1, "host", 1, 0, 0, 0});
   TraceEvent next = event_of(Kind::submitted, 9000, 2, 0, "x");
   next.lost_before = 17;
   const auto events =
@@ -119,8 +119,8 @@ TEST(TraceText, AfterALossAllRowsBeginAnew) {
   EXPECT_EQ(lost->at("args").at("count"), 17);
 }
 
-TEST(TraceText, NamesMayHoldAnyBytes) {
-  TraceText text({0, 1, "a \"host\"\n", 1, 0, 0, 0});
+TEST(TraceJson, NamesMayHoldAnyBytes) {
+  TraceJson text({0, 1, "a \"host\"\n", 1, 0, 0, 0});
   EXPECT_EQ(parsed(text.begin(1)).at(0).at("args").at("host"), "a \"host\"\n");
   const auto events =
       written(text, {event_of(Kind::submitted, 0, 1, 0, "quote \" \\ \n \xff gr\xc3\xbc\xc3\x9f"),
@@ -129,20 +129,20 @@ TEST(TraceText, NamesMayHoldAnyBytes) {
   EXPECT_LT(events[2].at("args").at("name").get<std::string>().size(), 130u);
 }
 
-TEST(TraceText, EndlesslyManyNamesShareRows) {
-  TraceText text({0, 1, "host", 1, 0, 0, 0});
+TEST(TraceJson, EndlesslyManyNamesShareRows) {
+  TraceJson text({0, 1, "host", 1, 0, 0, 0});
   std::string lines;
   int highest = 0;
-  for (std::uint64_t i = 0; i < 2 * TraceText::kMostRows; ++i) {
+  for (std::uint64_t i = 0; i < 2 * TraceJson::kMostRows; ++i) {
     lines.clear();
     text.add(event_of(Kind::submitted, 0, i, 0, "x" + std::to_string(i)), lines);
     text.add(event_of(Kind::ended, 0, i), lines);
     for (const json& event : parsed(lines)) highest = std::max(highest, event.at("tid").get<int>());
   }
-  EXPECT_EQ(highest, static_cast<int>(TraceText::kMostRows) + 1);
+  EXPECT_EQ(highest, static_cast<int>(TraceJson::kMostRows) + 1);
 }
 
-TEST(TraceText, APhaseWithoutAUsualNameKeepsItsWords) {
+TEST(TraceJson, APhaseWithoutAUsualNameKeepsItsWords) {
   EXPECT_EQ(phase_name("waiting at a barrier"), "WAITING AT A BARRIER");
   EXPECT_EQ(phase_name("packing"), "PACK");
 }
@@ -245,7 +245,7 @@ TEST(Timeline, WritesOnItsOwnThreadUntilItIsStopped) {
 std::string write_part(const ScratchFolder& folder, const std::string& name, const TracePlace& place) {
   std::string path = folder.path() / name;
   TraceFile file;
-  TraceText text(place);
+  TraceJson text(place);
   std::string lines = text.begin(1);
   text.add(event_of(Kind::submitted, 1000 * place.rank, 1, 0, "x"), lines);
   lines += text.end(0);

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "examples/lib/show/run_report.h"
+#include "examples/lib/reporting/run_report.h"
 
 namespace rueda::examples {
 namespace {

@@ -26,7 +26,7 @@
 #include "examples/lib/training/tasks/nq_task.h"
 #include "examples/lib/training/tasks/squad_task.h"
 #include "examples/lib/training/trainer.h"
-#include "ops/cuda/cuda_parts.h"
+#include "ops/cuda/cuda_components.h"
 #include "tests/fakes/torch/fake_torch_devices.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/worlds/memory_world.h"
@@ -56,9 +56,9 @@ class TrainerOnDevice : public testing::Test {
 
   void start() {
     shutdown();
-    RuntimeComponents parts = memory_parts(network_, 0, 1, {});
-    add_cuda(parts, devices_);
-    init(std::move(parts));
+    RuntimeComponents components = memory_components(network_, 0, 1, {});
+    add_cuda(components, devices_);
+    init(std::move(components));
   }
   std::filesystem::path folder(const std::string& name) const { return scratch_.path() / name; }
 
@@ -287,7 +287,7 @@ TEST_F(TrainerOnDevice, TheChoiceOfADevice) {
               ThrowsMessage<UsageError>(HasSubstr("--device cuda:8: CUDA cannot be used: of 8 devices")));
   // What torch has is of no use where Rueda does not know of devices.
   shutdown();
-  init(memory_parts(network_, 0, 1, {}));
+  init(memory_components(network_, 0, 1, {}));
   EXPECT_EQ(agree_on_device({.kind = Kind::automatic}), at::Device(at::kCPU));
   EXPECT_THAT([] { agree_on_device({.kind = Kind::cuda}); },
               ThrowsMessage<UsageError>(HasSubstr("--device cuda: CUDA cannot be used: rank 0: ")));

@@ -52,7 +52,7 @@ class Forgetful : public StepOptimizer {
 // Purpose: a run in a folder of its own.
 class TrainingStateTest : public testing::Test {
  protected:
-  TrainingStateTest() { init(memory_parts(network_, 0, 1, {})); }
+  TrainingStateTest() { init(memory_components(network_, 0, 1, {})); }
   ~TrainingStateTest() override { shutdown(); }
 
   const ScratchFolder scratch_;

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "rueda/torch/collectives/operations.h"
 

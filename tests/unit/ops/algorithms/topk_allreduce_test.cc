@@ -38,19 +38,19 @@ std::unique_ptr<LinkPart> part_of(std::uint64_t number, Rank rank, Rank ranks, d
 
 using RuntimeComponents = std::vector<std::vector<std::unique_ptr<LinkPart>>>;  // of ranks, of Plans
 
-void check(const RuntimeComponents& parts, double share) {
-  std::vector<std::vector<float>> kept(parts.size(), std::vector<float>(kElements, 0.0f));
+void check(const RuntimeComponents& components, double share) {
+  std::vector<std::vector<float>> kept(components.size(), std::vector<float>(kElements, 0.0f));
   std::vector<Picked> picked(static_cast<std::size_t>(picked_of(share, kElements)));
   for (std::uint64_t plan = 0; plan < kPlans; ++plan) {
     std::vector<float> sum(kElements, 0.0f);
-    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    for (std::size_t rank = 0; rank < components.size(); ++rank) {
       std::vector<float> mine = values_of(static_cast<Rank>(rank), plan + 1);
       for (std::int64_t i = 0; i < kElements; ++i) mine[i] += kept[rank][i];
       pick_largest(mine, picked);
       ASSERT_TRUE(add_picked(sum, picked));
-      if (parts[rank][plan]->end == Work::Step::done) kept[rank] = mine;
+      if (components[rank][plan]->end == Work::Step::done) kept[rank] = mine;
     }
-    for (const auto& of_rank : parts) {
+    for (const auto& of_rank : components) {
       if (of_rank[plan]->end == Work::Step::done) {
         ASSERT_EQ(of_rank[plan]->tensors.front(), sum) << "plan " << plan;
       }
@@ -65,23 +65,23 @@ void run_topk_world(unsigned seed, unsigned abandons, int& done, int& given_up) 
   const double share = std::vector{0.01, 0.1, 0.5, 1.0}[random() % 4];
   MemoryNetwork network(ranks);
   std::vector<std::unique_ptr<LinkBackend>> backends;
-  RuntimeComponents parts(static_cast<std::size_t>(ranks));
+  RuntimeComponents components(static_cast<std::size_t>(ranks));
   for (Rank rank = 0; rank < ranks; ++rank) {
     backends.push_back(std::make_unique<LinkBackend>("memory", network.link(rank), rank, true));
     for (std::uint64_t number = 1; number <= kPlans; ++number) {
-      auto& part = parts[rank].emplace_back(part_of(number, rank, ranks, share));
+      auto& part = components[rank].emplace_back(part_of(number, rank, ranks, share));
       if (random() % 100 < abandons) part->abandoned_after = static_cast<int>(random() % 60);
     }
   }
   auto over = [](const auto& of_rank) {
     return std::ranges::all_of(of_rank, [](const auto& part) { return part->over(); });
   };
-  std::vector<std::uint64_t> begun(parts.size(), 0);
-  for (int steps = 0; !std::ranges::all_of(parts, over); ++steps) {
+  std::vector<std::uint64_t> begun(components.size(), 0);
+  for (int steps = 0; !std::ranges::all_of(components, over); ++steps) {
     ASSERT_LT(steps, 200'000) << "somebody waits for ever";
-    const std::size_t rank = random() % parts.size();
+    const std::size_t rank = random() % components.size();
     const std::uint64_t plan = random() % std::min(begun[rank] + 1, kPlans);
-    LinkPart& part = *parts[rank][plan];
+    LinkPart& part = *components[rank][plan];
     if (part.over()) continue;
     if (plan == begun[rank]) {
       part.work = backends[rank]->start(part.plan, part.entries);
@@ -89,7 +89,7 @@ void run_topk_world(unsigned seed, unsigned abandons, int& done, int& given_up) 
     }
     part.step(done, given_up);
   }
-  check(parts, share);
+  check(components, share);
 }
 
 TEST(TopkOverLinks, ComesToItsEndInAnyInterleaving) { expect_all_done(run_topk_world); }

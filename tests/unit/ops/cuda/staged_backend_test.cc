@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 #include "tests/support/training/device_ones.h"
 
 namespace rueda {
@@ -23,7 +23,7 @@ class Below final : public Backend {
     entries_ = entries;
     return std::make_unique<BelowWork>(*this);
   }
-  bool rings_bell() const override { return false; }
+  bool rings_doorbell() const override { return false; }
 
   bool stepped() const { return stepped_; }
   StreamingProgress* flow() const { return entries_.front().flow; }

@@ -36,7 +36,7 @@ struct Running {
 
 struct Simulated {
   Rank rank = 0;
-  std::shared_ptr<LocalPeers> neighbours;
+  std::shared_ptr<LocalPeers> local_peers;
   std::unique_ptr<LinkBackend> below;
   std::unique_ptr<HierarchyBackend> backend;
   std::shared_ptr<std::byte> in_window;  // room for the tensors of all Plans
@@ -63,8 +63,8 @@ struct HierarchyJob {
       welcome.hosts.insert(welcome.hosts.end(), static_cast<std::size_t>(sizes[host]), std::to_string(host));
     for (Rank rank = 0; rank < count_of(sizes); ++rank) add_rank(rank, welcome, slices, count);
     for (Simulated& each : ranks) {
-      each.neighbours->meet(welcome);
-      EXPECT_TRUE(each.neighbours->claim_wide_areas().ok());
+      each.local_peers->meet(welcome);
+      EXPECT_TRUE(each.local_peers->claim_wide_areas().ok());
     }
     while (plans.size() < count) {
       auto members = std::make_shared<RankSet>();
@@ -94,20 +94,20 @@ struct HierarchyJob {
     Simulated& added = ranks.emplace_back();
     added.rank = rank;
     std::shared_ptr<Segment> segment = Segment::make().segment;
-    EventCountWord& word = segment->contents().bell;
-    network.set_bell(rank, std::make_shared<EventCount>(std::shared_ptr<EventCountWord>(segment, &word)));
+    EventCountWord& word = segment->contents().doorbell;
+    network.set_doorbell(rank, std::make_shared<EventCount>(std::shared_ptr<EventCountWord>(segment, &word)));
     std::shared_ptr<Window> window = Window::make(rank, 1 << 20);
     added.in_window = window->allocate((plan_count + 1) * kElements * sizeof(std::int32_t));
-    added.neighbours = std::make_shared<LocalPeers>(rank, std::move(segment), std::move(window));
+    added.local_peers = std::make_shared<LocalPeers>(rank, std::move(segment), std::move(window));
     welcome.process_ids.push_back(1);
-    welcome.cards.push_back(added.neighbours->card());
+    welcome.cards.push_back(added.local_peers->card());
     auto hosts = std::make_shared<Hosts>([](Rank) { return true; });
     hosts->meet(welcome.hosts);
     auto areas = std::make_shared<WideAreas>();
     areas->most_slices = slices;
     added.below =
         std::make_unique<LinkBackend>("memory", network.link(rank), rank, true, network.memory(rank));
-    added.backend = std::make_unique<HierarchyBackend>(rank, *added.below, added.neighbours, hosts, areas);
+    added.backend = std::make_unique<HierarchyBackend>(rank, *added.below, added.local_peers, hosts, areas);
   }
 
   static std::int32_t value(std::uint64_t plan, Rank rank, std::int64_t i) {
@@ -227,10 +227,10 @@ struct HierarchyJob {
 
   // One turn of a background thread, up to `steps` steps of Works.
   void turn(Simulated& rank, std::size_t steps) {
-    EventCountWord& word = rank.neighbours->contents(rank.rank).bell;
+    EventCountWord& word = rank.local_peers->contents(rank.rank).doorbell;
     if (rank.asleep && word.rings.load() == rank.heard) return;
-    EventCount& bell = rank.neighbours->bell(rank.rank);
-    rank.heard = bell.listen();
+    EventCount& doorbell = rank.local_peers->doorbell(rank.rank);
+    rank.heard = doorbell.listen();
     rank.asleep = true;
     while (rank.next < plans.size() && rank.running.size() < kInFlight) {
       begin(rank);
@@ -251,7 +251,7 @@ struct HierarchyJob {
       }
     }
     if (steps == 0) rank.asleep = false;  // has not looked at everything
-    if (!rank.asleep) bell.stay_awake();
+    if (!rank.asleep) doorbell.stay_awake();
   }
 
   void check(const Running& running) const {
@@ -274,7 +274,7 @@ struct HierarchyJob {
   bool alive() const {
     return std::ranges::any_of(ranks, [this](const Simulated& rank) {
       return !over(rank) &&
-             (!rank.asleep || rank.neighbours->contents(rank.rank).bell.rings.load() != rank.heard);
+             (!rank.asleep || rank.local_peers->contents(rank.rank).doorbell.rings.load() != rank.heard);
     });
   }
   std::string phases() const {

@@ -16,18 +16,18 @@ TEST(Cards, EachPartGetsItsOwnInTheOrderOfAdding) {
     met.push_back(welcome.cards);
     alive();
   };
-  RuntimeComponents parts;
-  add_peer_info(parts, "first", meet);
-  add_peer_info(parts, "", meet);
-  add_peer_info(parts, std::string("\0last", 5), meet);
+  RuntimeComponents components;
+  add_peer_info(components, "first", meet);
+  add_peer_info(components, "", meet);
+  add_peer_info(components, std::string("\0last", 5), meet);
   RuntimeComponents other;
   add_peer_info(other, std::string(1000, 'a'), {});
   add_peer_info(other, "b", {});
   add_peer_info(other, "c", {});
   Welcome welcome;
-  welcome.cards = {parts.card, other.card};
+  welcome.cards = {components.card, other.card};
   int alive = 0;
-  parts.meet(welcome, [&] { ++alive; });
+  components.meet(welcome, [&] { ++alive; });
   EXPECT_EQ(met, (std::vector<Cards>{
                      {"first", std::string(1000, 'a')}, {"", "b"}, {std::string("\0last", 5), "c"}}));
   EXPECT_EQ(alive, 3);
@@ -35,12 +35,13 @@ TEST(Cards, EachPartGetsItsOwnInTheOrderOfAdding) {
 
 TEST(Cards, WhatCannotBeReadIsNone) {
   Cards met;
-  RuntimeComponents parts;
-  add_peer_info(parts, "card",
+  RuntimeComponents components;
+  add_peer_info(components, "card",
                 [&](const Welcome& welcome, const RuntimeComponents::Alive&) { met = welcome.cards; });
   Welcome welcome;
-  welcome.cards = {"", "x", std::string(20, '\xff'), parts.card.substr(1), parts.card + "x", parts.card};
-  parts.meet(welcome, [] {});
+  welcome.cards = {
+      "", "x", std::string(20, '\xff'), components.card.substr(1), components.card + "x", components.card};
+  components.meet(welcome, [] {});
   EXPECT_EQ(met, (Cards{"", "", "", "", "", "card"}));
 }
 

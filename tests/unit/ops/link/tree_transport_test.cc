@@ -41,7 +41,7 @@ class PostTransport final : public Transport {
     return envelope;
   }
   std::vector<Rank> lost(Time) override { return post_.lost; }
-  bool rings_bell() const override { return false; }
+  bool rings_doorbell() const override { return false; }
   bool quiet() const override { return post_.arrived[rank_].empty(); }
 
  private:
@@ -92,7 +92,7 @@ void check_order(bool leader_maps, bool member_maps, unsigned seed) {
         }
     }
   }
-  for (Rank rank : {0, 1}) EXPECT_EQ(world.ranks[rank]->rings_bell(), near);
+  for (Rank rank : {0, 1}) EXPECT_EQ(world.ranks[rank]->rings_doorbell(), near);
   EXPECT_EQ(world.ranks[0]->complete(), near);
   EXPECT_FALSE(world.ranks[1]->complete());
 }
@@ -153,7 +153,7 @@ TEST(TreeTransport, AMemberThatMissesAnotherMemberKeepsTheBackendOut) {
     world.ranks[1]->meet({{0, 1, 2}, {0, 1, 2}, true});
     world.ranks[2]->meet({{0, 1, 2}, whole ? std::vector<Rank>{0, 1, 2} : std::vector<Rank>{0, 2}, true});
     exchange_words(world);
-    for (auto& rank : world.ranks) EXPECT_TRUE(rank->rings_bell());
+    for (auto& rank : world.ranks) EXPECT_TRUE(rank->rings_doorbell());
     EXPECT_EQ(world.ranks[0]->complete(), whole);
   }
 }
@@ -164,8 +164,8 @@ TEST(TreeTransport, OtherHostsAreFar) {
   world.ranks[1]->meet({{0, 1}, {0, 1}, false});
   world.ranks[2]->meet({{2}, {2}, false});
   exchange_words(world);
-  EXPECT_FALSE(world.ranks[0]->rings_bell());
-  EXPECT_FALSE(world.ranks[2]->rings_bell());
+  EXPECT_FALSE(world.ranks[0]->rings_doorbell());
+  EXPECT_FALSE(world.ranks[2]->rings_doorbell());
   EXPECT_FALSE(world.ranks[0]->complete());
   const std::size_t before = world.far.sent;
   world.ranks[0]->send(1, message(1));
@@ -228,15 +228,15 @@ TEST(TreeTransport, AMemberWhoseLeaderIsNearNeedNotLookFar) {
     world.ranks[1]->meet({{0, 1, 2}, mapped ? std::vector<Rank>{0, 1} : std::vector<Rank>{1, 2}, false});
     world.ranks[2]->meet({{0, 1, 2}, {0, 1, 2}, false});
     world.ranks[3]->meet({{3}, {3}, false});
-    EXPECT_FALSE(world.ranks[1]->rings_bell());  // as long as the leader has not answered
+    EXPECT_FALSE(world.ranks[1]->rings_doorbell());  // as long as the leader has not answered
     exchange_words(world);
-    EXPECT_FALSE(world.ranks[0]->rings_bell());
-    EXPECT_EQ(world.ranks[1]->rings_bell(), mapped);
-    EXPECT_TRUE(world.ranks[2]->rings_bell());
+    EXPECT_FALSE(world.ranks[0]->rings_doorbell());
+    EXPECT_EQ(world.ranks[1]->rings_doorbell(), mapped);
+    EXPECT_TRUE(world.ranks[2]->rings_doorbell());
     world.ranks[0]->send(1, message(1));
     (mapped ? world.near : world.far).deliver(0, 1);
     EXPECT_EQ(world.ranks[1]->receive()->bytes, message(1));
-    world.far.lost = {3};  // on the other host, where the bell cannot tell
+    world.far.lost = {3};  // on the other host, where the doorbell cannot tell
     EXPECT_EQ(world.ranks[1]->lost(clock_now()), std::vector<Rank>{3});
   }
 }

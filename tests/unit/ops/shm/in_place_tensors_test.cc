@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/operations/handle_state.h"
+#include "core/engine/submissions/handle_state.h"
 #include "ops/shm/memory/window.h"
 
 namespace rueda {
@@ -27,8 +27,8 @@ class OffersOfOthers : public testing::Test {
     auto request = std::make_shared<const Request>(
         Request{"x", Operation::allreduce, DataType::float32, Shape{kElements}});
     place(plan_, plan_.tensors.emplace_back(0, true, request));
-    crew_.members = {{0, nullptr, nullptr, own_->file().get()}, {3, nullptr, nullptr, other_->file().get()}};
-    crew_.own_window = own_.get();
+    peers_.members = {{0, nullptr, nullptr, own_->file().get()}, {3, nullptr, nullptr, other_->file().get()}};
+    peers_.own_window = own_.get();
     Entry& entry = entries_.emplace_back(request, std::make_shared<HandleState>());
     entry.submission().output = {tensor_.get(), DataType::float32, {kElements}, {}};
   }
@@ -36,7 +36,7 @@ class OffersOfOthers : public testing::Test {
   // This rank's offer and `other`: where rank 3's tensor is then, or why it cannot be.
   std::string find(std::uint64_t other) {
     InlineVectors lists;
-    InPlaceTensors tensors(plan_, entries_, crew_, lists);
+    InPlaceTensors tensors(plan_, entries_, peers_, lists);
     EXPECT_TRUE(tensors.possible());
     EXPECT_EQ(tensors.offer_bytes(), sizeof other);
     std::array<std::uint64_t, 2> offers{0, other};
@@ -56,7 +56,7 @@ class OffersOfOthers : public testing::Test {
   const std::shared_ptr<Window> own_ = Window::make(0, 1 << 20), other_ = Window::make(3, 1 << 20);
   const std::shared_ptr<std::byte> tensor_ = own_->allocate(kBytes);
   Plan plan_;
-  PeerGroup crew_;
+  PeerGroup peers_;
   std::vector<Entry> entries_;
 };
 

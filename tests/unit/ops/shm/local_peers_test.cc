@@ -17,7 +17,7 @@
 namespace rueda {
 namespace {
 
-std::shared_ptr<LocalPeers> neighbours(Rank rank) {
+std::shared_ptr<LocalPeers> local_peers(Rank rank) {
   return std::make_shared<LocalPeers>(rank, Segment::make().segment);
 }
 
@@ -29,7 +29,7 @@ class Other {
     EXPECT_EQ(pipe(over_.data()), 0);
     process_ = fork();
     if (process_ != 0) return;
-    const std::shared_ptr<LocalPeers> own = neighbours(1);
+    const std::shared_ptr<LocalPeers> own = local_peers(1);
     const std::string card = own->card();
     char byte = 0;
     if (::write(card_[1], card.data(), card.size()) < 0 || ::read(over_[0], &byte, 1) < 0) _exit(1);
@@ -70,7 +70,7 @@ std::vector<Rank> lost_within(LocalPeers& own, std::chrono::milliseconds patienc
 
 TEST(LocalPeers, AKilledProcessIsLostOnce) {
   const Other other(true);
-  const std::shared_ptr<LocalPeers> own = neighbours(0);
+  const std::shared_ptr<LocalPeers> own = local_peers(0);
   own->meet({{}, {"here", "here"}, {1, 2}, {own->card(), other.card()}});
   ASSERT_TRUE(own->reaches(1));
   EXPECT_TRUE(own->lost(clock_now()).empty());
@@ -82,7 +82,7 @@ TEST(LocalPeers, AKilledProcessIsLostOnce) {
 TEST(LocalPeers, AProcessThatLeavesInTheMiddleIsLostButNotOneWhoseJobHasEnded) {
   for (const bool ends_its_job : {false, true}) {
     const Other other(ends_its_job);
-    const std::shared_ptr<LocalPeers> own = neighbours(0);
+    const std::shared_ptr<LocalPeers> own = local_peers(0);
     own->meet({{}, {"here", "here"}, {1, 2}, {own->card(), other.card()}});
     ASSERT_TRUE(own->reaches(1));
     other.end();
@@ -91,7 +91,7 @@ TEST(LocalPeers, AProcessThatLeavesInTheMiddleIsLostButNotOneWhoseJobHasEnded) {
 }
 
 TEST(LocalPeers, WhoCannotBeMappedIsNotReached) {
-  const std::shared_ptr<LocalPeers> own = neighbours(0), thread = neighbours(1), elsewhere = neighbours(2);
+  const std::shared_ptr<LocalPeers> own = local_peers(0), thread = local_peers(1), elsewhere = local_peers(2);
   const LocalPeers nobody(3, nullptr);
   EXPECT_EQ(nobody.card(), "");
   own->meet({{},
@@ -104,19 +104,19 @@ TEST(LocalPeers, WhoCannotBeMappedIsNotReached) {
   EXPECT_EQ(&own->contents(1), &thread->contents(1));  // one mapping in one process
 }
 
-TEST(LocalPeers, ACrewIsFoundOnceAndOnlyWhereAllAreReached) {
-  const std::shared_ptr<LocalPeers> own = neighbours(1), other = neighbours(2);
+TEST(LocalPeers, APeerGroupIsFoundOnceAndOnlyWhereAllAreReached) {
+  const std::shared_ptr<LocalPeers> own = local_peers(1), other = local_peers(2);
   own->meet(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {"", own->card(), other->card()}});
   const std::array<Rank, 2> pair{1, 2}, with_who_has_no_card{0, 1};
-  const PeerGroup* crew = own->crew(pair);
-  ASSERT_NE(crew, nullptr);
-  EXPECT_EQ(own->crew(pair), crew);
-  EXPECT_EQ(own->crew(with_who_has_no_card), nullptr);
-  ASSERT_EQ(crew->size(), 2u);
-  EXPECT_EQ(crew->rank(), 1);
-  EXPECT_EQ(crew->members[1].rank, 2);
-  EXPECT_EQ(crew->members[1].contents, &own->contents(2));
-  EXPECT_EQ(crew->own_window, nullptr);  // nobody has one
+  const PeerGroup* peers = own->peers(pair);
+  ASSERT_NE(peers, nullptr);
+  EXPECT_EQ(own->peers(pair), peers);
+  EXPECT_EQ(own->peers(with_who_has_no_card), nullptr);
+  ASSERT_EQ(peers->size(), 2u);
+  EXPECT_EQ(peers->rank(), 1);
+  EXPECT_EQ(peers->members[1].rank, 2);
+  EXPECT_EQ(peers->members[1].contents, &own->contents(2));
+  EXPECT_EQ(peers->own_window, nullptr);  // nobody has one
 }
 
 }  // namespace

@@ -106,12 +106,12 @@ TEST_P(ShmJob, WhoSleepsIsRung) {
   std::vector<std::thread> threads;
   for (Simulated& rank : job.ranks) {
     threads.emplace_back([&job, &rank, &slept, kLimit] {
-      EventCount& bell = rank.neighbours->bell(rank.rank);
+      EventCount& doorbell = rank.local_peers->doorbell(rank.rank);
       while (!job.over(rank)) {
         job.turn(rank, 100);
         if (!rank.asleep || job.over(rank)) continue;
         const auto begin = std::chrono::steady_clock::now();
-        bell.sleep(rank.heard, kLimit);
+        doorbell.sleep(rank.heard, kLimit);
         rank.asleep = false;  // also when a ring of before has woken it
         ++slept;
         if (std::chrono::steady_clock::now() - begin < kLimit) continue;

@@ -31,7 +31,7 @@ class StartTransport final : public Transport {
   void send(Rank, Bytes) override { ++start_.sent; }
   std::optional<Envelope> receive() override { return Envelope{7, {}}; }
   std::vector<Rank> lost(Time) override { return std::exchange(start_.lost, {}); }
-  bool rings_bell() const override { return true; }
+  bool rings_doorbell() const override { return true; }
 
  private:
   Start& start_;
@@ -79,12 +79,12 @@ Bytes message(int number) {
 
 TEST(TcpTransport, GoesTheOldWayUntilItIsConnected) {
   Pair pair;
-  EXPECT_TRUE(pair.ranks[0]->rings_bell());
+  EXPECT_TRUE(pair.ranks[0]->rings_doorbell());
   pair.ranks[0]->send(1, message(1));
   EXPECT_EQ(pair.starts[0].sent, 1);
   EXPECT_EQ(pair.ranks[0]->receive()->peer, 7);
   pair.connect();
-  EXPECT_FALSE(pair.ranks[0]->rings_bell());
+  EXPECT_FALSE(pair.ranks[0]->rings_doorbell());
   pair.ranks[0]->send(1, message(1));
   EXPECT_EQ(pair.starts[0].sent, 1);
   EXPECT_FALSE(pair.ranks[0]->receive());

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/operation_traits.h"
-#include "core/engine/operations/submission.h"
+#include "core/engine/submissions/submission.h"
 
 namespace rueda {
 namespace {

@@ -59,11 +59,11 @@ TEST(ByteRing, TwoThreadsSleepAndWakeEachOther) {
   for (std::size_t i = 0; i < kSizes; ++i) messages.push_back(message(i * i * 2500, i));
   Ends ends;
   std::atomic<int> missed{0};
-  auto rest = [&](EventCount& bell, auto&& moved) {
-    const std::uint32_t heard = bell.listen();
-    if (moved()) return bell.stay_awake();
+  auto rest = [&](EventCount& doorbell, auto&& moved) {
+    const std::uint32_t heard = doorbell.listen();
+    if (moved()) return doorbell.stay_awake();
     const auto begin = std::chrono::steady_clock::now();
-    bell.sleep(heard, kLimit);
+    doorbell.sleep(heard, kLimit);
     if (std::chrono::steady_clock::now() - begin >= kLimit) ++missed;
   };
   std::thread other([&] {

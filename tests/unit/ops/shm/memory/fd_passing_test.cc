@@ -61,8 +61,8 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
   std::array<int, 2> down{}, up{};
   ASSERT_EQ(pipe(down.data()), 0);
   ASSERT_EQ(pipe(up.data()), 0);
-  auto hidden = [](const LocalPeers& neighbours) {
-    Card card = *card_from(neighbours.card());
+  auto hidden = [](const LocalPeers& local_peers) {
+    Card card = *card_from(local_peers.card());
     card.process_id = 0x7ffffff0;
     return to_bytes(card);
   };
@@ -79,7 +79,7 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
     const Rank peer = 1 - rank;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     const std::array<Rank, 2> both{0, 1};
-    if (own.crew(both) == nullptr || own.crew(both)->own_window == nullptr) return false;
+    if (own.peers(both) == nullptr || own.peers(both)->own_window == nullptr) return false;
     own.contents(peer).flags[2].value.store(77 + static_cast<std::uint64_t>(peer));
     std::vector<Rank> lost;
     while (std::chrono::steady_clock::now() < end && (rank == 0 ? lost.empty() : true)) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/submissions/entry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+
+#include "core/engine/memory/output_pool.h"
+#include "core/engine/submissions/work_failure.h"
+
+namespace rueda {
+
+namespace {
+
+void allocate(Entry& entry, const Shape& shape) {
+  HandleState& handle = *entry.handle;
+  const DataType dtype = entry.request().dtype;
+  if (entry.submission().allocate) {
+    handle.output = entry.submission().allocate(dtype, shape);
+  } else {
+    handle.output = {nullptr, dtype, shape, {}};
+    auto memory = OutputPool::of_process().allocate(static_cast<std::size_t>(handle.output.bytes()));
+    handle.output.data = memory.get();
+    handle.output_memory = std::move(memory);
+  }
+}
+
+}  // namespace
+
+std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> states) {
+  auto request = [](const std::shared_ptr<HandleState>& state) -> Request& {
+    return state->submission.request;
+  };
+  std::ranges::stable_sort(states, precedes_in_group, request);
+  if (std::ranges::any_of(states, [&](const auto& state) { return request(state).elsewhere; })) {
+    for (const auto& state : states) request(state).elsewhere = may_have_a_place(request(state));
+  }
+  const std::shared_ptr<HandleState>& first = states.front();
+  std::vector<Request>& others = request(first).others;
+  for (std::size_t i = 1; i < states.size(); ++i) {
+    others.push_back(std::move(request(states[i])));
+    others.back().follows = request(first).name;
+  }
+  std::vector<Entry> entries;
+  entries.emplace_back(first);
+  for (std::size_t i = 1; i < states.size(); ++i)
+    entries.emplace_back(SharedRequest(first, &others[i - 1]), states[i]);
+  return entries;
+}
+
+void conclude(Entry& entry, const Status& status) {
+  Submission& submission = entry.submission();
+  std::shared_ptr<void> owner = std::move(submission.owner);
+  if (submission.allocate) {  // the program's, too
+    using Both = std::pair<Allocate, std::shared_ptr<void>>;
+    owner = std::make_shared<Both>(std::exchange(submission.allocate, nullptr), std::move(owner));
+  }
+  entry.handle->complete(status, std::move(owner));
+}
+
+TensorView allocate_output(Entry& entry, const Shape& shape) {
+  std::string reason = "an exception without words";
+  try {
+    allocate(entry, shape);
+    return entry.handle->output;
+  } catch (const std::exception& error) {
+    reason = error.what();
+  } catch (...) {  // it is the user's
+  }
+  throw WorkFailure{fmt::format("it could not allocate the output, {} of {}: {}", to_string(shape),
+                                to_string(entry.request().dtype), reason)};
+}
+
+}  // namespace rueda

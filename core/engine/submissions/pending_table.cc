@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/submissions/pending_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace rueda {
+
+std::string PendingTable::error_in(Entry& entry, bool known) {
+  const Request& request = entry.request();
+  if (!known) return "uses a process set that was removed, or is not of this job.";
+  if (joined(request.process_set))
+    return "has joined, and submits nothing until every rank has. Wait for join() first.";
+  auto found = places_.find(key_view_of(request));
+  if (found == places_.end()) found = places_.try_emplace(key_of(request)).first;
+  entry.place = &found->second;
+  RUEDA_ASSERT(!entry.place->reserved);  // see NamesInFlight
+  return {};
+}
+
+bool PendingTable::contains(KeyView key) const {
+  const auto found = places_.find(key);
+  return found != places_.end() && found->second.reserved;
+}
+
+void PendingTable::forget_unused() {
+  constexpr std::size_t kSpare = 1024;
+  if (places_.size() <= 2 * most_ + kSpare) return;
+  std::erase_if(places_, [](const auto& each) { return !each.second.reserved; });
+  most_ = reserved_;
+}
+
+void PendingTable::add(Entry&& entry) {
+  const Request& request = entry.request();
+  if (request.operation == Operation::join) joined_.insert(request.process_set);
+  RUEDA_ASSERT(entry.place != nullptr && !entry.place->reserved);
+  PendingPlace& place = *entry.place;
+  place.reserved = true;
+  place.follows = request.follows;
+  most_ = std::max(most_, ++reserved_);
+  place.waiting.emplace(std::move(entry));
+}
+
+std::string PendingTable::first_of_group(KeyView key) const {
+  const auto found = places_.find(key);
+  return found != places_.end() && found->second.reserved ? found->second.follows : std::string();
+}
+
+// A rank that has joined may have a group in flight of which one has the name of something else that the
+// others go on with.
+bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
+  const auto found = places_.find(key_view_of(called));
+  if (found == places_.end()) return false;
+  PendingPlace& place = found->second;
+  if (!place.waiting || place.waiting->request().follows != called.follows) return false;
+  take(place, started);
+  return true;
+}
+
+void PendingTable::take(PendingPlace& place, std::vector<Entry>& taken) {
+  if (!place.waiting) return;
+  taken.push_back(std::move(*place.waiting));
+  place.waiting.reset();
+}
+
+void PendingTable::start_group(const Request& called, std::vector<Entry>& started) {
+  if (!start(called, started)) return;
+  const SharedRequest first = started.back().shared_request;
+  for (const Request& other : first->others) start(other, started);
+}
+
+void PendingTable::finish(Entry& entry) {
+  RUEDA_ASSERT(entry.place != nullptr && entry.place->reserved);
+  std::exchange(entry.place, nullptr)->reserved = false;
+  --reserved_;
+}
+
+std::vector<Entry> PendingTable::take_all() {
+  std::vector<Entry> waiting;
+  for (auto& [key, place] : places_) take(place, waiting);
+  return waiting;
+}
+
+std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
+  std::vector<Entry> waiting;
+  for (auto& [key, place] : places_) {
+    if (key.process_set == set) take(place, waiting);
+  }
+  return waiting;
+}
+
+std::size_t of_one_group(std::span<const Entry> entries) {
+  return 1 + entries.front().request().others.size();
+}
+
+}  // namespace rueda

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this rank has asked for: the operations it has in flight, by process set and name, and the sets that
+// it has joined.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/control/messages/id_set.h"
+#include "core/engine/submissions/entry.h"
+
+namespace rueda {
+
+// What a name stands for here.
+struct PendingPlace {
+  bool reserved = false;         // from submission to completion
+  CacheId id = 0;                // under which it was last submitted; 0: in full
+  std::string follows;           // one of a group: its first
+  std::optional<Entry> waiting;  // for a Plan
+};
+
+// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan arrives. The
+// place of a name stays for its next call, until there are many that nobody uses. Owned by the background
+// thread thread.
+class PendingTable {
+ public:
+  // Finds the place of its name. Why this rank cannot ask for that now, "has joined, ..."; empty when it can.
+  // `known`: its process set is.
+  std::string error_in(Entry& entry, bool known);
+  // One that nothing speaks against.
+  void add(Entry&& entry);
+  // When nothing is between the two: the places of names that have not been in use for long.
+  void forget_unused();
+  // Moves the Entry that a Plan calls, whose name stays reserved, to the end of `started`. Tells whether it
+  // waited for a Plan.
+  bool start(const Request& called, std::vector<Entry>& started);
+  // The same with all that this rank has submitted together with it.
+  void start_group(const Request& called, std::vector<Entry>& started);
+  // The operation is complete; its name is free.
+  void finish(Entry& entry);
+  // Every Entry that waits for a Plan, of one process set or of all.
+  std::vector<Entry> take_all();
+  std::vector<Entry> take_all(ProcessSetId set);
+  // Whether others go on without this rank; from its submission of a join until everybody's.
+  bool joined(ProcessSetId set) const { return joined_.contains(set); }
+  void end_join(ProcessSetId set) { joined_.erase(set); }
+  bool contains(KeyView key) const;
+  // The name of the first of the group in which that one is in flight; empty: none, or the first itself.
+  std::string first_of_group(KeyView key) const;
+
+  bool empty() const { return reserved_ == 0; }
+
+ private:
+  static void take(PendingPlace& place, std::vector<Entry>& taken);
+
+  ByKey<PendingPlace> places_;
+  std::size_t reserved_ = 0;
+  std::size_t most_ = 0;  // that were reserved at a time since places were erased
+  std::set<ProcessSetId> joined_;
+};
+
+// How many of them, from the first on, were submitted as one group; a group comes as a whole.
+std::size_t of_one_group(std::span<const Entry> entries);
+
+}  // namespace rueda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every submission of a rank has to keep to.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/submissions/submission.h"
+#include "rueda/rank_set.h"
+
+namespace rueda {
+
+// Purpose: refuses submissions that cannot mean anything in this job, and adds what its settings say. Owned
+// by the Runtime; any thread may call it.
+class SubmissionRules {
+ public:
+  SubmissionRules() = default;
+  SubmissionRules(Rank rank, Rank size, ReductionOrder order) : rank_(rank), world_(0, size), order_(order) {}
+
+  // Both throw InvalidArgument.
+  void check(const Submission& submission) const;
+  void check_group(const std::vector<Submission>& group) const;
+  // What the settings of the job say, and what means nothing for this operation.
+  void complete(Request& request) const;
+  ReductionOrder reduction_order() const { return order_; }
+
+ private:
+  Rank rank_ = 0;
+  RankSet world_;  // all ranks
+  ReductionOrder order_ = ReductionOrder::any;
+};
+
+}  // namespace rueda

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tcp/tcp_components.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/control/messages/control_message.h"
+#include "ops/algorithms/link_backend.h"
+#include "ops/link/launcher_environment.h"
+#include "ops/link/peer_info.h"
+#include "ops/tcp/connect/listener.h"
+#include "ops/tcp/connect/tcp_socket.h"
+#include "ops/tcp/tcp_link.h"
+#include "ops/tcp/tcp_transport.h"
+
+namespace rueda {
+namespace {
+
+// Where somebody has chosen another network for MPI it is the quicker one: the words that chose it; empty
+// where MPI uses TCP.
+std::string other_network() {
+  const char* provider = std::getenv("FI_PROVIDER");
+  const char* module = std::getenv("MPIR_CVAR_CH4_NETMOD");
+  if (module != nullptr && std::string_view(module) == "ucx") return "MPIR_CVAR_CH4_NETMOD=ucx";
+  if (provider != nullptr && std::string_view(provider).find("tcp") == std::string_view::npos)
+    return fmt::format("FI_PROVIDER={}", provider);
+  return "";
+}
+
+TcpSettings settings_of(const Config& config) {
+  TcpSettings settings;
+  settings.deadline = config.network_deadline;
+  std::istringstream list(config.rails);
+  for (std::string card; std::getline(list, card, ',');) {
+    if (!card.empty()) settings.cards.push_back(card);
+  }
+  return settings;
+}
+
+// None where data is left to others: then `why`. A job of one host opens no port.
+std::shared_ptr<TcpListener> open_door(const RuntimeComponents& components, std::string& why) {
+  const Config& config = components.config;
+  if (config.network == "mpi") {
+    why = "RUEDA_NETWORK=mpi";
+  } else if (config.network == "auto") {
+    why = other_network();
+  }
+  if (!why.empty() || launched_on_one_host()) return nullptr;
+  TcpListener::Opened opened = TcpListener::open(settings_of(config));
+  if (opened.door) return std::move(opened.door);
+  const bool asked = config.network == "tcp" || !config.rails.empty();
+  if (asked) throw BackendError(opened.status);
+  why = std::move(opened.status.message);
+  return nullptr;
+}
+
+bool several_hosts(const Welcome& welcome) {
+  return std::ranges::any_of(welcome.hosts,
+                             [&](const std::string& host) { return host != welcome.hosts[0]; });
+}
+
+// Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
+// Parts; used by the background thread.
+struct TcpMeeting {
+  Rank rank = 0;
+  std::string asked;  // the setting
+  std::string why;    // there is no door
+  std::shared_ptr<TcpListener> door;
+  std::shared_ptr<TcpLink> link;
+  TcpTransport* transport = nullptr;  // of the parts; lives as long as their background thread
+  bool connected = false;
+
+  void meet(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+    const std::shared_ptr<TcpListener> own = std::exchange(door, nullptr);
+    if (!several_hosts(welcome)) return;
+    const auto without = std::ranges::find(welcome.cards, std::string());
+    if (without != welcome.cards.end()) {
+      return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
+    }
+    const auto size = static_cast<Rank>(welcome.hosts.size());
+    TcpListener::Met met =
+        own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
+    throw_if_error(met.status);
+    if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
+    for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
+    connected = true;
+    transport->connect(control_neighbours(rank, welcome.hosts));
+  }
+
+  // "2 cards (eth0, eth1)", and to which hosts only some of them: those may have fewer, or did not answer.
+  static std::string cards_of(const std::map<Rank, std::vector<Descriptor>>& all,
+                              const std::vector<std::string>& hosts) {
+    std::map<std::string, std::vector<std::string>> by_host;
+    std::vector<std::string> most;
+    for (const auto& [peer, rails] : all) {
+      if (hosts[peer] == hosts[0]) continue;
+      std::vector<std::string> names;
+      for (const Descriptor& rail : rails) names.push_back(own_card(rail));
+      if (names.size() > most.size()) most = names;
+      by_host[hosts[peer]] = std::move(names);
+    }
+    std::string words =
+        fmt::format("{} card{} ({})", most.size(), most.size() == 1 ? "" : "s", fmt::join(most, ", "));
+    for (const auto& [host, names] : by_host) {
+      if (names.size() < most.size()) words += fmt::format("; to {} {} only", host, fmt::join(names, ", "));
+    }
+    return words;
+  }
+
+  void leave_to_mpi(const Welcome& welcome, Rank without) const {
+    if (asked == "tcp") {
+      throw BackendError(Status::backend_error(
+          fmt::format("RUEDA_NETWORK=tcp, but rank {} on {} has no network card, or another setting. Set it "
+                      "alike on every rank, or to auto.",
+                      without, welcome.hosts[without])));
+    }
+    if (rank != 0) return;
+    const std::string reason =
+        without == 0 ? why
+                     : fmt::format("rank {} on {} has no network card, or another RUEDA_NETWORK", without,
+                                   welcome.hosts[without]);
+    notice(fmt::format("data between hosts: mpi, because {}", reason));
+  }
+};
+
+}  // namespace
+
+void add_tcp(RuntimeComponents& components, Memory memory) {
+  auto meeting = std::make_shared<TcpMeeting>();
+  meeting->rank = components.rank;
+  meeting->asked = components.config.network;
+  meeting->door = open_door(components, meeting->why);
+  meeting->link = std::make_shared<TcpLink>(components.rank);
+  auto transport =
+      std::make_unique<TcpTransport>(components.rank, std::move(components.transport), meeting->link);
+  meeting->transport = transport.get();
+  components.transport = std::move(transport);
+  components.backends.insert(
+      components.backends.begin(),
+      std::make_unique<LinkBackend>(
+          "tcp", meeting->link, components.rank, false, std::move(memory),
+          [meeting] { return meeting->connected; }, AlgorithmSelector("tcp", components.config)));
+  components.how_it_ended = [known = std::move(components.how_it_ended), link = meeting->link](Rank lost) {
+    std::string words = known ? known(lost) : "";
+    return words.empty() ? link->silence(lost) : words;
+  };
+  add_peer_info(components, meeting->door ? meeting->door->card() : "",
+                [meeting](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+                  meeting->meet(welcome, alive);
+                });
+}
+
+}  // namespace rueda
