@@ -85,6 +85,25 @@ Setting reduction_order() {
           [](const Config& config) { return std::string(to_string(config.reduction_order)); }};
 }
 
+void add_bootstrap(std::vector<Setting>& table) {
+  table.push_back(
+      {"BOOTSTRAP", "", "auto, mpi, pmi, torchrun, slurm, store, alone, or file: and a folder",
+       "how ranks find one another; auto: by what has started them. store: RUEDA_STORE. file: by files in a "
+       "folder that all hosts share",
+       [](Config& config, std::string_view text) {
+         constexpr std::string_view kMethods[] = {"auto",  "mpi",   "pmi",  "torchrun",
+                                                  "slurm", "store", "alone"};
+         config.bootstrap = text;
+         return std::ranges::find(kMethods, text) != std::end(kMethods) ||
+                (text.starts_with("file:") && text.size() > 5);
+       },
+       [](const Config& config) { return config.bootstrap; }});
+  table.push_back(
+      text("STORE", "", &Config::store, "HOST:PORT, or nothing",
+           "where rank 0 listens until all ranks have come; RUEDA_RANK and RUEDA_SIZE, or those of "
+           "a launcher, number the ranks"));
+}
+
 void add_network(std::vector<Setting>& table) {
   table.push_back(
       {"NETWORK", "", "auto, tcp or mpi",
@@ -198,6 +217,7 @@ std::vector<Setting> make_settings() {
   table.push_back(number("STALL_SHUTDOWN_TIME", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
                          &Config::stall_shutdown_time, 0.0, 86400.0, "seconds, 0 to 86400",
                          "an operation that waits longer ends the job on all ranks with Stalled; 0: never"));
+  add_bootstrap(table);
   table.push_back(flag("SHM", "", &Config::shm, "use shared memory inside a host"));
   table.push_back(
       number("WINDOW_LIMIT", "", &Config::window_limit, std::int64_t{0}, std::int64_t{1} << 40,

@@ -28,6 +28,8 @@ struct Config {
   double stall_check_time = 3.0;  // seconds
   bool stall_check_disable = false;
   double stall_shutdown_time = 0.0;  // seconds
+  std::string bootstrap = "auto";    // how ranks find one another
+  std::string store;                 // HOST:PORT at which rank 0 listens; empty: found otherwise
   bool shm = true;
   std::int64_t window_limit = std::int64_t{1} << 40;  // bytes
   std::string network = "auto";                       // by what data goes between hosts: tcp, mpi or auto

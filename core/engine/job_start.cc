@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "core/base/log.h"
@@ -29,8 +30,10 @@ Introduction introduce(const RuntimeComponents& components) {
 // Rank 0's answer to the introductions of all ranks. Others wait a little longer than rank 0, so that its
 // words, which name the missing, reach them first.
 Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double patience) {
-  Bootstrap exchange(introduce(components), components.size, components.process_sets);
-  const Time expires = clock_now() + from_seconds(patience);
+  Bootstrap exchange(
+      introduce(components), components.size, components.process_sets,
+      components.transport && components.transport->only_reaches_root() ? components.size : tree::kRadix);
+  Time expires = clock_now() + from_seconds(patience);
   while (true) {
     for (Envelope& envelope : exchange.take_outgoing())
       components.transport->send(envelope.peer, std::move(envelope.bytes));
@@ -41,13 +44,22 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
       return left;
     }
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    if (const std::optional<Time> since = components.transport->known_to_root_since())
+      expires = std::max(expires, *since + from_seconds(patience));
     if (std::optional<Envelope> envelope = components.transport->receive()) {
       exchange.receive(envelope->peer, envelope->bytes);
+    } else if (const std::vector<Rank> lost = components.transport->lost(clock_now()); !lost.empty()) {
+      exchange.lose(lost.front());
     } else if (clock_now() > expires) {
-      exchange.expire(patience);
+      exchange.expire(patience, components.transport->obstacle());
     } else {
       shared.doorbell->sleep(shared.doorbell->listen(), microseconds(200));
     }
+  }
+  // Nobody else moves what is queued until the engine runs.
+  while (components.transport && !components.transport->drain() && clock_now() < expires) {
+    shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    std::this_thread::sleep_for(microseconds(100));
   }
   for (const std::string& line : exchange.differing_settings())
     log(LogLevel::warning, "settings differ: {}", line);

@@ -94,6 +94,10 @@ bool ProgressEngine::must_poll() const {
   return (components_.transport && !components_.transport->rings_doorbell()) || !works_.ring_doorbell();
 }
 
+void ProgressEngine::end_in_order() {
+  if (components_.transport && negotiator_->ended() && failure().ok()) components_.transport->end_in_order();
+}
+
 std::string_view ProgressEngine::phase() const {
   return works_.running() ? works_.phase() : busy() ? "waiting for other ranks" : "idle";
 }

@@ -40,6 +40,8 @@ class ProgressEngine {
   // This rank cannot go on, for that reason; nor can the job.
   void fail(const std::string& reason);
 
+  // Once it is finished: after a regular end the other ranks hear that this one's end is no loss.
+  void end_in_order();
   // Every rank has departed and all is complete, or the job cannot go on.
   bool finished() const { return failed_ || (negotiator_->ended() && works_.empty()); }
   // Why the job could not go on; ok after a regular end.

@@ -41,6 +41,7 @@ void ProgressLoop::run() {
       lock.rest(heard, longest_sleep(now));
     }
   }
+  engine_.end_in_order();
   lock.end();
   shared_.observer.doing("ended");
 }

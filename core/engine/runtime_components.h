@@ -33,6 +33,7 @@ struct RuntimeComponents {
   std::uint64_t job = 0;   // how many this process has had before: makes names of operations its own
   RankLists process_sets;  // that the job begins with, the same on all ranks
   std::string host;        // ranks of equal host share a machine
+  std::string found_by;    // how the ranks find one another, for the log; may be empty
   std::unique_ptr<Transport> transport;            // none needed for one rank
   std::vector<std::unique_ptr<Backend>> backends;  // in order of preference, the same on all ranks
   std::shared_ptr<EventCount> doorbell = std::make_shared<EventCount>();

@@ -4,8 +4,8 @@
 
 #include <chrono>
 
+#include "core/base/system/frame_stream.h"
 #include "launcher/job/environment.h"
-#include "launcher/protocol/frame_stream.h"
 
 namespace rueda {
 

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/system/frame_stream.h"
 #include "launcher/protocol/agent_message.h"
 #include "launcher/protocol/authentication.h"
-#include "launcher/protocol/frame_stream.h"
 #include "launcher/system/descriptor.h"
 
 namespace rueda {

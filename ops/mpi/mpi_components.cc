@@ -2,16 +2,18 @@
 #include "ops/mpi/mpi_components.h"
 
 #include "ops/algorithms/link_backend.h"
-#include "ops/link/launcher_environment.h"
 #include "ops/mpi/mpi_link.h"
 #include "ops/mpi/mpi_transport.h"
 
 namespace rueda {
 
-std::optional<RuntimeComponents> mpi_components(const Config& config, const std::vector<Rank>& ranks) {
+bool mpi_has_begun() {
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (initialized == 0 && !rank_from_launcher()) return std::nullopt;
+  return initialized != 0;
+}
+
+RuntimeComponents mpi_components(const Config& config, const std::vector<Rank>& ranks) {
   MpiRuntime& mpi = MpiRuntime::instance(config.start_timeout);
   RuntimeComponents components;
   components.config = config;

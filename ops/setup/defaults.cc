@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "core/base/error.h"
+#include "ops/bootstrap/bootstrap_components.h"
 #include "ops/hierarchy/hierarchy_components.h"
 #include "ops/link/launcher_environment.h"
 #include "ops/local/local_backend.h"
@@ -19,7 +21,11 @@
 namespace rueda::ops {
 namespace {
 
-RuntimeComponents alone(const Config& config) {
+RuntimeComponents alone(const Config& config, const std::vector<Rank>& ranks) {
+  if (!ranks.empty() && ranks != std::vector{0}) {
+    refuse(fmt::format("init of the ranks [{}]: no more than rank 0 was started. Start several by ruedarun.",
+                       fmt::join(ranks, ", ")));
+  }
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   RuntimeComponents components;
@@ -28,18 +34,25 @@ RuntimeComponents alone(const Config& config) {
   return components;
 }
 
+RuntimeComponents transport_of(const Launch& launch, const Config& config, const std::vector<Rank>& ranks) {
+  switch (launch.method) {
+    case BootstrapMethod::alone: return alone(config, ranks);
+    case BootstrapMethod::mpi: return mpi_components(config, ranks);
+    default: return bootstrap_components(config, launch, ranks);
+  }
+}
+
 }  // namespace
 
 RuntimeComponents defaults(const Config& config, const std::vector<Rank>& ranks) {
-  std::optional<RuntimeComponents> found = mpi_components(config, ranks);
-  if (!found && !ranks.empty() && ranks != std::vector{0}) {
-    refuse(fmt::format("init of the ranks [{}]: no more than rank 0 was started. Start several by ruedarun.",
-                       fmt::join(ranks, ", ")));
-  }
-  RuntimeComponents components = found ? std::move(*found) : alone(config);
-  if (ranks.empty()) check_others_were_found(components.size);
+  const Launch launch = find_launch(
+      config, [](const char* name) { return std::getenv(name); }, mpi_has_begun());
+  RuntimeComponents components = transport_of(launch, config, ranks);
+  if (ranks.empty() && config.bootstrap != "alone") check_others_were_found(components.size);
   if (components.size > 1) {
-    add_tcp(components);
+    const bool by_mpi = launch.method == BootstrapMethod::mpi;
+    add_tcp(components,
+            {.one_host = by_mpi ? launched_on_one_host() : launch.one_host, .only_link = !by_mpi});
     add_hierarchy(components, add_shared_memory(components));
   }
   components.backends.insert(components.backends.begin(), std::make_unique<LocalBackend>());

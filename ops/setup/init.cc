@@ -19,6 +19,7 @@ void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<
   RuntimeComponents components = ops::defaults(config, ranks);
   components.process_sets = process_sets;
   configure_log(*log_level_from(config.log_level), config.log_hide_time, components.rank);
+  if (!components.found_by.empty()) log(LogLevel::info, "{}", components.found_by);
   if (components.rank == 0) {
     for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
   }

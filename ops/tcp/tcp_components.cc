@@ -19,10 +19,9 @@
 #include "core/base/log.h"
 #include "core/control/messages/control_message.h"
 #include "ops/algorithms/link_backend.h"
-#include "ops/link/launcher_environment.h"
 #include "ops/link/peer_info.h"
+#include "ops/sockets/tcp_socket.h"
 #include "ops/tcp/connect/listener.h"
-#include "ops/tcp/connect/tcp_socket.h"
 #include "ops/tcp/tcp_link.h"
 #include "ops/tcp/tcp_transport.h"
 
@@ -50,21 +49,38 @@ TcpSettings settings_of(const Config& config) {
   return settings;
 }
 
-// None where data is left to others: then `why`. A job of one host opens no port.
-std::shared_ptr<TcpListener> open_door(const RuntimeComponents& components, std::string& why) {
+// For other hosts. None where data is left to MPI, and on a job of one host: then `why`.
+std::shared_ptr<TcpListener> open_door(const RuntimeComponents& components, const TcpUse& use,
+                                       std::string& why) {
   const Config& config = components.config;
   if (config.network == "mpi") {
     why = "RUEDA_NETWORK=mpi";
-  } else if (config.network == "auto") {
+  } else if (config.network == "auto" && !use.only_link) {
     why = other_network();
   }
-  if (!why.empty() || launched_on_one_host()) return nullptr;
+  if (use.only_link && !why.empty())
+    throw BackendError(
+        Status::backend_error("RUEDA_NETWORK=mpi, but this job is started without MPI. Set "
+                              "RUEDA_BOOTSTRAP=mpi, or another network."));
+  if (!why.empty() || use.one_host) return nullptr;
   TcpListener::Opened opened = TcpListener::open(settings_of(config));
   if (opened.door) return std::move(opened.door);
   const bool asked = config.network == "tcp" || !config.rails.empty();
   if (asked) throw BackendError(opened.status);
   why = std::move(opened.status.message);
   return nullptr;
+}
+
+// For ranks of this host alone.
+std::shared_ptr<TcpListener> open_on_loopback(const Config& config) {
+  TcpSettings settings = settings_of(config);
+  settings.cards = {"127.0.0.1"};
+  TcpListener::Opened opened = TcpListener::open(settings);
+  if (opened.door) return std::move(opened.door);
+  settings.cards = {"::1"};
+  TcpListener::Opened other = TcpListener::open(settings);
+  if (!other.door) throw BackendError(opened.status);
+  return std::move(other.door);
 }
 
 bool several_hosts(const Welcome& welcome) {
@@ -79,9 +95,19 @@ struct TcpMeeting {
   std::string asked;  // the setting
   std::string why;    // there is no door
   std::shared_ptr<TcpListener> door;
+  std::shared_ptr<TcpListener> loopback;  // where TCP is the only link
   std::shared_ptr<TcpLink> link;
   TcpTransport* transport = nullptr;  // of the parts; lives as long as their background thread
   bool connected = false;
+
+  // Ranks of one host are connected when they first have to be.
+  void meet_on_host(const Welcome& welcome) {
+    const std::shared_ptr<TcpListener> own = std::exchange(loopback, nullptr);
+    only_link = true;
+    if (several_hosts(welcome)) return;
+    link->dial_on_demand(own->dial_on_demand(rank, welcome.hosts, welcome.cards));
+    connected = true;
+  }
 
   void meet(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
     const std::shared_ptr<TcpListener> own = std::exchange(door, nullptr);
@@ -120,11 +146,13 @@ struct TcpMeeting {
     return words;
   }
 
+  bool only_link = false;  // there is no MPI
+
   void leave_to_mpi(const Welcome& welcome, Rank without) const {
-    if (asked == "tcp") {
+    if (asked == "tcp" || only_link) {
       throw BackendError(Status::backend_error(
-          fmt::format("RUEDA_NETWORK=tcp, but rank {} on {} has no network card, or another setting. Set it "
-                      "alike on every rank, or to auto.",
+          fmt::format("data between hosts goes by tcp, but rank {} on {} has no network card, or another "
+                      "RUEDA_NETWORK. Set it alike on every rank.",
                       without, welcome.hosts[without])));
     }
     if (rank != 0) return;
@@ -138,11 +166,12 @@ struct TcpMeeting {
 
 }  // namespace
 
-void add_tcp(RuntimeComponents& components, Memory memory) {
+void add_tcp(RuntimeComponents& components, const TcpUse& use, Memory memory) {
   auto meeting = std::make_shared<TcpMeeting>();
   meeting->rank = components.rank;
   meeting->asked = components.config.network;
-  meeting->door = open_door(components, meeting->why);
+  meeting->door = open_door(components, use, meeting->why);
+  if (use.only_link) meeting->loopback = open_on_loopback(components.config);
   meeting->link = std::make_shared<TcpLink>(components.rank);
   auto transport =
       std::make_unique<TcpTransport>(components.rank, std::move(components.transport), meeting->link);
@@ -157,6 +186,11 @@ void add_tcp(RuntimeComponents& components, Memory memory) {
     std::string words = known ? known(lost) : "";
     return words.empty() ? link->silence(lost) : words;
   };
+  if (use.only_link)
+    add_peer_info(components, meeting->loopback->card(),
+                  [meeting](const Welcome& welcome, const RuntimeComponents::Alive&) {
+                    meeting->meet_on_host(welcome);
+                  });
   add_peer_info(components, meeting->door ? meeting->door->card() : "",
                 [meeting](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
                   meeting->meet(welcome, alive);

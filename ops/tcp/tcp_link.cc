@@ -34,7 +34,9 @@ TcpLink::TcpLink(Rank rank) : rank_(rank), epoll_(::epoll_create1(EPOLL_CLOEXEC)
 }
 
 void TcpLink::connect(Rank peer, std::vector<Descriptor> rails) {
-  peers_[peer] = std::make_unique<TcpPeer>(rank_, peer, std::move(rails), epoll_.number());
+  std::unique_ptr<TcpPeer>& connected = peers_[peer];
+  if (!connected) connected = std::make_unique<TcpPeer>(rank_, peer, epoll_.number());
+  connected->connect(std::move(rails));
 }
 
 Ticket TcpLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
@@ -88,9 +90,13 @@ std::string TcpLink::silence(Rank peer) const {
 }
 
 TcpPeer& TcpLink::reach(Rank peer) {
-  const auto found = peers_.find(peer);
-  if (found == peers_.end())
-    throw std::runtime_error(fmt::format("rank {} has no TCP connection to rank {}", rank_, peer));
+  auto found = peers_.find(peer);
+  if (found == peers_.end()) {
+    if (!dialer_)
+      throw std::runtime_error(fmt::format("rank {} has no TCP connection to rank {}", rank_, peer));
+    found = peers_.emplace(peer, std::make_unique<TcpPeer>(rank_, peer, epoll_.number())).first;
+    dialer_->want(peer, clock_now());
+  }
   found->second->check();
   return *found->second;
 }
@@ -113,6 +119,7 @@ std::shared_ptr<TcpMessage> TcpLink::give_back(Ticket ticket) {
 
 // Reading comes first: what may be written depends on it.
 void TcpLink::progress() {
+  if (dialer_ && dialer_->busy()) attach_dialed();
   std::array<epoll_event, 8> events;
   const int count = ::epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -122,6 +129,13 @@ void TcpLink::progress() {
     want_to_write(peer);
   }
   write();
+}
+
+void TcpLink::attach_dialed() {
+  for (auto& [peer, rails] : dialer_->progress(clock_now())) {
+    connect(peer, std::move(rails));
+    want_to_write(*peers_.at(peer));
+  }
 }
 
 void TcpLink::write() {

@@ -4,11 +4,13 @@
 
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/system/descriptor.h"
 #include "core/base/system/owner_thread.h"
 #include "ops/link/link.h"
+#include "ops/tcp/connect/dialer.h"
 #include "ops/tcp/tcp_peer.h"
 
 namespace rueda {
@@ -24,6 +26,8 @@ class TcpLink final : public Link {
 
   // The rails to one peer, non-blocking sockets in the same order on both sides; as TcpListener gives them.
   void connect(Rank peer, std::vector<Descriptor> rails);
+  // From now on a peer that is not connected is dialed when it is first needed.
+  void dial_on_demand(std::unique_ptr<TcpDialer> dialer) { dialer_ = std::move(dialer); }
 
   Ticket post_send(Rank peer, ConstBytes bytes, Tag tag) override;
   Ticket post_receive(Rank peer, MutableBytes bytes, Tag tag) override;
@@ -48,6 +52,7 @@ class TcpLink final : public Link {
   Ticket keep(std::shared_ptr<TcpMessage> message);
   std::shared_ptr<TcpMessage> give_back(Ticket ticket);
   void want_to_write(TcpPeer& peer);
+  void attach_dialed();
 
   // Of so many looks at a short message one is at all sockets; the others are at the one that is asked about,
   // which saves asking the system whether there is something to read. Long ones wait for sockets to take
@@ -56,6 +61,7 @@ class TcpLink final : public Link {
 
   Rank rank_;
   Descriptor epoll_;
+  std::unique_ptr<TcpDialer> dialer_;  // null: all peers are connected at the start
   std::unordered_map<Rank, std::unique_ptr<TcpPeer>> peers_;
   std::vector<TcpPeer*> writing_;  // may have something to write
   std::vector<std::shared_ptr<TcpMessage>> messages_;

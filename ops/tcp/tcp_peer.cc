@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/work.h"
-#include "ops/tcp/connect/tcp_socket.h"
+#include "ops/sockets/tcp_socket.h"
 
 namespace rueda {
 namespace {
@@ -47,9 +47,8 @@ std::shared_ptr<Incoming> own_buffer(const Frame& frame) {
 
 }  // namespace
 
-TcpPeer::TcpPeer(Rank rank, Rank peer, std::vector<Descriptor> sockets, int epoll)
-    : rank_(rank), peer_(peer), epoll_(epoll), book_(rank, peer) {
-  RUEDA_ASSERT(!sockets.empty());
+void TcpPeer::connect(std::vector<Descriptor> sockets) {
+  RUEDA_ASSERT(!sockets.empty() && rails_.empty());
   for (Descriptor& socket : sockets) {
     rails_.emplace_back(std::move(socket), sockets.size());
     watch(rails_.size() - 1, EPOLL_CTL_ADD);

@@ -21,7 +21,10 @@ namespace rueda {
 // the one that is quickest now. Watched by the epoll of its TcpLink, which owns it.
 class TcpPeer {
  public:
-  TcpPeer(Rank rank, Rank peer, std::vector<Descriptor> sockets, int epoll);
+  // Messages wait until the peer has rails.
+  TcpPeer(Rank rank, Rank peer, int epoll) : rank_(rank), peer_(peer), epoll_(epoll), book_(rank, peer) {}
+  // All of them, once.
+  void connect(std::vector<Descriptor> sockets);
 
   void send(std::shared_ptr<Outgoing> message);
   void receive(std::shared_ptr<Incoming> message);
@@ -79,7 +82,7 @@ class TcpPeer {
   Rank rank_;
   Rank peer_;
   int epoll_;
-  std::vector<Rail> rails_;
+  std::vector<Rail> rails_;  // none before connect(), and after a loss
   FlowControl book_;
   std::optional<Time> control_since_;  // as write() has seen it
   std::size_t turn_ = 0;               // the rail that may take a fragment first

@@ -59,6 +59,10 @@ TcpTransport::~TcpTransport() {
 void TcpTransport::connect(const std::set<Rank>& neighbours) {
   owner_.check();
   connected_ = true;
+  if (start_->only_reaches_root()) {
+    start_->end_in_order();
+    start_.reset();
+  }
   for (const Rank peer : neighbours) {
     Edge& edge = edges_[peer];
     for (int i = 0; i < kExpected; ++i) expect(peer, edge, Bytes(kPieceBytes));
@@ -146,7 +150,8 @@ void TcpTransport::take(Rank peer, Edge& edge, ConstBytes piece) {
 }
 
 std::vector<Rank> TcpTransport::lost(Time now) {
-  std::vector<Rank> lost = start_->lost(now);
+  std::vector<Rank> lost;
+  if (start_) lost = start_->lost(now);
   for (auto& [peer, edge] : edges_) {
     const std::optional<std::string>& failure = link_->failure(peer);
     if (!failure || edge.farewell || std::exchange(edge.told, true)) continue;

@@ -21,11 +21,12 @@ namespace rueda {
 std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hosts);
 
 // Purpose: the Transport of a rank whose job may have TCP connections. Until connect() it is `start`;
-// afterwards `start` only tells who is lost, and nothing is sent by it, since that could wait for a rank that
-// has ended. Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Who
-// ends says farewell, and waits for that of its neighbours for two seconds at most: connections that are
-// closed while something is on its way may lose it, and one that ends without a farewell is a loss. Owned by
-// the background thread.
+// afterwards `start` only tells which ranks are lost, and nothing is sent by it, since that could wait for a
+// rank that has ended. A `start` that reaches rank 0 only knows less than these connections, and ends then.
+// Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Who ends says
+// farewell, and waits for that of its neighbours for two seconds at most: connections that are closed while
+// something is on its way may lose it, and one that ends without a farewell is a loss. Owned by the
+// background thread.
 class TcpTransport final : public Transport {
  public:
   TcpTransport(Rank rank, std::unique_ptr<Transport> start, std::shared_ptr<TcpLink> link)
@@ -41,6 +42,15 @@ class TcpTransport final : public Transport {
   // Throws std::runtime_error where a neighbour broke the rules of the link.
   std::vector<Rank> lost(Time now) override;
   bool rings_doorbell() const override { return !connected_ && start_->rings_doorbell(); }
+  void end_in_order() override {
+    if (start_) start_->end_in_order();
+  }
+  bool drain() override { return connected_ || start_->drain(); }
+  std::string obstacle() const override { return connected_ ? "" : start_->obstacle(); }
+  bool only_reaches_root() const override { return !connected_ && start_->only_reaches_root(); }
+  std::optional<Time> known_to_root_since() const override {
+    return connected_ ? std::nullopt : start_->known_to_root_since();
+  }
 
   // No Plan's: lanes do not reach so far. The largest is that of messages which are timed at the start.
   static constexpr Tag kControlTag = std::numeric_limits<Tag>::max() - 1;
@@ -69,7 +79,7 @@ class TcpTransport final : public Transport {
   bool parted(Rank peer, Edge& edge);
 
   Rank rank_;
-  std::unique_ptr<Transport> start_;
+  std::unique_ptr<Transport> start_;  // null: has ended
   std::shared_ptr<TcpLink> link_;
   bool connected_ = false;
   std::map<Rank, Edge> edges_;

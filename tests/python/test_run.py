@@ -93,13 +93,17 @@ def test_srun_with_pmi():
 
 
 @pytest.mark.parametrize("environment, words", [
-    (TASK_OF_SRUN, ["srun has started 2 processes", "srun --mpi=pmi2"]),
     ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, ["mpirun of Open MPI has started 3 processes", "Use ruedarun"]),
     ({"RANK": "0", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}, ["torchrun has started 4 processes", "Use ruedarun"])])
 def test_a_launcher_that_rueda_does_not_understand(environment, words):
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
     assert done.returncode == 1
     assert all(each in done.stderr for each in [*words, "HorovodInternalError", "this one has found no other"]), done.stderr
+
+
+def test_a_task_of_srun_without_its_nodes():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, env={**os.environ, **TASK_OF_SRUN})
+    assert done.returncode == 1 and "srun has left no SLURM_STEP_NODELIST. Set RUEDA_STORE=HOST:PORT" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("environment, words", [

@@ -27,6 +27,20 @@ const unsigned char* raw(std::span<const std::byte> bytes) {
 AuthenticationKey random_key() { return random_block<AuthenticationKey>(); }
 Nonce random_nonce() { return random_block<Nonce>(); }
 
+ExchangeKeys random_exchange_keys() {
+  ExchangeKeys keys;
+  keys.own = random_block<std::array<std::byte, 32>>();
+  crypto_scalarmult_base(reinterpret_cast<unsigned char*>(keys.open.data()), raw(keys.own));
+  return keys;
+}
+
+std::optional<std::array<std::byte, 32>> shared_secret(const ExchangeKeys& ours, const PublicKey& theirs) {
+  std::array<std::byte, 32> secret;
+  if (crypto_scalarmult(reinterpret_cast<unsigned char*>(secret.data()), raw(ours.own), raw(theirs)) != 0)
+    return std::nullopt;
+  return secret;
+}
+
 Proof prove(const AuthenticationKey& key, std::initializer_list<std::span<const std::byte>> parts) {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, raw(key), key.size());

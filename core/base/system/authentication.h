@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 
 namespace rueda {
@@ -17,6 +18,17 @@ using Proof = std::array<std::byte, 32>;
 
 AuthenticationKey random_key();
 Nonce random_nonce();
+
+// Two processes that have sent each other their public keys have a secret that nobody else knows, not even
+// one that learns the AuthenticationKey later (X25519).
+using PublicKey = std::array<std::byte, 32>;
+struct ExchangeKeys {
+  std::array<std::byte, 32> own{};  // never travels
+  PublicKey open{};
+};
+ExchangeKeys random_exchange_keys();
+// Nothing where `theirs` is no public key.
+std::optional<std::array<std::byte, 32>> shared_secret(const ExchangeKeys& ours, const PublicKey& theirs);
 
 // Over the parts, one after the other.
 Proof prove(const AuthenticationKey& key, std::initializer_list<std::span<const std::byte>> parts);

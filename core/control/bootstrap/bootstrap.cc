@@ -9,11 +9,11 @@
 
 namespace rueda {
 
-Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets)
+Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets, Rank radix)
     : own_(std::move(own)),
       process_sets_(std::move(process_sets)),
       size_(size),
-      node_(tree::by_rank(own_.rank, size)),
+      node_(tree::by_rank(own_.rank, size, radix)),
       missing_(node_.subtree) {
   own_.process_sets = in_words(process_sets_);
   missing_.remove(RankSet::of(own_.rank));
@@ -40,7 +40,7 @@ void Bootstrap::receive(Rank from, ConstBytes bytes) {
     return;
   }
   for (Introduction& introduction : std::get<Hello>(*message).ranks) {
-    if (!missing_.contains(introduction.rank)) continue;  // not of this subtree, or heard before
+    if (!node_.subtree.contains(introduction.rank) || introduction.rank == own_.rank) continue;
     missing_.remove(RankSet::of(introduction.rank));
     if (own_.rank == 0) {
       heard_[introduction.rank] = std::move(introduction);
@@ -51,12 +51,19 @@ void Bootstrap::receive(Rank from, ConstBytes bytes) {
   if (own_.rank == 0) conclude();
 }
 
-void Bootstrap::expire(double seconds) {
+void Bootstrap::expire(double seconds, const std::string& obstacle) {
   const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", node_.parent);
   finish({Status::peer_lost(
-      fmt::format("init: {} of {} did not come within {} s. Start every rank, or allow more time "
+      fmt::format("init: {} of {} did not come within {} s{}. Start every rank, or allow more time "
                   "by RUEDA_START_TIMEOUT.",
-                  whom, size_, seconds))});
+                  whom, size_, seconds, obstacle.empty() ? "" : " (" + obstacle + ")"))});
+}
+
+void Bootstrap::lose(Rank rank) {
+  const bool known = own_.rank == 0 && heard_[rank].has_value();
+  finish({Status::peer_lost(fmt::format(
+      "init: rank {}{} ended, or left, while the job started. Its own output tells why.", rank,
+      known ? fmt::format(" (process {} on {})", heard_[rank]->process_id, heard_[rank]->host) : ""))});
 }
 
 std::vector<Envelope> Bootstrap::take_outgoing() {

@@ -18,12 +18,17 @@ namespace rueda {
 // ProgressEngine.
 class Bootstrap {
  public:
-  // `process_sets`: those that this rank gave to init().
-  Bootstrap(Introduction own, Rank size, RankLists process_sets = {});
+  // `process_sets`: those that this rank gave to init(). `radix`: of the tree by rank number; `size` where
+  // each rank reaches rank 0 only.
+  Bootstrap(Introduction own, Rank size, RankLists process_sets = {}, Rank radix = tree::kRadix);
 
   void receive(Rank from, ConstBytes bytes);
-  // Waiting has lasted too long. Rank 0 tells everybody who is missing; others name whom they waited for.
-  void expire(double seconds);
+  // Waiting has lasted too long. Rank 0 tells everybody which ranks are missing; others name the rank that
+  // they waited for. `obstacle`: why it may not be reached, or empty.
+  void expire(double seconds, const std::string& obstacle = "");
+
+  // That rank's process has ended, or has left, before the start was over.
+  void lose(Rank rank);
 
   std::vector<Envelope> take_outgoing();
   // Once there: how the start ended, and who is where.

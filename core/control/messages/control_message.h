@@ -131,7 +131,7 @@ struct Failure {
 };
 
 // A longer card is an error of the message that carries it.
-inline constexpr std::size_t kLongestCard = 256;
+inline constexpr std::size_t kLongestCard = 1024;
 
 using Message = std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort>;
 

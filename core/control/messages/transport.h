@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -31,6 +32,18 @@ class Transport {
   // Whether nothing has come that receive() would return, nothing waits to leave, and both would ring. False
   // where that takes more than a look at memory.
   virtual bool quiet() const { return false; }
+  // The job has come to its end on all ranks: the end of this object is no loss to the others.
+  virtual void end_in_order() {}
+  // Sends what has been queued, as far as the network takes it now; whether all of it has left.
+  virtual bool drain() { return true; }
+  // During the start: why a rank may not be reached, "127.0.0.1:4242: Connection refused"; empty where this
+  // is not known.
+  virtual std::string obstacle() const { return ""; }
+  // During the start: whether only rank 0 can be reached, and by rank 0 all.
+  virtual bool only_reaches_root() const { return false; }
+  // During the start: since when rank 0 knows that this rank is there; nothing before, and where that is not
+  // known. From then on rank 0 tells when waiting has lasted too long.
+  virtual std::optional<Time> known_to_root_since() const { return std::nullopt; }
 };
 
 }  // namespace rueda

@@ -82,13 +82,13 @@ TreeNode node_of(Rank rank, const Hosts& hosts, Rank radix) {
 
 }  // namespace
 
-TreeNode by_rank(Rank rank, Rank size) {
+TreeNode by_rank(Rank rank, Rank size, Rank radix) {
   TreeNode node{rank,
-                rank == 0 ? 0 : (rank - 1) / kRadix,
-                numbered_children(rank, size, kRadix),
+                rank == 0 ? 0 : (rank - 1) / radix,
+                numbered_children(rank, size, radix),
                 {},
-                numbered_subtree(rank, size, kRadix)};
-  for (Rank child : node.children) node.child_subtrees.push_back(numbered_subtree(child, size, kRadix));
+                numbered_subtree(rank, size, radix)};
+  for (Rank child : node.children) node.child_subtrees.push_back(numbered_subtree(child, size, radix));
   return node;
 }
 

@@ -24,8 +24,9 @@ namespace tree {
 // A node has at most so many children on other hosts.
 inline constexpr Rank kRadix = 32;
 
-// By rank number alone: what serves before anybody knows who is where.
-TreeNode by_rank(Rank rank, Rank size);
+// By rank number alone: this serves before anybody knows which ranks share a host. With a radix of `size` all
+// others are children of rank 0.
+TreeNode by_rank(Rank rank, Rank size, Rank radix = kRadix);
 
 // Ranks of a host under its lowest rank, the leader, and leaders under a tree of radix kRadix. `hosts` tells
 // the host of each rank.

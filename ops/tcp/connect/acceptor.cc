@@ -33,6 +33,16 @@ void TcpAcceptor::step(Time now) {
   });
 }
 
+std::map<Rank, std::vector<Descriptor>> TcpAcceptor::take_complete() {
+  std::map<Rank, std::vector<Descriptor>> complete;
+  for (auto each = rails_.begin(); each != rails_.end();) {
+    const auto next = std::next(each);
+    if (here_.contains(each->first)) complete.insert(rails_.extract(each));
+    each = next;
+  }
+  return complete;
+}
+
 void TcpAcceptor::watch(std::vector<pollfd>& sockets) const {
   for (const Descriptor& listener : listeners_) sockets.push_back({listener.number(), POLLIN, 0});
   for (const Guest& guest : guests_) sockets.push_back({guest.socket.number(), POLLIN, 0});

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/sockets/tcp_socket.h"
 #include "ops/tcp/connect/handshake.h"
-#include "ops/tcp/connect/tcp_socket.h"
 #include "rueda/rank_set.h"
 
 namespace rueda {
@@ -29,6 +29,8 @@ class TcpAcceptor {
   bool over() const { return here_.count() == expected_.count(); }
   RankSet missing() const { return expected_ - here_; }
   std::map<Rank, std::vector<Descriptor>> take_rails() { return std::move(rails_); }
+  // Those of the peers that are here, each told once.
+  std::map<Rank, std::vector<Descriptor>> take_complete();
   void watch(std::vector<pollfd>& sockets) const;
 
  private:

@@ -4,12 +4,13 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/sockets/tcp_socket.h"
 #include "ops/tcp/connect/handshake.h"
-#include "ops/tcp/connect/tcp_socket.h"
 
 namespace rueda {
 
@@ -23,6 +24,8 @@ class TcpConnector {
 
   void step(Time now);
   bool over() const { return !rails_.empty(); }
+  // Whether the peer has taken a connection, though it may not have answered yet.
+  bool connected() const { return over() || std::ranges::any_of(lanes_, &Lane::connected); }
   std::vector<Descriptor> take_rails() { return std::move(rails_); }
   void watch(std::vector<pollfd>& sockets) const;
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/base/system/authentication.h"
-#include "ops/tcp/connect/endpoint.h"
+#include "ops/sockets/endpoint.h"
 #include "rueda/types.h"
 
 namespace rueda {

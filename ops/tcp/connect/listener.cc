@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/time.h"
 #include "ops/tcp/connect/acceptor.h"
 #include "ops/tcp/connect/connector.h"
@@ -38,6 +39,12 @@ struct Meeting {
     ::poll(sockets.data(), sockets.size(), kLongestSleep);
   }
 };
+
+Status unreadable(Rank rank, Rank peer, std::span<const std::string> hosts) {
+  return Status::backend_error(fmt::format(
+      "rank {} cannot read the TCP addresses of rank {} on {}. Both must run the same version of Rueda", rank,
+      peer, hosts[peer]));
+}
 
 // Who of the peers did not come, if somebody did not.
 Status missing(const Meeting& meeting, Rank rank, std::span<const std::string> hosts, const TcpEndpoint& own,
@@ -76,6 +83,18 @@ TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
   return {std::move(door), {}};
 }
 
+std::unique_ptr<TcpDialer> TcpListener::dial_on_demand(Rank rank, std::span<const std::string> hosts,
+                                                       std::span<const std::string> cards) {
+  std::vector<TcpEndpoint> endpoints;
+  for (Rank peer = 0; peer < static_cast<Rank>(cards.size()); ++peer) {
+    std::optional<TcpEndpoint> endpoint = tcp_endpoint_from(cards[peer]);
+    if (!endpoint) throw BackendError(unreadable(rank, peer, hosts));
+    endpoints.push_back(std::move(*endpoint));
+  }
+  return std::make_unique<TcpDialer>(rank, std::move(endpoints), std::move(listeners_),
+                                     from_seconds(settings_.patience), from_seconds(settings_.deadline));
+}
+
 TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts,
                                    std::span<const std::string> cards, const RankSet& peers,
                                    const std::function<void()>& alive) {
@@ -85,12 +104,7 @@ TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts
   for (Rank i = lower.count(); i < peers.count(); ++i) {
     const Rank peer = peers.at(i);
     std::optional<TcpEndpoint> theirs = tcp_endpoint_from(cards[peer]);
-    if (!theirs)
-      return {
-          {},
-          Status::backend_error(fmt::format("rank {} cannot read the TCP addresses of rank {} on {}. Both "
-                                            "must run the same version of Rueda",
-                                            rank, peer, hosts[peer]))};
+    if (!theirs) return {{}, unreadable(rank, peer, hosts)};
     meeting.calls.emplace_back(rank, peer, card_.addresses, std::move(*theirs), patience);
   }
 

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "core/base/system/descriptor.h"
-#include "ops/tcp/connect/endpoint.h"
+#include "ops/sockets/endpoint.h"
+#include "ops/tcp/connect/dialer.h"
 #include "rueda/rank_set.h"
 #include "rueda/status.h"
 
@@ -41,6 +42,10 @@ class TcpListener {
   // Connects to all `peers`, which must do the same, within the deadline; the lower rank of a pair connects.
   // The hosts and cards of all ranks are in their order. An error names both ranks, their hosts, what was
   // tried, and the remedy. Calls `alive` while it waits. May be called once.
+  // Instead of meet(): nobody connects before it has to. Throws BackendError where an endpoint cannot be
+  // read.
+  std::unique_ptr<TcpDialer> dial_on_demand(Rank rank, std::span<const std::string> hosts,
+                                            std::span<const std::string> cards);
   struct Met;
   Met meet(
       Rank rank, std::span<const std::string> hosts, std::span<const std::string> cards, const RankSet& peers,

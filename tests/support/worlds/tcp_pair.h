@@ -13,7 +13,7 @@
 
 #include "core/base/system/descriptor.h"
 #include "core/base/time.h"
-#include "ops/tcp/connect/tcp_socket.h"
+#include "ops/sockets/tcp_socket.h"
 #include "ops/tcp/tcp_link.h"
 
 namespace rueda {

@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HierarchyTest,
 RuntimeComponents tcp_components(MemoryNetwork& network, Rank rank, Rank ranks, const Config& config) {
   RuntimeComponents components = memory_components(network, rank, ranks, config);
   components.backends.pop_back();
-  add_tcp(components, network.memory(rank));
+  add_tcp(components, {}, network.memory(rank));
   std::swap(components.backends.front(),
             components.backends.back());  // as ops::defaults has them: local is first
   add_hierarchy(components, add_shared_memory(components));

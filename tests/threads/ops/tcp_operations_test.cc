@@ -20,7 +20,7 @@ RuntimeComponents tcp_components(MemoryNetwork& network, Rank rank, Rank ranks, 
   RuntimeComponents components = memory_components(network, rank, ranks, config);
   components.host = "host" + std::to_string(rank);
   components.backends.pop_back();
-  add_tcp(components, network.memory(rank));
+  add_tcp(components, {}, network.memory(rank));
   std::swap(components.backends.front(),
             components.backends.back());  // as ops::defaults has them: local is first
   return components;

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "launcher/protocol/frame_stream.h"
+#include "core/base/system/frame_stream.h"
 
 namespace rueda::agents {
 namespace {

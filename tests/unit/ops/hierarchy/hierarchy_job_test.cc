@@ -19,7 +19,7 @@ namespace {
 
 using Sizes = std::vector<Rank>;  // of hosts
 
-constexpr std::int64_t kElements = 1500;
+constexpr std::int64_t kJobElements = 1500;
 constexpr std::int64_t kFirst = 333;       // of the first tensor; the others are the second's
 constexpr std::size_t kInFlight = 6;       // so that several Works may want one area
 constexpr std::int64_t kChunkBytes = 512;  // many chunks, more than an area has buffers
@@ -97,7 +97,7 @@ struct HierarchyJob {
     EventCountWord& word = segment->contents().doorbell;
     network.set_doorbell(rank, std::make_shared<EventCount>(std::shared_ptr<EventCountWord>(segment, &word)));
     std::shared_ptr<Window> window = Window::make(rank, 1 << 20);
-    added.in_window = window->allocate((plan_count + 1) * kElements * sizeof(std::int32_t));
+    added.in_window = window->allocate((plan_count + 1) * kJobElements * sizeof(std::int32_t));
     added.local_peers = std::make_shared<LocalPeers>(rank, std::move(segment), std::move(window));
     welcome.process_ids.push_back(1);
     welcome.cards.push_back(added.local_peers->card());
@@ -130,10 +130,10 @@ struct HierarchyJob {
   std::vector<std::int32_t> expected(const Plan& plan, Rank rank) const {
     std::vector<std::int32_t> result;
     const Rank size = plan.members->count(), place = plan.members->index_of(rank);
-    std::int64_t begin = 0, end = kElements;
+    std::int64_t begin = 0, end = kJobElements;
     if (plan.operation == Operation::reducescatter) {
-      begin = place * (kElements / size) + std::min<std::int64_t>(place, kElements % size);
-      end = begin + kElements / size + (place < kElements % size ? 1 : 0);
+      begin = place * (kJobElements / size) + std::min<std::int64_t>(place, kJobElements % size);
+      end = begin + kJobElements / size + (place < kJobElements % size ? 1 : 0);
     }
     if (plan.operation == Operation::allreduce || plan.operation == Operation::reducescatter) {
       for (std::int64_t i = begin; i < end; ++i) result.push_back(sum(plan.number, i));
@@ -143,7 +143,7 @@ struct HierarchyJob {
       const Rank member = plan.members->at(from);
       const bool gathers = plan.operation == Operation::allgather;
       if (!gathers && member != plan.root) continue;
-      const std::int64_t count = gathers ? rows(plan.number, member) : kElements;
+      const std::int64_t count = gathers ? rows(plan.number, member) : kJobElements;
       for (std::int64_t i = 0; i < count; ++i) result.push_back(value(plan.number, member, i));
     }
     return result;
@@ -163,7 +163,7 @@ struct HierarchyJob {
     running.plan.operation = kKinds[number % 4];
     running.plan.root = running.plan.members->at(static_cast<Rank>(number) % running.plan.members->count());
     const std::int64_t given =
-        running.plan.operation == Operation::allgather ? rows(number, rank.rank) : kElements;
+        running.plan.operation == Operation::allgather ? rows(number, rank.rank) : kJobElements;
     for (std::int64_t i = 0; i < given; ++i) running.values.push_back(value(number, rank.rank, i));
     running.expected = expected(running.plan, rank.rank);
     running.tensors = running.values.data();
@@ -171,9 +171,9 @@ struct HierarchyJob {
       move_to_window(rank, running);
       add_tensor(running, "x", 0, kFirst);
       // Some Plans have more tensors than a short offer names.
-      const std::int64_t cut = number % 8 == 4 ? 200 : kElements;
-      for (std::int64_t from = kFirst; from < kElements; from += cut)
-        add_tensor(running, "y", from, std::min(cut, kElements - from));
+      const std::int64_t cut = number % 8 == 4 ? 200 : kJobElements;
+      for (std::int64_t from = kFirst; from < kJobElements; from += cut)
+        add_tensor(running, "y", from, std::min(cut, kJobElements - from));
     } else {
       add_tensor(running, "x", 0, given);
       running.entries.front().handle->output = running.entries.front().submission().output;
@@ -191,7 +191,7 @@ struct HierarchyJob {
   }
 
   static std::int32_t* of_plan(const Simulated& rank, std::uint64_t number) {
-    return reinterpret_cast<std::int32_t*>(rank.in_window.get()) + number * kElements;
+    return reinterpret_cast<std::int32_t*>(rank.in_window.get()) + number * kJobElements;
   }
 
   static constexpr std::int32_t kUntouched = -77;
@@ -199,7 +199,7 @@ struct HierarchyJob {
   // A Work that has given up leaves its tensors to their owner, and nobody else is in them.
   static void use_again(Simulated& rank, const Running& running) {
     if (running.tensors != of_plan(rank, running.plan.number)) return;
-    std::fill_n(running.tensors, kElements, kUntouched);
+    std::fill_n(running.tensors, kJobElements, kUntouched);
     rank.given_up.push_back(running.plan.number);
   }
 
@@ -207,7 +207,7 @@ struct HierarchyJob {
   void check_untouched() const {
     for (const Simulated& rank : ranks) {
       for (const std::uint64_t plan : rank.given_up) {
-        for (std::int64_t i = 0; i < kElements; ++i)
+        for (std::int64_t i = 0; i < kJobElements; ++i)
           ASSERT_EQ(of_plan(rank, plan)[i], kUntouched) << "rank " << rank.rank << ", plan " << plan;
       }
     }

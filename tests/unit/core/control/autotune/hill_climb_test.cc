@@ -9,15 +9,15 @@
 namespace rueda {
 namespace {
 
-constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20;
-const TuningParameters kDefaults{64 * kMiB, std::chrono::milliseconds(1), 256 * kKiB};
+constexpr std::int64_t kKibibyte = 1 << 10, kMebibyte = 1 << 20;
+const TuningParameters kClimbStart{64 * kMebibyte, std::chrono::milliseconds(1), 256 * kKibibyte};
 
 // 16 tensors of 256 KiB that are ready at once.
 StepTrace step() {
   StepTrace trace{{{}}};
   for (int i = 0; i < 16; ++i)
     trace.arrivals[0].requests.push_back(
-        std::make_shared<const Request>(request_for("x" + std::to_string(i), {64 * kKiB})));
+        std::make_shared<const Request>(request_for("x" + std::to_string(i), {64 * kKibibyte})));
   return trace;
 }
 
@@ -27,52 +27,52 @@ StepReplay two_routes() {
 
 TEST(HillClimb, PassesOverWhatMakesTheSamePlansAndGoesOnWhereItWon) {
   const StepReplay replay = two_routes();
-  HillClimb climb(replay, kDefaults, kDefaults, 100);
-  EXPECT_EQ(climb.next(step())->fusion_threshold, kMiB);  // up to 4 MiB there is one Plan
-  climb.won({kMiB, kDefaults.linger, 256 * kKiB}, 0.2);
+  HillClimb climb(replay, kClimbStart, kClimbStart, 100);
+  EXPECT_EQ(climb.next(step())->fusion_threshold, kMebibyte);  // up to 4 MiB there is one Plan
+  climb.won({kMebibyte, kClimbStart.linger, 256 * kKibibyte}, 0.2);
   const auto further = climb.next(step());
   ASSERT_TRUE(further);
-  EXPECT_EQ(further->fusion_threshold, 256 * kKiB);
+  EXPECT_EQ(further->fusion_threshold, 256 * kKibibyte);
   climb.lost();
   const auto other = climb.next(step());
   ASSERT_TRUE(other);
-  EXPECT_NE(other->fusion_threshold, 64 * kKiB);  // that way lost
+  EXPECT_NE(other->fusion_threshold, 64 * kKibibyte);  // that way lost
   EXPECT_EQ(climb.tried(), 3);
-  EXPECT_EQ(climb.base().fusion_threshold, kMiB);
-  EXPECT_EQ(climb.start(), kDefaults);
+  EXPECT_EQ(climb.base().fusion_threshold, kMebibyte);
+  EXPECT_EQ(climb.start(), kClimbStart);
   EXPECT_NEAR(climb.gain(), 0.2, 1e-9);
 }
 
 TEST(HillClimb, TriesEachNeighbourOnceWithinBounds) {
   const StepReplay replay = two_routes();
-  HillClimb climb(replay, kDefaults, kDefaults, 100);
-  std::vector<TuningParameters> tried{kDefaults};
+  HillClimb climb(replay, kClimbStart, kClimbStart, 100);
+  std::vector<TuningParameters> tried{kClimbStart};
   while (const auto candidate = climb.next(step())) {
     EXPECT_EQ(std::ranges::count(tried, *candidate), 0);
-    EXPECT_GE(candidate->chunk_bytes, 64 * kKiB);
-    EXPECT_LE(candidate->chunk_bytes, 4 * kMiB);
-    EXPECT_EQ(candidate->linger, kDefaults.linger);  // it makes no other Plans
-    const int changed = (candidate->fusion_threshold != kDefaults.fusion_threshold) +
-                        (candidate->chunk_bytes != kDefaults.chunk_bytes) +
-                        (candidate->route_bytes != kDefaults.route_bytes);
+    EXPECT_GE(candidate->chunk_bytes, 64 * kKibibyte);
+    EXPECT_LE(candidate->chunk_bytes, 4 * kMebibyte);
+    EXPECT_EQ(candidate->linger, kClimbStart.linger);  // it makes no other Plans
+    const int changed = (candidate->fusion_threshold != kClimbStart.fusion_threshold) +
+                        (candidate->chunk_bytes != kClimbStart.chunk_bytes) +
+                        (candidate->route_bytes != kClimbStart.route_bytes);
     EXPECT_EQ(changed, 1);
     tried.push_back(*candidate);
     climb.lost();
   }
   EXPECT_GE(climb.tried(), 6);  // chunks in four steps, fusion, route
-  EXPECT_EQ(climb.base(), kDefaults);
+  EXPECT_EQ(climb.base(), kClimbStart);
 }
 
 TEST(HillClimb, TriesTheDefaultsAndNoMoreThanItMay) {
   const StepReplay replay = two_routes();
-  HillClimb none(replay, kDefaults, kDefaults, 0);
+  HillClimb none(replay, kClimbStart, kClimbStart, 0);
   EXPECT_FALSE(none.next(step()));
-  TuningParameters start = kDefaults;
+  TuningParameters start = kClimbStart;
   start.fusion_threshold = 0;
-  HillClimb climb(replay, kDefaults, start, 100);
+  HillClimb climb(replay, kClimbStart, start, 100);
   bool defaults = false;
   while (const auto candidate = climb.next(step())) {
-    defaults |= *candidate == kDefaults;
+    defaults |= *candidate == kClimbStart;
     climb.lost();
   }
   EXPECT_TRUE(defaults);

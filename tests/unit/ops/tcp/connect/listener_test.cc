@@ -8,8 +8,8 @@
 #include <atomic>
 #include <thread>
 
+#include "ops/sockets/tcp_socket.h"
 #include "ops/tcp/connect/handshake.h"
-#include "ops/tcp/connect/tcp_socket.h"
 #include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {

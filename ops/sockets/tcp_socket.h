@@ -13,7 +13,7 @@
 
 #include "core/base/system/descriptor.h"
 #include "core/base/time.h"
-#include "ops/tcp/connect/tcp_address.h"
+#include "ops/sockets/tcp_address.h"
 
 namespace rueda {
 
@@ -22,9 +22,12 @@ struct OpenedSocket {
   Descriptor socket;
   int error = 0;
 };
+// At its port; port 0 is any free one.
 OpenedSocket listen_at(const TcpAddress& own);
 // Begins to connect from that card of ours.
 OpenedSocket connect_from(const TcpAddress& own, const TcpAddress& theirs);
+// Begins to connect, from the card that the system chooses.
+OpenedSocket connect_to(const TcpAddress& theirs);
 TcpAddress address_of(const Descriptor& listening, const TcpAddress& own);  // with its port
 
 std::string own_card(const Descriptor& connected);  // "eth0"

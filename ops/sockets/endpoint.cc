@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tcp/connect/endpoint.h"
+#include "ops/sockets/endpoint.h"
 
 #include <algorithm>
 

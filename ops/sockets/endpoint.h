@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/system/authentication.h"
-#include "ops/tcp/connect/tcp_address.h"
+#include "ops/sockets/tcp_address.h"
 
 namespace rueda {
 

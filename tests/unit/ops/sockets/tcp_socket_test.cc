@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which congestion control connections have.
-#include "ops/tcp/connect/tcp_socket.h"
+#include "ops/sockets/tcp_socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tcp/connect/tcp_address.h"
+#include "ops/sockets/tcp_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tcp/connect/tcp_socket.h"
+#include "ops/sockets/tcp_socket.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,15 +22,16 @@ void set(const Descriptor& socket, int level, int option, int value) {
   static_cast<void>(::setsockopt(socket.number(), level, option, &value, sizeof value));
 }
 
-// Bound to the address, at any port.
+// Bound to the address; port 0 is any port.
 OpenedSocket open_at(const TcpAddress& own, bool connects) {
-  const std::optional<SocketAddress> address = socket_address({own.host, 0});
+  const std::optional<SocketAddress> address = socket_address(own);
   if (!address) return {Descriptor(), EINVAL};
   OpenedSocket opened{
       Descriptor(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   if (!opened.socket) return {Descriptor(), errno};
   leave_bbr(opened.socket);
   if (connects) set(opened.socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+  if (own.port != 0) set(opened.socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(opened.socket.number(), address->get(), address->length) != 0) return {Descriptor(), errno};
   return opened;
 }
@@ -46,11 +47,16 @@ OpenedSocket listen_at(const TcpAddress& own) {
 OpenedSocket connect_from(const TcpAddress& own, const TcpAddress& theirs) {
   const std::optional<SocketAddress> address = socket_address(theirs);
   if (!address) return {Descriptor(), EINVAL};
-  OpenedSocket opened = open_at(own, true);
+  OpenedSocket opened = open_at({own.host, 0}, true);
   if (opened.socket && ::connect(opened.socket.number(), address->get(), address->length) != 0 &&
       errno != EINPROGRESS)
     return {Descriptor(), errno};
   return opened;
+}
+
+OpenedSocket connect_to(const TcpAddress& theirs) {
+  const bool v6 = theirs.host.find(':') != std::string::npos;
+  return connect_from({v6 ? "::" : "0.0.0.0", 0}, theirs);
 }
 
 TcpAddress address_of(const Descriptor& listening, const TcpAddress& own) {

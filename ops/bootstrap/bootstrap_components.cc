@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/bootstrap/bootstrap_components.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "core/base/log.h"
+#include "ops/bootstrap/file_store.h"
+#include "ops/bootstrap/pmi_connection.h"
+#include "ops/bootstrap/star_transport.h"
+#include "ops/bootstrap/start_error.h"
+#include "ops/bootstrap/torch_store.h"
+#include "ops/sockets/tcp_socket.h"
+
+namespace rueda {
+namespace {
+
+// A key from text that all ranks have; the text may be of any length.
+AuthenticationKey key_from(std::string_view text) {
+  const Proof hash = prove({}, {std::as_bytes(std::span(text))});
+  AuthenticationKey key;
+  std::copy_n(hash.begin(), key.size(), key.begin());
+  return key;
+}
+
+// Tells jobs of different processes apart, alike on each rank of a job, with few letters.
+std::string name_of_job(const std::vector<Rank>& ranks) {
+  const AuthenticationKey hash = key_from(fmt::format("{}", fmt::join(ranks, ",")));
+  return fmt::format("{:02x}{:02x}{:02x}{:02x}", std::to_integer<int>(hash[0]), std::to_integer<int>(hash[1]),
+                     std::to_integer<int>(hash[2]), std::to_integer<int>(hash[3]));
+}
+
+// The address is known beforehand: rank 0 publishes nothing, and draws no secret.
+bool is_known(const Launch& launch) {
+  return launch.method == BootstrapMethod::store || launch.method == BootstrapMethod::slurm;
+}
+
+const char* text_of_secret() { return std::getenv("RUEDA_SECRET"); }
+
+TcpSecret secret_of_user() { return key_from(text_of_secret() == nullptr ? "" : text_of_secret()); }
+
+void warn_without_secret(const Launch& launch) {
+  if (text_of_secret() != nullptr) return;
+  log(LogLevel::warning,
+      "every process that reaches {}:{} can join this job. Set RUEDA_SECRET to the same random text on every "
+      "rank, or start the job by ruedarun.",
+      launch.one_host ? "127.0.0.1" : launch.host, launch.port);
+}
+
+// One for the process: the process manager must not lose it before the process ends.
+std::shared_ptr<PmiConnection> pmi_connection() {
+  static std::shared_ptr<PmiConnection> connection;
+  if (!connection) {
+    const std::optional<PmiProcess> process = pmi_process();
+    if (!process)
+      cannot_start(
+          "RUEDA_BOOTSTRAP=pmi, but PMI_FD, PMI_RANK and PMI_SIZE are not those of a process manager. Start "
+          "the "
+          "program by mpiexec, or choose another method.");
+    connection = std::make_shared<PmiConnection>(*process);
+  }
+  return connection;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// Ranks of one host meet at its loopback, whatever the name of the host stands for.
+std::string known_host(const Launch& launch) {
+  return launch.one_host && !is_loopback(launch.host) ? "127.0.0.1" : launch.host;
+}
+
+std::unique_ptr<RootAddress> root_address(const Launch& launch, const std::string& job) {
+  const std::string key = "rueda-root-" + job;
+  switch (launch.method) {
+    case BootstrapMethod::pmi: return address_by_pmi(pmi_connection());
+    case BootstrapMethod::torchrun:
+      return address_in_store(std::make_shared<TorchStore>(launch.host, launch.port), key);
+    case BootstrapMethod::file: return address_in_store(std::make_shared<FileStore>(launch.folder), key);
+    case BootstrapMethod::store:
+    case BootstrapMethod::slurm: return known_address(known_host(launch), launch.port, secret_of_user());
+    case BootstrapMethod::alone:
+    case BootstrapMethod::mpi: break;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream words(list);
+  for (std::string name; std::getline(words, name, ',');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+// Where rank 0 listens.
+std::vector<TcpAddress> addresses_to_listen_at(const Launch& launch, const Config& config) {
+  constexpr std::size_t kMost = 8;  // a line of PMI holds so many
+  if (is_known(launch)) return addresses_of(known_host(launch), launch.port);
+  std::vector<TcpAddress> all;
+  if (!launch.one_host) all = own_addresses(names_in(config.rails)).addresses;
+  if (all.size() > kMost) all.resize(kMost);
+  if (all.empty()) all = {{"127.0.0.1", 0}};
+  return all;
+}
+
+// Listens at each address that this host has. `why`: the last error.
+StarListener listen_at_each(const std::vector<TcpAddress>& addresses, std::string& why) {
+  StarListener listening;
+  for (const TcpAddress& address : addresses) {
+    OpenedSocket opened = listen_at(address);
+    if (!opened.socket) {
+      why = fmt::format("{}: {}", to_string(address), std::generic_category().message(opened.error));
+      continue;
+    }
+    listening.endpoint.addresses.push_back(address_of(opened.socket, address));
+    listening.sockets.push_back(std::move(opened.socket));
+  }
+  return listening;
+}
+
+// A name such as that of a service of Kubernetes stands for no address of this host: rank 0 listens at all of
+// its own then.
+StarListener listen(const Launch& launch, const Config& config) {
+  std::string why = known_host(launch) + " has no address";
+  StarListener listening = listen_at_each(addresses_to_listen_at(launch, config), why);
+  if (listening.sockets.empty() && is_known(launch) && !is_loopback(known_host(launch)) &&
+      why.find(std::generic_category().message(EADDRINUSE)) == std::string::npos) {
+    log(LogLevel::warning, "rank 0 listens at every address of this host, since {} is none of them ({})",
+        launch.host, why);
+    listening = listen_at_each({{"0.0.0.0", launch.port}}, why);
+    if (listening.sockets.empty()) listening = listen_at_each({{"::", launch.port}}, why);
+  }
+  if (listening.sockets.empty())
+    cannot_start(fmt::format("rank 0 cannot listen: {}. {}", why,
+                             is_known(launch)
+                                 ? "Name a host and a free port of rank 0 by RUEDA_STORE=HOST:PORT."
+                                 : "Bring a network card up."));
+  listening.endpoint.secret = is_known(launch) ? secret_of_user() : random_key();
+  if (is_known(launch)) warn_without_secret(launch);
+  return listening;
+}
+
+std::unique_ptr<Transport> star(const Launch& launch, const Config& config, StarMember self) {
+  std::unique_ptr<RootAddress> address = root_address(launch, self.job);
+  const Duration deadline = from_seconds(config.network_deadline);
+  if (self.rank != 0) return std::make_unique<StarLeaf>(std::move(self), std::move(address), deadline);
+  return std::make_unique<StarRoot>(std::move(self), listen(launch, config), std::move(address), deadline);
+}
+
+void check(const Launch& launch, const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return;
+  const std::set<Rank> different(ranks.begin(), ranks.end());
+  if (different.size() != ranks.size() || *different.begin() < 0 || *different.rbegin() >= launch.size)
+    refuse(fmt::format("init of the ranks [{}]: each must be one of 0 to {}, once.", fmt::join(ranks, ", "),
+                       launch.size - 1));
+  if (!different.contains(launch.rank))
+    refuse(fmt::format(
+        "init of the ranks [{}]: rank {} is not among them, so it must not call init with this list.",
+        fmt::join(ranks, ", "), launch.rank));
+  if (launch.method == BootstrapMethod::pmi && ranks.size() != static_cast<std::size_t>(launch.size))
+    cannot_start(
+        "a job of some of the ranks cannot be started by RUEDA_BOOTSTRAP=pmi. Use ruedarun, or mpi.");
+  if (is_known(launch) && ranks.front() != 0)
+    cannot_start(fmt::format(
+        "a job of the ranks [{}] has no rank 0 to listen at {}:{}. Use RUEDA_BOOTSTRAP=file:FOLDER.",
+        fmt::join(ranks, ", "), launch.host, launch.port));
+}
+
+}  // namespace
+
+RuntimeComponents bootstrap_components(const Config& config, const Launch& launch,
+                                       const std::vector<Rank>& ranks) {
+  check(launch, ranks);
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  RuntimeComponents components;
+  components.config = config;
+  components.host = host.data();
+  components.rank = launch.rank;
+  components.size = launch.size;
+  if (!ranks.empty()) {
+    components.rank = static_cast<Rank>(std::ranges::find(ranks, launch.rank) - ranks.begin());
+    components.size = static_cast<Rank>(ranks.size());
+    components.started_as = ranks;
+  }
+  components.found_by = fmt::format(
+      "rank {} of {} by {}: the others are found by {}{}", launch.rank, launch.size, launch.source,
+      to_string(launch.method), launch.host.empty() ? "" : fmt::format(", {}:{}", launch.host, launch.port));
+  if (components.size > 1)
+    components.transport =
+        star(launch, config, StarMember{components.rank, components.size, name_of_job(ranks)});
+  return components;
+}
+
+}  // namespace rueda

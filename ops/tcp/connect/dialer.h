@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connects to peers when they are first needed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/system/descriptor.h"
+#include "core/base/time.h"
+#include "ops/sockets/endpoint.h"
+#include "ops/tcp/connect/acceptor.h"
+#include "ops/tcp/connect/connector.h"
+
+namespace rueda {
+
+// Purpose: ranks of one host seldom send each other data by TCP, so no pair connects before it has to. Both
+// ranks of a pair want each other, since both run the same Plan; the lower one connects. One may come to that
+// Plan much later than the other, which waits for it. Owned by a TcpLink, used by the background thread. No
+// call blocks.
+class TcpDialer {
+ public:
+  // The endpoints of all ranks, by rank; the listeners are those of this rank's. `deadline`: how
+  // long a rank may take no connection.
+  TcpDialer(Rank rank, std::vector<TcpEndpoint> endpoints, std::vector<Descriptor> listeners,
+            Duration patience, Duration deadline);
+
+  void want(Rank peer, Time now);
+  // Ranks are wanted that are not connected yet.
+  bool busy() const { return !wanted_.empty(); }
+  // The rails of those that have been connected since the last call. Throws std::runtime_error, naming both
+  // ranks, where one has taken no connection for the deadline.
+  std::map<Rank, std::vector<Descriptor>> progress(Time now);
+
+ private:
+  [[noreturn]] void give_up(const TcpConnector& connector) const;
+
+  const Rank rank_;
+  const std::vector<TcpEndpoint> endpoints_;
+  const std::vector<Descriptor> listeners_;
+  const Duration patience_;
+  const Duration deadline_;
+  TcpAcceptor acceptor_;
+  std::map<Rank, TcpConnector> connectors_;
+  std::map<Rank, Time> wanted_;  // since when, or since a connection was last there
+};
+
+}  // namespace rueda
