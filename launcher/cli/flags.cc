@@ -39,7 +39,7 @@ std::string lower_case(std::string_view, const std::string& value) {
 constexpr std::string_view kElastic =
     "ruedarun cannot start ranks again yet; give the number of ranks by -np";
 constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
-constexpr std::string_view kTuner = "Rueda's tuner starts from a cost model and has no such number";
+constexpr std::string_view kTuner = "Rueda's tuner compares measured steps and has no such number";
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
 
 constexpr std::array kFlags{

@@ -18,7 +18,7 @@ struct Name {
 
 constexpr std::string_view kVersion = "this version has no such setting";
 constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
-constexpr std::string_view kTuner = "Rueda's tuner starts from a cost model and has no such number";
+constexpr std::string_view kTuner = "Rueda's tuner compares measured steps and has no such number";
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
 constexpr std::string_view kSpark = "Rueda does not run inside Spark";
 constexpr std::string_view kXla = "there is no XLA in Rueda";
