@@ -132,6 +132,15 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken({"a.md": table + "| 3 | 4 | 5 |\n"}), ["table"])
         self.assertEqual(self.rules_broken({"a.md": "| a |\n|---|---|\n"}), ["table"])
 
+    def test_tables_of_contents(self):
+        files = {"ops/a/ring.h": HEADER, "ops/a/b/tree.cc": SPDX, "include/rueda/x.h": HEADER}
+        for first, second, broken in [
+                ("`a/`", "`ring`, `tree.cc`, `b/`, `ring.h`", 0), ("`a/ring`, `b`", "`rueda/x.h`, `init()`, `a-b`", 0), ("`c/`", "", 1),
+                ("`a/`", "`star`", 1), ("`a/`", "`b/ring`", 1), ("`include/rueda`", "`x`", 0), ("`a/ring`, `tree`", "", 1)]:
+            table = f"| folder | contents |\n|---|---|\n| {first} | {second} |\n"
+            self.assertEqual(self.rules_broken(files | {"ops/README.md": table}), ["contents"] * broken, (first, second))
+            self.assertEqual(self.rules_broken(files | {"ops/README.md": table.replace("folder", "flag")}), [])
+
     def test_backends(self):
         for path, target, fine in [
                 ("ops/mpi/a.cc", '"ops/mpi/b.h"', True), ("ops/mpi/a.cc", '"ops/local/b.h"', False),

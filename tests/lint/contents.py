@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of contents in READMEs: the folders and files that they name exist."""
+
+import re
+from pathlib import PurePosixPath
+
+from glossary import rows
+from pages import normal, readmes
+from sources import Problem
+
+FIRST_COLUMNS = ("folder", "file")
+# A folder, a source file, or one without its ending. `rueda-bench`, `summary.json` and `init()` are no such names.
+NAME = re.compile(r"`([a-z][a-z0-9_/]*(?:\.(?:h|cc|cu|py))?)`")
+PROGRAM = re.compile(r"\badd_executable\(\s*(\w+)")
+
+
+def known_places(tree):
+    """Each folder and file, with and without the file's ending."""
+    places = set()
+    for path in tree.files:
+        pure = PurePosixPath(path)
+        places |= {path, str(pure.with_suffix(""))} | {str(folder) for folder in pure.parents}
+    return places
+
+
+def exists(places, folders, name):
+    """Whether the name is a path from the root on, or ends the path of a place in one of the folders."""
+    return name in places or any(place.startswith(f"{folder}/") and f"/{place}".endswith(f"/{name}") for folder in folders for place in places)
+
+
+def missing_in_row(places, home, cells):
+    """Names that exist nowhere: for the first cell below the README's folder, for others below the first cell's folders."""
+    names = [name.rstrip("/") for name in NAME.findall(cells[0])]
+    listed = [normal(PurePosixPath(home) / name) for name in names]
+    beside = str(PurePosixPath(listed[0]).parent) if listed else home
+    yield from (name for name, place in zip(names, listed) if not {name, place, f"{beside}/{name}"} & places)
+    folders = [place for place in listed if any(other.startswith(f"{place}/") for other in places)] or [home]
+    for name in (found.rstrip("/") for cell in cells[1:] for found in NAME.findall(cell)):
+        if f"{home}/{name}" not in places and not exists(places, [*folders, "include"], name):
+            yield name
+
+
+def check_contents(tree):
+    places = known_places(tree)
+    programs = {name for path, text in tree.files.items() if path.endswith("CMakeLists.txt") for name in PROGRAM.findall(text)}
+    for path, text in readmes(tree):
+        home = str(PurePosixPath(path).parent)
+        for number, cells, header in rows(text):
+            if header[0] in FIRST_COLUMNS and header[1:2] == ["contents"]:
+                for name in missing_in_row(places | programs, home, cells):
+                    yield Problem(path, number, "contents", f"there is no {name}")
