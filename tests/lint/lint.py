@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 
 import classes
 import contents
+import functions
 import glossary
 import headers
 import layers
@@ -29,7 +30,7 @@ from sources import Tree
 RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, layers.check_rooms,
          lengths.check_file_lengths, lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
-         texts.check_life_of_a_tensor, names.check_types_are_one, classes.check_classes,
+         functions.check_functions, functions.check_counts, names.check_types_are_one, classes.check_classes,
          public.check_public_headers, public.check_reach, public.check_reference,
          pages.check_links, pages.check_tables, pages.check_readme_lengths, contents.check_contents,
          glossary.check_glossary, glossary.check_words]

@@ -9,6 +9,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).parent))
 
+import functions
 import headers
 import lengths
 import lint
@@ -225,10 +226,32 @@ class LintTest(unittest.TestCase):
 
     def test_life_of_a_tensor(self):
         code = {"core/engine/a.h": HEADER + "class Coordinator {\n  void turn();\n};\n"}
-        words = "# core\n`Gone::before`\n## The life of a tensor\n1. `Coordinator::turn` of `Coordinator`{}\n## Else\n`Gone::after`\n"
+        words = "# core\n`gone_before`\n## The life of a tensor\n1. `Coordinator::turn` of `Coordinator`{}\n## Else\n`gone_after`\n"
         self.assertEqual(self.rules_broken({**code, "core/README.md": words.format("")}), [])
         for gone in ("`Coordinator::fly`", "`Pilot::turn`", "`Pilot`"):
-            self.assertEqual(self.rules_broken({**code, "core/README.md": words.format(", " + gone)}), ["life of a tensor"])
+            self.assertEqual(self.rules_broken({**code, "core/README.md": words.format(", " + gone)}), ["function"])
+
+    def test_functions_on_pages(self):
+        code = {"ops/a.h": HEADER + "namespace rueda::ring {\nclass Base {\n public:\n  void from_base();\n};\n"
+                "class Pilot : public Base {\n  Pilot() : data_(1) { called(); }\n  bool operator()(int argument) const;\n"
+                "  static std::vector<int> turn(int times = 1);\n  int data_ = 0;\n};\nenum class State { one, two = 3 };\nvoid start();\n}\n",
+                "ops/a.cc": SPDX + "void Pilot::outside() { other(); }\n"}
+        names = [("Pilot::turn", True), ("Pilot::turn()", True), ("ring::Pilot::data_", True), ("Pilot::from_base", True), ("State::two", True),
+                 ("ring::start", True), ("Pilot::outside", True), ("Pilot::operator()", True), ("x = rueda::ring::Pilot::turn(8)", True),
+                 ("torch::gone", True), ("Pilot::called", False), ("Pilot::argument", False), ("Pilot::other", False), ("Base::turn", False),
+                 ("Gone::turn", False), ("ring::gone", False), ("State::three", False)]
+        for name, exists in names:
+            for path in ("docs/concepts/a.md", "ops/README.md"):
+                page = f"`{name}`\n```\nGone::too `Gone::too`\n```\n"
+                self.assertEqual(self.rules_broken(code | {path: page}), [] if exists else ["function"], name)
+            self.assertEqual(self.rules_broken(code | {"docs/decisions/1.md": f"`{name}`"}), [])
+
+    def test_numbers_of_functions(self):
+        code = {"ops/a.h": HEADER + "class A {\n  void f();\n  void g();\n};\nvoid h();\n"}
+        page = "These {} functions run.\n\n| where | functions |\n|---|---|\n| here | `A::f`, `h` |\n| there | `A::g()` does |\n\n# Else\n| `A::f` |\n|---|\n"
+        self.assertEqual(self.rules_broken(code | {"docs/concepts/a.md": page.format(3)}), [])
+        self.assertEqual(self.rules_broken(code | {"docs/concepts/a.md": page.format(4)}), ["number of functions"])
+        self.assertEqual(functions.summary(self.tree(**{"docs/concepts/a.md": page.format(3)})), "functions by name: docs/concepts/a.md:1 3")
 
     def test_headers_alone(self):
         tree = self.tree(**{"core/good.h": HEADER + "#include <string>\ninline std::string f() { return {}; }\n",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of a tree, and C++ text without what is not code."""
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -55,6 +56,7 @@ class Tree:
                 yield path, text
 
 
+@functools.lru_cache(maxsize=None)
 def code_only(text):
     """The same text with comments and the insides of literals blanked, so that lines and braces can be counted."""
     def blank(match):
@@ -68,6 +70,7 @@ def file_of(tree, target):
     return next((file for file in (target, "include/" + target) if file in tree.files), None)
 
 
+@functools.lru_cache(maxsize=None)
 def declarations(text):
     """code_only(text) with preprocessor lines blanked, too."""
     return PREPROCESSOR.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code_only(text))

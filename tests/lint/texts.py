@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First lines, guards, conditionals, paths, and the names in core/README.md."""
+"""First lines, guards, conditionals and paths."""
 
 import re
 
@@ -44,22 +44,3 @@ def check_paths(tree):
         for match in FOREIGN_PATHS.finditer(text):
             yield Problem(path, line_of(text, match.start()), "path",
                           f"'{match[0]}' exists on one machine only; data is found by RUEDA_DATA")
-
-
-def name_exists(name, sources):
-    owner, _, function = name.rpartition("::")
-    word = re.compile(rf"\b{re.escape(function)}\b" + (r"\s*\(" if owner else ""))
-    declares_owner = re.compile(rf"\b(class|struct)\s+{re.escape(owner)}\b|\b{re.escape(owner)}::") if owner else None
-    return any((declares_owner is None or declares_owner.search(text)) and word.search(text) for text in sources)
-
-
-def check_life_of_a_tensor(tree):
-    path = "core/README.md"
-    section = re.search(r"^#+[^\n]*life of a tensor.*?(?=^#|\Z)", tree.files.get(path, ""), re.I | re.M | re.S)
-    if section is None:
-        return
-    sources = [code_only(text) for file, text in tree.cpp() if not file.startswith("tests/")]
-    for match in re.finditer(r"`([A-Za-z_]\w*(?:::\w+)*)(?:\(\))?`", section[0]):
-        if not name_exists(match[1], sources):
-            line = line_of(tree.files[path], section.start() + match.start())
-            yield Problem(path, line, "life of a tensor", f"there is no {match[1]} any more")
