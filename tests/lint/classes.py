@@ -78,16 +78,21 @@ def classes(text):
         yield (line_of(code, match.start()), match[1], match[2], *count(code[start + 1:end_of_block(code, start) - 1]))
 
 
+def product(tree):
+    return tree.cpp("core", "ops", "frameworks", "launcher", "python", "include")
+
+
 def check_classes(tree):
-    """Classes of the product. The widest is printed."""
-    widest = (0, 0, "")
-    for path, text in tree.cpp("core", "ops", "frameworks", "launcher", "python", "include"):
+    """Classes of the product."""
+    for path, text in product(tree):
         for line, keyword, name, functions, data in classes(text):
-            if keyword == "class":
-                widest = max(widest, (functions, data, f"{name} in {path}"))
             if functions > MOST_FUNCTIONS:
                 yield Problem(path, line, "class", f"{name} has {functions} member functions; at most {MOST_FUNCTIONS}: it is several ideas")
             if keyword == "class" and data > MOST_DATA:
                 yield Problem(path, line, "class", f"{name} has {data} data members; at most {MOST_DATA}: it is several ideas")
-    if widest[2]:
-        print(f"widest class: {widest[2]}: {widest[0]} functions, {widest[1]} data members")
+
+
+def summary(tree):
+    found = [(functions, data, name, path) for path, text in product(tree) for _, keyword, name, functions, data in classes(text) if keyword == "class"]
+    functions, data, name, path = max(found, default=(0, 0, "none", "."))
+    return f"widest class: {name} in {path}: {functions} functions of at most {MOST_FUNCTIONS}, {data} data members of at most {MOST_DATA}"

@@ -115,4 +115,4 @@ def check_counts(tree):
 
 
 def summary(tree):
-    return "functions by name: " + "; ".join(f"{path}:{line} {len(found)}" for path, line, _, found in listed(tree))
+    return "functions on the way, by name: " + (", ".join(f"{len(found)} in {path}:{line}" for path, line, _, found in listed(tree)) or "none")

@@ -114,8 +114,12 @@ def folder_of(tree, path):
     return door if behind else str(PurePosixPath(path).parent)
 
 
-def check_folder_cycles(tree):
-    """No cycle of folders: the folders of a tree can be listed from the ground up."""
+def is_door(tree, path):
+    return folder_of(tree, path) != str(PurePosixPath(path).parent)
+
+
+def folder_graph(tree):
+    """The folders whose headers each folder includes."""
     folders = {}
     for path, targets in include_graph(tree).items():
         if path.startswith("tests/"):
@@ -123,18 +127,37 @@ def check_folder_cycles(tree):
         folder = folder_of(tree, path)
         others = {folder_of(tree, target) for target in targets} - {folder}
         folders.setdefault(folder, set()).update(others)
-    yield from cycles_of({folder: sorted(others) for folder, others in folders.items()}, "folder cycle")
+    return {folder: sorted(others) for folder, others in folders.items()}
 
 
-def check_rooms(tree):
-    """A folder has few rooms; a room is a header with its source."""
+def check_folder_cycles(tree):
+    """No cycle of folders: the folders of a tree can be listed from the ground up."""
+    yield from cycles_of(folder_graph(tree), "folder cycle")
+
+
+def rooms_of(tree):
+    """The rooms of each folder; a room is a header with its source."""
     rooms = {}
     for path, _ in tree.cpp():
         if not path.startswith("tests/"):
             rooms.setdefault(folder_of(tree, path), set()).add(PurePosixPath(path).stem)
-    for folder, names in sorted(rooms.items()):
+    return rooms
+
+
+def check_rooms(tree):
+    for folder, names in sorted(rooms_of(tree).items()):
         if len(names) > MOST_ROOMS:
             yield Problem(folder, 1, "rooms", f"{len(names)} headers with their sources; at most {MOST_ROOMS} belong into a folder")
+
+
+def summary(tree):
+    """Cycles of folders, the headers that count as doors of a folder, and the folder with most rooms."""
+    folders, rooms = folder_graph(tree), rooms_of(tree)
+    doors = [path for path, _ in tree.cpp() if is_door(tree, path) and not path.startswith("tests/")]
+    fullest = max(sorted(rooms), key=lambda folder: len(rooms[folder]), default=".")
+    return (f"{len(folders)} folders: {len(list(cycles_of(folders, 'folder cycle')))} cycles; a header beside a folder of its name counts to that folder: "
+            f"{', '.join(doors) or 'none'}\n"
+            f"most rooms (a header with its source): {len(rooms.get(fullest, ()))} in {fullest}, at most {MOST_ROOMS}")
 
 
 def cycles_of(graph, rule):

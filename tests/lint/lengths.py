@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long files and functions are."""
+"""How long functions are."""
 
 import ast
 import re
 
-from sources import CPP, Problem, declarations, line_of
+from sources import Problem, declarations, line_of
 
-LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
 
 SCOPE = re.compile(r'\b(namespace|class|struct|union|enum|extern)\b')
@@ -51,13 +50,6 @@ def functions(text):
                 head_start = at + 1
         elif character == ";" and not inside_function:
             head_start = at + 1
-
-
-def check_file_lengths(tree):
-    for path, text in sorted(tree.files.items()):
-        lines = text.count("\n")
-        if path.endswith(CPP + (".py",)) and lines > LONGEST_FILE:
-            yield Problem(path, lines, "file length", f"{lines} lines; at most {LONGEST_FILE}: split it by what it does")
 
 
 def check_function_lengths(tree):

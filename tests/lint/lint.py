@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the project that no compiler knows: layers, cycles of includes and of folders, rooms in a folder, lengths, first lines, paths, names in documents,
-names of types, public headers, links, tables and words of pages.
+"""Rules of the project that no compiler knows: layers, cycles of includes and of folders, rooms in a folder, lengths of functions, first lines, paths,
+names of types, public headers, and in pages: names of files and functions, links, tables and words.
 
 lint.py [--root DIR]                                      the rules
 lint.py [--root DIR] --headers FOLDER... [--compiler C] [--include DIR]...   every header there compiles alone
@@ -28,7 +28,7 @@ import texts
 from sources import Tree
 
 RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, layers.check_rooms,
-         lengths.check_file_lengths, lengths.check_function_lengths,
+         lengths.check_function_lengths,
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
          functions.check_functions, functions.check_counts, names.check_types_are_one, classes.check_classes,
          public.check_public_headers, public.check_reach, public.check_reference,
@@ -56,7 +56,9 @@ def main():
         problems = list(headers.check_headers(tree, arguments.headers, arguments.compiler, arguments.include, missing))
     else:
         problems = problems_of(tree)
-        print(f"{len(tree.files)} files, {len(RULES)} rules; {public.summary(tree)}; {pages.summary(tree)}")
+        print(f"{len(tree.files)} files, {len(RULES)} rules")
+        for part in (layers, classes, public, pages, functions):
+            print(part.summary(tree))
     for problem in problems:
         print(problem, file=sys.stderr)
     sys.exit(1 if problems else 0)

@@ -80,8 +80,16 @@ def words_of_readmes(tree):
     return sum(len(text.split()) for _, text in readmes(tree))
 
 
+NUMBER = re.compile(r"(?<![\w.])\d[\d., ]*\d(?![\w])|(?<![\w.])\d(?![\w])")
+
+
+def numbers_of_readmes(tree):
+    """How many numbers stand in the text of READMEs, without code and links."""
+    return sum(len(NUMBER.findall(CODE.sub("", LINK.sub("](", line)))) for _, text in readmes(tree) for _, line in lines_of(text))
+
+
 def summary(tree):
-    return f"{len(readmes(tree))} READMEs have {words_of_readmes(tree)} words, at most {MOST_WORDS}"
+    return f"{len(readmes(tree))} READMEs: {words_of_readmes(tree)} words, at most {MOST_WORDS}; {numbers_of_readmes(tree)} numbers outside of code"
 
 
 def check_readme_lengths(tree):
