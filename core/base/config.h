@@ -50,7 +50,7 @@ struct Config {
   std::string autotune_log;  // empty: none
   std::int64_t autotune_warmup_samples = 3;
   std::int64_t autotune_steps_per_sample = 10;
-  std::int64_t autotune_candidates = 6;
+  std::int64_t autotune_candidates = 20;
 };
 
 // One row of the table. `read` sets the field from text and returns false when the text is no legal value.

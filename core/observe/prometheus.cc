@@ -75,7 +75,7 @@ void write_operations(Text& text, const MetricsSnapshot& metrics) {
     text.sample(counts.bytes, fmt::format("operation=\"{}\"", escaped(to_string(counts.operation))));
 }
 
-void write_knobs(Text& text, const MetricsSnapshot& metrics) {
+void write_tuning_parameters(Text& text, const MetricsSnapshot& metrics) {
   if (!metrics.tuned) return;
   text.single("autotune_linger_seconds", "gauge", "How long a ready tensor waits for company, at most.",
               std::chrono::duration<double>(metrics.parameters.linger).count());
@@ -125,7 +125,7 @@ std::string to_prometheus_text(const MetricsSnapshot& metrics) {
   text.single("cache_misses_total", "counter", "Requests that travelled in full.", metrics.cache_misses);
   text.single("timeline_events_lost_total", "counter", "Timeline events for which there was no room.",
               metrics.timeline_events_lost);
-  write_knobs(text, metrics);
+  write_tuning_parameters(text, metrics);
   write_waited_for(text, metrics);
   return text.take();
 }

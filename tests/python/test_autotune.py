@@ -12,7 +12,7 @@ import pytest
 BIN = Path(os.environ["RUEDA_BIN"])
 COLUMNS = ["pattern", "search", "state", "sample", "fusion_threshold", "linger_ms", "chunk_bytes", "route_bytes",
            "measured_ms", "words"]
-KNOBS = COLUMNS[4:8]
+PARAMETERS = COLUMNS[4:8]
 
 
 def run(*flags, steps=250, **settings):
@@ -21,8 +21,8 @@ def run(*flags, steps=250, **settings):
                           env=dict(os.environ, **settings))
 
 
-def knobs_of(row):
-    return tuple(float(row[name]) for name in KNOBS)
+def parameters_of(row):
+    return tuple(float(row[name]) for name in PARAMETERS)
 
 
 def check_comparison(rows, verdict):
@@ -30,15 +30,15 @@ def check_comparison(rows, verdict):
     candidate = [row for row in rows if row["state"] == "candidate"]
     assert [row["state"] for row in rows] == ["base", "candidate"] * len(base)
     assert len(base) == len(candidate) == int(verdict["sample"]) >= 5
-    assert len({knobs_of(row) for row in base}) == 1
-    assert {knobs_of(row) for row in candidate} == {knobs_of(verdict)} != {knobs_of(row) for row in base}
+    assert len({parameters_of(row) for row in base}) == 1
+    assert {parameters_of(row) for row in candidate} == {parameters_of(verdict)} != {parameters_of(row) for row in base}
     gain = 1 - statistics.median(float(theirs["measured_ms"]) / float(ours["measured_ms"])
                                  for ours, theirs in zip(base, candidate))
     taken = verdict["words"].endswith(": taken")
     assert not taken or gain > 0.03 - 1e-3
     assert statistics.median(float(row["measured_ms"]) for row in candidate) == pytest.approx(
         float(verdict["measured_ms"]), abs=1e-3)
-    return knobs_of(verdict) if taken else knobs_of(base[0])
+    return parameters_of(verdict) if taken else parameters_of(base[0])
 
 
 def test_the_log_tells_what_was_tried_and_measured(tmp_path):
@@ -54,22 +54,22 @@ def test_the_log_tells_what_was_tried_and_measured(tmp_path):
     assert rows[-1]["state"] == "verdict" and rows[-1]["words"], rows[-1]
     assert rows[-1]["words"] in done.stderr
     for row in rows:
-        assert all(float(row[name]) >= 0 for name in KNOBS)
+        assert all(float(row[name]) >= 0 for name in PARAMETERS)
         assert row["measured_ms"] == "" or math.isfinite(float(row["measured_ms"]))
     first = [row for row in rows if row["search"] == "1"]
     states = [row["state"] for row in first]
     assert states[:2] == ["warmup"] * 2 and states.count("compared") >= 1
     # One comparison after another: its samples in alternation, then what came of it.
-    best = knobs_of(first[0])
+    best = parameters_of(first[0])
     samples = []
     for row in first:
         if row["state"] in ("base", "candidate"):
             samples.append(row)
         elif row["state"] == "compared":
-            assert knobs_of(samples[0]) == best
+            assert parameters_of(samples[0]) == best
             best = check_comparison(samples, row)
             samples = []
-    assert knobs_of(rows[-1]) == best or rows[-1]["search"] != "1"
+    assert parameters_of(rows[-1]) == best or rows[-1]["search"] != "1"
     metrics = (tmp_path / "metrics.0.prom").read_text()
     assert f'rueda_autotune_chunk_bytes{{rank="0"}} {rows[-1]["chunk_bytes"]}\n' in metrics
     assert "rueda_autotune_linger_seconds" in metrics and "rueda_autotune_route_bytes" in metrics

@@ -19,7 +19,7 @@ class HillClimb {
   HillClimb(const StepReplay& replay, const TuningParameters& defaults, const TuningParameters& start,
             int most);
 
-  // The next candidate: it was not tried, and makes other Plans of this step than the base.
+  // The next candidate: it makes other Plans of this step than the base and all that was tried.
   std::optional<TuningParameters> next(const StepTrace& trace);
   // The candidate was better by so much, as a part of 1, and becomes the base.
   void won(const TuningParameters& candidate, double gain);
@@ -32,8 +32,6 @@ class HillClimb {
   double gain() const { return 1 - left_; }
 
  private:
-  bool known(const TuningParameters& parameters) const;
-
   const StepReplay* replay_;
   TuningParameters defaults_;
   TuningParameters base_;

@@ -44,7 +44,9 @@ void TuningSearch::step(const StepDetector::Step& step) {
     --skip_;
     return;
   }
-  times_.push_back(std::chrono::duration<double>(step.time).count());
+  const double seconds = std::chrono::duration<double>(step.time).count();
+  if (state_ == State::warming && settings_.warmup_samples == 0) return compare_next(seconds, step.trace);
+  times_.push_back(seconds);
   const int wanted = settings_.steps_per_sample * (watches() ? kWatchSamples : 1);
   if (times_.size() == static_cast<std::size_t>(wanted))
     sampled(median_of(std::exchange(times_, {})), step.trace);
@@ -104,6 +106,8 @@ void TuningSearch::settle(double seconds) {
   if (climb_.base() != climb_.start()) {
     words = fmt::format("{}: by alternation a step takes {:.1f} % less ({} candidates measured)",
                         difference(climb_.start(), climb_.base()), climb_.gain() * 100, climb_.tried());
+  } else if (settings_.candidates == 0) {
+    words = fmt::format("keeps {}: 0 candidates may be measured", whose);
   } else if (climb_.tried() == 0) {
     words = fmt::format("keeps {}: no other choice makes other Plans", whose);
   } else {

@@ -37,7 +37,7 @@ class TuningSearch {
   struct Settings {
     int warmup_samples = 3;
     int steps_per_sample = 10;
-    int candidates = 6;  // measured in a search, at most
+    int candidates = 20;  // measured in a search, at most
     TuningParameters defaults;
   };
   static Settings settings_of(const Config& config);

@@ -70,7 +70,7 @@ std::map<std::string, int> states_in(const std::string& path) {
   return states;
 }
 
-TEST(Autotune, ResultsStayRightWhileKnobsChange) {
+TEST(Autotune, ResultsStayRightWhileParametersChange) {
   ScratchFolder folder;
   for (std::size_t slots : {std::size_t{0}, std::size_t{8}}) {
     const std::string path = folder.path() / ("tuning" + std::to_string(slots) + ".csv");

@@ -63,6 +63,31 @@ TEST(HillClimb, TriesEachNeighbourOnceWithinBounds) {
   EXPECT_EQ(climb.base(), kClimbStart);
 }
 
+TEST(HillClimb, MakesNoPlansTwice) {
+  const StepReplay replay = two_routes();
+  HillClimb climb(replay, kClimbStart, kClimbStart, 100);
+  std::vector<std::vector<StepReplay::Call>> known{replay.calls(step(), kClimbStart)};
+  while (const auto candidate = climb.next(step())) {
+    std::vector<StepReplay::Call> calls = replay.calls(step(), *candidate);
+    EXPECT_EQ(std::ranges::count(known, calls), 0) << difference(kClimbStart, *candidate);
+    known.push_back(std::move(calls));
+    // A lower route wins, so a higher one makes the Plans of the start again.
+    candidate->route_bytes < climb.base().route_bytes ? climb.won(*candidate, 0.1) : climb.lost();
+  }
+  EXPECT_LT(climb.base().route_bytes, 4 * kMebibyte);
+}
+
+TEST(HillClimb, DoesNotTryDefaultsThatMakeKnownPlans) {
+  const StepReplay replay = two_routes();
+  TuningParameters start = kClimbStart;
+  start.fusion_threshold = 16 * kMebibyte;  // one Plan, as with the defaults
+  HillClimb climb(replay, kClimbStart, start, 100);
+  while (const auto candidate = climb.next(step())) {
+    EXPECT_NE(*candidate, kClimbStart);
+    climb.lost();
+  }
+}
+
 TEST(HillClimb, TriesTheDefaultsAndNoMoreThanItMay) {
   const StepReplay replay = two_routes();
   HillClimb none(replay, kClimbStart, kClimbStart, 0);

@@ -23,7 +23,7 @@ StepTrace trace_of(int tensors, std::int64_t elements, Duration apart) {
 
 std::uint8_t zero(Plan&) { return 0; }
 
-TEST(StepReplay, DoesWhatTheCallerWouldDo) {
+TEST(StepReplay, DoesWhatTheCoordinatorWouldDo) {
   const StepReplay replay{zero, [](Plan&) { return std::uint8_t{1}; }};
   const StepTrace trace = trace_of(4, 1024, milliseconds(1));  // 4 KiB each
   const auto lingering = replay.calls(trace, {1 << 20, milliseconds(100), 1024});
