@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <random>
 
 #include "ops/algorithms/adasum.h"
 #include "tests/support/conformance/adasum_reference.h"
+#include "tests/support/conformance/tree_sum.h"
 
 namespace rueda {
 namespace {
@@ -109,9 +109,8 @@ std::vector<std::vector<float>> run(const Plan& plan,
       while (share->multiply()) continue;
     }
     for (std::size_t i = 0; i < shares[0]->numbers(level); ++i) {
-      std::vector<double> of_ranks;
-      for (auto& share : shares) of_ranks.push_back(share->data()[i]);
-      const double sum = std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0);
+      const double sum =
+          tree_sum([&](std::size_t rank) { return shares[rank]->data()[i]; }, 0, shares.size());
       for (auto& share : shares) share->data()[i] = sum;
     }
     for (auto& share : shares) {
