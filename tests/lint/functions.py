@@ -4,6 +4,7 @@
 import re
 
 from classes import CLASS, end_of_block, members, without_templates
+from glossary import rows
 from pages import readmes
 from sources import Problem, declarations, line_of
 
@@ -14,8 +15,8 @@ QUALIFIED = re.compile(r"(?<![\w:.])(\w+(?:::~?\w+)+)")
 NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
 ENUM = re.compile(r"\benum\s+(?:class\s+)?(\w+)\s*(?::(?!:)[^;{}]*)?\{([^{}]*)\}")
 BASES = re.compile(r":(?!:)([^{]*)\{$")
-STATED = re.compile(r"\b(\d+) functions\b")
-NAME = re.compile(r"\w+(::\w+(?:\(\))?)*")
+STATED = re.compile(r"\bthese (\d+) functions\b", re.IGNORECASE)
+NAME = re.compile(r"\w+(::\w+)*")
 
 
 def names_declared(statement):
@@ -81,6 +82,8 @@ def check_functions(tree):
             owner, function = name.split("::")[-2:]
             if not name.startswith(OF_OTHERS) and not declared.has(owner, function):
                 yield Problem(path, number, "function", f"{owner} has no {function}")
+    for path, line, _, names in listed(tree):
+        yield from (Problem(path, line, "function", f"there is no {name}") for name in names if "::" not in name and name not in declared.words)
     yield from check_life_of_a_tensor(tree, declared)
 
 
@@ -94,18 +97,21 @@ def check_life_of_a_tensor(tree, declared):
 
 
 def listed(tree):
-    """(path, line, the number that the page says, the functions that it names) of each list of functions in docs/concepts: a table, or
-    several in a row, below a sentence with a number of functions."""
+    """(path, line, the number that the page says, the functions that it names) of each list in docs/concepts: the column of functions of
+    the table below a sentence with "these N functions"."""
     for path, text in concepts(tree):
-        found, stated, line = [], None, 0
-        for number, content in [*enumerate(text.splitlines(), 1), (0, "# ")]:
-            if content.startswith("#") or STATED.search(content):
-                if found and stated:
-                    yield path, line, stated, found
-                found, stated, line = [], STATED.search(content), number
-                stated = int(stated[1]) if stated else None
-            elif content.startswith("|") and stated:
-                found += [name.removesuffix("()") for span in SPAN.findall(content) for name in [span.strip("`")] if NAME.fullmatch(name)]
+        for line, content in enumerate(text.splitlines(), 1):
+            if stated := STATED.search(content):
+                yield path, line, int(stated[1]), functions_of_table(text, line)
+
+
+def functions_of_table(text, line):
+    """The names in the column of functions of the first table below a line."""
+    table = [(number, cells, header) for number, cells, header in rows(text) if number > line and {"function", "functions"} & set(header)]
+    together = [cells[next(i for i, title in enumerate(header) if title.startswith("function"))]
+                for place, (number, cells, header) in enumerate(table) if number == table[0][0] + place]
+    names = [span.strip("`").removesuffix("()") for cell in together for span in SPAN.findall(cell)]
+    return [name for name in names if NAME.fullmatch(name)]
 
 
 def check_counts(tree):

@@ -257,9 +257,10 @@ class LintTest(unittest.TestCase):
 
     def test_numbers_of_functions(self):
         code = {"ops/a.h": HEADER + "class A {\n  void f();\n  void g();\n};\nvoid h();\n"}
-        page = "These {} functions run.\n\n| where | functions |\n|---|---|\n| here | `A::f`, `h` |\n| there | `A::g()` does |\n\n# Else\n| `A::f` |\n|---|\n"
+        page = "These {} functions run.\n\n| where | functions |\n|---|---|\n| here | `A::f`, `h` |\n| `A::f` | `A::g()` does |\n\n| state | functions |\n|---|---|\n| one | `A::f` |\n"
         self.assertEqual(self.rules_broken(code | {"docs/concepts/a.md": page.format(3)}), [])
         self.assertEqual(self.rules_broken(code | {"docs/concepts/a.md": page.format(4)}), ["number of functions"])
+        self.assertEqual(self.rules_broken(code | {"docs/concepts/a.md": page.format(3).replace("`h`", "`gone`")}), ["function"])
         self.assertEqual(functions.summary(self.tree(**{"docs/concepts/a.md": page.format(3)})), "functions on the way, by name: 3 in docs/concepts/a.md:1")
 
     def test_headers_alone(self):
