@@ -21,8 +21,11 @@ void NcclWork::abandon_own() {
   if (exchange_ && stage_ == Stage::vote) exchange_->abandon();
 }
 
-std::string_view NcclWork::own_phase() const {
-  switch (stage_) {
+std::string_view NcclWork::own_phase() const { return to_string(stage_); }
+
+std::string_view to_string(NcclWork::Stage stage) {
+  using Stage = NcclWork::Stage;
+  switch (stage) {
     case Stage::window: return "comparing windows";
     case Stage::graph: return "agreeing on a graph";
     case Stage::sizes: return "exchanging sizes";

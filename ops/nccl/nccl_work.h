@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ops/nccl/nccl_group_work.h"
@@ -17,11 +18,11 @@ namespace rueda {
 // by which the others hear of it.
 class NcclWork final : public NcclGroupWork {
  public:
+  enum class Stage { window, graph, sizes, output, vote, turn, registering, giving_back, warming, launched };
+
   NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place);
 
  private:
-  enum class Stage { window, graph, sizes, output, vote, turn, registering, giving_back, warming, launched };
-
   Step carry_out() override;
   void abandon_own() override;
   std::string_view own_phase() const override;
@@ -64,5 +65,8 @@ class NcclWork final : public NcclGroupWork {
   NcclReduction reduction_;
   int warm_ = 0;  // what a graph's lane has been given before it
 };
+
+// What is done or awaited, for reports.
+std::string_view to_string(NcclWork::Stage stage);
 
 }  // namespace rueda

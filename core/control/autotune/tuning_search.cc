@@ -131,10 +131,11 @@ void TuningSearch::watched(double seconds, const StepTrace& trace) {
 
 void TuningSearch::end() {
   if (watches()) return;
-  TuningRecord& line = record(
-      "verdict", {},
-      fmt::format("the job ended during the search, with {} candidates measured; until then: {}",
-                  climb_.tried() - (state_ == State::comparing ? 1 : 0), difference(climb_.start(), best())));
+  TuningRecord& line =
+      record("verdict", {},
+             fmt::format("the job ended during the search ({}), with {} candidates measured; until then: {}",
+                         to_string(state_), climb_.tried() - (state_ == State::comparing ? 1 : 0),
+                         difference(climb_.start(), best())));
   line.parameters = best();
 }
 
@@ -143,6 +144,17 @@ TuningRecord& TuningSearch::record(std::string_view state, std::optional<double>
   TuningRecord line{pattern_, search_, state, 0, parameters_, std::nullopt, std::move(words)};
   if (measured) line.measured_ms = *measured * 1e3;
   return records_.emplace_back(std::move(line));
+}
+
+std::string_view to_string(TuningSearch::State state) {
+  switch (state) {
+    case TuningSearch::State::warming: return "warming up";
+    case TuningSearch::State::comparing: return "comparing";
+    case TuningSearch::State::watching: return "watching";
+    case TuningSearch::State::settled: return "settled";
+    case TuningSearch::State::drifting: return "drifting";
+  }
+  return "";
 }
 
 }  // namespace rueda

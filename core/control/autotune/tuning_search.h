@@ -34,6 +34,14 @@ class TuningSearch {
   static constexpr double kDrift = 0.10;
   static constexpr int kMostSearches = 5;
 
+  enum class State {
+    warming,    // no sample counts
+    comparing,  // the base and a candidate take turns
+    watching,   // the first window tells how long steps take
+    settled,    // the last window was as long
+    drifting,   // the last window was not: once may be chance
+  };
+
   struct Settings {
     int warmup_samples = 3;
     int steps_per_sample = 10;
@@ -59,14 +67,6 @@ class TuningSearch {
   std::vector<TuningRecord> take_records() { return std::exchange(records_, {}); }
 
  private:
-  enum class State {
-    warming,    // no sample counts
-    comparing,  // the base and a candidate take turns
-    watching,   // the first window tells how long steps take
-    settled,    // the last window was as long
-    drifting,   // the last window was not: once may be chance
-  };
-
   bool watches() const { return state_ >= State::watching; }
   void use(const TuningParameters& parameters);
   void sampled(double seconds, const StepTrace& trace);
@@ -91,5 +91,7 @@ class TuningSearch {
   double usual_ = 0;  // seconds of a step after the search
   std::vector<TuningRecord> records_;
 };
+
+std::string_view to_string(TuningSearch::State state);
 
 }  // namespace rueda

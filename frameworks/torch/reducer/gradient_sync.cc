@@ -309,11 +309,11 @@ void GradientSync::check_not_reducing(const char* action) const {
         "is the first). Call synchronize() before, with which the step ends on all ranks.",
         rank(), action, reduction_.name(*busy)));
   }
-  throw OutOfTurn(
-      fmt::format("rank {}: {} while gradients are being reduced (parameter '{}' is the first). Call step() "
-                  "or synchronize() before; for a backward pass whose gradients this optimizer shall not "
-                  "see, switch off requires_grad of its parameters during that pass.",
-                  rank(), action, reduction_.name(*busy)));
+  throw OutOfTurn(fmt::format(
+      "rank {}: {} while gradients are being reduced (parameter '{}' is the first; the state of "
+      "the step is '{}'). Call step() or synchronize() before; for a backward pass whose gradients "
+      "this optimizer shall not see, switch off requires_grad of its parameters during that pass.",
+      rank(), action, reduction_.name(*busy), to_string(state_)));
 }
 
 void GradientSync::abandon() {
@@ -325,6 +325,16 @@ void GradientSync::reset() {
   reduction_.reset();
   passes_.reset();
   state_ = StepState::collecting;
+}
+
+std::string_view to_string(StepState state) {
+  switch (state) {
+    case StepState::collecting: return "collecting";
+    case StepState::announced: return "announced";
+    case StepState::reduced: return "reduced";
+    case StepState::empty: return "empty";
+  }
+  return "";
 }
 
 }  // namespace rueda

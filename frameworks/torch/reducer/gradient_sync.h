@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/default_runtime.h"
@@ -30,6 +31,7 @@ enum class StepState {
   reduced,     // .grad is the result
   empty,       // so is the step before, one step late: there was none
 };
+std::string_view to_string(StepState state);
 
 // Purpose: the steps of one list of parameters: counts backward passes, says when gradients are submitted and
 // waited for. Guarded by its mutex: hooks come on the threads that run backward passes and only submit; all

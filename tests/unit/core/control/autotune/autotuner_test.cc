@@ -374,7 +374,7 @@ TEST(Autotuner, TellsWhatIsUnfinishedWhenTheJobEnds) {
   World world({.noise = 0.02}, 9, kDefaults);
   world.steps(40);
   world.end();
-  EXPECT_THAT(world.last("verdict").words, HasSubstr("the job ended during the search"));
+  EXPECT_THAT(world.last("verdict").words, HasSubstr("the job ended during the search (comparing), with "));
 }
 
 }  // namespace
