@@ -26,11 +26,11 @@ std::size_t bytes_of(const Plan& plan) {
 
 // Purpose: what this rank's slices of a top-k tensor keep back, one behind the other, in the order in which
 // they depart. Part of a HierarchyAllreduce.
-class SliceResiduals {
+class SliceFeedback {
  public:
-  explicit SliceResiduals(ErrorFeedback::Lease lease) : lease_(std::move(lease)) {}
+  explicit SliceFeedback(ErrorFeedback::Lease lease) : lease_(std::move(lease)) {}
 
-  // False while the name's last Work has the residual. May throw WorkFailure.
+  // False while the name's last Work has the kept values. May throw WorkFailure.
   bool begin(const ErrorFeedback::Cut& cut, const Memory& memory) {
     begun_ = lease_.begin(cut, memory);
     return begun_;
@@ -67,7 +67,7 @@ class HierarchyAllreduce final : public HierarchyWork {
         in_place_(plan, entries, place.area.peers, lists()),
         tensors_(entries, place.memory, lists()) {
     if (plan.compression == Compression::topk)
-      residuals_.emplace(place.residuals.lease(key_of(*plan.tensors.front().request)));
+      feedback_.emplace(place.feedback.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     inside_.postscale = {};
     between_hosts_.prescale = {};
@@ -82,7 +82,7 @@ class HierarchyAllreduce final : public HierarchyWork {
 
  private:
   bool prepare() override {
-    if (residuals_ && !residuals_->begun() && !begin_residuals()) return true;
+    if (feedback_ && !feedback_->begun() && !begin_feedback()) return true;
     if (sum_size_ != value_size_ && scratch_.size() == 0) {
       scratch_ = memory().get("partial sums", std::min(chunks(), buffer_count()) * sums_of_chunk());
       std::memset(scratch_.data(), 0, scratch_.size());  // what travels is always initialised
@@ -122,7 +122,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const Run run = run_of(chunk, slice);
     const bool data = !route.wire->abandoned();
-    if (residuals_) return sparse_sum(route, chunk, run, data);
+    if (feedback_) return sparse_sum(route, chunk, run, data);
     return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
                                 data ? values_at(chunk, run) : nullptr,
                                 static_cast<std::int64_t>(run.size() / value_size_), std::nullopt);
@@ -190,20 +190,20 @@ class HierarchyAllreduce final : public HierarchyWork {
 
   bool put_in_places() override {
     if (tensors_.put_in_places()) return true;
-    if (residuals_) residuals_->commit();
+    if (feedback_) feedback_->commit();
     return false;
   }
 
   std::string_view journey() const override { return "reducing between hosts"; }
 
-  bool begin_residuals() {
+  bool begin_feedback() {
     std::size_t own = 0;  // bytes
     for (std::size_t chunk = 0; chunk < chunks(); ++chunk)
       for_owned(chunk, [&](std::size_t slice) { own += run_of(chunk, slice).size(); });
     const auto elements = [this](std::size_t bytes) {
       return static_cast<std::int64_t>(bytes / value_size_);
     };
-    return residuals_->begin({elements(total_), elements(own), static_cast<std::int64_t>(chunk_)}, memory());
+    return feedback_->begin({elements(total_), elements(own), static_cast<std::int64_t>(chunk_)}, memory());
   }
 
   std::unique_ptr<Algorithm> sparse_sum(const Route& route, std::size_t chunk, Run run, bool data) {
@@ -217,7 +217,7 @@ class HierarchyAllreduce final : public HierarchyWork {
       job.input = reinterpret_cast<const float*>(sums_at(chunk, run));
       job.output = reinterpret_cast<float*>(values_at(chunk, run));
     }
-    residuals_->give_part(job, data);
+    feedback_->give_part(job, data);
     return std::make_unique<SparseSum>(std::move(job));
   }
 
@@ -253,7 +253,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   StreamingProgress* const flow_;
   InPlaceTensors in_place_;
   ContiguousTensors tensors_;
-  std::optional<SliceResiduals> residuals_;  // of top-k
+  std::optional<SliceFeedback> feedback_;  // of top-k
   std::vector<const std::byte*> sources_;
 };
 

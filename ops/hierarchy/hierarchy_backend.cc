@@ -47,7 +47,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);
   const std::vector<Rank>& members = groups->hosts[groups->host_of(rank_)];
-  const PeerGroup* const peers = local_peers_->peers(members);
+  const PeerGroup* const peers = local_peers_->group_of(members);
   if (peers == nullptr || !fits(plan, *groups) || !matches(plan, entries)) {
     throw BackendError(Status::backend_error(
         fmt::format("Plan {}, {} of {} tensors, cannot go from host to host by rank {}, which shares memory "

@@ -21,7 +21,7 @@ struct HostPlace {
   std::shared_ptr<const HostGroups> groups;
   Link& link;
   const Memory& memory;
-  ErrorFeedback& residuals;
+  ErrorFeedback& feedback;
   std::size_t most_slices = 0;
 };
 

@@ -77,7 +77,7 @@ Status LocalPeers::open(Rank rank, const std::string& bytes) {
   return {};
 }
 
-const PeerGroup* LocalPeers::peers(std::span<const Rank> members) {
+const PeerGroup* LocalPeers::group_of(std::span<const Rank> members) {
   const auto [found, fresh] = groups_.try_emplace(std::vector(members.begin(), members.end()));
   PeerGroup& peers = found->second;
   if (!fresh) return &peers;

@@ -44,7 +44,7 @@ class LocalPeers {
   SegmentContents& contents(Rank rank) { return mapped_.at(rank).segment->contents(); }
   EventCount& doorbell(Rank rank) { return mapped_.at(rank).doorbell; }
   // Some of those ranks, ascending, this one among them; null unless all are reached. Kept for the next time.
-  const PeerGroup* peers(std::span<const Rank> members);
+  const PeerGroup* group_of(std::span<const Rank> members);
 
   // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
   // second at most.

@@ -117,7 +117,7 @@ const PeerGroup* ShmBackend::peers_of(const Plan& plan) {
   if (members_ == plan.members) return peers_;
   std::vector<Rank> ranks;
   for (Rank place = 0; place < plan.members->count(); ++place) ranks.push_back(plan.members->at(place));
-  peers_ = local_peers_->peers(ranks);
+  peers_ = local_peers_->group_of(ranks);
   members_ = plan.members;
   return peers_;
 }

@@ -52,7 +52,7 @@ SharedMemory add_shared_memory(RuntimeComponents& components, std::size_t slots)
   auto near = std::make_unique<ShmTransport>(local_peers);
   ShmTransport* inside = near.get();
   auto tree = std::make_unique<TreeTransport>(rank, std::move(components.transport), std::move(near));
-  TreeTransport* whole = tree.get();  // as `inside` it lives as long as the transport of these parts
+  TreeTransport* whole = tree.get();  // as `inside` it lives as long as the transport of this job
   auto hosts = std::make_shared<Hosts>([whole](Rank leader) { return whole->complete(leader); });
 
   components.last_words = [local_peers](Rank lost) {

@@ -198,7 +198,7 @@ class BackendSubject final : public Subject {
                         "(ulimit -v), and are both on one host?",
                         rank(), other));
     }
-    in_windows_ = local_peers_->peers(all)->own_window != nullptr;
+    in_windows_ = local_peers_->group_of(all)->own_window != nullptr;
     backend_ = std::make_unique<ShmBackend>(
         rank(), local_peers_, [](const Plan&) { return true; }, SegmentContents::kSlots);
   }

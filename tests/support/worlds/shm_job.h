@@ -278,10 +278,11 @@ struct Job {
     if (running.kind == Kind::one_shot) {
       if (running.plan.number % 5 == 0) running.plan.operation = Operation::barrier;
       return one_shot::start(running.plan, running.entries,
-                             {*rank.local_peers->peers(members), slot, rank.last_use[slot], &rank.stores});
+                             {*rank.local_peers->group_of(members), slot, rank.last_use[slot], &rank.stores});
     }
     const std::size_t number = running.plan.area;
-    const WorkPlace area{*rank.local_peers->peers(members), number, rank.last_area_use[number], &rank.stores};
+    const WorkPlace area{*rank.local_peers->group_of(members), number, rank.last_area_use[number],
+                         &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     return staged_allreduce::start(running.plan, running.entries, area, memory);

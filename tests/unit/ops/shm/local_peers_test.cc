@@ -108,10 +108,10 @@ TEST(LocalPeers, APeerGroupIsFoundOnceAndOnlyWhereAllAreReached) {
   const std::shared_ptr<LocalPeers> own = local_peers(1), other = local_peers(2);
   own->meet(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {"", own->card(), other->card()}});
   const std::array<Rank, 2> pair{1, 2}, with_who_has_no_card{0, 1};
-  const PeerGroup* peers = own->peers(pair);
+  const PeerGroup* peers = own->group_of(pair);
   ASSERT_NE(peers, nullptr);
-  EXPECT_EQ(own->peers(pair), peers);
-  EXPECT_EQ(own->peers(with_who_has_no_card), nullptr);
+  EXPECT_EQ(own->group_of(pair), peers);
+  EXPECT_EQ(own->group_of(with_who_has_no_card), nullptr);
   ASSERT_EQ(peers->size(), 2u);
   EXPECT_EQ(peers->rank(), 1);
   EXPECT_EQ(peers->members[1].rank, 2);
