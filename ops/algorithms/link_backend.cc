@@ -19,14 +19,14 @@ namespace {
 // What Works of one backend share.
 struct Shared {
   FusionBuffer& buffers;
-  ErrorFeedback& residuals;
+  ErrorFeedback& feedback;
 };
 
 std::unique_ptr<Algorithm> allreduce(const Route& route, const Plan& plan, std::span<Entry> entries,
                                      const Shared& shared) {
   if (plan.reduce_op == ReduceOp::adasum) return adasum(route, plan, entries, shared.buffers);
   if (plan.compression == Compression::topk && route.group.size > 1)
-    return topk_allreduce(route, plan, entries.front(), shared.residuals);
+    return topk_allreduce(route, plan, entries.front(), shared.feedback);
   const Submission& first = entries.front().submission();
   if (entries.size() > 1 || !first.input.contiguous() || !first.output.contiguous()) {
     return fused_allreduce(route, plan, entries, shared.buffers);
@@ -92,7 +92,7 @@ std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entr
   owner_.check();
   auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));
   work->begin({nullptr, nullptr, &memory_, Group::of(plan, rank_), plan.chunk_bytes}, plan, entries,
-              {buffers_, residuals_});
+              {buffers_, error_feedback_});
   if (SquaredNorm::on_the_way(plan, entries)) return work;
   return measured_after(std::move(work), plan, entries, rank_);
 }

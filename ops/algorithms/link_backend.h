@@ -49,7 +49,7 @@ class LinkBackend final : public Backend {
   Link& link() { return *link_; }
   const Memory& memory() const { return memory_; }
   const std::optional<AlgorithmSelector>& switch_point() const { return switch_point_; }
-  ErrorFeedback& residuals() { return residuals_; }
+  ErrorFeedback& error_feedback() { return error_feedback_; }
 
  private:
   std::string name_;
@@ -58,7 +58,7 @@ class LinkBackend final : public Backend {
   bool rings_doorbell_;
   Memory memory_;
   FusionBuffer buffers_;
-  ErrorFeedback residuals_;
+  ErrorFeedback error_feedback_;
   std::function<bool()> connected_;
   std::optional<AlgorithmSelector> switch_point_;
   OwnerThread owner_;

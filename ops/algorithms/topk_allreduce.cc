@@ -13,10 +13,10 @@ namespace {
 // Purpose: a residual and a SparseSum on it; strided tensors through contiguous copies.
 class TopkAllreduce final : public Algorithm {
  public:
-  TopkAllreduce(const Route& route, const Plan& plan, Entry& entry, ErrorFeedback& residuals)
+  TopkAllreduce(const Route& route, const Plan& plan, Entry& entry, ErrorFeedback& feedback)
       : route_(route),
         plan_(plan),
-        lease_(residuals.lease(key_of(*plan.tensors.front().request))),
+        lease_(feedback.lease(key_of(*plan.tensors.front().request))),
         input_(entry.submission().input, *route.memory),
         output_(entry.submission().output, *route.memory) {}
 
@@ -82,8 +82,8 @@ class TopkAllreduce final : public Algorithm {
 }  // namespace
 
 std::unique_ptr<Algorithm> topk_allreduce(const Route& route, const Plan& plan, Entry& entry,
-                                          ErrorFeedback& residuals) {
-  return std::make_unique<TopkAllreduce>(route, plan, entry, residuals);
+                                          ErrorFeedback& feedback) {
+  return std::make_unique<TopkAllreduce>(route, plan, entry, feedback);
 }
 
 }  // namespace rueda

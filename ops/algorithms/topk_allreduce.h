@@ -10,9 +10,9 @@
 
 namespace rueda {
 
-// A sparse_sum of the whole tensor. What this rank keeps back is in `residuals`, which outlives it; a Work
+// A sparse_sum of the whole tensor. What this rank keeps back is in `feedback`, which outlives it; a Work
 // that fails leaves it as it was. Cost: see sparse_sum.h; a copy of a tensor that is not contiguous.
 std::unique_ptr<Algorithm> topk_allreduce(const Route& route, const Plan& plan, Entry& entry,
-                                          ErrorFeedback& residuals);
+                                          ErrorFeedback& feedback);
 
 }  // namespace rueda

@@ -59,7 +59,7 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
                         std::move(groups),
                         below_.link(),
                         below_.memory(),
-                        below_.residuals(),
+                        below_.error_feedback(),
                         areas_->most_slices};
   if (plan.operation != Operation::allreduce) return hierarchy_exchange::start(plan, entries.front(), place);
   auto work = hierarchy_allreduce::start(plan, entries, place);

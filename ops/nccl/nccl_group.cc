@@ -88,7 +88,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   return writer.take();
 }
 
-std::string NcclGroup::error(const std::vector<Introduction>& all) const {
+std::string NcclGroup::incompatibility(const std::vector<Introduction>& all) const {
   const bool may_share = std::ranges::all_of(all, &Introduction::may_share_devices);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Rank rank = members_.at(static_cast<Rank>(i));
@@ -123,7 +123,7 @@ bool NcclGroup::introduced(Reader reader) {
     stage_ = Stage::unknown;
     return false;
   }
-  problem_ = error(all);
+  problem_ = incompatibility(all);
   if (!problem_.empty()) {
     lanes_.clear();
     stage_ = Stage::refused;

@@ -98,7 +98,7 @@ class NcclGroup {
  private:
   struct Introduction;
   static Introduction read(Reader& reader);
-  std::string error(const std::vector<Introduction>& all) const;
+  std::string incompatibility(const std::vector<Introduction>& all) const;
   std::string undecided(const std::vector<Introduction>& all) const;
   std::string own_problem(Device& device);
   std::string make_id(std::string& problem) const;
