@@ -2,14 +2,12 @@
 #include "ops/bootstrap/star_transport.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <random>
 #include <ranges>
-#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,9 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGreeting = 5s;  // a guest, or rank 0, may take to prove itself
-constexpr auto kConnect = 2s;   // with one address
-constexpr auto kBetweenTries = 10ms;
+constexpr auto kGreeting = 5s;            // a guest may take to prove itself
 constexpr auto kComeBack = 2s;            // during the start, for a rank whose connection has ended
 constexpr auto kRootComesBack = 5s;       // the same, for rank 0
 constexpr auto kFarewells = 2s;           // at the end of the job
@@ -74,34 +70,7 @@ void leave(Edges&& edges) {
   });
 }
 
-// A socket that connects to a port of its own host may get that very port, and be connected with itself.
-bool is_with_itself(const Descriptor& socket) {
-  SocketAddress own, other;
-  own.length = other.length = sizeof own.storage;
-  return ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
-         ::getpeername(socket.number(), reinterpret_cast<sockaddr*>(&other.storage), &other.length) == 0 &&
-         own.port() == other.port() && in_digits(own) == in_digits(other);
-}
-
 }  // namespace
-
-Bytes to_bytes(const StarMember& member) {
-  Writer writer;
-  writer.put(member.rank);
-  writer.put(member.size);
-  writer.put_string(member.job);
-  return writer.take();
-}
-
-std::optional<StarMember> star_member_from(ConstBytes bytes) {
-  Reader reader(bytes);
-  StarMember member;
-  member.rank = reader.get<Rank>();
-  member.size = reader.get<Rank>();
-  member.job = reader.get_string();
-  if (!reader.complete()) return std::nullopt;
-  return member;
-}
 
 StarRoot::StarRoot(StarMember self, StarListener listener, std::unique_ptr<RootAddress> address,
                    Duration deadline)
@@ -249,10 +218,7 @@ void StarRoot::cut() {
 }
 
 StarLeaf::StarLeaf(StarMember self, std::unique_ptr<RootAddress> address, Duration deadline)
-    : self_(std::move(self)),
-      finder_(std::make_unique<RootFinder>(std::move(address))),
-      deadline_(deadline),
-      obstacle_("nothing at " + finder_->where()) {}
+    : connector_(std::make_unique<RootConnector>(std::move(self), std::move(address), deadline)) {}
 
 StarLeaf::~StarLeaf() {
   if (!edge_) return;
@@ -267,110 +233,49 @@ StarLeaf::~StarLeaf() {
 void StarLeaf::send(Rank to, Bytes bytes) {
   owner_.check();
   RUEDA_ASSERT(to == 0);
-  if (state_ == State::open) edge_->send(bytes);
-  if (finder_) unanswered_.push_back(std::move(bytes));
+  if (edge_) edge_->send(bytes);
+  if (connector_) unanswered_.push_back(std::move(bytes));
 }
 
 bool StarLeaf::drain() {
   owner_.check();
-  if (state_ != State::open) return true;
+  if (!edge_) return true;
   edge_->channel().progress();
   return !edge_->open() || !edge_->channel().has_unsent();
 }
 
 std::optional<Time> StarLeaf::known_to_root_since() const {
-  return state_ == State::open && edge_->open() ? std::optional(since_) : std::nullopt;
+  return edge_ && edge_->open() ? std::optional(since_) : std::nullopt;
 }
 
 std::optional<Envelope> StarLeaf::receive() {
   owner_.check();
   const Time now = clock_now();
-  if (state_ != State::open) advance(now);
-  if (state_ != State::open) return std::nullopt;
+  if (!edge_ && connector_) {
+    edge_ = connector_->step(now);
+    if (!edge_) return std::nullopt;
+    since_ = now;
+    broken_.reset();
+    for (const Bytes& message : unanswered_) edge_->send(message);
+  }
   edge_->channel().progress();
   if (std::optional<Bytes> message = edge_->take()) {
-    finder_.reset();
+    connector_.reset();
     unanswered_.clear();
     return Envelope{0, std::move(*message)};
   }
-  if (finder_ && !edge_->open()) {
+  if (connector_ && !edge_->open()) {
     if (!broken_) broken_ = now;
-    try_later(now, obstacle_ + ": it has closed the connection");
+    edge_.reset();
+    connector_->begin_again(now);
   }
   return std::nullopt;
-}
-
-void StarLeaf::advance(Time now) {
-  switch (state_) {
-    case State::looking: return look(now);
-    case State::connecting: return check_connection(now);
-    case State::greeting: return check_greeting(now);
-    case State::open: return;
-  }
-}
-
-void StarLeaf::look(Time now) {
-  if (now < again_) return;
-  std::optional<TcpEndpoint> found = finder_->found();
-  if (!found || found->addresses.empty()) return;
-  if (*found != root_) next_ = 0;
-  root_ = std::move(*found);
-  const TcpAddress& address = root_.addresses[next_++ % root_.addresses.size()];
-  OpenedSocket opened = connect_to(address);
-  if (!opened.socket)
-    return try_later(now, fmt::format("{}: {}", to_string(address), words_of_error(opened.error)));
-  socket_ = std::move(opened.socket);
-  state_ = State::connecting;
-  since_ = now;
-}
-
-void StarLeaf::check_connection(Time now) {
-  const std::string address = to_string(root_.addresses[(next_ - 1) % root_.addresses.size()]);
-  int error = connect_error(socket_);
-  if (error == EINPROGRESS && now - since_ < kConnect) return;
-  if (error == EINPROGRESS) error = ETIMEDOUT;
-  if (error == 0 && is_with_itself(socket_)) error = ECONNREFUSED;
-  if (error != 0) return try_later(now, fmt::format("{}: {}", address, words_of_error(error)));
-  prepare_for_data(socket_, deadline_);
-  edge_.emplace(
-      SecureChannel::connect(std::move(socket_), root_.secret, to_bytes(self_), StarEdge::kLongest));
-  obstacle_ = address;
-  state_ = State::greeting;
-  since_ = now;
-}
-
-void StarLeaf::check_greeting(Time now) {
-  SecureChannel& channel = edge_->channel();
-  channel.progress();
-  if (edge_->open()) static_cast<void>(edge_->take());
-  if (edge_->confirmed()) return begin(now);
-  if (!edge_->refusal().empty())
-    throw std::runtime_error(
-        fmt::format("rank 0 does not take rank {} into the job: {}", self_.rank, edge_->refusal()));
-  if (channel.state() != SecureChannel::State::closed && now - since_ < kGreeting) return;
-  const std::string_view why = channel.refusal().empty() ? "no answer" : channel.refusal();
-  try_later(now, fmt::format("{}: {}", obstacle_, why));
-}
-
-void StarLeaf::begin(Time now) {
-  state_ = State::open;
-  since_ = now;
-  broken_.reset();
-  for (const Bytes& message : unanswered_) edge_->send(message);
-}
-
-void StarLeaf::try_later(Time now, std::string why) {
-  obstacle_ = std::move(why);
-  socket_.close();
-  edge_.reset();
-  state_ = State::looking;
-  again_ = now + kBetweenTries;
 }
 
 // Before rank 0 has said anything it may come again, as another process perhaps.
 std::vector<Rank> StarLeaf::lost(Time now) {
   owner_.check();
-  const bool ended = finder_ ? broken_ && now - *broken_ > kRootComesBack : edge_->lost();
+  const bool ended = connector_ ? broken_ && now - *broken_ > kRootComesBack : edge_->lost();
   if (!ended || told_lost_) return {};
   told_lost_ = true;
   return {0};

@@ -11,21 +11,10 @@
 
 #include "core/base/system/owner_thread.h"
 #include "core/control/messages/transport.h"
-#include "ops/bootstrap/root_finder.h"
+#include "ops/bootstrap/root_connector.h"
 #include "ops/bootstrap/star_edge.h"
 
 namespace rueda {
-
-// For which job a connection is, and as which rank of how many.
-struct StarMember {
-  Rank rank = 0;
-  Rank size = 1;
-  std::string job;  // tells jobs of different processes apart
-  friend bool operator==(const StarMember&, const StarMember&) = default;
-};
-Bytes to_bytes(const StarMember& member);
-// Nothing when the bytes are no member.
-std::optional<StarMember> star_member_from(ConstBytes bytes);
 
 // Where rank 0 listens.
 struct StarListener {
@@ -97,34 +86,17 @@ class StarLeaf final : public Transport {
   bool rings_doorbell() const override { return false; }
   void end_in_order() override { in_order_ = true; }
   bool drain() override;
-  std::string obstacle() const override { return obstacle_; }
+  std::string obstacle() const override { return connector_ ? connector_->obstacle() : ""; }
   bool only_reaches_root() const override { return true; }
   std::optional<Time> known_to_root_since() const override;
   void cut();  // as StarRoot's
 
  private:
-  enum class State { looking, connecting, greeting, open };  // open: rank 0 has confirmed this rank
-
-  void advance(Time now);
-  void look(Time now);
-  void check_connection(Time now);
-  void check_greeting(Time now);
-  void begin(Time now);
-  void try_later(Time now, std::string why);
-
-  const StarMember self_;
-  std::unique_ptr<RootFinder> finder_;  // null once rank 0 has said something
-  const Duration deadline_;
-  State state_ = State::looking;
-  TcpEndpoint root_;
-  std::size_t next_ = 0;  // address of root_
-  Descriptor socket_;     // while connecting
-  Time since_{};          // of the state
-  Time again_{};          // not before
-  std::optional<StarEdge> edge_;
-  std::vector<Bytes> unanswered_;  // all that was sent before rank 0 has said something
-  std::string obstacle_;           // why rank 0 was not reached last time
-  std::optional<Time> broken_;     // since when a confirmed connection has ended
+  std::unique_ptr<RootConnector> connector_;  // null once rank 0 has said something
+  std::optional<StarEdge> edge_;              // once rank 0 has confirmed this rank
+  Time since_{};                              // of the edge
+  std::vector<Bytes> unanswered_;             // all that was sent before rank 0 has said something
+  std::optional<Time> broken_;                // since when a confirmed connection has ended
   bool in_order_ = false;
   bool told_lost_ = false;
   OwnerThread owner_;

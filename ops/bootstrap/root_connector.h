@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's way to its connection with rank 0.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/system/descriptor.h"
+#include "core/base/time.h"
+#include "ops/bootstrap/root_finder.h"
+#include "ops/bootstrap/star_edge.h"
+#include "rueda/types.h"
+
+namespace rueda {
+
+// For which job a connection is, and as which rank of how many.
+struct StarMember {
+  Rank rank = 0;
+  Rank size = 1;
+  std::string job;  // tells jobs of different processes apart
+  friend bool operator==(const StarMember&, const StarMember&) = default;
+};
+Bytes to_bytes(const StarMember& member);
+// Nothing when the bytes are no member.
+std::optional<StarMember> star_member_from(ConstBytes bytes);
+
+// Purpose: looks for rank 0, connects, proves that this rank is of the job, and begins again when one of
+// these fails. No call blocks. Used by the background thread.
+class RootConnector {
+ public:
+  // `deadline`: of silence on the connection.
+  RootConnector(StarMember self, std::unique_ptr<RootAddress> address, Duration deadline);
+
+  // One step; the connection once rank 0 has confirmed this rank. Throws std::runtime_error if rank 0 turns
+  // it away.
+  std::optional<StarEdge> step(Time now);
+  // That connection has ended: the next step begins anew.
+  void begin_again(Time now);
+  // Why rank 0 was not reached last time, "127.0.0.1:4242: Connection refused".
+  const std::string& obstacle() const { return obstacle_; }
+
+ private:
+  enum class State { looking, connecting, greeting };
+
+  void look(Time now);
+  void check_connection(Time now);
+  bool check_greeting(Time now);
+  void try_later(Time now, std::string why);
+
+  const StarMember self_;
+  RootFinder finder_;
+  const Duration deadline_;
+  State state_ = State::looking;
+  TcpEndpoint root_;
+  std::size_t next_ = 0;  // address of root_
+  Descriptor socket_;     // while connecting
+  Time since_{};          // of the state
+  Time again_{};          // not before
+  std::optional<StarEdge> edge_;
+  std::string obstacle_;
+};
+
+}  // namespace rueda
