@@ -59,7 +59,7 @@ TcpTransport::~TcpTransport() {
 void TcpTransport::connect(const std::set<Rank>& neighbours) {
   owner_.check();
   connected_ = true;
-  if (start_->only_reaches_root()) {
+  if (start_ && start_->only_reaches_root()) {
     start_->end_in_order();
     start_.reset();
   }

@@ -79,7 +79,7 @@ class TcpTransport final : public Transport {
   bool parted(Rank peer, Edge& edge);
 
   Rank rank_;
-  std::unique_ptr<Transport> start_;  // null: has ended
+  std::unique_ptr<Transport> start_;  // null: has ended, or there was none
   std::shared_ptr<TcpLink> link_;
   bool connected_ = false;
   std::map<Rank, Edge> edges_;
