@@ -324,3 +324,10 @@ def test_where_they_cannot_be_made_it_is_said(tmp_path):
     assert err == "rueda-hosts: no virtual hosts on this machine: no 'ip'; apt-get install iproute2\n"
     status, _, err = job("--virtual-hosts", 3, "-np", 2, "/bin/true")
     assert status == 2 and err == "ruedarun: error: --virtual-hosts 3 is more than -np 2; give every host a rank\n"
+
+
+@pytest.mark.parametrize("suite", ["allreduce", "adasum", "broadcast", "mismatches"])
+def test_ranks_that_find_one_another_by_a_folder(suite, tmp_path):
+    """MPI does not begin: control and data between hosts go by TCP from the start."""
+    status, out, err = job("--virtual-hosts", 2, "-np", 4, BIN / "conformance", suite, RUEDA_BOOTSTRAP=f"file:{tmp_path / 'job'}")
+    assert status == 0 and "tcp over 1 card (eth0)" in err, err
