@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -72,10 +72,6 @@ std::shared_ptr<PmiConnection> pmi_connection() {
   return connection;
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 // Ranks of one host meet at its loopback, whatever the name of the host stands for.
 std::string known_host(const Launch& launch) {
   return launch.one_host && !is_loopback(launch.host) ? "127.0.0.1" : launch.host;
@@ -96,37 +92,37 @@ std::unique_ptr<RootAddress> root_address(const Launch& launch, const std::strin
   return nullptr;
 }
 
-std::vector<std::string> names_in(const std::string& list) {
-  std::vector<std::string> names;
-  std::istringstream words(list);
-  for (std::string name; std::getline(words, name, ',');) {
-    if (!name.empty()) names.push_back(name);
-  }
-  return names;
-}
-
 // Where rank 0 listens.
 std::vector<TcpAddress> addresses_to_listen_at(const Launch& launch, const Config& config) {
   constexpr std::size_t kMost = 8;  // a line of PMI holds so many
   if (is_known(launch)) return addresses_of(known_host(launch), launch.port);
   std::vector<TcpAddress> all;
-  if (!launch.one_host) all = own_addresses(names_in(config.rails)).addresses;
+  if (!launch.one_host) all = own_addresses(cards_in(config.rails)).addresses;
   if (all.size() > kMost) all.resize(kMost);
   if (all.empty()) all = {{"127.0.0.1", 0}};
   return all;
 }
 
-// Listens at each address that this host has. `why`: the last error.
-StarListener listen_at_each(const std::vector<TcpAddress>& addresses, std::string& why) {
-  StarListener listening;
+// Rank 0's sockets, or the reason why there is none.
+struct Listening {
+  StarListener listener;
+  std::string why;
+  bool in_use = false;  // an address is this host's, and another process has its port
+};
+
+// Listens at each address that this host has.
+Listening listen_at_each(const std::vector<TcpAddress>& addresses) {
+  Listening listening;
   for (const TcpAddress& address : addresses) {
     OpenedSocket opened = listen_at(address);
     if (!opened.socket) {
-      why = fmt::format("{}: {}", to_string(address), std::generic_category().message(opened.error));
+      listening.why =
+          fmt::format("{}: {}", to_string(address), std::generic_category().message(opened.error));
+      listening.in_use |= opened.error == EADDRINUSE;
       continue;
     }
-    listening.endpoint.addresses.push_back(address_of(opened.socket, address));
-    listening.sockets.push_back(std::move(opened.socket));
+    listening.listener.endpoint.addresses.push_back(address_of(opened.socket, address));
+    listening.listener.sockets.push_back(std::move(opened.socket));
   }
   return listening;
 }
@@ -134,23 +130,23 @@ StarListener listen_at_each(const std::vector<TcpAddress>& addresses, std::strin
 // A name such as that of a service of Kubernetes stands for no address of this host: rank 0 listens at all of
 // its own then.
 StarListener listen(const Launch& launch, const Config& config) {
-  std::string why = known_host(launch) + " has no address";
-  StarListener listening = listen_at_each(addresses_to_listen_at(launch, config), why);
-  if (listening.sockets.empty() && is_known(launch) && !is_loopback(known_host(launch)) &&
-      why.find(std::generic_category().message(EADDRINUSE)) == std::string::npos) {
+  Listening listening = listen_at_each(addresses_to_listen_at(launch, config));
+  if (listening.why.empty()) listening.why = known_host(launch) + " has no address";
+  const auto none = [&] { return listening.listener.sockets.empty(); };
+  if (none() && is_known(launch) && !is_loopback(known_host(launch)) && !listening.in_use) {
     log(LogLevel::warning, "rank 0 listens at every address of this host, since {} is none of them ({})",
-        launch.host, why);
-    listening = listen_at_each({{"0.0.0.0", launch.port}}, why);
-    if (listening.sockets.empty()) listening = listen_at_each({{"::", launch.port}}, why);
+        launch.host, listening.why);
+    listening = listen_at_each({{"0.0.0.0", launch.port}});
+    if (none()) listening = listen_at_each({{"::", launch.port}});
   }
-  if (listening.sockets.empty())
-    cannot_start(fmt::format("rank 0 cannot listen: {}. {}", why,
+  if (none())
+    cannot_start(fmt::format("rank 0 cannot listen: {}. {}", listening.why,
                              is_known(launch)
                                  ? "Name a host and a free port of rank 0 by RUEDA_STORE=HOST:PORT."
                                  : "Bring a network card up."));
-  listening.endpoint.secret = is_known(launch) ? secret_of_user() : random_key();
+  listening.listener.endpoint.secret = is_known(launch) ? secret_of_user() : random_key();
   if (is_known(launch)) warn_without_secret(launch);
-  return listening;
+  return std::move(listening.listener);
 }
 
 std::unique_ptr<Transport> star(const Launch& launch, const Config& config, StarMember self) {

@@ -132,7 +132,7 @@ Launch Reading::store() const {
   Launch launch = from(BootstrapMethod::store, any_numbering("RUEDA_STORE"), "");
   launch.host = place->host;
   launch.port = place->port;
-  launch.one_host = place->host == "localhost" || place->host == "::1" || place->host.starts_with("127.");
+  launch.one_host = is_loopback(place->host);
   return launch;
 }
 
@@ -176,6 +176,10 @@ Launch find_launch(const Config& config, const Environment& environment, bool mp
   if (reading.started_by_torchrun()) return reading.torchrun();
   if (reading.started_by_srun()) return reading.slurm();
   return launch;
+}
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 std::string first_host_of(std::string_view list) {

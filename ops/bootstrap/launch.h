@@ -44,6 +44,9 @@ struct Launch {
 // Throws BackendError where variables contradict each other, or a method that was asked for lacks one.
 Launch find_launch(const Config& config, const Environment& environment, bool mpi_has_begun);
 
+// A host that is this one for every process: "localhost", "127.0.0.1", "::1".
+bool is_loopback(std::string_view host);
+
 // "a01" of "a[01-03,7],b5".
 std::string first_host_of(std::string_view slurm_list);
 

@@ -40,7 +40,6 @@ class StoredAddress final : public RootAddress {
   void publish(const TcpEndpoint& endpoint) override {
     value_ = to_text(endpoint);
     store_->set(key_, value_);
-    ;
   }
   // An older job may have left another value, or half of one: it is looked at again.
   std::optional<TcpEndpoint> look() override {

@@ -29,9 +29,7 @@ constexpr auto kBetweenLooks = 20ms;      // for lost ranks
 constexpr std::size_t kMostGuests = 256;  // who have not proved themselves, besides the ranks that are due
 constexpr int kGuestsAtOnce = 64;
 
-std::string words_of_error(int error) { return std::generic_category().message(error); }
-
-// Calls step() until `over` or for so long.
+// Until over() says so, or for so long.
 template <class Over>
 void wait_for_edges(Duration limit, Over over) {
   const Time end = clock_now() + limit;
@@ -70,6 +68,15 @@ void leave(Edges&& edges) {
   });
 }
 
+template <class Edges>
+void end(Edges&& edges, bool in_order) {
+  if (in_order) {
+    part_with(edges);
+  } else {
+    leave(edges);
+  }
+}
+
 }  // namespace
 
 StarRoot::StarRoot(StarMember self, StarListener listener, std::unique_ptr<RootAddress> address,
@@ -81,14 +88,7 @@ StarRoot::StarRoot(StarMember self, StarListener listener, std::unique_ptr<RootA
   address_->publish(listener_.endpoint);
 }
 
-StarRoot::~StarRoot() {
-  auto edges = edges_ | std::views::values;
-  if (in_order_) {
-    part_with(edges);
-  } else {
-    leave(edges);
-  }
-}
+StarRoot::~StarRoot() { end(edges_ | std::views::values, in_order_); }
 
 void StarRoot::send(Rank to, Bytes bytes) {
   owner_.check();
@@ -132,7 +132,8 @@ void StarRoot::accept_guests() {
       Descriptor socket(::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         if (errno == EMFILE || errno == ENFILE)
-          obstacle_ = "rank 0 cannot take connections: " + words_of_error(errno) + "; raise ulimit -n";
+          obstacle_ = "rank 0 cannot take connections: " + std::generic_category().message(errno) +
+                      "; raise ulimit -n";
         break;
       }
       leave_bbr(socket);
@@ -221,13 +222,7 @@ StarLeaf::StarLeaf(StarMember self, std::unique_ptr<RootAddress> address, Durati
     : connector_(std::make_unique<RootConnector>(std::move(self), std::move(address), deadline)) {}
 
 StarLeaf::~StarLeaf() {
-  if (!edge_) return;
-  const std::span<StarEdge> edges(&*edge_, 1);
-  if (in_order_) {
-    part_with(edges);
-  } else {
-    leave(edges);
-  }
+  if (edge_) end(std::span(&*edge_, 1), in_order_);
 }
 
 void StarLeaf::send(Rank to, Bytes bytes) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <sstream>
 
 namespace rueda {
 namespace {
@@ -114,6 +115,15 @@ std::string card_name(const std::string& host) {
     if (card.address.host == host) return card.name;
   }
   return host;
+}
+
+std::vector<std::string> cards_in(const std::string& list) {
+  std::vector<std::string> cards;
+  std::istringstream words(list);
+  for (std::string card; std::getline(words, card, ',');) {
+    if (!card.empty()) cards.push_back(card);
+  }
+  return cards;
 }
 
 OwnAddresses own_addresses(std::span<const std::string> cards) {

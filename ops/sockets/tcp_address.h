@@ -37,6 +37,9 @@ std::string in_digits(const SocketAddress& address);  // without port; empty for
 // The card here that has this address: "eth0"; the address itself where there is none.
 std::string card_name(const std::string& host);
 
+// The names or addresses in a list by commas, as RUEDA_RAILS has them.
+std::vector<std::string> cards_in(const std::string& list);
+
 // One address of each card that is up, IPv4 where it has one, without loopback; or of each of `cards`, names
 // (eth0) or addresses, in this order. An error names those that are not there, and those that are.
 struct OwnAddresses {

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,10 +41,7 @@ std::string other_network() {
 TcpSettings settings_of(const Config& config) {
   TcpSettings settings;
   settings.deadline = config.network_deadline;
-  std::istringstream list(config.rails);
-  for (std::string card; std::getline(list, card, ',');) {
-    if (!card.empty()) settings.cards.push_back(card);
-  }
+  settings.cards = cards_in(config.rails);
   return settings;
 }
 
@@ -88,8 +84,8 @@ bool several_hosts(const Welcome& welcome) {
                              [&](const std::string& host) { return host != welcome.hosts[0]; });
 }
 
-// Purpose: what is done with TCP between the start of a rank and its first Plan. Shared by the functions of
-// Parts; used by the background thread.
+// Purpose: TCP between the start of a rank and its first Plan. Shared by the functions of RuntimeComponents;
+// used by the background thread.
 struct TcpMeeting {
   Rank rank = 0;
   std::string asked;  // the setting
