@@ -11,6 +11,10 @@ endif()
 # Installed libraries find one another wherever the prefix is moved to; torch and MPI where the build found them.
 set_target_properties(rueda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS rueda EXPORT RuedaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(RUEDA_MPI)  # librueda looks for it in its own folder
+  set_target_properties(rueda_mpi PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS rueda_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT RuedaTargets NAMESPACE Rueda:: DESTINATION ${rueda_package})
 if(RUEDA_TORCH)
   list(APPEND rueda_components torch)

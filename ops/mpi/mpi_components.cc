@@ -1,43 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/mpi/mpi_components.h"
 
-#include "ops/algorithms/link_backend.h"
-#include "ops/mpi/mpi_link.h"
-#include "ops/mpi/mpi_transport.h"
+#include <dlfcn.h>
+#include <link.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/mpi/mpi_module.h"
 
 namespace rueda {
+namespace {
+
+using Initialized = int (*)(int*);
+
+// libmpi.so.12, libmpich.so.12 and others, among the libraries of this process.
+std::vector<std::string> loaded_libraries_of_mpi() {
+  std::vector<std::string> found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* data) {
+        const std::string_view path = object->dlpi_name;
+        const std::string_view file = path.substr(path.rfind('/') + 1);
+        if (file.starts_with("libmpi")) static_cast<std::vector<std::string>*>(data)->emplace_back(path);
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+// Loads nothing. A module of Python keeps the symbols of its libraries to itself, so they are looked at, too.
+Initialized find_initialized() {
+  constexpr const char* kName = "MPI_Initialized";
+  if (void* const symbol = ::dlsym(RTLD_DEFAULT, kName)) return reinterpret_cast<Initialized>(symbol);
+  for (const std::string& path : loaded_libraries_of_mpi()) {
+    void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    void* const symbol = ::dlsym(library, kName);
+    ::dlclose(library);
+    if (symbol != nullptr) return reinterpret_cast<Initialized>(symbol);
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 bool mpi_has_begun() {
+  const Initialized ask = find_initialized();
   int initialized = 0;
-  MPI_Initialized(&initialized);
-  return initialized != 0;
+  return ask != nullptr && ask(&initialized) == 0 && initialized != 0;
 }
 
 RuntimeComponents mpi_components(const Config& config, const std::vector<Rank>& ranks) {
-  MpiRuntime& mpi = MpiRuntime::instance(config.start_timeout);
-  RuntimeComponents components;
-  components.config = config;
-  MpiGroup& group = mpi.group(ranks, config.start_timeout);
-  components.rank = group.rank();
-  components.size = group.size();
-  components.started_as = group.world_ranks();
-  components.host = mpi.host();
-  if (components.size > 1) {
-    components.transport = std::make_unique<MpiTransport>(mpi, group);
-    if (mpi.agent()) {
-      components.how_it_ended =
-          [&mpi,
-           &group](Rank lost) {  // the agent begins with "rank 2 (process 17 on node3) "
-            const std::string words = mpi.agent().words_of(group.in_world(lost));
-            const std::size_t end_of_place = words.find(") ");
-            return end_of_place == std::string::npos ? words : words.substr(end_of_place + 2);
-          };
-    }
-    components.backends.push_back(std::make_unique<LinkBackend>(
-        "mpi", std::make_unique<MpiLink>(group), components.rank, false, Memory(), [] { return true; },
-        AlgorithmSelector("mpi", config)));
-  }
-  return components;
+  return mpi_module().components(config, ranks);
 }
 
 }  // namespace rueda

@@ -8,11 +8,11 @@
 
 namespace rueda {
 
-// Whether the program has initialised MPI itself.
+// Whether the program has initialised MPI itself. Loads no MPI to find out.
 bool mpi_has_begun();
 
-// Begins MPI where the program has not. `ranks`: of MPI_COMM_WORLD, that make up the job; empty: all. Throws
-// BackendError when MPI cannot be used as Rueda needs it.
+// Loads MPI, and begins it where the program has not. `ranks`: of MPI_COMM_WORLD, that make up the job;
+// empty: all. Throws BackendError when MPI is not there, or cannot be used as Rueda needs it.
 RuntimeComponents mpi_components(const Config& config, const std::vector<Rank>& ranks);
 
 }  // namespace rueda

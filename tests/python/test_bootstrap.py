@@ -105,6 +105,49 @@ def test_conformance_by_pmi(suite):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("method", ["store", "file", "torch", "slurm", "pmi", "mpi"])
+def test_mpi_is_loaded_only_for_a_job_over_mpi(method, tmp_path):
+    """Each rank looks at itself when the job is over: what has been loaded stays."""
+    command = [sys.executable, "-c", "import os, rueda; rueda.init(); rueda.shutdown(); os.write(1, open('/proc/self/maps', 'rb').read())"]
+    path = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    if method in ("pmi", "mpi"):
+        done = subprocess.run([mpiexec(), "-n", "2", *command], env={**CLEAN, **path, "RUEDA_BOOTSTRAP": method}, capture_output=True,
+                              text=True, timeout=90)
+        assert done.returncode == 0, done.stderr
+        maps = [done.stdout]
+    else:
+        environments = {"store": by_store, "torch": by_environment_of_torch, "slurm": by_slurm}.get(
+            method, lambda size, **more: by_folder(size, tmp_path / "job", **more))(2, **path)
+        with Job(command, environments) as job:
+            results = job.results()
+        check(results)
+        maps = [out for _, out, _ in results]
+    for text in maps:
+        assert "/librueda.so" in text
+        assert ("/libmpi" in text) == ("/librueda_mpi.so" in text) == (method == "mpi"), text
+
+
+def test_mpi_that_a_program_has_begun_by_a_library_of_its_own():
+    """Python keeps the symbols of such a library to itself, and no variable of the launcher is left."""
+    library = next((Path(mpiexec()).parent.parent / "lib").glob("libmpi.so.*"))
+    script = f"""
+import ctypes, os
+mpi, level = ctypes.CDLL("{library}", mode=os.RTLD_LOCAL | os.RTLD_NOW), ctypes.c_int()
+assert mpi.MPI_Init_thread(None, None, 3, ctypes.byref(level)) == 0
+for name in [name for name in os.environ if name.startswith(("PMI", "OMPI_", "HYDRA", "MPI_"))]:
+    del os.environ[name]
+import rueda
+rueda.init()
+os.write(1, f"rank {{rueda.rank()}} of {{rueda.size()}}\\n".encode())
+rueda.shutdown()
+mpi.MPI_Finalize()
+"""
+    done = subprocess.run([mpiexec(), "-n", "2", sys.executable, "-c", script], capture_output=True, text=True, timeout=90,
+                          env={**CLEAN, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n")) == ["", "rank 0 of 2", "rank 1 of 2"], done.stdout + done.stderr
+
+
 def mpiexec():
     build = subprocess.run([RUEDARUN, "--check-build"], capture_output=True, text=True, env=CLEAN, check=True).stdout
     return re.search(r"started by (\S+)", build)[1]

@@ -17,7 +17,7 @@ endforeach()
 foreach(program ${launcher})
   list(APPEND executables ${MPI_FOLDER}/bin/${program})
 endforeach()
-file(GLOB ours ${BUILD}/lib/librueda.so.? ${BUILD}/lib/librueda_torch.so.?)
+file(GLOB ours ${BUILD}/lib/librueda.so.? ${BUILD}/lib/librueda_mpi.so ${BUILD}/lib/librueda_torch.so.?)
 set(host_waits ${BUILD}/lib/libhost_waits.so)
 
 # The system's C library stays where it is; torch's libraries, and NVIDIA's, are those of the machine's own torch.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/mpi/over_mpi.h"
+
+#include "ops/algorithms/link_backend.h"
+#include "ops/mpi/mpi_link.h"
+#include "ops/mpi/mpi_transport.h"
+
+namespace rueda {
+
+RuntimeComponents rank_over_mpi(const Config& config, const std::vector<Rank>& ranks) {
+  MpiRuntime& mpi = MpiRuntime::instance(config.start_timeout);
+  RuntimeComponents components;
+  components.config = config;
+  MpiGroup& group = mpi.group(ranks, config.start_timeout);
+  components.rank = group.rank();
+  components.size = group.size();
+  components.started_as = group.world_ranks();
+  components.host = mpi.host();
+  if (components.size > 1) {
+    components.transport = std::make_unique<MpiTransport>(mpi, group);
+    if (mpi.agent()) {
+      components.how_it_ended =
+          [&mpi,
+           &group](Rank lost) {  // the agent begins with "rank 2 (process 17 on node3) "
+            const std::string words = mpi.agent().words_of(group.in_world(lost));
+            const std::size_t end_of_place = words.find(") ");
+            return end_of_place == std::string::npos ? words : words.substr(end_of_place + 2);
+          };
+    }
+    components.backends.push_back(std::make_unique<LinkBackend>(
+        "mpi", std::make_unique<MpiLink>(group), components.rank, false, Memory(), [] { return true; },
+        AlgorithmSelector("mpi", config)));
+  }
+  return components;
+}
+
+}  // namespace rueda
