@@ -65,7 +65,7 @@ def test_programs(python: Path, bundle: Path, with_torch: bool) -> None:
 
 
 def test_a_missing_library_is_named(bundle: Path) -> None:
-    library = next((bundle / "lib").glob("libspdlog.so*"))
+    library = next((bundle / "lib").glob("libfmt.so*"))
     away = library.with_name("away")
     library.rename(away)
     try:
