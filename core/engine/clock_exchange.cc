@@ -13,6 +13,8 @@ namespace rueda {
 namespace {
 
 constexpr auto kPollFor = std::chrono::milliseconds(10);
+constexpr auto kLongestWait = std::chrono::milliseconds(10);
+constexpr auto kLookAgain = std::chrono::microseconds(200);  // where nothing tells of a message
 
 // Processes with equal words read one monotonic clock: one kernel, one time namespace.
 std::string clock_identity() {
@@ -38,14 +40,24 @@ Status not_heard(const ClockAlignment& alignment) {
 
 }  // namespace
 
-ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> children, Transport* transport,
-                              RuntimeState& shared, Time expires) {
+void wait_for_message(Transport& transport, EventCount& doorbell, std::uint32_t heard) {
+  if (transport.rings_doorbell()) {
+    doorbell.sleep(heard, kLongestWait);
+  } else if (!transport.wait(kLongestWait)) {
+    doorbell.sleep(heard, kLookAgain);
+  }
+}
+
+ClockExchange exchange_clocks(ClockNeighbours neighbours, Transport* transport, RuntimeState& shared,
+                              Time expires) {
   shared.observer.doing("comparing clocks");
-  ClockAlignment alignment(parent, std::move(children), clock_identity(), clock_that_begins_now());
+  ClockAlignment alignment(neighbours.parent, std::move(neighbours.children), clock_identity(),
+                           clock_that_begins_now());
   ClockExchange result;
   Time heard = clock_now();
   alignment.begin(monotonic_ns());
   while (transport != nullptr) {
+    const std::uint32_t rings = shared.doorbell->listen();  // before the look at what has come
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
     for (Envelope& envelope : alignment.take_outgoing())
       transport->send(envelope.peer, std::move(envelope.bytes));
@@ -61,12 +73,13 @@ ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> chil
     } else if (clock_now() > expires || shared.unwanted.load()) {
       result.status = not_heard(alignment);
       break;
-    } else if (clock_now() - heard < kPollFor) {
+    } else if (!neighbours.on_this_host && clock_now() - heard < kPollFor) {
       sched_yield();  // a sleep would be measured as distance
     } else {
-      shared.doorbell->sleep(shared.doorbell->listen(), std::chrono::microseconds(200));
+      wait_for_message(*transport, *shared.doorbell, rings);
     }
   }
+  shared.doorbell->stay_awake();
   result.clock = alignment.clock();
   return result;
 }

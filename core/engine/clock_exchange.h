@@ -20,9 +20,21 @@ struct ClockExchange {
   std::deque<Envelope> early;  // what ranks that were done already sent: for the Negotiator
 };
 
-// Called by the background thread of every rank of the tree, after the roll call. Returns when the clock is
-// known here and in the children, or after `expires`, or when a rank is lost.
-ClockExchange exchange_clocks(std::optional<Rank> parent, std::vector<Rank> children, Transport* transport,
-                              RuntimeState& shared, Time expires);
+// Sleeps until a message may have come by `transport`, or the doorbell has rung since `heard`; some
+// milliseconds at most, since whoever starts a job may have gone.
+void wait_for_message(Transport& transport, EventCount& doorbell, std::uint32_t heard);
+
+// Where a rank is in the control tree.
+struct ClockNeighbours {
+  std::optional<Rank> parent;
+  std::vector<Rank> children;
+  bool on_this_host = true;  // all of them: they have the same clock
+};
+
+// Called by the background thread of every rank of the tree, after the bootstrap. Returns when the clock is
+// known here and in the children, or after `expires`, or when a rank is lost. It polls for other hosts, and
+// sleeps for ranks of this one.
+ClockExchange exchange_clocks(ClockNeighbours neighbours, Transport* transport, RuntimeState& shared,
+                              Time expires);
 
 }  // namespace rueda

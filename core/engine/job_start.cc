@@ -44,6 +44,7 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
       return left;
     }
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    const std::uint32_t rings = shared.doorbell->listen();  // before the look at what has come
     if (const std::optional<Time> since = components.transport->known_to_root_since())
       expires = std::max(expires, *since + from_seconds(patience));
     if (std::optional<Envelope> envelope = components.transport->receive()) {
@@ -53,9 +54,10 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
     } else if (clock_now() > expires) {
       exchange.expire(patience, components.transport->obstacle());
     } else {
-      shared.doorbell->sleep(shared.doorbell->listen(), microseconds(200));
+      wait_for_message(*components.transport, *shared.doorbell, rings);
     }
   }
+  shared.doorbell->stay_awake();
   // Nobody else moves what is queued until the engine runs.
   while (components.transport && !components.transport->drain() && clock_now() < expires) {
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
@@ -67,9 +69,16 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
 }
 
 void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeState& shared, Time expires) {
-  const std::optional<Rank> parent = components.rank == 0 ? std::nullopt : std::optional(job.node.parent);
+  const std::vector<std::string>& hosts = job.welcome.hosts;
+  const auto is_here = [&](Rank rank) { return hosts[rank] == hosts[components.rank]; };
+  ClockNeighbours neighbours{std::nullopt, job.node.children,
+                             std::ranges::all_of(job.node.children, is_here)};
+  if (components.rank != 0) {
+    neighbours.parent = job.node.parent;
+    neighbours.on_this_host &= is_here(job.node.parent);
+  }
   ClockExchange exchange =
-      exchange_clocks(parent, job.node.children, components.transport.get(), shared, expires);
+      exchange_clocks(std::move(neighbours), components.transport.get(), shared, expires);
   job.early = std::move(exchange.early);
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;

@@ -70,6 +70,7 @@ class KnownAddress final : public RootAddress {
     if (addresses.empty()) return std::nullopt;
     return TcpEndpoint{secret_, std::move(addresses)};
   }
+  bool may_block() const override { return !socket_address({host_, port_}); }
   std::string in_words() const override { return fmt::format("{}:{}", host_, port_); }
 
  private:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <stdexcept>
@@ -19,7 +20,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kConnect = 2s;    // with one address
 constexpr auto kRootProof = 5s;  // rank 0 may take to prove itself
-constexpr auto kBetweenTries = 10ms;
+// Between tries, an eighth of the time since the first one: ranks of one host are there within milliseconds.
+constexpr Duration kShortestRetry = 500us;
+constexpr Duration kLongestRetry = 10ms;
 
 std::string text_of_error(int error) { return std::generic_category().message(error); }
 
@@ -68,6 +71,22 @@ std::optional<StarEdge> RootConnector::step(Time now) {
       return std::exchange(edge_, std::nullopt);
   }
   return std::nullopt;
+}
+
+void RootConnector::wait(Duration longest) {
+  PollSet set;
+  switch (state_) {
+    case State::looking:
+      if (const Time now = clock_now(); now < again_) {
+        set.sleep(std::min(longest, again_ - now));
+      } else {
+        finder_.wait(longest);
+      }
+      return;
+    case State::connecting: set.add(socket_.number(), true); break;
+    case State::greeting: edge_->watch(set); break;
+  }
+  set.sleep(longest);
 }
 
 void RootConnector::begin_again(Time now) { try_later(now, obstacle_ + ": it has closed the connection"); }
@@ -121,7 +140,8 @@ void RootConnector::try_later(Time now, std::string why) {
   socket_.close();
   edge_.reset();
   state_ = State::looking;
-  again_ = now + kBetweenTries;
+  if (first_ == Time{}) first_ = now;
+  again_ = now + std::clamp((now - first_) / 8, kShortestRetry, kLongestRetry);
 }
 
 }  // namespace rueda

@@ -36,6 +36,8 @@ class RootConnector {
   // One step; the connection once rank 0 has confirmed this rank. Throws std::runtime_error if rank 0 turns
   // it away.
   std::optional<StarEdge> step(Time now);
+  // Sleeps until the next step can do something, for `longest` at most.
+  void wait(Duration longest);
   // That connection has ended: the next step begins anew.
   void begin_again(Time now);
   // Why rank 0 was not reached last time, "127.0.0.1:4242: Connection refused".
@@ -58,6 +60,7 @@ class RootConnector {
   Descriptor socket_;     // while connecting
   Time since_{};          // of the state
   Time again_{};          // not before
+  Time first_{};          // try of a row of tries
   std::optional<StarEdge> edge_;
   std::string obstacle_;
 };

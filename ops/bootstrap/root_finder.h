@@ -15,7 +15,7 @@
 
 namespace rueda {
 
-// Purpose: asks a RootAddress again and again, on a thread of its own, since a name server, a network or a
+// Purpose: asks a RootAddress again and again: on a thread of its own where a name server, a network or a
 // folder may keep it waiting. The thread ends soon after this object; where it waits for something that does
 // not answer, it ends later. Used by the background thread.
 class RootFinder {
@@ -28,6 +28,8 @@ class RootFinder {
   // The newest endpoint; nothing while there is none. Throws BackendError where the address never can be
   // found.
   std::optional<TcpEndpoint> found();
+  // Sleeps until found() may have more to tell, for `longest` at most.
+  void wait(Duration longest);
   const std::string& where() const { return where_; }
 
  private:
@@ -36,15 +38,19 @@ class RootFinder {
     std::unique_ptr<RootAddress> address;
     std::mutex mutex;
     std::condition_variable over;
+    std::condition_variable news;
     bool unwanted = false;
     std::optional<TcpEndpoint> endpoint;
     std::exception_ptr error;
   };
-  static void look(const std::shared_ptr<State>& state);
+  static void look(State& state);
+  static void look_again_and_again(const std::shared_ptr<State>& state);
 
   std::shared_ptr<State> state_;
   std::string where_;
-  std::thread thread_;
+  const Time begun_ = clock_now();
+  Time again_{};        // without a thread: not before
+  std::thread thread_;  // none where nothing keeps it waiting
 };
 
 }  // namespace rueda

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/system/secure_channel.h"
+#include "ops/sockets/poll_set.h"
 
 namespace rueda {
 
@@ -20,6 +21,9 @@ class StarEdge {
 
   SecureChannel& channel() { return channel_; }
   bool open() const { return channel_.state() == SecureChannel::State::open; }
+
+  // Wakes a sleep when something has come, or what is unsent can go.
+  void watch(PollSet& set) const { set.add(channel_.descriptor(), channel_.has_unsent()); }
 
   void send(ConstBytes message);
   // On rank 0: the other side belongs to this job.

@@ -26,21 +26,27 @@ constexpr auto kRootComesBack = 5s;       // the same, for rank 0
 constexpr auto kFarewells = 2s;           // at the end of the job
 constexpr auto kLastWords = 300ms;        // after a failure
 constexpr auto kBetweenLooks = 20ms;      // for lost ranks
+constexpr auto kLongestSleep = 10ms;      // at the end of the job
 constexpr std::size_t kMostGuests = 256;  // who have not proved themselves, besides the ranks that are due
 constexpr int kGuestsAtOnce = 64;
 
 // Until over() says so, or for so long.
-template <class Over>
-void wait_for_edges(Duration limit, Over over) {
-  const Time end = clock_now() + limit;
-  while (!over() && clock_now() < end) std::this_thread::sleep_for(100us);
+template <class Edges, class Over>
+void wait_for_edges(Edges&& edges, Duration limit, Over over) {
+  for (const Time end = clock_now() + limit; !over() && clock_now() < end;) {
+    PollSet set;
+    for (const StarEdge& edge : edges) {
+      if (!edge.over()) edge.watch(set);
+    }
+    set.sleep(kLongestSleep);
+  }
 }
 
 // After a regular end: until each edge has told its farewell and heard that of the other side.
 template <class Edges>
 void part_with(Edges&& edges) {
   for (StarEdge& edge : edges) edge.say_farewell();
-  wait_for_edges(kFarewells, [&] {
+  wait_for_edges(edges, kFarewells, [&] {
     for (StarEdge& edge : edges) {
       if (edge.over()) continue;
       edge.channel().progress();
@@ -57,9 +63,9 @@ void leave(Edges&& edges) {
     edge.channel().progress();
     return !edge.open() || !edge.channel().has_unsent();
   };
-  wait_for_edges(kFarewells, [&] { return std::ranges::all_of(edges, sent); });
+  wait_for_edges(edges, kFarewells, [&] { return std::ranges::all_of(edges, sent); });
   for (StarEdge& edge : edges) edge.channel().close_for_sending();
-  wait_for_edges(kLastWords, [&] {
+  wait_for_edges(edges, kLastWords, [&] {
     for (StarEdge& edge : edges) {
       edge.channel().progress();
       while (edge.take()) {}
@@ -122,6 +128,19 @@ std::optional<Envelope> StarRoot::receive() {
   Envelope envelope = std::move(arrived_.back());
   arrived_.pop_back();
   return envelope;
+}
+
+// Where there is an obstacle it is looked at again soon, and no descriptor tells of its end.
+bool StarRoot::wait(Duration longest) {
+  owner_.check();
+  if (!obstacle_.empty()) return false;
+  if (!arrived_.empty()) return true;
+  PollSet set;
+  for (const Descriptor& listener : listener_.sockets) set.add(listener.number());
+  for (const Guest& guest : guests_) guest.edge.watch(set);
+  for (const auto& [rank, edge] : edges_) edge.watch(set);
+  set.sleep(longest);
+  return true;
 }
 
 void StarRoot::accept_guests() {
@@ -237,6 +256,18 @@ bool StarLeaf::drain() {
   if (!edge_) return true;
   edge_->channel().progress();
   return !edge_->open() || !edge_->channel().has_unsent();
+}
+
+bool StarLeaf::wait(Duration longest) {
+  owner_.check();
+  if (!edge_ && connector_) {
+    connector_->wait(longest);
+  } else {
+    PollSet set;
+    if (edge_) edge_->watch(set);
+    set.sleep(longest);
+  }
+  return true;
 }
 
 std::optional<Time> StarLeaf::known_to_root_since() const {

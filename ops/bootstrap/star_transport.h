@@ -39,6 +39,7 @@ class StarRoot final : public Transport {
   bool rings_doorbell() const override { return false; }
   void end_in_order() override { in_order_ = true; }
   bool drain() override;
+  bool wait(Duration longest) override;
   std::string obstacle() const override { return obstacle_; }
   bool only_reaches_root() const override { return true; }
   // Ends all connections without a farewell, as the end of the process does.
@@ -86,6 +87,7 @@ class StarLeaf final : public Transport {
   bool rings_doorbell() const override { return false; }
   void end_in_order() override { in_order_ = true; }
   bool drain() override;
+  bool wait(Duration longest) override;
   std::string obstacle() const override { return connector_ ? connector_->obstacle() : ""; }
   bool only_reaches_root() const override { return true; }
   std::optional<Time> known_to_root_since() const override;

@@ -19,6 +19,8 @@ constexpr std::byte kComplete{3};  // from a leader to rank 0, no other word
 
 // With nothing to come by `far`, what it still has to send moves on only when it is looked at.
 constexpr auto kLookFarEvery = std::chrono::milliseconds(20);
+// The same for `near` in a sleep that waits for `far`.
+constexpr auto kLookNearEvery = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -125,6 +127,11 @@ std::optional<Envelope> TreeTransport::receive_far() {
     if (bytes.size() == 1) take_word(envelope->peer, bytes.front());
   }
   return std::nullopt;
+}
+
+bool TreeTransport::wait(Duration longest) {
+  owner_.check();
+  return far_->wait(near_edges_ == 0 ? longest : std::min<Duration>(longest, kLookNearEvery));
 }
 
 std::vector<Rank> TreeTransport::lost(Time now) {

@@ -46,6 +46,8 @@ class TreeTransport final : public Transport {
   // Where `near` carries all that can come: then `far` is looked at now and then only.
   bool rings_doorbell() const override;
   bool quiet() const override { return rings_doorbell() && near_->quiet(); }
+  // What comes by `near` rings the doorbell, and does not end the sleep.
+  bool wait(Duration longest) override;
   std::string obstacle() const override { return far_->obstacle(); }
   bool only_reaches_root() const override { return far_->only_reaches_root(); }
   void end_in_order() override { far_->end_in_order(); }

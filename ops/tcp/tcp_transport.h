@@ -46,6 +46,7 @@ class TcpTransport final : public Transport {
     if (start_) start_->end_in_order();
   }
   bool drain() override { return connected_ || start_->drain(); }
+  bool wait(Duration longest) override { return !connected_ && start_->wait(longest); }
   std::string obstacle() const override { return connected_ ? "" : start_->obstacle(); }
   bool only_reaches_root() const override { return !connected_ && start_->only_reaches_root(); }
   std::optional<Time> known_to_root_since() const override {

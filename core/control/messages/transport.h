@@ -36,6 +36,12 @@ class Transport {
   virtual void end_in_order() {}
   // Sends what has been queued, as far as the network takes it now; whether all of it has left.
   virtual bool drain() { return true; }
+  // During the start: sleeps until something may have come, for `longest` at most. False, and at once, where
+  // it cannot tell: then the caller has to look again and again.
+  virtual bool wait(Duration longest) {
+    static_cast<void>(longest);
+    return false;
+  }
   // During the start: why a rank may not be reached, "127.0.0.1:4242: Connection refused"; empty where this
   // is not known.
   virtual std::string obstacle() const { return ""; }

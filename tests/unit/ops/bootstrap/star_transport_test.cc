@@ -151,6 +151,33 @@ TEST(StarTransport, StrangersAreDroppedAndTheJobStarts) {
   EXPECT_LT(end_together(root, leaf), std::chrono::milliseconds(500));
 }
 
+// Each look at what has come follows a sleep that would last for hours; few sleeps are enough.
+TEST(StarTransport, ASleepEndsWhenSomethingComes) {
+  constexpr auto kHours = std::chrono::hours(5);
+  constexpr int kMostSleeps = 100;
+  Board board;
+  auto root = make_root(board, 2);
+  std::thread other([&] {
+    auto leaf = make_leaf(board, 1, 2);
+    leaf->send(0, text("question"));
+    std::optional<Envelope> answer;
+    for (int sleeps = 0; !answer && sleeps < kMostSleeps; ++sleeps) {
+      if (!(answer = leaf->receive())) EXPECT_TRUE(leaf->wait(kHours));
+    }
+    EXPECT_TRUE(answer && answer->bytes == text("answer"));
+    leaf->end_in_order();
+  });
+  std::optional<Envelope> question;
+  for (int sleeps = 0; !question && sleeps < kMostSleeps; ++sleeps) {
+    if (!(question = root->receive())) EXPECT_TRUE(root->wait(kHours));
+  }
+  ASSERT_TRUE(question && question->bytes == text("question"));
+  root->send(1, text("answer"));
+  root->end_in_order();
+  root.reset();
+  other.join();
+}
+
 TEST(StarTransport, ALeafSaysWhyItHasNotReachedRankZero) {
   Board board;
   const auto leaf = make_leaf(board, 1, 2);
