@@ -24,6 +24,7 @@ InPlaceTensors::InPlaceTensors(const Plan& plan, std::span<Entry> entries, const
     }
     offsets_.emplace_back(*offset);
   }
+  if (possible() && peers.map_windows && !peers.map_windows()) rule_out();
 }
 
 void InPlaceTensors::find(std::span<std::byte* const> offers) {
@@ -34,7 +35,7 @@ void InPlaceTensors::find(std::span<std::byte* const> offers) {
     for (std::size_t member = 0; member < peers_.size(); ++member) {
       std::uint64_t offset = 0;
       std::memcpy(&offset, offers[member] + entry * sizeof offset, sizeof offset);
-      const SharedFile& window = *peers_.members[member].window;
+      const SharedFile& window = **peers_.members[member].window;
       if (offset > window.size() || bytes > window.size() - offset) {
         tensors_.clear();
         throw WorkFailure{fmt::format("rank {} says that a tensor of {} bytes lies at {} of its window of {}",

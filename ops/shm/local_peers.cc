@@ -62,7 +62,7 @@ Status LocalPeers::claim_wide_areas() {
 Status LocalPeers::open(Rank rank, const std::string& bytes) {
   const std::optional<Card> card = card_from(bytes);
   if (!card) return Status::backend_error(fmt::format("its card of {} bytes cannot be read", bytes.size()));
-  Reached reached = reach(*card, SharedFile::Pages::by_demand);
+  Reached reached = reach(*card);
   Segment::Result opened = Segment::in(std::move(reached.opened));
   if (!opened.segment) return opened.status;
   // A rank that is a thread of this process needs no watching.
@@ -73,7 +73,9 @@ Status LocalPeers::open(Rank rank, const std::string& bytes) {
   } else if (has_ended(reached.process.number())) {
     return Status::backend_error("its process has ended");
   }
-  mapped_.emplace(rank, mapped(std::move(opened.segment), std::move(reached.process)));
+  Mapped& peer =
+      mapped_.emplace(rank, mapped(std::move(opened.segment), std::move(reached.process))).first->second;
+  if (reached.by_door) map_window(peer);  // now that all are here to open theirs
   return {};
 }
 
@@ -90,22 +92,32 @@ const PeerGroup* LocalPeers::group_of(std::span<const Rank> members) {
     }
     if (member == rank_) peers.place = peers.size();
     Mapped& each = mapped->second;
-    peers.members.push_back({member, &each.segment->contents(), &each.doorbell, each.window.get()});
-    windows &= each.window != nullptr;
+    SegmentContents& contents = each.segment->contents();
+    peers.members.push_back({member, &contents, &each.doorbell, &each.window});
+    windows &= contents.window.size > 0;
   }
-  if (windows) peers.own_window = window_.get();
+  if (!windows) return &peers;
+  peers.own_window = window_.get();
+  peers.map_windows = [this, &peers] { return map_windows(peers); };
   return &peers;
 }
 
 // The process is the one that holds the memory: it is watched before that is opened through it, and has not
 // ended afterwards.
-LocalPeers::Reached LocalPeers::reach(const Card& card, SharedFile::Pages pages) {
-  Reached reached{Descriptor(open_process(card.process_id)), SharedFile::open(card, pages)};
+LocalPeers::Reached LocalPeers::reach(const Card& card) {
+  Reached reached{Descriptor(open_process(card.process_id)), {}};
+  reached.opened = SharedFile::open(card, SharedFile::Pages::by_demand, reached.process.number());
   if (reached.opened.file) return reached;
+  Reached other = reach_by_door(card);
+  return other.by_door ? std::move(other) : std::move(reached);
+}
+
+LocalPeers::Reached LocalPeers::reach_by_door(const Card& card) {
   const FdPassing::Given given =
       FdPassing::ask(card.nonce, std::chrono::seconds(2), [this] { serve_doors(); });
-  if (given.file < 0) return reached;
-  return {Descriptor(open_process(given.process_id)), SharedFile::open(card, given.file, pages)};
+  if (given.file < 0) return {};
+  return {Descriptor(open_process(given.process_id)),
+          SharedFile::open(card, given.file, SharedFile::Pages::by_demand), true};
 }
 
 void LocalPeers::serve_doors() {
@@ -115,25 +127,47 @@ void LocalPeers::serve_doors() {
 LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descriptor process) {
   EventCountWord& word = segment->contents().doorbell;
   EventCount doorbell(std::shared_ptr<EventCountWord>(segment, &word));
-  const Card card = segment->contents().window;
-  SharedFile::Result window;
-  if (card.size > 0 && window_) window = reach(card, SharedFile::Pages::by_demand).opened;
-  if (!window.status.ok())
+  return {std::move(segment), nullptr, std::move(doorbell), std::move(process)};
+}
+
+bool LocalPeers::map_window(Mapped& peer) {
+  const Card card = peer.segment->contents().window;
+  if (peer.window || card.size == 0 || !window_) return peer.window != nullptr;
+  SharedFile::Result opened = SharedFile::open(card, SharedFile::Pages::by_demand, peer.process.number());
+  if (!opened.file) {
+    Reached by_door = reach_by_door(card);
+    if (by_door.by_door) opened = std::move(by_door.opened);
+  }
+  peer.window = std::move(opened.file);
+  if (!peer.window)
     log(LogLevel::warning,
         "rank {} cannot map the window of another rank of its host, so tensors are not reduced in place: {}. "
         "Raise the limit of address space (ulimit -v), or set RUEDA_WINDOW_LIMIT to the bytes that gradients "
         "need.",
-        rank_, window.status.message);
-  return {std::move(segment), std::move(window.file), std::move(doorbell), std::move(process)};
+        rank_, opened.status.message);
+  return peer.window != nullptr;
+}
+
+// Where one cannot be mapped, no other attempt is made.
+bool LocalPeers::map_windows(PeerGroup& peers) {
+  for (const PeerGroup::Member& member : peers.members) {
+    if (map_window(mapped_.at(member.rank))) continue;
+    peers.own_window = nullptr;
+    return false;
+  }
+  return true;
 }
 
 std::vector<Rank> LocalPeers::lost(Time now) {
   if (now - looked_ < std::chrono::milliseconds(50)) return {};
   looked_ = now;
   serve_doors();
+  std::vector<pollfd> looks;
+  for (const auto& [rank, neighbour] : mapped_) looks.push_back({neighbour.process.number(), POLLIN, 0});
   std::vector<Rank> fresh;
-  for (auto& [rank, neighbour] : mapped_) {
-    if (neighbour.process.number() < 0 || !has_ended(neighbour.process.number())) continue;
+  if (poll(looks.data(), looks.size(), 0) <= 0) return fresh;
+  for (auto look = looks.begin(); auto& [rank, neighbour] : mapped_) {
+    if ((look++)->revents == 0) continue;
     neighbour.process.close();
     // Looked at after the process has ended: a rank that came to its end has said so before.
     if (neighbour.segment->contents().ended.load() == 0) fresh.push_back(rank);

@@ -55,7 +55,7 @@ class LocalPeers {
  private:
   struct Mapped {
     std::shared_ptr<Segment> segment;
-    std::shared_ptr<SharedFile> window;
+    std::shared_ptr<SharedFile> window;  // once a tensor lies in one
     EventCount doorbell;
     Descriptor process;  // pidfd; none for ranks of this process, and for those that have ended
   };
@@ -64,10 +64,14 @@ class LocalPeers {
   struct Reached {
     Descriptor process;
     SharedFile::Result opened;
+    bool by_door = false;
   };
 
-  Mapped mapped(std::shared_ptr<Segment> segment, Descriptor process);
-  Reached reach(const Card& card, SharedFile::Pages pages);
+  static Mapped mapped(std::shared_ptr<Segment> segment, Descriptor process);
+  Reached reach(const Card& card);
+  Reached reach_by_door(const Card& card);
+  bool map_window(Mapped& peer);
+  bool map_windows(PeerGroup& peers);
   void serve_doors();
   Status open(Rank rank, const std::string& card);
 

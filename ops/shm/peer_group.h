@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/engine/wait/event_count.h"
@@ -16,18 +18,21 @@ namespace rueda {
 struct StorePolicies;
 
 // Purpose: what Works need of the members of a list of ranks, found once for all Plans of that list. Made and
-// owned by LocalPeers, which keep what it points to; does not change.
+// owned by LocalPeers, which keep what it points to; only windows come later.
 struct PeerGroup {
   struct Member {
     Rank rank;
     SegmentContents* contents;
     EventCount* doorbell;
-    const SharedFile* window;  // null: none that is mapped here
+    const std::shared_ptr<SharedFile>* window;  // holds nothing before map_windows()
   };
 
   std::vector<Member> members;         // ascending
   std::size_t place = 0;               // of this rank among them
-  const Window* own_window = nullptr;  // null too where another member's is not mapped here
+  const Window* own_window = nullptr;  // null too where another member has none, or it cannot be mapped
+  // Maps those of all members, when this rank has a tensor in its own for the first time; whether that has
+  // been possible. None: they are mapped.
+  std::function<bool()> map_windows;
 
   std::size_t size() const { return members.size(); }
   Rank rank() const { return members[place].rank; }  // this rank

@@ -27,11 +27,14 @@ std::optional<std::int64_t> number_of(const std::string& path, const std::string
   return std::nullopt;
 }
 
-// What one group leaves: its limit, less what it uses that cannot be given back.
+// What one group leaves: its limit, less what it uses that cannot be given back. Nothing where that is no
+// less than `least`: most groups have no limit, and their statistics take the system longer than all the
+// rest.
 std::optional<std::int64_t> left_in_group(const std::string& limit, const std::string& usage,
-                                          const std::string& statistics, const std::string& prefix) {
-  const std::optional<std::int64_t> most = number_in(limit), used = number_in(usage);
-  if (!most || !used) return std::nullopt;
+                                          const std::string& statistics, const std::string& prefix,
+                                          std::optional<std::int64_t> least) {
+  const std::optional<std::int64_t> most = number_in(limit), used = most ? number_in(usage) : std::nullopt;
+  if (!most || !used || (least && *most - *used >= *least)) return std::nullopt;
   const std::int64_t cached = number_of(statistics, prefix + "inactive_file").value_or(0) +
                               number_of(statistics, prefix + "active_file").value_or(0);
   return std::max<std::int64_t>(0, *most - std::max<std::int64_t>(0, *used - cached));
@@ -57,11 +60,11 @@ std::optional<std::int64_t> free_memory(const std::string& root) {
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       if (path == "/") path.clear();
       const std::string group = root + "/sys/fs/cgroup" + (kind.empty() ? "" : "/memory") + path;
-      lower(least,
-            kind.empty()
-                ? left_in_group(group + "/memory.max", group + "/memory.current", group + "/memory.stat", "")
-                : left_in_group(group + "/memory.limit_in_bytes", group + "/memory.usage_in_bytes",
-                                group + "/memory.stat", "total_"));
+      lower(least, kind.empty()
+                       ? left_in_group(group + "/memory.max", group + "/memory.current",
+                                       group + "/memory.stat", "", least)
+                       : left_in_group(group + "/memory.limit_in_bytes", group + "/memory.usage_in_bytes",
+                                       group + "/memory.stat", "total_", least));
       if (path.rfind('/') == std::string::npos) break;
     }
   }

@@ -15,7 +15,7 @@ constexpr std::size_t kWide = offsetof(SegmentContents, wide);  // from here on 
 
 Segment::Result Segment::make() {
   SharedFile::Result made = SharedFile::make("a segment", kSize, SharedFile::Pages::by_demand);
-  if (made.file) made.status = made.file->claim("a segment", 0, kWide);
+  if (made.file) made.status = made.file->claim("a segment", 0, kWide, SharedFile::Pages::by_demand);
   if (!made.status.ok()) return {nullptr, std::move(made.status)};
   // Not zeroed, which would touch all of it: it is zeroes.
   std::uninitialized_default_construct_n(reinterpret_cast<SegmentContents*>(made.file->data()), 1);
@@ -29,7 +29,6 @@ Segment::Result Segment::in(SharedFile::Result opened) {
   auto segment = std::make_shared<Segment>(std::move(opened.file));
   if (fits && segment->contents().magic == SegmentContents::kMagic &&
       segment->contents().version == SegmentContents::kVersion) {
-    segment->file()->map_now(0, kWide);
     return {std::move(segment), {}};
   }
   return {nullptr,
@@ -43,6 +42,8 @@ Segment::Result Segment::open(const Card& card) {
   return in(SharedFile::open(card, SharedFile::Pages::by_demand));
 }
 
-Status Segment::claim_wide_areas() { return file_->claim("areas of a segment", kWide, kSize - kWide); }
+Status Segment::claim_wide_areas() {
+  return file_->claim("areas of a segment", kWide, kSize - kWide, SharedFile::Pages::all);
+}
 
 }  // namespace rueda

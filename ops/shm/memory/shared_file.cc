@@ -8,10 +8,12 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -109,9 +111,26 @@ Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::
   return {};
 }
 
-// At a multiple of a huge page, so that such pages can be mapped.
+bool begins_huge_page(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % SharedFile::kHugePage == 0;
+}
+
+// At a multiple of a huge page, so that such pages can be mapped. Below the last mapping there is room
+// mostly: then one call is enough.
 void* map(int file, std::size_t size, int kind) {
   constexpr std::size_t kSpare = SharedFile::kHugePage;
+  static std::atomic<std::uintptr_t> last{0};
+  const std::size_t step = (size + kSpare - 1) / kSpare * kSpare;
+  if (const std::uintptr_t place = last.load(); place > step) {
+    void* const wanted = reinterpret_cast<void*>(place - step);
+    void* const memory = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_SHARED | kind, file, 0);
+    if (memory == MAP_FAILED) return memory;
+    if (begins_huge_page(memory)) {
+      last.store(reinterpret_cast<std::uintptr_t>(memory));
+      return memory;
+    }
+    munmap(memory, size);
+  }
   void* room = mmap(nullptr, size + kSpare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return room;
   auto* const begin = static_cast<std::byte*>(room);
@@ -119,7 +138,11 @@ void* map(int file, std::size_t size, int kind) {
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, kSpare - before);
   void* memory = mmap(begin + before, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | kind, file, 0);
-  if (memory == MAP_FAILED) munmap(begin + before, size);
+  if (memory == MAP_FAILED) {
+    munmap(begin + before, size);
+  } else {
+    last.store(reinterpret_cast<std::uintptr_t>(memory));
+  }
   return memory;
 }
 
@@ -199,8 +222,14 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   return {std::move(made), {}};
 }
 
-SharedFile::Result SharedFile::open(const Card& card, Pages pages) {
+SharedFile::Result SharedFile::open(const Card& card, Pages pages, int process) {
   if (std::shared_ptr<SharedFile> known = registry().find(card)) return {std::move(known), {}};
+  // It opens nothing, so it does no harm in a process that was not meant.
+  const auto given = process < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_getfd, process, card.file, 0));
+  if (given >= 0) {
+    Result opened = open(card, given, pages);
+    if (opened.file) return opened;
+  }
   const std::string path = fmt::format("/proc/{}/fd/{}", card.process_id, card.file);
   // Nothing else is opened: a process of that number may be another one here, with files of its own.
   if (Status status = check_name(card, path); !status.ok()) return {nullptr, std::move(status)};
@@ -225,18 +254,14 @@ SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages page
 
 SharedFile::~SharedFile() { munmap(memory_, card_.size); }
 
-Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes) {
+Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes, Pages mapped) {
   Status status = claim_pages(purpose, file_.number(), offset, bytes);
-  if (status.ok()) {
-    map_at_once(data() + offset, bytes);
-  } else {
+  if (!status.ok()) {
     give_back(offset, bytes);
+  } else if (mapped == Pages::all) {
+    map_at_once(data() + offset, bytes);
   }
   return status;
-}
-
-void SharedFile::map_now(std::size_t offset, std::size_t bytes) {
-  madvise(data() + offset, bytes, MADV_POPULATE_WRITE);
 }
 
 void SharedFile::make_private() {

@@ -31,7 +31,8 @@ class SharedFile {
   // A new one of zeroes; `purpose` is for the error, which names the size wanted and the remedy, where there
   // is too little memory.
   static Result make(std::string_view purpose, std::size_t size, Pages pages);
-  static Result open(const Card& card, Pages pages);
+  // `process`: a pidfd of the maker, where there is one. Most systems then need no /proc, which takes longer.
+  static Result open(const Card& card, Pages pages, int process = -1);
   // The same by a descriptor that came another way, which it closes.
   static Result open(const Card& card, int descriptor, Pages pages);
 
@@ -45,10 +46,9 @@ class SharedFile {
   const Card& card() const { return card_; }
   bool made_here() const { return made_here_; }
 
-  // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy.
-  Status claim(std::string_view purpose, std::size_t offset, std::size_t bytes);
-  // Of pages that are there: maps them now, not one by one when they are touched.
-  void map_now(std::size_t offset, std::size_t bytes);
+  // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy. `all`
+  // are mapped now, as huge pages where that is possible; else one by one, when they are touched.
+  Status claim(std::string_view purpose, std::size_t offset, std::size_t bytes, Pages mapped = Pages::all);
   // In a forked child: what it writes is not seen by others any more.
   void make_private();
   // By the maker: the memory goes back to the system; who still reads it reads zeroes.

@@ -27,7 +27,7 @@ class OffersOfOthers : public testing::Test {
     auto request = std::make_shared<const Request>(
         Request{"x", Operation::allreduce, DataType::float32, Shape{kElements}});
     place(plan_, plan_.tensors.emplace_back(0, true, request));
-    peers_.members = {{0, nullptr, nullptr, own_->file().get()}, {3, nullptr, nullptr, other_->file().get()}};
+    peers_.members = {{0, nullptr, nullptr, &own_->file()}, {3, nullptr, nullptr, &other_->file()}};
     peers_.own_window = own_.get();
     Entry& entry = entries_.emplace_back(request, std::make_shared<HandleState>());
     entry.submission().output = {tensor_.get(), DataType::float32, {kElements}, {}};

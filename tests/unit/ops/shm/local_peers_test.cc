@@ -119,5 +119,21 @@ TEST(LocalPeers, APeerGroupIsFoundOnceAndOnlyWhereAllAreReached) {
   EXPECT_EQ(peers->own_window, nullptr);  // nobody has one
 }
 
+TEST(LocalPeers, WindowsAreMappedWhenTheyAreFirstNeeded) {
+  const auto with_window = [](Rank rank) {
+    return std::make_shared<LocalPeers>(rank, Segment::make().segment, Window::make(rank, 1 << 20));
+  };
+  const std::shared_ptr<LocalPeers> own = with_window(0), other = with_window(1), without = local_peers(2);
+  own->meet(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {own->card(), other->card(), without->card()}});
+  const std::array<Rank, 2> pair{0, 1}, with_who_has_none{0, 2};
+  const PeerGroup* peers = own->group_of(pair);
+  ASSERT_TRUE(peers != nullptr && peers->own_window != nullptr);
+  EXPECT_EQ(*peers->members[1].window, nullptr);
+  EXPECT_TRUE(peers->map_windows());
+  ASSERT_NE(*peers->members[1].window, nullptr);
+  EXPECT_EQ((*peers->members[1].window)->card(), other->contents(1).window);
+  EXPECT_EQ(own->group_of(with_who_has_none)->own_window, nullptr);
+}
+
 }  // namespace
 }  // namespace rueda

@@ -79,7 +79,7 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
     const Rank peer = 1 - rank;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     const std::array<Rank, 2> both{0, 1};
-    if (own.group_of(both) == nullptr || own.group_of(both)->own_window == nullptr) return false;
+    if (own.group_of(both) == nullptr || !own.group_of(both)->map_windows()) return false;
     own.contents(peer).flags[2].value.store(77 + static_cast<std::uint64_t>(peer));
     std::vector<Rank> lost;
     while (std::chrono::steady_clock::now() < end && (rank == 0 ? lost.empty() : true)) {
