@@ -73,10 +73,14 @@ bool AreaProgress::all_left() {
 
 // `known` members have.
 bool AreaProgress::all_have(Word word, std::uint64_t count, std::size_t& known) {
-  for (; known < members(); ++known) {
+  while (known < members()) {
     const std::uint64_t value = (progress(known).*word).load();
-    if (value < at(plan_, count)) return false;
+    if (value < at(plan_, count)) {
+      if (!PeerGroup::await(awaited(own(), word), known)) return false;
+      continue;  // once more
+    }
     if (value == at(plan_, kVoid)) abandoned_ = true;
+    ++known;
   }
   known = 0;
   return true;
@@ -95,12 +99,13 @@ bool AreaProgress::all_offered() {
 void AreaProgress::say(Word word, std::uint64_t count) {
   kernels::fetch_to_write(&own().left);  // which will be said before long
   (own().*word).store(at(plan_, count));
-  peers_.ring_others();
+  peers_.ring_who_awaits([&](std::size_t member) -> auto& { return awaited(progress(member), word); });
 }
 
 void AreaProgress::say_void() {
   own().written.store(at(plan_, kVoid));
-  say(&Progress::taken, kVoid);
+  own().taken.store(at(plan_, kVoid));
+  peers_.ring_others();
   know_taken_ = 0;
 }
 

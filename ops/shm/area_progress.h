@@ -24,7 +24,8 @@ namespace rueda {
 // that wait for it see that. Others may still be in its buffers: its next Plan in the area begins when all
 // members have left this one.
 //
-// `written`, `taken` and kVoid notify all members. `left` notifies those that wait for it and have said so
+// `written` and `taken` notify who awaits this member's (PeerGroup::ring_who_awaits), kVoid all. `left`
+// notifies those that wait for it and have said so
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
 class AreaProgress {
  public:
@@ -75,6 +76,9 @@ class AreaProgress {
   bool all_left();
   bool all_have(Word word, std::uint64_t count, std::size_t& known);
   void say(Word word, std::uint64_t count);
+  static SegmentContents::Awaited& awaited(Progress& progress, Word word) {
+    return word == &Progress::written ? progress.awaited_written : progress.awaited_taken;
+  }
 
   const std::uint64_t plan_;
   const PeerGroup& peers_;

@@ -107,7 +107,7 @@ class OneShot : public Work {
   void write() {
     stores_.time([this] { pack(own_slot()); });
     own().value.store(at(plan_.number, kWritten));
-    peers_.ring_others();
+    peers_.ring_who_awaits([&](std::size_t member) -> auto& { return flag(peers_, member).awaited; });
   }
 
   Step leave(std::uint64_t phase) {
@@ -121,10 +121,14 @@ class OneShot : public Work {
 
   // Or will not.
   bool all_have_written() {
-    for (; arrived_ < awaited_end_; ++arrived_) {
+    while (arrived_ < awaited_end_) {
       const std::uint64_t value = flag(peers_, arrived_).value.load();
-      if (value < at(plan_.number, kWritten)) return false;
+      if (value < at(plan_.number, kWritten)) {
+        if (!PeerGroup::await(own().awaited, arrived_)) return false;
+        continue;  // once more
+      }
       if (value == at(plan_.number, kAbandoned)) abandoned_ = true;
+      ++arrived_;
     }
     return true;
   }

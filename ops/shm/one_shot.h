@@ -28,9 +28,9 @@ bool fits(const Plan& plan);
 // members have left that Plan, and tells those who wait for its values that theirs is void too; after that it
 // just leaves.
 //
-// Bells: `written` and `abandoned` ring all members. `left` rings only members that wait for it: these set
-// `wanted`, then look at the flag once more; who leaves stores the flag, then looks at `wanted`, both
-// seq_cst.
+// Doorbells: `abandoned` rings all members, `written` those that await this one (PeerGroup::ring_who_awaits).
+// `left` rings only members that wait for it: these set `wanted`, then look at the flag once more; who leaves
+// stores the flag, then looks at `wanted`, both seq_cst.
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place);
 
 }  // namespace rueda::one_shot

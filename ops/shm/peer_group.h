@@ -36,6 +36,27 @@ struct PeerGroup {
 
   std::size_t size() const { return members.size(); }
   Rank rank() const { return members[place].rank; }  // this rank
+  // Rings those who sleep and await this rank; it has stored before what they look for. `awaited` is the word
+  // in which a member has said whom it awaits. Whoever waits for many awaits one after the other, so that it
+  // is not woken by each of them.
+  //
+  // A member says whom it awaits by await(), then looks once more. All these accesses are seq_cst: it sees
+  // what was stored, or is rung.
+  template <class Awaited>
+  void ring_who_awaits(Awaited awaited) const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i == place || !members[i].doorbell->listening()) continue;
+      const std::uint32_t whom = awaited(i).load();
+      if (whom == 0 || whom == place + 1) members[i].doorbell->ring();
+    }
+  }
+  // In this rank's own word. False where it has said so before: then it need not look again.
+  static bool await(SegmentContents::Awaited& own, std::size_t member) {
+    const auto whom = static_cast<std::uint32_t>(member + 1);
+    if (own.load(std::memory_order_relaxed) == whom) return false;
+    own.store(whom);
+    return true;
+  }
   void ring_others() const {
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (i != place) members[i].doorbell->ring();

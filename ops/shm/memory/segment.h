@@ -21,7 +21,7 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 8;
+  static constexpr std::uint32_t kVersion = 9;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = rueda::kAreas;
@@ -31,10 +31,14 @@ struct SegmentContents {
   static constexpr std::size_t kWideBuffers = 8;
   static constexpr std::size_t kOfferBytes = std::size_t{64} << 10;
 
+  // The member for which this rank waits, by its place from 1 on; 0: for any (PeerGroup::ring_who_awaits).
+  using Awaited = std::atomic<std::uint32_t>;
+
   // Where this rank is in the one-shot that uses the slot (one_shot.h).
   struct Flag {
     alignas(64) std::atomic<std::uint64_t> value{0};
     alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+    Awaited awaited{0};                                // to write
   };
 
   // How far this rank is with the Plan that uses an area (staged_work.h). What is read at different times
@@ -46,6 +50,8 @@ struct SegmentContents {
     std::byte offer[48];  // of few tensors: on its way with what says that it is there
     alignas(64) std::atomic<std::uint64_t> left{0};
     alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
+    Awaited awaited_written{0};
+    Awaited awaited_taken{0};
   };
 
   // Through which the chunks of one Plan at a time pass. Other ranks write into the buffers.
