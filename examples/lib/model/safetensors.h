@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing safetensors files: a length, a JSON header, then the tensors' bytes.
+// Reading and writing safetensors files.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -11,19 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/files/safetensors.h"
 #include "examples/lib/data/files/mapped_file.h"
 
 namespace rueda::examples {
-
-struct SafetensorEntry {
-  std::string name;
-  std::string dtype;  // as the format spells it: F32, BF16, I64, ...
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> data;
-};
-
-// Bytes of one element of a dtype as the format spells it; 0 if the dtype is not known here.
-std::size_t safetensors_item_size(std::string_view dtype);
 
 // A safetensors file mapped into memory and checked in full when opened. The entries point into the mapping,
 // so they live as long as this object (moving it keeps them). Any thread; reading is safe from several.

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/lib/model/safetensors_header.h"
+#include "core/base/files/safetensors.h"
 #include "tests/support/scratch_folder.h"
 
 namespace rueda::examples {
@@ -172,6 +172,13 @@ TEST_F(Safetensors, HeadersAreChecked) {
       {"{\"__metadata__\":{\"format\":1}}", "not a string"}};
   for (const auto& [header, message] : cases)
     EXPECT_THAT(error_of_header(header), HasSubstr(message)) << header;
+}
+
+TEST_F(Safetensors, DeepNestingIsAnErrorAndNoOverflowOfTheStack) {
+  const std::string deep = std::string(2'000'000, '[') + std::string(2'000'000, ']');
+  EXPECT_THAT(
+      error_of_header(R"({"a":{"dtype":"F32","shape":[)" + deep + R"(],"data_offsets":[0,8]}})"),
+      HasSubstr("not a valid safetensors file: its header: its JSON is nested more than 8 levels deep"));
 }
 
 // Reads damaged bytes to the last one: an error that names the file, or a valid file. The bytes stand in a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every check of a safetensors file. Nothing is believed: lengths, offsets, dtypes and shapes come from
 // outside.
-#include "examples/lib/model/safetensors_header.h"
+#include "core/base/files/safetensors.h"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,15 @@
 #include <string_view>
 #include <utility>
 
-namespace rueda::examples {
+#include "core/base/files/json_depth.h"
+#include "core/base/files/safetensors_format.h"
+
+namespace rueda {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kDeepest = 8;  // levels of a header; a right one has 3
 
 constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kItemSizes = {{{"F64", 8},
                                                                                   {"I64", 8},
@@ -43,7 +48,11 @@ class Checker {
 
   template <typename... Arguments>
   void require(bool condition, fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    if (condition) return;
+    if (!condition) fail(format, std::forward<Arguments>(arguments)...);
+  }
+
+  template <typename... Arguments>
+  [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
     throw std::runtime_error(fmt::format("{}: not a valid safetensors file: {}", file_,
                                          fmt::format(format, std::forward<Arguments>(arguments)...)));
   }
@@ -71,7 +80,9 @@ std::uint64_t read_length(std::span<const std::byte> bytes) {
 // The header as JSON. A name given twice is an error: JSON readers silently keep one of the two.
 json parse_json(const Checker& check, std::string_view text) {
   std::set<std::string> names;
+  const auto nesting = at_most_nested<json>(kDeepest);
   const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
+    nesting(depth, event, parsed);
     if (depth == 1 && event == json::parse_event_t::key)
       check.require(names.insert(parsed.get<std::string>()).second,
                     "tensor \"{}\" stands twice in the header", parsed.get<std::string>());
@@ -82,9 +93,10 @@ json parse_json(const Checker& check, std::string_view text) {
     check.require(header.is_object(), "the header is a JSON {}, not an object", header.type_name());
     return header;
   } catch (const json::exception& error) {
-    check.require(false, "its header is malformed JSON: {}", error.what());
+    check.fail("its header is malformed JSON: {}", error.what());
+  } catch (const TooDeep& error) {
+    check.fail("its header: {}", error.what());
   }
-  return {};
 }
 
 std::vector<std::int64_t> read_shape(const Checker& check, const std::string& name, const json& tensor) {
@@ -95,8 +107,10 @@ std::vector<std::int64_t> read_shape(const Checker& check, const std::string& na
     const bool fits =
         dimension.is_number_unsigned() &&
         dimension.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    check.require(fits, "tensor \"{}\" has the dimension {}; a non-negative integer is needed", name,
-                  dimension.dump());
+    if (!fits) {
+      check.fail("tensor \"{}\" has the dimension {}; a non-negative integer is needed", name,
+                 dimension.dump());
+    }
     shape.push_back(dimension.get<std::int64_t>());
   }
   return shape;
@@ -181,7 +195,7 @@ std::optional<std::size_t> safetensors_byte_size(std::span<const std::int64_t> s
   return size;
 }
 
-SafetensorsHeader parse_safetensors(const std::string& file, std::span<const std::byte> bytes) {
+Safetensors parse_safetensors(const std::string& file, std::span<const std::byte> bytes) {
   const Checker check(file);
   check.require_whole(bytes.size() >= kSafetensorsLengthBytes, "it has {} bytes, at least {} are needed",
                       bytes.size(), kSafetensorsLengthBytes);
@@ -197,7 +211,7 @@ SafetensorsHeader parse_safetensors(const std::string& file, std::span<const std
   const json header =
       parse_json(check, {reinterpret_cast<const char*>(header_bytes.data()), header_bytes.size()});
 
-  SafetensorsHeader result;
+  Safetensors result;
   std::map<std::uint64_t, CutTensor> cut;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__")
@@ -218,4 +232,4 @@ SafetensorsHeader parse_safetensors(const std::string& file, std::span<const std
   return result;
 }
 
-}  // namespace rueda::examples
+}  // namespace rueda

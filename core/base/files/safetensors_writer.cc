@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing safetensors files.
+// Writing the safetensors format.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <system_error>
 
-#include "examples/lib/model/safetensors.h"
-#include "examples/lib/model/safetensors_header.h"
+#include "core/base/files/safetensors.h"
+#include "core/base/files/safetensors_format.h"
 
-namespace rueda::examples {
+namespace rueda {
 namespace {
 
 constexpr std::size_t kAlignment = 8;  // of the first tensor in the file
@@ -62,56 +57,14 @@ std::string make_header(const std::string& file, std::span<const SafetensorEntry
   return length + text;
 }
 
-// A file under a temporary name, removed again unless it is committed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::filesystem::path& final_path)
-      : final_path_(final_path),
-        path_(final_path.parent_path() /
-              fmt::format(".{}.{}.tmp", final_path.filename().string(), ::getpid())),
-        file_(std::fopen(path_.c_str(), "wb"), &std::fclose) {
-    if (file_ == nullptr) fail(errno);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    std::error_code ignored;
-    if (!committed_) std::filesystem::remove(path_, ignored);
-  }
-
-  void write(const void* data, std::size_t size) {
-    if (size > 0 && std::fwrite(data, 1, size, file_.get()) != size) fail(errno);
-  }
-
-  // On disk before it takes the final name, so that a crash leaves either the old file or the new one.
-  void commit() {
-    if (std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0) fail(errno);
-    if (std::fclose(file_.release()) != 0) fail(errno);
-    std::error_code error;
-    std::filesystem::rename(path_, final_path_, error);
-    if (error) fail(error.value());
-    committed_ = true;
-  }
-
- private:
-  [[noreturn]] void fail(int error) const {
-    throw std::runtime_error(
-        fmt::format("cannot write {}: {}", final_path_.string(), std::generic_category().message(error)));
-  }
-
-  std::filesystem::path final_path_;
-  std::filesystem::path path_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
-  bool committed_ = false;
-};
-
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorEntry> entries,
-                       const std::map<std::string, std::string>& metadata) {
+void format_safetensors(const std::string& file, std::span<const SafetensorEntry> entries,
+                        const std::map<std::string, std::string>& metadata,
+                        const std::function<void(std::span<const std::byte>)>& write) {
   std::vector<const SafetensorEntry*> ordered;
   for (const SafetensorEntry& entry : entries) {
-    check_entry(path.string(), entry);
+    check_entry(file, entry);
     ordered.push_back(&entry);
   }
   std::stable_sort(ordered.begin(), ordered.end(), [](const SafetensorEntry* a, const SafetensorEntry* b) {
@@ -121,14 +74,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Safete
   for (const SafetensorEntry* entry : ordered) names.push_back(entry->name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    throw std::runtime_error(
-        fmt::format("cannot write {}: tensor \"{}\" was given twice", path.string(), *twice));
+    throw std::runtime_error(fmt::format("cannot write {}: tensor \"{}\" was given twice", file, *twice));
 
-  const std::string header = make_header(path.string(), ordered, metadata);
-  TemporaryFile file(path);
-  file.write(header.data(), header.size());
-  for (const SafetensorEntry* entry : ordered) file.write(entry->data.data(), entry->data.size());
-  file.commit();
+  const std::string header = make_header(file, ordered, metadata);
+  write(std::as_bytes(std::span(header)));
+  for (const SafetensorEntry* entry : ordered) write(entry->data);
 }
 
-}  // namespace rueda::examples
+}  // namespace rueda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that are read and written whole.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "core/base/system/descriptor.h"
+
+namespace rueda {
+
+// Purpose: one file while it is written. It has a hidden name beside its place, which nobody can foretell,
+// and gets its own name at the end. So a link that somebody has left there is never followed. An older file
+// stays until then. Errors are std::runtime_error, and name the place. Used by one thread.
+class WholeFile {
+ public:
+  explicit WholeFile(const std::filesystem::path& place);
+  // Removes the file unless it was committed.
+  ~WholeFile();
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  // Puts the file in its place. Returns after the file and its name are on the disk.
+  void commit();
+
+ private:
+  std::filesystem::path place_;
+  std::filesystem::path hidden_;
+  Descriptor file_;
+  bool committed_ = false;
+};
+
+// Returns the bytes of a file. Throws std::runtime_error, which names the file.
+std::string read_file(const std::filesystem::path& path);
+
+}  // namespace rueda
