@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/error.h"
 
-#include <cstdio>
+#include <fmt/format.h>
+
 #include <cstdlib>
+
+#include "core/base/log.h"
 
 namespace rueda {
 
@@ -22,8 +25,9 @@ void throw_if_error(const Status& status) {
 void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
 
 void assertion_failed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "rueda: internal error: %s does not hold at %s:%d. Please report it.\n", condition,
-               file, line);
+  write_to_stderr(fmt::format("rueda: internal error: {} does not hold at {}:{}. Please report it.\n",
+                              condition, file, line));
+  flush_stderr(kLastWordsTime);
   std::abort();
 }
 

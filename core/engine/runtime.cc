@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <functional>
+#include <system_error>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -20,20 +21,32 @@ namespace rueda {
 namespace {
 
 constexpr int kStuckExitStatus = 70;  // EX_SOFTWARE
+constexpr auto kTimeOfWaiters = std::chrono::seconds(2);
 
-// The watchdog's last act. Plain stdio: whatever else the process holds may be what is stuck. Threads that
-// wait are told, so that they can say what they were at.
-[[noreturn]] void end_stuck_process(const std::string& place, const std::string& report, Waiters& waiters) {
-  std::fprintf(stderr, "rueda: %s: the background thread does not move; the process ends in 2 s.\n%s",
-               place.c_str(), report.c_str());
-  std::fflush(stderr);
+// The watchdog's last act. Threads that wait are told first, so they can give their own account. The end is
+// armed next. Whatever else the process holds may be stuck, also the reader of stderr.
+void end_stuck_process(const std::string& place, const std::function<std::string()>& report,
+                       Waiters& waiters) {
   waiters.fail(Status::backend_error(
       fmt::format("{}: the background thread does not move, perhaps inside a library or the "
                   "program's allocator; the process ends. "
                   "RUEDA_WATCHDOG_TIME allows it more time.",
                   place)));
-  std::this_thread::sleep_for(std::chrono::seconds(2));
-  _exit(kStuckExitStatus);
+  const auto end = [] {
+    std::this_thread::sleep_for(kTimeOfWaiters);
+    flush_stderr(kLastWordsTime);
+    _exit(kStuckExitStatus);
+  };
+  bool armed = true;
+  try {
+    std::thread(end).detach();
+  } catch (const std::system_error&) {  // no more threads: this one ends the process
+    armed = false;
+  }
+  write_to_stderr(fmt::format("rueda: {}: the background thread does not move; the process ends in {} s.\n",
+                              place, kTimeOfWaiters.count()));
+  if (!armed) end();
+  write_to_stderr(report());
 }
 
 }  // namespace
@@ -53,11 +66,20 @@ Runtime::Runtime(RuntimeComponents components)
   const ReductionOrder reduction_order = components.config.reduction_order;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
-  thread_.start([this, moved = std::move(components), promise = std::move(promise)]() mutable {
-    run(std::move(moved), std::move(promise));
-  });
-  watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time,
-                                         [this] { end_stuck_process(place_, report(), *shared_.waiters); });
+  try {  // the watchdog first: the background thread cannot be left half started
+    watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time, [this] {
+      end_stuck_process(
+          place_, [this] { return report(); }, *shared_.waiters);
+    });
+    thread_.start([this, moved = std::move(components), promise = std::move(promise)]() mutable {
+      run(std::move(moved), std::move(promise));
+    });
+  } catch (const std::system_error& error) {
+    throw_if_error(Status::backend_error(fmt::format(
+        "init: rank {} cannot start a thread: {}. Raise the limit of processes and threads (ulimit -u, or "
+        "pids.max of the container).",
+        rank, error.code().message())));
+  }
   Welcome welcome;
   thread_.wait_for_start(started);
   try {
@@ -72,10 +94,7 @@ Runtime::Runtime(RuntimeComponents components)
   job_ = welcome.job;
   topology_ = make_topology(rank, welcome.hosts);
   rules_ = SubmissionRules(rank, topology_.size, reduction_order);
-  if (!metrics_file.empty()) {
-    metrics_file_ = std::make_unique<MetricsFile>(path_of_rank(metrics_file, rank),
-                                                  [this] { return to_prometheus_text(metrics()); });
-  }
+  if (!metrics_file.empty()) begin_metrics_file(path_of_rank(metrics_file, rank));
 }
 
 Runtime::~Runtime() {
@@ -109,6 +128,18 @@ void Runtime::begin_timeline(const Config& config) {
   if (config.timeline.empty() || config.timeline == "DYNAMIC") return;
   const Status started = shared_.observer.timeline().start(config.timeline, config.timeline_mark_cycles);
   if (!started.ok()) log(LogLevel::warning, "RUEDA_TIMELINE: {}", started.message);
+}
+
+// As a timeline, it is no reason to end a job.
+void Runtime::begin_metrics_file(const std::string& path) {
+  try {
+    metrics_file_ = std::make_unique<MetricsFile>(path, [this] { return to_prometheus_text(metrics()); });
+  } catch (const std::system_error& error) {
+    log(LogLevel::warning,
+        "RUEDA_METRICS_FILE={}: no thread for it: {}. The job goes on without; raise the limit of processes "
+        "and threads (ulimit -u, or pids.max of the container).",
+        path, error.code().message());
+  }
 }
 
 void Runtime::begin_tuning_log(const Config& config) {

@@ -99,6 +99,7 @@ class Runtime {
   std::shared_ptr<HandleState> take(Submission&& submission);
   void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
+  void begin_metrics_file(const std::string& path);
   void begin_tuning_log(const Config& config);
 
   RuntimeState shared_;
