@@ -109,7 +109,7 @@ def main():
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(),
                                          backward_passes_per_step=args.batches_per_allreduce)
     if resume_from_epoch > 0 and hvd.rank() == 0:
-        checkpoint = torch.load(args.checkpoint_format.format(epoch=resume_from_epoch))
+        checkpoint = torch.load(args.checkpoint_format.format(epoch=resume_from_epoch), weights_only=True)
         model.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)

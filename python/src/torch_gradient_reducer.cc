@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "python/src/torch_module.h"
 #include "rueda/torch/collectives/operations.h"
 #include "rueda/torch/reducer/gradient_reducer.h"
+#include "rueda/torch/state/archive.h"
 
 namespace py = pybind11;
 
@@ -88,21 +88,20 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
   return std::make_unique<Reducer>(parameters, options, scope);
 }
 
-// What schedules remember, as an archive of LibTorch.
+// What schedules remember, as a safetensors file.
 py::bytes saved(Reducer& reducer) {
-  std::ostringstream bytes;
+  std::string bytes;
   {
     const WithoutPythonLock no_lock;
     torch::serialize::OutputArchive archive;
     reducer.get().save(archive);
-    archive.save_to(bytes);
+    bytes = to_bytes(archive);
   }
-  return bytes.str();
+  return bytes;
 }
 
-void load(Reducer& reducer, const std::string& bytes) {
-  torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
+void load(Reducer& reducer, const std::string& bytes, bool allow_code) {
+  torch::serialize::InputArchive archive = read_archive(bytes, at::kCPU, {.allow_code = allow_code});
   reducer.get().load(archive);
 }
 
@@ -156,7 +155,7 @@ void bind_gradient_reducer(py::module_& module) {
           [](Reducer& reducer, std::optional<double> max_norm) { return reducer.get().flush(max_norm); },
           NoPythonLock())
       .def("save", &saved)
-      .def("load", &load, NoPythonLock())
+      .def("load", &load, py::arg("bytes"), py::arg("allow_code"), NoPythonLock())
       .def(
           "check_flushed",
           [](Reducer& reducer, const std::string& action) { reducer.get().check_flushed(action.c_str()); },

@@ -6,7 +6,6 @@
 #include <ATen/ops/rand.h>
 #include <c10/core/GradMode.h>
 #include <sys/resource.h>
-#include <torch/serialize.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -95,7 +94,7 @@ std::string part_file(const std::string& folder, int step) {
 
 // The model's file is written when all parts are there: with it the commit is whole.
 void commit(const std::string& folder, int step, Model& model, const torch::optim::Optimizer& optimizer) {
-  torch::save(optimizer, part_file(folder, step));
+  rueda::save_part(part_file(folder, step), optimizer);
   rueda::save(folder + "/model." + std::to_string(step), named(model));
 }
 
@@ -145,7 +144,7 @@ void resume(const std::string& folder) {
     for (std::size_t i = 0; i < model.size(); ++i) model[i].copy_(loaded[i]);
   }
   Adam optimizer(model, torch::optim::AdamWOptions(7.0));
-  torch::load(optimizer, part_file(folder, kCommitEvery));
+  rueda::load_part(part_file(folder, kCommitEvery), optimizer);
   train(optimizer, model, kCommitEvery);
   expect_equal(straight, model);
 }

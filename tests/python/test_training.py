@@ -171,15 +171,61 @@ def test_states_of_ranks_are_dealt_out_to_another_number(tmp_path):
 def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     whole = train(tmp_path / "run", "--checkpoint-every", 8)
     assert checkpoints(tmp_path / "run") == ["step-16", "step-24", "step-8"]
-    damaged = tmp_path / "run" / "checkpoints" / "step-24" / "optimizer.pt"
+    damaged = tmp_path / "run" / "checkpoints" / "step-24" / "optimizer.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     done = run(tmp_path / "run", "--checkpoint-every", 8, "--resume", None)
     assert done.returncode == 0, done.stderr
-    assert "passed over:" in done.stdout and "step-24/optimizer.pt: has" in done.stdout
+    assert "passed over:" in done.stdout and "step-24/optimizer.safetensors: has" in done.stdout
     assert summary_of(tmp_path / "run")["parameters_hash"] == whole["parameters_hash"]
     assert checkpoints(tmp_path / "run") == ["aside-step-24", "step-16", "step-24", "step-8"]
     done = run(tmp_path / "other", "--resume", tmp_path / "run" / "checkpoints" / "aside-step-24")
     assert done.returncode == 1 and "has no checkpoint that is whole" in done.stderr
+
+
+def attack(place, target):
+    """Writes an archive of LibTorch that writes `target` while it is loaded."""
+    torch = pytest.importorskip("torch")
+
+    source = f"""
+def __getstate__(self):
+    return (1, self.training)
+
+def __setstate__(self, state: Tuple[int, bool]):
+    torch.save(state[0], "{target}")
+    self.training = state[1]
+"""
+    module = torch.jit.script(torch.nn.Module())
+    module.define(source)
+    torch.jit.save(module, str(place))
+
+
+def rewritten(folder, archive, format_):
+    """The facts of a checkpoint with the size and sum of another optimizer's state: whoever writes a checkpoint writes these too."""
+    facts = json.loads((folder / "training.json").read_text())["training"]
+    (folder / "optimizer.safetensors").unlink(missing_ok=True)
+    del facts["files"]["optimizer.safetensors"]
+    facts["files"][archive.name] = {"bytes": archive.stat().st_size, "crc32": zlib.crc32(archive.read_bytes())}
+    facts["format"] = format_
+    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
+    (folder / "training.json").write_text(json.dumps({"crc32": zlib.crc32(text.encode()), "training": facts}))
+
+
+@pytest.mark.parametrize("format_, name", [(2, "optimizer.pt"), (3, "optimizer.safetensors")])
+def test_a_checkpoint_that_would_run_code_is_refused(tmp_path, format_, name):
+    train(tmp_path / "run", "--steps", 4, "--checkpoint-every", 4)
+    folder = tmp_path / "run" / "checkpoints" / "step-4"
+    made = tmp_path / "made"
+    attack(made, tmp_path / "target")
+    archive = folder / name
+    rewritten_name = made.rename(tmp_path / name)
+    rewritten(folder, rewritten_name, format_)
+    rewritten_name.rename(archive)
+    done = run(tmp_path / "run", "--steps", 8, "--resume", None)
+    assert done.returncode == 1 and not (tmp_path / "target").exists(), done.stdout + done.stderr
+    assert str(folder) in done.stderr and "archive of torch::save" in done.stderr and "which can run code" in done.stderr
+    assert "--allow-code yes" in done.stderr if format_ == 2 else "load it with allow_code" in done.stderr
+    run(tmp_path / "run", "--steps", 8, "--resume", None, "--allow-code", "yes")
+    assert (tmp_path / "target").exists(), "the archive does what it is here for"
 
 
 def test_sigterm_saves_and_ends_and_the_rest_follows(tmp_path):

@@ -19,13 +19,15 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/files/json_depth.h"
+
 namespace rueda::examples {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 2;
+constexpr int kDeepest = 16;  // levels of training.json; a right one has 6
 constexpr const char* kFactsFile = "training.json";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".step-";
@@ -95,8 +97,8 @@ std::uint32_t crc_of(const std::string& text) {
 }
 
 Json to_json(const CheckpointFacts& facts, const fs::path& folder) {
-  Json json = {{"format", kFormat},      {"step", facts.step},         {"samples", facts.samples},
-               {"ranks", facts.ranks},   {"settings", facts.settings}, {"evaluations", Json::array()},
+  Json json = {{"format", kCheckpointFormat}, {"step", facts.step},         {"samples", facts.samples},
+               {"ranks", facts.ranks},        {"settings", facts.settings}, {"evaluations", Json::array()},
                {"files", Json::object()}};
   for (const EvaluationPoint& point : facts.evaluations)
     json["evaluations"].push_back({{"step", point.step}, {"metrics", point.metrics}});
@@ -121,7 +123,12 @@ Json read_facts(const fs::path& path) {
   check_is_file(path);
   std::ifstream stream(path);
   if (!stream) damaged(path, fmt::format("cannot read: {}", std::generic_category().message(errno)));
-  const Json json = Json::parse(stream, nullptr, false);
+  Json json;
+  try {
+    json = Json::parse(stream, at_most_nested<Json>(kDeepest), false);
+  } catch (const TooDeep& error) {
+    damaged(path, error.what());
+  }
   const bool whole = json.is_object() && json.contains("crc32") && json.contains("training") &&
                      json["crc32"] == crc_of(json["training"].dump());
   if (!whole) damaged(path, "is not what was written");
@@ -134,7 +141,8 @@ double number_of(const Json& json) {
 }
 
 CheckpointFacts facts_of(const Json& json) {
-  CheckpointFacts facts{.step = json.at("step"),
+  CheckpointFacts facts{.format = json.at("format"),
+                        .step = json.at("step"),
                         .samples = json.at("samples"),
                         .ranks = json.at("ranks"),
                         .settings = json.at("settings")};
@@ -229,9 +237,9 @@ bool is_checkpoint(const fs::path& folder) {
 CheckpointFacts check_checkpoint(const fs::path& folder) {
   const Json json = read_facts(folder / kFactsFile);
   try {
-    if (json.at("format") != kFormat) {
-      fail(folder / kFactsFile,
-           fmt::format("is of format {}, and this program reads {}", json["format"].dump(), kFormat));
+    if (json.at("format") != kCheckpointFormat && json["format"] != kFormatOfArchives) {
+      fail(folder / kFactsFile, fmt::format("is of format {}, and this program reads {} and {}",
+                                            json["format"].dump(), kFormatOfArchives, kCheckpointFormat));
     }
     check_files(folder, json.at("files"));
     CheckpointFacts facts = facts_of(json);

@@ -18,8 +18,12 @@ class DamagedCheckpoint : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+inline constexpr int kCheckpointFormat = 3;  // of checkpoints that are written
+inline constexpr int kFormatOfArchives = 2;  // the optimizer's state is an archive of torch::save
+
 // What a checkpoint says of itself, in its training.json, beside size and CRC-32 of all its files.
 struct CheckpointFacts {
+  int format = kCheckpointFormat;
   std::int64_t step = 0;                     // how many have been done
   std::uint64_t samples = 0;                 // that have been read
   std::int64_t ranks = 1;                    // that have

@@ -81,7 +81,9 @@ class OptimizerOf : public StepOptimizer {
   void flush(double) override {}
   bool has_own_state() const override { return true; }
   std::string save_state() override { return to_bytes(optimizer_); }
-  void load_state(const std::string& bytes) override { from_bytes(bytes, optimizer_); }
+  void load_state(const std::string& bytes, const LoadOptions& options) override {
+    from_bytes(bytes, optimizer_, options);
+  }
   std::int64_t sync_interval() const override { return 0; }
   double drift() const override { return 0; }
   double wait_seconds() const override { return 0; }
@@ -113,11 +115,11 @@ class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
       return own_state_ || rank() == 0 ? to_bytes(this->optimizer_) : std::string();
     }
   }
-  void load_state(const std::string& bytes) override {
+  void load_state(const std::string& bytes, const LoadOptions& options) override {
     if constexpr (std::is_base_of_v<Sharded, Optimizer>) {
-      this->optimizer_.load_state_dict(saved_of(bytes));
+      this->optimizer_.load_state_dict(saved_of(bytes, options));
     } else {
-      from_bytes(bytes, this->optimizer_);
+      from_bytes(bytes, this->optimizer_, options);
     }
   }
   std::int64_t sync_interval() const override { return this->optimizer_.sync_interval(); }

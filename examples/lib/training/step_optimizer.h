@@ -7,6 +7,7 @@
 
 #include "examples/lib/training/options/options.h"
 #include "rueda/torch/reducer/gradient_norm.h"
+#include "rueda/torch/state/archive.h"
 
 namespace torch::nn {
 class Module;
@@ -40,7 +41,7 @@ class StepOptimizer {
   // After flush(): all that load_state() needs for going on as if nothing had been. Collective.
   virtual std::string save_state() = 0;
   // On every rank, with this rank's, or with what rank 0 has saved. Throws what does not fit; collective.
-  virtual void load_state(const std::string& bytes) = 0;
+  virtual void load_state(const std::string& bytes, const LoadOptions& options) = 0;
   // Steps from one synchronisation to the next, as they are now.
   virtual std::int64_t sync_interval() const = 0;
   // Of schedule adaptive: how far the ranks were apart at their last average.

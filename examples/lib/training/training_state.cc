@@ -9,15 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include <rueda/torch.h>
+#include "core/base/files/whole_file.h"
 #include "core/base/system/descriptor.h"
 #include "examples/lib/training/checkpoint_folder.h"
 #include "examples/lib/training/tensor_file.h"
@@ -29,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHistory = "history.safetensors";
+constexpr const char* kArchives = "optimizer*.pt";
 const std::string kPart = "part.";
 
 at::Tensor doubles(const std::vector<double>& values) {
@@ -76,15 +77,22 @@ nlohmann::json to_json(const FoundCheckpoint& found) {
   const StepHistory& history = found.position.history;
   nlohmann::json points = nlohmann::json::array();
   for (const EvaluationPoint& point : found.evaluations) points.push_back({point.step, point.metrics});
-  return {{"folder", found.folder.string()}, {"ranks", found.ranks},
-          {"step", found.position.step},     {"samples", found.position.samples},
-          {"losses", history.losses},        {"rates", history.learning_rates},
-          {"seconds", history.seconds},      {"step_samples", history.samples},
-          {"parts", history.parts},          {"evaluations", std::move(points)}};
+  return {{"folder", found.folder.string()},
+          {"format", found.format},
+          {"ranks", found.ranks},
+          {"step", found.position.step},
+          {"samples", found.position.samples},
+          {"losses", history.losses},
+          {"rates", history.learning_rates},
+          {"seconds", history.seconds},
+          {"step_samples", history.samples},
+          {"parts", history.parts},
+          {"evaluations", std::move(points)}};
 }
 
 FoundCheckpoint found_of(const nlohmann::json& json) {
-  FoundCheckpoint found{.folder = json.at("folder").get<std::string>(), .ranks = json.at("ranks")};
+  FoundCheckpoint found{
+      .folder = json.at("folder").get<std::string>(), .format = json.at("format"), .ranks = json.at("ranks")};
   found.position.step = json.at("step");
   found.position.samples = json.at("samples");
   StepHistory& history = found.position.history;
@@ -99,20 +107,10 @@ FoundCheckpoint found_of(const nlohmann::json& json) {
   return found;
 }
 
-void write_bytes(const fs::path& file, const std::string& bytes) {
-  std::ofstream stream(file, std::ios::binary);
-  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size())) << std::flush;
-  if (!stream) {
-    throw std::runtime_error(
-        fmt::format("cannot write {}: {}", file.string(), std::generic_category().message(errno)));
-  }
-}
-
-std::string read_bytes(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw std::runtime_error(fmt::format("cannot read {}", file.string()));
-  return bytes;
+void write_whole(const fs::path& place, const std::string& bytes) {
+  WholeFile file(place);
+  file.write(std::as_bytes(std::span(bytes)));
+  file.commit();
 }
 
 // The bytes of rank `from`, on rank `to`; nothing elsewhere. Collective.
@@ -128,7 +126,11 @@ std::string moved(const std::string& bytes, Rank from, Rank to) {
   return {static_cast<const char*>(came.data), static_cast<std::size_t>(came.elements())};
 }
 
-std::string state_file(Rank rank) { return fmt::format("optimizer-{}.pt", rank); }
+// The optimizer's state of all ranks, or of one. Archives of torch::save were written by older versions.
+std::string state_file(std::optional<Rank> rank, int format = kCheckpointFormat) {
+  return fmt::format("optimizer{}.{}", rank ? fmt::format("-{}", *rank) : "",
+                     format == kFormatOfArchives ? "pt" : "safetensors");
+}
 
 // Where --resume, which must be given, looks for checkpoints.
 fs::path resume_folder(const TrainOptions& options) {
@@ -203,7 +205,7 @@ void check_nothing_is_in(const fs::path& checkpoints) {
 // Its bytes are what was written, but perhaps not by this program.
 FoundCheckpoint TrainingState::read(const fs::path& folder, const CheckpointFacts& facts) {
   try {
-    FoundCheckpoint found{.folder = folder, .ranks = facts.ranks};
+    FoundCheckpoint found{.folder = folder, .format = facts.format, .ranks = facts.ranks};
     found.position = {facts.step, facts.samples, read_history(folder / kHistory, facts.step)};
     found.evaluations = facts.evaluations;
     task_.load(folder);
@@ -225,6 +227,15 @@ void TrainingState::lock_output() {
   }
 }
 
+void TrainingState::check_holds_no_code(const fs::path& folder, const CheckpointFacts& facts) const {
+  if (facts.format != kFormatOfArchives || options_.allow_code) return;
+  throw std::runtime_error(fmt::format(
+      "--resume: {} has the optimizer's state as an archive of torch::save ({}), which can run code while it "
+      "is loaded. If you trust its writer, resume once with --allow-code yes: the next checkpoint is data "
+      "only",
+      folder.string(), kArchives));
+}
+
 // On rank 0.
 std::optional<FoundCheckpoint> TrainingState::find() {
   if (!options_.resume) {
@@ -237,6 +248,7 @@ std::optional<FoundCheckpoint> TrainingState::find() {
     try {
       const CheckpointFacts facts = check_checkpoint(folder);
       check_settings(folder, facts.settings);
+      check_holds_no_code(folder, facts);
       return read(folder, facts);
     } catch (const DamagedCheckpoint& damage) {
       words_.push_back(fmt::format("passed over: {}", damage.what()));
@@ -270,11 +282,11 @@ void TrainingState::load_optimizer(const FoundCheckpoint& found, StepOptimizer& 
   if (options_.compression == Compression::topk || options_.low_rank > 0)
     words_.emplace_back("what earlier gradients had left out (topk, low-rank) is no part of a checkpoint");
   const auto load = [&](const std::string& bytes) {
-    all_use([&] { optimizer.load_state(bytes); }, "training.optimizer", "the optimizer's state",
-            default_runtime());
+    all_use([&] { optimizer.load_state(bytes, {.allow_code = options_.allow_code}); }, "training.optimizer",
+            fmt::format("the optimizer's state in {}", found.folder.string()), default_runtime());
   };
   if (!optimizer.has_own_state()) {
-    return load(broadcast_made([&] { return read_bytes(found.folder / "optimizer.pt"); }, 0,
+    return load(broadcast_made([&] { return read_file(found.folder / state_file({}, found.format)); }, 0,
                                "training.optimizer.bytes", found.folder.string(), default_runtime()));
   }
   if (found.ranks != size()) {
@@ -288,7 +300,8 @@ void TrainingState::load_optimizer(const FoundCheckpoint& found, StepOptimizer& 
     std::string bytes;
     all_use(
         [&] {
-          if (rank() == 0) bytes = read_bytes(found.folder / state_file(static_cast<Rank>(to % found.ranks)));
+          if (rank() != 0) return;
+          bytes = read_file(found.folder / state_file(static_cast<Rank>(to % found.ranks), found.format));
         },
         "training.optimizer.read", found.folder.string(), default_runtime());
     std::string came = moved(bytes, 0, to);
@@ -317,13 +330,13 @@ fs::path TrainingState::save(const TrainingPosition& position, StepOptimizer& op
   if (failure.empty()) failure = unsaved;
   if (!optimizer.has_own_state()) {
     attempt([&] {
-      if (writes) write_bytes(writer->folder() / "optimizer.pt", mine);
+      if (writes) write_whole(writer->folder() / state_file({}), mine);
     });
   } else {
     for (Rank from = 0; from < size(); ++from) {  // one at a time: rank 0 has no memory for all
       const std::string bytes = moved(mine, from, 0);
       attempt([&] {
-        if (writes) write_bytes(writer->folder() / state_file(from), bytes);
+        if (writes) write_whole(writer->folder() / state_file(from), bytes);
       });
     }
   }

@@ -21,15 +21,17 @@ namespace rueda::examples {
 // A checkpoint that was found whole, and what it says; the same on all ranks.
 struct FoundCheckpoint {
   std::filesystem::path folder;  // where rank 0 sees it
-  std::int64_t ranks = 1;        // that have written it
+  int format = kCheckpointFormat;
+  std::int64_t ranks = 1;  // that have written it
   TrainingPosition position;
   std::vector<EvaluationPoint> evaluations;
 };
 
 // Purpose: saves and finds the checkpoints of one run. Rank 0 alone reads and writes files; others send it
 // their part and get it from there, so that no folder need be shared. Files: the model as --model reads it,
-// history.safetensors, and the optimizer's state: optimizer.pt of all ranks, or optimizer-R.pt of each where
-// ranks have states of their own. Made after rueda::init() by the main thread; all calls are collective.
+// history.safetensors, and the optimizer's state: optimizer.safetensors of all ranks, or
+// optimizer-R.safetensors of each where ranks have states of their own. None of them can run code. Made after
+// rueda::init() by the main thread; all calls are collective.
 class TrainingState {
  public:
   TrainingState(Task& task, const TrainOptions& options);
@@ -56,6 +58,7 @@ class TrainingState {
   FoundCheckpoint read(const std::filesystem::path& folder, const CheckpointFacts& facts);
   void set_aside_others(const FoundCheckpoint& found);
   std::vector<std::string> settings() const;
+  void check_holds_no_code(const std::filesystem::path& folder, const CheckpointFacts& facts) const;
   void check_settings(const std::filesystem::path& folder, const std::vector<std::string>& saved) const;
 
   Task& task_;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rueda/torch/sharding/sharded_model.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 
+#include "core/base/error.h"
+#include "core/base/files/whole_file.h"
 #include "core/engine/runtime.h"
 #include "frameworks/torch/sharding/state_dict.h"
 #include "frameworks/torch/sharding/unit_scheduler.h"
+#include "rueda/torch/state/stateful.h"
 
 namespace rueda {
 
@@ -75,13 +80,13 @@ void ShardedModelPart::load_whole(torch::serialize::InputArchive& archive, Optim
 }
 
 void ShardedModelPart::load_files(const std::vector<std::string>& files, Optimizer& optimizer,
-                                  const MakeState& make_state) {
+                                  const MakeState& make_state, const LoadOptions& options) {
   auto next = files.begin();
   load_saved(*units_, optimizer, make_state, [&](SavedModel& saved) {
     if (next == files.end()) return false;
-    torch::serialize::InputArchive archive;
-    archive.load_from(*next++, at::kCPU);
-    saved = read_saved_model(archive);
+    const std::string& file = *next++;
+    const std::string failure = failure_of([&] { saved = saved_of(read_file(file), options); });
+    if (!failure.empty()) refuse(fmt::format("load_parts '{}': {}", file, failure));
     return true;
   });
 }

@@ -1,87 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rueda/torch/state/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <functional>
 #include <optional>
-#include <string_view>
+#include <span>
 
 #include "core/base/error.h"
+#include "core/base/files/whole_file.h"
 #include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
 #include "rueda/torch/state/objects.h"
+#include "rueda/torch/state/parameter_groups.h"
 
 namespace rueda {
 namespace {
 
-[[noreturn]] void refuse_file(const std::string& what, const std::string& path) {
-  refuse(fmt::format("{} '{}': {}", what, path, std::strerror(errno)));
-}
-
-// Purpose: an open file, closed with the object.
-class File {
- public:
-  File(const std::string& path, int flags) : path_(path), descriptor_(::open(path.c_str(), flags, 0666)) {
-    if (descriptor_ < 0) refuse_file("cannot open", path_);
-  }
-  ~File() { ::close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  void write_all(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno != EINTR) refuse_file("cannot write", path_);
-      if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
-  std::string read_all() const {
-    std::string bytes;
-    for (std::size_t filled = 0;;) {
-      bytes.resize(filled + kPiece);
-      const ssize_t more = ::read(descriptor_, bytes.data() + filled, kPiece);
-      if (more < 0 && errno != EINTR) refuse_file("cannot read", path_);
-      if (more > 0) filled += static_cast<std::size_t>(more);
-      if (more != 0) continue;
-      bytes.resize(filled);
-      return bytes;
-    }
-  }
-  void to_disk() const {
-    if (fsync(descriptor_) != 0) refuse_file("cannot write", path_);
-  }
-
- private:
-  static constexpr std::size_t kPiece = std::size_t{1} << 20;
-
-  std::string path_;
-  int descriptor_;
-};
-
 // The file is there whole or not at all, whatever happens meanwhile.
 void write_file(const std::string& path, const std::string& bytes) {
-  const std::string partial = path + ".partial";
-  try {
-    {
-      const File file(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-      file.write_all(bytes);
-      file.to_disk();
-    }
-    if (rename(partial.c_str(), path.c_str()) != 0) refuse_file("cannot write", path);
-  } catch (...) {
-    unlink(partial.c_str());
-    throw;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  File(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC).to_disk();  // its new entry
+  WholeFile file(path);
+  file.write(std::as_bytes(std::span(bytes)));
+  file.commit();
 }
 
 std::vector<std::string> describe(const std::string& path, const NamedStates& things) {
@@ -111,8 +53,8 @@ void save_bytes(const std::string& path, const std::function<std::string()>& mak
 void load_bytes(const std::string& path, const std::function<void(const std::string&)>& use,
                 const std::string& name, const Scope& scope) {
   const std::string subject = fmt::format("load '{}'", path);
-  const std::string bytes = broadcast_made([&] { return File(path, O_RDONLY | O_CLOEXEC).read_all(); },
-                                           scope.rank_at(0), name, subject, scope);
+  const std::string bytes =
+      broadcast_made([&] { return read_file(path); }, scope.rank_at(0), name, subject, scope);
   all_use([&] { use(bytes); }, name + ".use", subject, scope);
 }
 
@@ -132,7 +74,8 @@ void save(const std::string& path, const NamedStates& things, const Scope& scope
   save_bytes(path, make, name, scope);
 }
 
-void load(const std::string& path, const NamedStates& things, const Scope& scope) {
+void load(const std::string& path, const NamedStates& things, const Scope& scope,
+          const LoadOptions& options) {
   const std::string name = agreed_name("load", describe(path, things), scope);
   const auto use = [&](const std::string& bytes) {
     torch::serialize::InputArchive archive;
@@ -140,7 +83,7 @@ void load(const std::string& path, const NamedStates& things, const Scope& scope
     for (const auto& [key, thing] : things) {
       if (read_for != thing.device()) {
         read_for = thing.device();
-        archive.load_from(bytes.data(), bytes.size(), read_for);
+        archive = read_archive(bytes, *read_for, options);
       }
       torch::serialize::InputArchive part;
       if (!archive.try_read(key, part)) refuse(fmt::format("there is no '{}' in the file", key));
@@ -157,10 +100,29 @@ void save(const std::string& path, const Stateful& thing, const Scope& scope) {
       path, [&] { return to_bytes(thing); }, name, scope);
 }
 
-void load(const std::string& path, const Stateful& thing, const Scope& scope) {
+void load(const std::string& path, const Stateful& thing, const Scope& scope, const LoadOptions& options) {
   const std::string name = agreed_name("load", describe(path, {{"", thing}}), scope);
   load_bytes(
-      path, [&](const std::string& bytes) { from_bytes(bytes, thing); }, name, scope);
+      path, [&](const std::string& bytes) { from_bytes(bytes, thing, options); }, name, scope);
+}
+
+void save_part(const std::string& path, const torch::optim::Optimizer& optimizer) {
+  const std::string failure = failure_of([&] {
+    torch::serialize::OutputArchive archive;
+    optimizer.save(archive);
+    write_file(path, to_bytes(archive));
+  });
+  if (!failure.empty()) refuse(fmt::format("save_part '{}': {}", path, failure));
+}
+
+void load_part(const std::string& path, torch::optim::Optimizer& optimizer, const LoadOptions& options) {
+  const std::string failure = failure_of([&] {
+    const std::vector<at::Tensor> parameters = parameters_of(optimizer.param_groups());
+    const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
+    torch::serialize::InputArchive archive = read_archive(read_file(path), device, options);
+    optimizer.load(archive);
+  });
+  if (!failure.empty()) refuse(fmt::format("load_part '{}': {}", path, failure));
 }
 
 }  // namespace rueda

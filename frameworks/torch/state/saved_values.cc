@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "core/base/error.h"
 #include "core/byte_exchange.h"
+#include "frameworks/torch/state/own_archive.h"
 
 namespace rueda {
 namespace {
@@ -19,21 +19,13 @@ using torch::serialize::OutputArchive;
 
 constexpr const char* kKind = "rueda_sharded_model";
 
-std::string archived(OutputArchive& archive) {
-  std::ostringstream stream;
-  archive.save_to(stream);
-  return std::move(stream).str();
-}
-
 // What an optimizer's state, or a group's options, write into an archive. In the host's memory: a device has
 // another number on another rank.
 template <class Saves>
 SavedValues values_of(const Saves& saves) {
   OutputArchive archive;
   saves.serialize(archive);
-  const std::string bytes = archived(archive);
-  InputArchive written;
-  written.load_from(bytes.data(), bytes.size(), at::kCPU);
+  InputArchive written = reader_of(archive, at::kCPU);
   SavedValues values;
   for (const std::string& key : written.keys()) written.read(key, values[key]);
   return values;
@@ -43,9 +35,7 @@ template <class Loads>
 void give_values(Loads& loads, const SavedValues& values, at::Device device) {
   OutputArchive archive;
   for (const auto& [key, value] : values) archive.write(key, value);
-  const std::string bytes = archived(archive);
-  InputArchive written;
-  written.load_from(bytes.data(), bytes.size(), device);
+  InputArchive written = reader_of(archive, device);
   loads.serialize(written);
 }
 
@@ -205,12 +195,11 @@ SavedModel read_saved_model(InputArchive& archive) {
 std::string bytes_of(const SavedModel& saved) {
   OutputArchive archive;
   write(archive, saved);
-  return archived(archive);
+  return to_bytes(archive);
 }
 
-SavedModel saved_of(const std::string& bytes) {
-  InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size(), at::kCPU);
+SavedModel saved_of(const std::string& bytes, const LoadOptions& options) {
+  InputArchive archive = read_archive(bytes, at::kCPU, options);
   return read_saved_model(archive);
 }
 

@@ -7,7 +7,6 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -72,7 +71,7 @@ Stateful::Stateful(torch::optim::Optimizer& optimizer) : thing_(&optimizer) {
   if (dynamic_cast<const PerRankState*>(&optimizer) == nullptr) return;
   refuse(
       "a ShardedOptimizer cannot be saved, loaded or broadcast as a whole: each rank has a part of its own. "
-      "Each rank saves and loads its part, by torch::save and torch::load");
+      "Each rank saves and loads its part, by rueda::save_part and rueda::load_part");
 }
 
 std::string Stateful::describe() const {
@@ -125,21 +124,14 @@ void Stateful::load(torch::serialize::InputArchive& archive) const {
              thing_);
 }
 
-std::string to_bytes(torch::serialize::OutputArchive& archive) {
-  std::ostringstream stream;
-  archive.save_to(stream);
-  return std::move(stream).str();
-}
-
 std::string to_bytes(const Stateful& thing) {
   torch::serialize::OutputArchive archive;
   thing.save(archive);
   return to_bytes(archive);
 }
 
-void from_bytes(const std::string& bytes, const Stateful& thing) {
-  torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size(), thing.device());
+void from_bytes(const std::string& bytes, const Stateful& thing, const LoadOptions& options) {
+  torch::serialize::InputArchive archive = read_archive(bytes, thing.device(), options);
   thing.load(archive);
 }
 

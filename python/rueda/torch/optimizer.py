@@ -275,11 +275,14 @@ class _Distributed(_Base):
             state["sync_schedule"] = torch.frombuffer(bytearray(self._reducer.save()), dtype=torch.uint8)
         return state
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch's; of an optimizer without that schedule, too: it then begins anew."""
+    def load_state_dict(self, state_dict: dict[str, Any], *, allow_code: bool = False) -> None:
+        """As torch's; of an optimizer without that schedule, too: it then begins anew.
+
+        allow_code: also take the "sync_schedule" of an older version, which can run code of whoever wrote it. Without it such a state
+        raises ValueError."""
         load_in_place(self, super().load_state_dict, state_dict)
         if self._schedule_remembers() and "sync_schedule" in state_dict:
-            self._reducer.load(state_dict["sync_schedule"].numpy().tobytes())
+            self._reducer.load(state_dict["sync_schedule"].numpy().tobytes(), allow_code)
 
     def _schedule_remembers(self):
         return self._options["schedule"].split(":")[0] in ("diloco", "adaptive")

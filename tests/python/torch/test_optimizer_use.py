@@ -155,6 +155,27 @@ def test_state_dict_has_what_a_schedule_remembers(schedule, rank):
     same(model, other, atol=0)
 
 
+def test_a_state_dict_that_would_run_code_is_refused(rank, tmp_path):
+    optimizer = hvd.DistributedOptimizer(sgd(model_of().parameters()), sync_schedule="adaptive:1:4")
+    target = tmp_path / "target"
+    module = torch.jit.script(torch.nn.Module())
+    module.define(f"""
+def __getstate__(self):
+    return (1, self.training)
+
+def __setstate__(self, state: Tuple[int, bool]):
+    torch.save(state[0], "{target}")
+    self.training = state[1]
+""")
+    archive = torch.frombuffer(bytearray(module.save_to_buffer()), dtype=torch.uint8)
+    state = {**optimizer.state_dict(), "sync_schedule": archive}
+    with pytest.raises(ValueError, match="an archive of torch::save, which can run code .* load it with allow_code"):
+        optimizer.load_state_dict(state)
+    assert not target.exists()
+    optimizer.load_state_dict(state, allow_code=True)
+    assert target.exists(), "the archive does what it is here for"
+
+
 def test_contexts_that_begin_before_another_number_of_passes(rank):
     model, optimizer = trained(rank, steps=1)
     with optimizer.no_sync(), optimizer.skip_synchronize():

@@ -90,6 +90,8 @@ void add_output_flags(Flags& flags, TrainOptions& options) {
   flags.integer("keep", options.keep, 1, "N", "the newest so many checkpoints [3]");
   flags.path_or_none("resume", options.resume, "[DIR]",
                      "go on from a checkpoint, or the newest whole one in DIR [OUTPUT/checkpoints]");
+  flags.choice("allow-code", options.allow_code, kYesNo, "yes|no",
+               "also resume from optimizer*.pt of older versions, which can run code of their writer [no]");
   flags.path("output", options.output, "DIR", "checkpoint and reports [runs/TASK]");
   flags.path("summary", options.summary, "FILE", "results as JSON [OUTPUT/summary.json]");
   flags.path("tensorboard", options.tensorboard, "DIR", "event files [OUTPUT/tensorboard]");

@@ -53,6 +53,7 @@ struct TrainOptions {
   std::int64_t checkpoint_every = 0;            // steps; 0: when told to stop only
   std::int64_t keep = 3;                        // checkpoints
   std::optional<std::filesystem::path> resume;  // a folder; empty: the newest of this output
+  bool allow_code = false;                      // resume from archives of torch::save
   std::filesystem::path output;
   std::filesystem::path summary;
   std::filesystem::path tensorboard;

@@ -74,7 +74,8 @@ class ShardedModelPart {
   using Optimizer = torch::optim::Optimizer;
   void save_part(torch::serialize::OutputArchive& archive, const Optimizer& optimizer) const;
   void load_whole(torch::serialize::InputArchive& archive, Optimizer& optimizer, const MakeState& make_state);
-  void load_files(const std::vector<std::string>& files, Optimizer& optimizer, const MakeState& make_state);
+  void load_files(const std::vector<std::string>& files, Optimizer& optimizer, const MakeState& make_state,
+                  const LoadOptions& options);
   SavedModel gather_state(const Optimizer& optimizer, Rank root) const;
   void scatter_state(Optimizer& optimizer, const MakeState& make_state, const SavedModel& saved, Rank root);
 
@@ -135,9 +136,11 @@ class ShardedModel : public ShardedModelPart, public Opt {
   void save(torch::serialize::OutputArchive& archive) const override { save_part(archive, *this); }
   // Loads an archive of the whole model, from state_dict() or from a single rank. Collective.
   void load(torch::serialize::InputArchive& archive) override { load_whole(archive, *this, make_state_); }
-  // Loads the files that torch::save has written on all ranks of a job, for any number of ranks then and
-  // now. Every rank reads all files, one at a time. Collective.
-  void load_parts(const std::vector<std::string>& files) { load_files(files, *this, make_state_); }
+  // Loads the files that save_part has written on all ranks of a job, for any number of ranks then and now.
+  // Every rank reads all files, one at a time. Collective.
+  void load_parts(const std::vector<std::string>& files, const LoadOptions& options = {}) {
+    load_files(files, *this, make_state_, options);
+  }
   // Returns the whole model by the names of the module on `root`, and nothing elsewhere. Collective.
   SavedModel state_dict(Rank root = 0) const { return gather_state(*this, root); }
   // Loads `saved` of rank `root` on all ranks. Collective.

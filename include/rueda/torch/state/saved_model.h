@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "rueda/torch/state/archive.h"
+
 namespace rueda {
 
 // Values by the names under which an optimizer saves them. Tensors lie in the host's memory.
@@ -41,18 +43,14 @@ struct SavedModel {
   std::vector<SavedValues> groups;         // options of each group
 };
 
-// Write and read an archive:
-//
-//   torch::serialize::OutputArchive archive;
-//   write(archive, saved);
-//   archive.save_to(path);
+// Write and read an archive.
 void write(torch::serialize::OutputArchive& archive, const SavedModel& saved);
 // Throws InvalidArgument for an archive of another kind.
 SavedModel read_saved_model(torch::serialize::InputArchive& archive);
 
-// Convert to the bytes of an archive, and back.
+// Convert to a safetensors file, and back.
 std::string bytes_of(const SavedModel& saved);
-SavedModel saved_of(const std::string& bytes);
+SavedModel saved_of(const std::string& bytes, const LoadOptions& options = {});
 
 // Makes the state of the optimizer for a parameter in a group with these options. Returns null if the
 // optimizer keeps none.

@@ -8,6 +8,8 @@
 #include <string>
 #include <variant>
 
+#include "rueda/torch/state/archive.h"
+
 namespace torch {
 namespace nn {
 class Module;
@@ -47,7 +49,7 @@ class Stateful {
   // Returns the device of the tensor, or of the first tensor of a module or optimizer. Returns the CPU if
   // there is none. Read archives to this device: they may come from a machine with other devices.
   at::Device device() const;
-  // Writes the format of torch::save.
+  // Writes the values that torch::save would write.
   void save(torch::serialize::OutputArchive& archive) const;
   // Loads the archive. A tensor becomes the saved one. A module gets values in the memory of its parameters
   // and buffers, so optimizers and shared memory keep them. Throws InvalidArgument if a shape differs, and
@@ -58,10 +60,10 @@ class Stateful {
   std::variant<at::Tensor*, torch::nn::Module*, torch::optim::Optimizer*> thing_;
 };
 
-// Convert between objects and the bytes of an archive, in the format of torch::save and torch::load.
-std::string to_bytes(torch::serialize::OutputArchive& archive);
+// Convert between an object and the safetensors file of its values. See to_bytes and read_archive of an
+// archive.
 std::string to_bytes(const Stateful& thing);
-void from_bytes(const std::string& bytes, const Stateful& thing);
+void from_bytes(const std::string& bytes, const Stateful& thing, const LoadOptions& options = {});
 
 // Returns the reason why `action` threw, without the stack of LibTorch. Returns an empty string if it did
 // not throw.

@@ -12,6 +12,7 @@
 #include "core/engine/runtime.h"
 #include "rueda/torch/optimizers/fused_adamw.h"
 #include "rueda/torch/sharding/sharded_model.h"
+#include "rueda/torch/state/checkpoint.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/training/layered_model.h"
 #include "tests/support/words_of.h"
@@ -74,7 +75,7 @@ TEST(ShardedState, GoesOnWithAnotherNumberOfRanks) {
     run_on_one_host(saving, [&, share = share](Runtime& runtime) {
       Job job(!share, runtime);
       job.steps(0, 4);
-      torch::save(job.shards, files[runtime.topology().rank]);
+      save_part(files[runtime.topology().rank], job.shards);
     });
     run_on_one_host(loading, [&, share = share](Runtime& runtime) {
       Job job(share, runtime, 7.0);
@@ -133,7 +134,7 @@ TEST(ShardedState, RefusesWhatDoesNotFit) {
     torch::save(job.shards, own);
     torch::load(job.shards, own);  // its own part is enough
     const std::string first = (folder.path() / "0.pt").string(), missing = (folder.path() / "1.pt").string();
-    if (rank == 0) torch::save(job.shards, first);
+    if (rank == 0) save_part(first, job.shards);
     barrier_async(runtime).wait();
     EXPECT_THAT(words_of([&] { job.shards.load_parts({first}); }),
                 HasSubstr(rank == 0 ? "rank 1 refuses it" : "Give the files of all ranks"));

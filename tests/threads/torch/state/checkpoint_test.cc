@@ -3,16 +3,20 @@
 #include "rueda/torch/state/checkpoint.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
+#include <torch/script.h>
 #include <torch/serialize.h>
 
+#include "core/base/files/safetensors.h"
 #include "core/engine/runtime.h"
 #include "rueda/torch/collectives/operations.h"
 #include "rueda/torch/sharding/sharded_optimizer.h"
+#include "rueda/torch/state/saved_model.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/training/regression.h"
 #include "tests/support/worlds/memory_world.h"
@@ -80,21 +84,22 @@ TEST_P(Checkpoints, ContinueOnEveryRank) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Checkpoints, testing::Values(1, 2, 3));
 
-TEST(Checkpoint, OneThingIsAFileOfLibTorch) {
+TEST(Checkpoint, OneThingIsAFileThatAnyProgramReads) {
   const ScratchFolder folder;
-  const std::string ours = folder.path() / "ours.pt", theirs = folder.path() / "theirs.pt";
+  const std::string path = folder.path() / "model.safetensors";
   run_ranks(2, [&](Runtime& runtime) {
-    Linear model(2, 2), other(2, 2);
+    Linear model(2, 3);
     fill(model, 3.0 + runtime.topology().rank);
-    save(ours, model, runtime);
-    torch::load(other, ours);
-    EXPECT_EQ(other->bias[0].item<float>(), 3.0F);
-    barrier(runtime);
-    if (runtime.topology().rank == 0) torch::save(at::full({2}, 7), theirs);
-    at::Tensor tensor = at::zeros({5});
-    load(theirs, tensor, runtime);
-    EXPECT_TRUE(at::equal(tensor, at::full({2}, 7)));
+    save(path, model, runtime);
   });
+  const std::string bytes = content_of(path);
+  std::vector<std::string> names;
+  for (const SafetensorEntry& entry : parse_safetensors(path, std::as_bytes(std::span(bytes))).entries) {
+    names.push_back(entry.name);
+    EXPECT_EQ(entry.dtype, "F32");
+    EXPECT_EQ(reinterpret_cast<const float*>(entry.data.data())[0], 3.0F);
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("weight", "bias"));
 }
 
 TEST(Checkpoint, OfAProcessSet) {
@@ -110,6 +115,80 @@ TEST(Checkpoint, OfAProcessSet) {
     save(path, tensor, set);
     load(path, tensor, set);
     EXPECT_EQ(tensor.item<int>(), 1);  // of the first member
+  });
+}
+
+TEST(Checkpoint, ALinkUnderAnUnfinishedNameIsNotFollowed) {
+  const ScratchFolder folder;
+  const std::string path = folder.path() / "model.pt";
+  const std::string precious = folder.write("precious", "keep me");
+  std::filesystem::create_symlink(precious, path + ".partial");  // as another user of the folder could
+  run_ranks(2, [&](Runtime& runtime) {
+    at::Tensor tensor = at::ones({2});
+    save(path, tensor, runtime);
+  });
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+  EXPECT_EQ(content_of(precious), "keep me");
+}
+
+// An archive of LibTorch whose program writes the file `target` while it is loaded.
+void write_attack(const std::string& path, const std::string& target) {
+  torch::jit::Module module("Attack");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.define(fmt::format(R"(
+def __getstate__(self):
+    return (1, self.training)
+
+def __setstate__(self, state: Tuple[int, bool]):
+    torch.save(state[0], "{}")
+    self.training = state[1]
+)",
+                            target));
+  module.save(path);
+}
+
+TEST(Checkpoint, AnArchiveThatRunsCodeIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.path() / "optimizer.pt", target = folder.path() / "target";
+  write_attack(path, target);
+  RankWords refused, refused_of_several;
+  run_ranks(2, [&](Runtime& runtime) {
+    Linear model(2, 2);
+    AdamW optimizer(model->parameters(), AdamWOptions(1e-2));
+    refused.of([&] { load(path, optimizer, runtime); });
+    refused_of_several.of([&] { load(path, {{"optimizer", optimizer}}, runtime); });
+    EXPECT_THAT(error_message([&] { load_part(path, optimizer); }), HasSubstr("load it with allow_code"));
+    EXPECT_THAT(error_message([&] { saved_of(content_of(path)); }), HasSubstr("load it with allow_code"));
+  });
+  for (const std::string& words : {refused.common(2), refused_of_several.common(2)}) {
+    EXPECT_THAT(words, AllOf(HasSubstr("load '" + path + "': ranks 0-1: this is an archive of torch::save"),
+                             HasSubstr("can run code"), HasSubstr("load it with allow_code")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(target));
+  at::Tensor tensor;  // what the archive does where it is let
+  EXPECT_THAT(error_message([&] { from_bytes(content_of(path), tensor, {.allow_code = true}); }),
+              HasSubstr("0"));
+  EXPECT_TRUE(std::filesystem::exists(target));
+}
+
+TEST(Checkpoint, ArchivesOfTorchSaveAreLoadedWhereCodeIsAllowed) {
+  const ScratchFolder folder;
+  const std::string path = folder.path() / "old.pt", part = folder.path() / "part.pt";
+  torch::save(at::full({2}, 7), path);
+  Linear trained(4, 2);
+  fill(trained, 0.5);
+  AdamW old(trained->parameters(), AdamWOptions(0.25));
+  train(trained, old, 2);
+  torch::save(old, part);
+  run_ranks(2, [&](Runtime& runtime) {
+    at::Tensor tensor;
+    load(path, tensor, runtime, {.allow_code = true});
+    EXPECT_TRUE(at::equal(tensor, at::full({2}, 7)));
+    Linear model(4, 2);
+    AdamW optimizer(model->parameters(), AdamWOptions(0.5));
+    load_part(part, optimizer, {.allow_code = true});
+    EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.25);
+    EXPECT_EQ(optimizer.state().size(), 2U);
   });
 }
 

@@ -76,7 +76,8 @@ TEST_F(CheckpointFolder, SaysWhatItWasTold) {
 TEST_F(CheckpointFolder, NumbersNeedNotBeFinite) {
   {
     CheckpointWriter writer(root_, 1);
-    writer.commit({.evaluations = {{1, {{"perplexity", std::numeric_limits<double>::infinity()}, {"f1", 2}}}}}, 3);
+    writer.commit(
+        {.evaluations = {{1, {{"perplexity", std::numeric_limits<double>::infinity()}, {"f1", 2}}}}}, 3);
   }
   const auto metrics = check_checkpoint(root_ / "step-1").evaluations.at(0).metrics;
   EXPECT_TRUE(std::isnan(metrics.at(0).second));
@@ -104,9 +105,16 @@ TEST_F(CheckpointFolder, WhatItNamesIsNotBelieved) {
   fs::create_directories(place / "training.json");
   EXPECT_THAT(damage_of(place), HasSubstr("training.json: is not a file"));
   write(1);
-  rewrite(place, R"("format":2)", R"("format":9)");
+  rewrite(place, R"("format":3)", R"("format":9)");
   EXPECT_THROW(check_checkpoint(place), std::runtime_error);
   EXPECT_EQ(damage_of(write(1)), "none");
+}
+
+TEST_F(CheckpointFolder, DeepNestingIsDamageAndNoOverflowOfTheStack) {
+  const fs::path place = write(1);
+  std::ofstream(place / "training.json")
+      << R"({"crc32": 1, "training": )" << std::string(2'000'000, '[') << std::string(2'000'000, ']') << "}";
+  EXPECT_THAT(damage_of(place), HasSubstr("training.json: its JSON is nested more than 16 levels deep"));
 }
 
 TEST_F(CheckpointFolder, TheNewestAreKept) {

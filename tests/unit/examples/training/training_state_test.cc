@@ -38,7 +38,7 @@ class Forgetful : public StepOptimizer {
     ++asked;
     throw std::runtime_error("there is no memory for the state");
   }
-  void load_state(const std::string&) override {}
+  void load_state(const std::string&, const LoadOptions&) override {}
   std::int64_t sync_interval() const override { return 1; }
   double drift() const override { return 0; }
   double wait_seconds() const override { return 0; }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what this process has written into an archive.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <torch/serialize/archive.h>
+
+#include <optional>
+
+namespace rueda {
+
+// Returns a reader of `written`. Its tensors are on `device`, or on their own devices. LibTorch reads an
+// archive by running the program in it, so `written` must hold values of this process only.
+torch::serialize::InputArchive reader_of(torch::serialize::OutputArchive& written,
+                                         std::optional<at::Device> device);
+
+}  // namespace rueda
