@@ -141,9 +141,7 @@ bool LocalPeers::map_window(Mapped& peer) {
   peer.window = std::move(opened.file);
   if (!peer.window)
     log(LogLevel::warning,
-        "rank {} cannot map the window of another rank of its host, so tensors are not reduced in place: {}. "
-        "Raise the limit of address space (ulimit -v), or set RUEDA_WINDOW_LIMIT to the bytes that gradients "
-        "need.",
+        "rank {} cannot map the window of another rank of its host, so tensors are not reduced in place: {}",
         rank_, opened.status.message);
   return peer.window != nullptr;
 }

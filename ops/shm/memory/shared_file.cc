@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "ops/shm/memory/free_memory.h"
+#include "ops/shm/memory/host_lock.h"
 
 namespace rueda {
 namespace {
@@ -72,8 +73,19 @@ Registry::Registry() {
 // Under which /proc shows it.
 std::string name_of(std::uint64_t nonce) { return fmt::format("rueda-{:016x}", nonce); }
 
+const char* remedy_for(int error) {
+  switch (error) {
+    case EMFILE: return ". Raise the limit of open files (ulimit -n)";
+    case ENFILE: return ". Raise the limit of open files of the system (sysctl fs.file-max)";
+    case ENOMEM:
+      return ". Raise the limit of address space (ulimit -v), or set RUEDA_WINDOW_LIMIT to the bytes that "
+             "gradients need";
+    default: return "";
+  }
+}
+
 Status system_error(const std::string& what, int error) {
-  return Status::backend_error(fmt::format("{}: {}", what, std::strerror(error)));
+  return Status::backend_error(fmt::format("{}: {}{}", what, std::strerror(error), remedy_for(error)));
 }
 
 Status too_little_memory(std::string_view purpose, std::size_t bytes, const std::string& found) {
@@ -93,9 +105,10 @@ Status check_free(std::string_view purpose, std::size_t bytes, std::size_t rest)
                            fmt::format("{} KiB are free, of which an eighth stays so", *free >> 10));
 }
 
-// Zeroed pages. In pieces: a signal may interrupt a call, which is then made again, and other ranks may be
-// taking theirs, so each time it is asked for what is still to come.
+// Zeroed pages, by one rank of the host at a time. In pieces: a signal may interrupt a call, which is then
+// made again, and other programs take memory too, so each time it is asked for what is still to come.
 Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::size_t bytes) {
+  const HostLock lock;                        // else several ranks may find the same memory free
   std::size_t piece = std::size_t{32} << 20;  // smaller ones are through before the next signal
   for (const std::size_t end = offset + bytes; offset < end;) {
     if (Status status = check_free(purpose, bytes, end - offset); !status.ok()) return status;

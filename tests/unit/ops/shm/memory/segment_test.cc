@@ -4,18 +4,26 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "ops/shm/memory/free_memory.h"
+#include "ops/shm/memory/host_lock.h"
 #include "tests/support/in_child.h"
+#include "tests/support/scratch_folder.h"
 
 namespace rueda {
 namespace {
@@ -109,6 +117,132 @@ TEST(Segment, TooManyFilesAreAnErrorInWords) {
     const Segment::Result made = Segment::make();
     return made.segment == nullptr && made.status.message.find("Too many open files") != std::string::npos;
   }));
+}
+
+TEST(Segment, TooManyFilesHaveTheRemedyForFiles) {
+  const std::shared_ptr<Segment> segment = make();
+  EXPECT_TRUE(in_child([&] {
+    rlimit none{0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+    const std::string words = words_of(segment->card());  // of another process
+    return words.find("ulimit -n") != std::string::npos && words.find("ulimit -v") == std::string::npos;
+  }));
+}
+
+TEST(Segment, TooLittleAddressSpaceHasTheRemedyForThat) {
+  const std::shared_ptr<SharedFile> file =
+      SharedFile::make("a test", std::size_t{1} << 36, SharedFile::Pages::by_demand).file;
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(in_child([&] {
+    rlimit some{std::size_t{1} << 36, std::size_t{1} << 36};
+    setrlimit(RLIMIT_AS, &some);
+    const std::string words = SharedFile::open(file->card(), SharedFile::Pages::by_demand).status.message;
+    return words.find("ulimit -v") != std::string::npos && words.find("ulimit -n") == std::string::npos;
+  }));
+}
+
+// As when several ranks of a host lay out their windows at the same time: what one sees free, another could
+// take meanwhile.
+TEST(HostLock, MemoryIsTakenByOneAtATime) {
+  std::atomic<bool> taken{false};
+  std::thread other;
+  {
+    const HostLock lock;
+    ASSERT_TRUE(lock.held());
+    other = std::thread([&] {
+      EXPECT_TRUE(SharedFile::make("a test", 8192, SharedFile::Pages::all).status.ok());
+      taken.store(true);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_FALSE(taken.load());
+  }
+  other.join();
+  EXPECT_TRUE(taken.load());
+}
+
+// Purpose: a control group with a limit of memory, where this process may make one.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(std::size_t bytes) {
+    std::error_code failure;
+    if (!std::filesystem::create_directory(path_, failure)) return;
+    std::ofstream(path_ / "memory.limit_in_bytes") << bytes << std::flush;
+    std::size_t limit = 0;
+    std::ifstream(path_ / "memory.limit_in_bytes") >> limit;
+    works_ = limit == bytes;
+  }
+  ~MemoryGroup() { rmdir(path_.c_str()); }
+  bool works() const { return works_; }
+  bool join() const {
+    std::ofstream members(path_ / "cgroup.procs");
+    members << getpid() << std::flush;
+    return members.good();
+  }
+
+ private:
+  const std::filesystem::path path_ = "/sys/fs/cgroup/memory/rueda_test_" + std::to_string(getpid());
+  bool works_ = false;
+};
+
+TEST(HostLock, RanksThatTakeMemoryAtOnceAreToldAndNotKilled) {
+  const MemoryGroup group(std::size_t{320} << 20);
+  if (!group.works()) GTEST_SKIP() << "this process cannot limit the memory of a control group";
+  int begin[2], tried[2], over[2];
+  ASSERT_EQ(pipe2(begin, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(tried, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(over, O_CLOEXEC), 0);
+  std::array<pid_t, 4> ranks{};
+  for (pid_t& rank : ranks) {
+    rank = fork();
+    if (rank != 0) continue;
+    close(begin[1]);
+    close(over[1]);
+    char byte = 0;
+    if (!group.join() || read(begin[0], &byte, 1) != 0) _exit(9);  // returns when the parent closes it
+    const auto made = SharedFile::make("a test", std::size_t{200} << 20, SharedFile::Pages::all);
+    const bool told = made.status.message.find("KiB are free") != std::string::npos;
+    if (::write(tried[1], "x", 1) != 1 || read(over[0], &byte, 1) != 0) _exit(9);  // when all have tried
+    _exit(made.status.ok() ? 0 : told ? 1 : 2);
+  }
+  for (const int file : {begin[0], begin[1], tried[1], over[0]}) close(file);
+  char byte = 0;
+  pollfd look{tried[0], POLLIN, 0};  // one that is killed says nothing
+  for (std::size_t rank = 0; rank < ranks.size() && poll(&look, 1, 60'000) == 1; ++rank)
+    EXPECT_EQ(read(tried[0], &byte, 1), 1);
+  for (const int file : {tried[0], over[1]}) close(file);
+  int good = 0;
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    ASSERT_EQ(waitpid(rank, &status, 0), rank);
+    ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+    EXPECT_LE(WEXITSTATUS(status), 1);
+    good += WEXITSTATUS(status) == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(good, 1) << "the memory of one is there";
+}
+
+TEST(HostLock, EndsWithItsProcess) {
+  const ScratchFolder folder;
+  EXPECT_TRUE(in_child([&] { return HostLock(folder.path().c_str()).held(); }));
+  EXPECT_TRUE(HostLock(folder.path().c_str()).held());
+  pid_t child = -1;
+  {
+    const HostLock lock(folder.path().c_str());
+    child = fork();
+    if (child == 0) {
+      pause();  // has the folder open
+      _exit(0);
+    }
+  }
+  EXPECT_EQ(in_child([&] {
+              return flock(Descriptor(::open(folder.path().c_str(), O_RDONLY)).number(), LOCK_EX | LOCK_NB) ==
+                     0;
+            }),
+            true)
+      << "a forked child does not keep it";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(HostLock("/nowhere").held());
 }
 
 TEST(Segment, TooLittleRoomIsAnErrorInWordsAndNoSignal) {
