@@ -73,16 +73,17 @@ void init(RuntimeComponents components) {
     return;
   }
   register_exit_handlers();
+  const bool may_be_repeated = components.start_may_be_repeated;
   try {
     components.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(components));
     process.jobs = process.runtime->job() + 1;
   } catch (const Error& error) {
-    // Where all ranks were there and heard why they do not fit together, nothing is left of this start; else
-    // its messages could reach another one.
+    // Where all ranks were there and heard why they do not fit together, nothing is left of this start, nor
+    // where its connections end with it; else its messages could reach another one.
     const bool heard_by_all =
         error.code() == StatusCode::mismatch || error.code() == StatusCode::invalid_argument;
-    if (!heard_by_all) process.failed = {error.code(), error.what()};
+    if (!heard_by_all && !may_be_repeated) process.failed = {error.code(), error.what()};
     throw;
   } catch (...) {  // of a WaitCheck
     process.failed = Status::peer_lost(

@@ -86,18 +86,19 @@ Setting reduction_order() {
 }
 
 void add_bootstrap(std::vector<Setting>& table) {
-  table.push_back(
-      {"BOOTSTRAP", "", "auto, mpi, pmi, torchrun, slurm, store, alone, or file: and a folder",
-       "how ranks find one another; auto: by what has started them. store: RUEDA_STORE. file: by files in a "
-       "folder that all hosts share",
-       [](Config& config, std::string_view text) {
-         constexpr std::string_view kMethods[] = {"auto",  "mpi",   "pmi",  "torchrun",
-                                                  "slurm", "store", "alone"};
-         config.bootstrap = text;
-         return std::ranges::find(kMethods, text) != std::end(kMethods) ||
-                (text.starts_with("file:") && text.size() > 5);
-       },
-       [](const Config& config) { return config.bootstrap; }});
+  table.push_back({"BOOTSTRAP", "",
+                   "auto, launcher, mpi, pmi, torchrun, slurm, store, alone, or file: and a folder",
+                   "how ranks find one another; auto: by the program that has started them. launcher: "
+                   "ruedarun. store: RUEDA_STORE. file: by files in a "
+                   "folder that all hosts share",
+                   [](Config& config, std::string_view text) {
+                     constexpr std::string_view kMethods[] = {"auto",     "launcher", "mpi",   "pmi",
+                                                              "torchrun", "slurm",    "store", "alone"};
+                     config.bootstrap = text;
+                     return std::ranges::find(kMethods, text) != std::end(kMethods) ||
+                            (text.starts_with("file:") && text.size() > 5);
+                   },
+                   [](const Config& config) { return config.bootstrap; }});
   table.push_back(
       text("STORE", "", &Config::store, "HOST:PORT, or nothing",
            "where rank 0 listens until all ranks have come; RUEDA_RANK and RUEDA_SIZE, or those of "

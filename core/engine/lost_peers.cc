@@ -8,6 +8,21 @@
 
 namespace rueda {
 
+void LostPeers::add(std::span<const Rank> ranks) {
+  for (const Rank rank : ranks) {
+    if (known_.contains(rank)) continue;
+    known_.add(RankSet::of(rank));
+    unreported_.push_back(rank);
+  }
+}
+
+void LostPeers::look(Time now) {
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+  if (!components_.newly_failed || now - looked_ < kBetweenLooks) return;
+  looked_ = now;
+  add(components_.newly_failed());
+}
+
 // The launcher may need a moment longer than this rank to hear of the end. The job is over anyway.
 std::string LostPeers::end_of(Rank rank, const std::string& place, std::atomic<std::uint64_t>& heartbeat) {
   constexpr int kLooks = 40;

@@ -20,8 +20,11 @@ class LostPeers {
   // `components` outlives this.
   explicit LostPeers(const RuntimeComponents& components) : components_(components) {}
 
-  // The transport has heard of these. The background thread's own thread reports them.
-  void add(std::span<const Rank> ranks) { unreported_.insert(unreported_.end(), ranks.begin(), ranks.end()); }
+  // The transport, or the launcher, has heard of these. The background thread's own thread reports them, each
+  // once.
+  void add(std::span<const Rank> ranks);
+  // Asks the launcher, when it is time.
+  void look(Time now);
   bool unreported() const { return !unreported_.empty(); }
   std::vector<Rank> take_unreported() { return std::exchange(unreported_, {}); }
 
@@ -33,7 +36,9 @@ class LostPeers {
  private:
   const RuntimeComponents& components_;
   std::vector<Rank> unreported_;
+  RankSet known_;  // reported ones, too
   RankSet ended_;
+  Time looked_{};
 };
 
 }  // namespace rueda

@@ -59,6 +59,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   bool moved = accept_submissions(now);
   moved |= receive_messages(now);
   if (components_.transport) lost_.add(components_.transport->lost(now));
+  lost_.look(now);
   if (!lent) {
     for (Rank rank : lost_.take_unreported()) report_lost(rank);
   }

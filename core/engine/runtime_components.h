@@ -44,6 +44,12 @@ struct RuntimeComponents {
   std::function<std::shared_ptr<std::byte>(int device, std::size_t bytes)> device_memory;
   std::string no_accelerator = "nothing that could reach it";
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
+  // Whether the connections of a start end with it, so that a later start of this process hears nothing of
+  // it.
+  bool start_may_be_repeated = false;
+  // Ranks that have failed, as a launcher tells of them, each once; asked some times a second. No function:
+  // the transport alone knows.
+  std::function<std::vector<Rank>()> newly_failed;
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
   // has said it. No function: nobody will.
   std::function<std::string(Rank)> how_it_ended;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "ops/bootstrap/agent_line.h"
 #include "ops/bootstrap/file_store.h"
 #include "ops/bootstrap/pmi_connection.h"
 #include "ops/bootstrap/star_transport.h"
@@ -80,6 +81,7 @@ std::string known_host(const Launch& launch) {
 std::unique_ptr<RootAddress> root_address(const Launch& launch, const std::string& job) {
   const std::string key = "rueda-root-" + job;
   switch (launch.method) {
+    case BootstrapMethod::launcher: return address_in_store(std::make_shared<AgentStore>(), key);
     case BootstrapMethod::pmi: return address_by_pmi(pmi_connection());
     case BootstrapMethod::torchrun:
       return address_in_store(std::make_shared<TorchStore>(launch.host, launch.port), key);
@@ -133,6 +135,7 @@ StarListener listen(const Launch& launch, const Config& config) {
   Listening listening = listen_at_each(addresses_to_listen_at(launch, config));
   if (listening.why.empty()) listening.why = known_host(launch) + " has no address";
   const auto none = [&] { return listening.listener.sockets.empty(); };
+  if (none() && !is_known(launch)) listening = listen_at_each({{"::1", 0}});  // there is no IPv4
   if (none() && is_known(launch) && !is_loopback(known_host(launch)) && !listening.in_use) {
     log(LogLevel::warning, "rank 0 listens at every address of this host, since {} is none of them ({})",
         launch.host, listening.why);
@@ -175,6 +178,36 @@ void check(const Launch& launch, const std::vector<Rank>& ranks) {
         fmt::join(ranks, ", "), launch.host, launch.port));
 }
 
+// A program that a rank has started has the variables of the rank, but not its line.
+AgentLine& agent_line() {
+  AgentLine& line = AgentLine::of_this_process();
+  if (line) return line;
+  const char* rank = std::getenv("RUEDA_RANK");
+  cannot_start(fmt::format(
+      "this process was started by rank {}, and is no rank itself: only ruedarun starts those. For "
+      "a job of its own start it without the variables PMI_RANK and PMI_SIZE.",
+      rank == nullptr ? "?" : rank));
+}
+
+// Ranks have numbers of the whole job in ruedarun, and perhaps others in this one.
+void listen_to_agent(RuntimeComponents& components) {
+  AgentLine& line = agent_line();
+  line.tell_joined();
+  const std::vector<Rank> ranks = components.started_as;
+  components.how_it_ended = [&line, ranks](Rank rank) {
+    return line.how_it_ended(ranks.empty() ? rank : ranks[static_cast<std::size_t>(rank)]);
+  };
+  components.newly_failed = [&line, ranks, own = components.rank, seen = std::size_t{0}]() mutable {
+    std::vector<Rank> failed;
+    for (const LostPeer& peer : line.lost(seen)) {
+      const auto found = std::ranges::find(ranks, peer.rank);
+      const Rank rank = ranks.empty() ? peer.rank : static_cast<Rank>(found - ranks.begin());
+      if ((ranks.empty() || found != ranks.end()) && rank != own) failed.push_back(rank);
+    }
+    return failed;
+  };
+}
+
 }  // namespace
 
 RuntimeComponents bootstrap_components(const Config& config, const Launch& launch,
@@ -195,6 +228,8 @@ RuntimeComponents bootstrap_components(const Config& config, const Launch& launc
   components.found_by = fmt::format(
       "rank {} of {} by {}: the others are found by {}{}", launch.rank, launch.size, launch.source,
       to_string(launch.method), launch.host.empty() ? "" : fmt::format(", {}:{}", launch.host, launch.port));
+  components.start_may_be_repeated = launch.method != BootstrapMethod::pmi;
+  if (launch.method == BootstrapMethod::launcher) listen_to_agent(components);
   if (components.size > 1)
     components.transport =
         star(launch, config, StarMember{components.rank, components.size, name_of_job(ranks)});

@@ -27,11 +27,12 @@ struct Numbering {
   const char* rank;
   const char* size;
 };
+constexpr Numbering kOfRuedarun{"RUEDA_RANK", "RUEDA_SIZE"};
 constexpr Numbering kOfTorch{"RANK", "WORLD_SIZE"};
 constexpr Numbering kOfSlurm{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"};
 constexpr Numbering kOfPmi{"PMI_RANK", "PMI_SIZE"};
 // Those that a user sets come first.
-constexpr std::array kNumberings{Numbering{"RUEDA_RANK", "RUEDA_SIZE"}, kOfTorch, kOfPmi, kOfSlurm,
+constexpr std::array kNumberings{kOfRuedarun, kOfTorch, kOfPmi, kOfSlurm,
                                  Numbering{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
 
 // Purpose: reads one process's environment. A plain value, for the time of a call.
@@ -53,6 +54,14 @@ class Reading {
     return has("SLURM_STEP_ID") && numbered(kOfSlurm) && text(kOfSlurm.size) != "1";
   }
 
+  Launch launcher() const { return from(BootstrapMethod::launcher, kOfRuedarun, text("RUEDA_LOCAL_SIZE")); }
+  // Where somebody has chosen another network for MPI, it is the quicker one.
+  bool wants_mpi() const {
+    return config_.network == "mpi" ||
+           (config_.network == "auto" &&
+            (text("MPIR_CVAR_CH4_NETMOD") == "ucx" ||
+             (has("FI_PROVIDER") && text("FI_PROVIDER").find("tcp") == std::string_view::npos)));
+  }
   Launch pmi() const { return from(BootstrapMethod::pmi, kOfPmi, text("MPI_LOCALNRANKS")); }
   Launch torchrun() const;
   Launch slurm() const;
@@ -147,6 +156,7 @@ Launch Reading::file(std::string_view folder) const {
 std::string_view to_string(BootstrapMethod method) {
   switch (method) {
     case BootstrapMethod::alone: return "alone";
+    case BootstrapMethod::launcher: return "launcher";
     case BootstrapMethod::mpi: return "mpi";
     case BootstrapMethod::pmi: return "pmi";
     case BootstrapMethod::torchrun: return "torchrun";
@@ -161,6 +171,9 @@ Launch find_launch(const Config& config, const Environment& environment, bool mp
   const Reading reading(config, environment);
   const std::string_view asked = config.bootstrap;
   if (asked.starts_with(kFile)) return reading.file(asked.substr(kFile.size()));
+  const bool by_ruedarun = reading.has("RUEDA_AGENT_LINE");
+  if (asked == "launcher" || (asked == "auto" && by_ruedarun && !mpi_has_begun && !reading.wants_mpi()))
+    return reading.launcher();
   if (asked == "store" || (asked == "auto" && !config.store.empty())) return reading.store();
   if (asked == "torchrun") return reading.torchrun();
   if (asked == "slurm") return reading.slurm();

@@ -19,6 +19,7 @@ using Environment = std::function<const char*(const char*)>;
 // How the ranks of a job find one another.
 enum class BootstrapMethod {
   alone,     // one process, one rank
+  launcher,  // ruedarun, by the agent of this host
   mpi,       // MPI_Init finds them
   pmi,       // the process manager's keys, without MPI
   torchrun,  // the store of torchrun's agent

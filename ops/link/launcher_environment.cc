@@ -28,7 +28,7 @@ constexpr Announcement kAnnouncements[] = {
      "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
     {"SLURM_STEP_NUM_TASKS", "srun", "Use srun --mpi=pmi2, or ruedarun in an allocation"},
     {"WORLD_SIZE", "torchrun", "Use ruedarun", "TORCHELASTIC_RUN_ID"},
-    {"HOROVOD_SIZE", "horovodrun", "Use ruedarun"},
+    {"HOROVOD_SIZE", "horovodrun", "Use ruedarun", "HOROVOD_CONTROLLER"},  // ruedarun sets the first, too
 };
 
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }

@@ -155,7 +155,7 @@ bool MpiRuntime::start(Time deadline) {
   if (!wait_for_future(level_, deadline)) return false;
   check_level(level_.get());
   keep_launcher_from_children();
-  agent_.tell_shared_memory();
+  agent().tell_mpi();
   watch_for_finalize();
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);

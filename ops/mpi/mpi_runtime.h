@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "ops/mpi/agent_line.h"
+#include "ops/bootstrap/agent_line.h"
 #include "ops/mpi/mpi_group.h"
 #include "rueda/types.h"
 
@@ -34,7 +34,7 @@ class MpiRuntime {
   MpiGroup& group(std::vector<Rank> world_ranks, double patience);
 
   const std::string& host() const { return host_; }
-  AgentLine& agent() { return agent_; }  // of the background thread
+  AgentLine& agent() { return AgentLine::of_this_process(); }
 
   // Another reason, or one less, for which MPI must not be finalised: it would wait for a rank.
   static void hold_back_finalize(int change);
@@ -53,7 +53,6 @@ class MpiRuntime {
   std::shared_future<int> level_;                                  // of threads, once MPI has begun
   std::map<std::vector<Rank>, std::unique_ptr<MpiGroup>> groups_;  // by their ranks in MPI_COMM_WORLD
   std::string host_;
-  AgentLine agent_;
 };
 
 }  // namespace rueda

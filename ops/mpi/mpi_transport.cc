@@ -85,7 +85,7 @@ std::vector<Rank> MpiTransport::lost(Time now) {
   looked_for_lost_ = now;
   std::vector<Rank> found = std::exchange(named_by_mpi_, failed_in_mpi());
   if (!mpi_.agent()) std::ranges::copy(std::exchange(named_by_mpi_, {}), std::back_inserter(found));
-  for (const LostPeer& peer : mpi_.agent().lost()) {
+  for (const LostPeer& peer : mpi_.agent().lost(named_by_agent_)) {
     const std::optional<Rank> rank = group_.of_world(peer.rank);
     if (rank && *rank != group_.rank()) found.push_back(*rank);
   }

@@ -44,7 +44,8 @@ class MpiTransport final : public Transport {
   std::optional<Message> receiving_;
   std::vector<Rank> known_lost_;
   std::vector<Rank> named_by_mpi_;  // at the last look
-  int failed_in_mpi_ = 0;           // how many MPICH has named
+  std::size_t named_by_agent_ = 0;
+  int failed_in_mpi_ = 0;  // how many MPICH has named
   Time looked_for_lost_{};
   OwnerThread owner_;
 };

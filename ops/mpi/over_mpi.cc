@@ -19,13 +19,9 @@ RuntimeComponents rank_over_mpi(const Config& config, const std::vector<Rank>& r
   if (components.size > 1) {
     components.transport = std::make_unique<MpiTransport>(mpi, group);
     if (mpi.agent()) {
-      components.how_it_ended =
-          [&mpi,
-           &group](Rank lost) {  // the agent begins with "rank 2 (process 17 on node3) "
-            const std::string words = mpi.agent().words_of(group.in_world(lost));
-            const std::size_t end_of_place = words.find(") ");
-            return end_of_place == std::string::npos ? words : words.substr(end_of_place + 2);
-          };
+      components.how_it_ended = [&mpi, &group](Rank lost) {
+        return mpi.agent().how_it_ended(group.in_world(lost));
+      };
     }
     components.backends.push_back(std::make_unique<LinkBackend>(
         "mpi", std::make_unique<MpiLink>(group), components.rank, false, Memory(), [] { return true; },

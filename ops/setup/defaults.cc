@@ -7,9 +7,12 @@
 
 #include <array>
 #include <cstdlib>
+#include <string_view>
 
 #include "core/base/error.h"
+#include "ops/bootstrap/agent_line.h"
 #include "ops/bootstrap/bootstrap_components.h"
+#include "ops/bootstrap/pmi_connection.h"
 #include "ops/hierarchy/hierarchy_components.h"
 #include "ops/link/launcher_environment.h"
 #include "ops/local/local_backend.h"
@@ -42,11 +45,19 @@ RuntimeComponents transport_of(const Launch& launch, const Config& config, const
   }
 }
 
+// A rank may have started a launcher of its own, or a process without PMI_RANK that is to be alone: both have
+// the rank's variables, but not its line.
+const char* variable(const char* name) {
+  const bool of_a_rank_above = std::string_view(name) == "RUEDA_AGENT_LINE" &&
+                               !AgentLine::of_this_process() &&
+                               (pmi_process() || std::getenv("PMI_RANK") == nullptr);
+  return of_a_rank_above ? nullptr : std::getenv(name);
+}
+
 }  // namespace
 
 RuntimeComponents defaults(const Config& config, const std::vector<Rank>& ranks) {
-  const Launch launch = find_launch(
-      config, [](const char* name) { return std::getenv(name); }, mpi_has_begun());
+  const Launch launch = find_launch(config, &variable, mpi_has_begun());
   RuntimeComponents components = transport_of(launch, config, ranks);
   if (ranks.empty() && config.bootstrap != "alone") check_others_were_found(components.size);
   if (components.size > 1) {

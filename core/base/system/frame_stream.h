@@ -26,6 +26,7 @@ class FrameStream {
   explicit operator bool() const { return static_cast<bool>(socket_); }
   int descriptor() const { return socket_.number(); }
   bool has_unsent() const { return !unsent_.empty(); }
+  std::size_t unsent() const { return unsent_.size(); }  // bytes
   void close() { socket_.close(); }
   // Nothing is sent any more; the other side reads the end.
   void close_for_sending();

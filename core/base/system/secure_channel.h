@@ -34,6 +34,7 @@ class SecureChannel {
   State state() const { return state_; }
   int descriptor() const { return stream_.descriptor(); }
   bool has_unsent() const { return stream_.has_unsent(); }
+  std::size_t unsent() const { return stream_.unsent(); }  // bytes
   // The connecting side has said this of itself; it is proved once the channel is open.
   ConstBytes introduction() const { return introduction_; }
   // Why it was closed, "the other side does not know the key of this job"; empty at the end of the stream.

@@ -57,6 +57,28 @@ TEST(Launch, OneProcessIsAlone) {
   EXPECT_EQ(launch.size, 1);
 }
 
+TEST(Launch, Ruedarun) {
+  const Variables ours = with(kMpiexec, {{"RUEDA_AGENT_LINE", "201:9:1"},
+                                         {"RUEDA_RANK", "2"},
+                                         {"RUEDA_SIZE", "4"},
+                                         {"RUEDA_LOCAL_SIZE", "2"},
+                                         {"FI_PROVIDER", "tcp"}});
+  const Launch launch = launch_of(ours);
+  EXPECT_EQ(launch.method, BootstrapMethod::launcher);
+  EXPECT_EQ(launch.rank, 2);
+  EXPECT_EQ(launch.size, 4);
+  EXPECT_FALSE(launch.one_host);
+  EXPECT_TRUE(launch_of(with(ours, {{"RUEDA_LOCAL_SIZE", "4"}})).one_host);
+  EXPECT_EQ(launch_of(with(ours, {{"RUEDA_STORE", "a:1"}})).method, BootstrapMethod::launcher);
+  EXPECT_EQ(launch_of(ours, true).method, BootstrapMethod::mpi) << "the program has begun MPI";
+  EXPECT_EQ(launch_of(with(ours, {{"RUEDA_NETWORK", "mpi"}})).method, BootstrapMethod::mpi);
+  EXPECT_EQ(launch_of(with(ours, {{"FI_PROVIDER", "verbs"}})).method, BootstrapMethod::mpi);
+  EXPECT_EQ(launch_of(with(ours, {{"MPIR_CVAR_CH4_NETMOD", "ucx"}})).method, BootstrapMethod::mpi);
+  EXPECT_EQ(launch_of(with(ours, {{"FI_PROVIDER", "verbs"}, {"RUEDA_NETWORK", "tcp"}})).method,
+            BootstrapMethod::launcher);
+  EXPECT_EQ(launch_of(with(ours, {{"RUEDA_BOOTSTRAP", "pmi"}})).method, BootstrapMethod::pmi);
+}
+
 TEST(Launch, Torchrun) {
   Launch launch = launch_of(kTorchrun);
   EXPECT_EQ(launch.method, BootstrapMethod::torchrun);
