@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ruedarun: starts the ranks of a job, or is the agent beside one of them.
+// ruedarun: starts the ranks of a job, or is the agent of a host.
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -19,9 +20,7 @@
 #include "launcher/cli/horovod_names.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/virtual_hosts.h"
-#include "launcher/job/environment.h"
-#include "launcher/job/hydra.h"
-#include "launcher/job/launch_method.h"
+#include "launcher/start/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
 #include "launcher/system/descriptor.h"
 #include "launcher/system/signals.h"
@@ -32,12 +31,20 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-// What the user has asked for in vain, once for the job.
+// Wishes that have no effect, once for the job.
 void tell_what_is_ignored(const LaunchOptions& options) {
   for (const std::string& note : options.notes) fmt::print(stderr, "ruedarun: {}\n", note);
   for (const std::string& line :
        ignored_variables([](const std::string& name) { return std::getenv(name.c_str()) != nullptr; }))
     fmt::print(stderr, "ruedarun: {}\n", line);
+}
+
+void check_working_folder() {
+  std::error_code error;
+  static_cast<void>(std::filesystem::current_path(error));
+  if (error)
+    throw UsageError(
+        fmt::format("the working folder is not there any more ({}); change to one that is", error.message()));
 }
 
 using Words = std::vector<std::string>;
@@ -46,15 +53,14 @@ int supervise(const LaunchOptions& options, double start_timeout) {
   const SignalState inherited = signal_state();
   Descriptor signals = catch_signals_of_job(inherited);  // from here on none of them ends ruedarun by itself
   tell_what_is_ignored(options);
-  LaunchMethod way = launch_method(options, surroundings());
-  forget_outer_launcher();
-  return Supervisor(options, find_mpiexec(), std::move(way), start_timeout, std::move(signals), inherited)
-      .run();
+  LaunchMethod method = launch_method(options, surroundings());
+  return Supervisor(options, std::move(method), start_timeout, std::move(signals), inherited).run();
 }
 
 int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual_host) {
   const Config config = config_from_environment();  // what is not legal is told once, not by every rank
   check_program(options.command.front());
+  check_working_folder();
   if (options.virtual_hosts.count == 0) return supervise(options, config.start_timeout);
   if (!on_virtual_host) move_to_virtual_hosts(options.virtual_hosts, arguments);
   fmt::print(stderr, "{}", what_was_made(options.virtual_hosts));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/agent.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,20 +13,19 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <iterator>
+#include <cstdlib>
+#include <iostream>
 #include <optional>
+#include <span>
+#include <system_error>
 #include <utility>
 
 #include "launcher/agent/agent_client.h"
-#include "launcher/agent/process_group_shim.h"
-#include "launcher/agent/rank_channel.h"
-#include "launcher/agent/rank_process.h"
-#include "launcher/job/environment.h"
-#include "launcher/job/hydra.h"
-#include "launcher/job/mpich_cleanup.h"
-#include "launcher/job/stdin_forwarding.h"
-#include "launcher/protocol/agent_message.h"
+#include "launcher/agent/agent_input.h"
+#include "launcher/agent/janitor.h"
+#include "launcher/agent/local_rank.h"
+#include "launcher/agent/pmi_server.h"
+#include "launcher/system/epoll_set.h"
 #include "launcher/system/processes.h"
 #include "launcher/system/signals.h"
 
@@ -36,180 +35,115 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kCannotStart = 1;
-constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends the rank by itself
-constexpr auto kAfterthought = 50ms;  // a rank may die of the end of its proxy before the agent knows of that
-constexpr auto kLastWords = 1s;       // for the report of an agent that ends by itself
+constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends ranks by itself
+constexpr auto kLastOutput = 2s;      // for output at the end, while none comes
+constexpr auto kFarewell = 5s;        // for ruedarun to take the last words
+constexpr std::size_t kMostUnsent = 256 << 10;
+constexpr int kCannotReach = 1;
+constexpr int kAttempts = 5;  // a crowd of strangers may push an agent out before ruedarun knows it
+constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
 
-bool was_killed_from_outside(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
-
-// Purpose: sees one rank through: reports its start and end to ruedarun, carries signals and notices to it.
-// When nobody is left to ask (the connection has ended, or Hydra's proxy has), it ends the rank, removes what
-// MPI left, and ends the proxy. Owner: the only thread of the agent; lives as long as the agent.
+// Purpose: starts the ranks of one host, reports their ends and their output to ruedarun, carries signals,
+// values and notices to them. When ruedarun is gone, it ends them. Owned by the only thread of its process.
 class Agent {
  public:
-  Agent(Behind hydra, FrameStream supervisor)
-      : hydra_(std::move(hydra)), supervisor_(std::move(supervisor)) {}
+  explicit Agent(SecureChannel supervisor) : supervisor_(std::move(supervisor)) {}
 
-  void run(int number, const std::vector<std::string>& command, const SignalState& signals);
+  // Until the job is over. False when ruedarun has gone without an order.
+  bool run();
 
  private:
-  bool is_over() const { return rank_ == 0 && !status_ && (job_over_ || alone_); }
+  // From the start of the ranks to the end of the agent.
+  enum class State {
+    meeting,   // ruedarun
+    waiting,   // for its order
+    running,   // ranks
+    ending,    // ranks, because ruedarun is gone
+    clearing,  // the ranks have ended: their output has to leave
+    over,
+  };
+  enum class Source : std::uint64_t { line, pmi, output, errors };
+
+  void greet();
+  void part();
   void turn();
-  void read_signals();
-  void on_signal(int signal);
-  void reap();
-  void report_end();
+  int milliseconds_to_act() const;
+  bool may_read_output() const { return !held_ && supervisor_.unsent() < kMostUnsent; }
   void hear_supervisor();
   void obey(const agents::Message& message);
-  void look_after_oneself();
-  void signal_rank(int signal);
-  void notify_of_failure();
-  void end_rank(agents::Cause cause);
+  void start(agents::Launch launch);
+  void hear_rank(std::uint64_t key);
+  bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
+  void forward_last_output(LocalRank& rank);
+  void reap();
+  void tell(const agents::Message& message) { supervisor_.send(agents::encode(message)); }
+  void request(LocalRank& rank, const RankChannel::Request& request);
+  void take_value(const agents::Put& put);
+  void answer(const std::vector<PmiServer::Answer>& answers);
+  void act_on_time();
+  void end_ranks();
   void clear_up();
-  int milliseconds_to_act() const;
 
-  Behind hydra_;
-  FrameStream supervisor_;
-  RankChannel line_;
+  SecureChannel supervisor_;
   Descriptor signals_;
-  pid_t rank_ = 0;  // 0: has ended
-  std::set<std::string> files_;
-  agents::Cause cause_ = agents::Cause::own;
-  bool alone_ = false;                       // nobody will tell this agent to end
-  bool job_over_ = false;                    // somebody has
-  std::optional<int> status_;                // of the rank, not yet reported
-  std::optional<Clock::time_point> act_at_;  // report status_, or else kill the rank
+  State state_ = State::meeting;
+  bool ordered_ = false;  // ruedarun has said something
+  std::vector<LocalRank> ranks_;
+  EpollSet words_;    // of ranks, which are heard at once
+  EpollSet outputs_;  // of ranks, which may have to wait
+  bool held_ = false;
+  SharedValues values_;
+  std::vector<std::pair<int, std::string>> unanswered_;  // local ranks, and the keys that they want
+  std::optional<PmiServer> pmi_;
+  AgentInput input_;                         // of rank 0, where ruedarun is on another host
+  std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output
 };
 
-void Agent::run(int number, const std::vector<std::string>& command, const SignalState& signals) {
-  ::prctl(PR_SET_PDEATHSIG, SIGHUP);  // wakes the loop, which looks at getppid()
+bool Agent::run() {
+  ::prctl(PR_SET_NAME, "rueda-agent");
   adopt_orphans();
   signals_ = catch_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
-  rank_ = start_rank(command, signals);
-  if (rank_ < 0) {
-    fmt::print(stderr, "ruedarun: cannot fork rank {}: {}\n", number, std::strerror(errno));
-    std::fflush(stderr);
-    ::_exit(kCannotStart);
+  greet();
+  while (state_ != State::over) turn();
+  kill_descendants();
+  part();
+  return ordered_;
+}
+
+// What was sent has to arrive: a connection that is closed while the other side still sends loses it.
+void Agent::part() {
+  supervisor_.close_for_sending();
+  const auto until = Clock::now() + kFarewell;
+  while (supervisor_.state() == SecureChannel::State::open && Clock::now() < until) {
+    pollfd wait{supervisor_.descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, 100);
+    supervisor_.progress();
+    while (supervisor_.take()) {}
   }
-  line_.close_the_ranks_end();
-  supervisor_.send(agents::encode(agents::Started{host_name(), rank_, ::getpid(), hydra_.proxy}));
-  look_after_oneself();  // the front may have ended before it could send SIGHUP
-  while (!is_over()) turn();
-  clear_up();
+}
+
+void Agent::greet() {
+  if (state_ != State::meeting || supervisor_.state() != SecureChannel::State::open) return;
+  state_ = State::waiting;
+  tell(agents::Ready{host_name(), ::getpid()});
 }
 
 void Agent::turn() {
-  std::array<pollfd, 3> waits{
-      {{signals_.number(), POLLIN, 0},
-       {supervisor_.descriptor(), static_cast<short>(POLLIN | (supervisor_.has_unsent() ? POLLOUT : 0)), 0},
-       {line_.descriptor(), POLLIN, 0}}};
+  const short out = supervisor_.has_unsent() ? POLLOUT : 0;
+  std::array<pollfd, 5> waits{{{signals_.number(), POLLIN, 0},
+                               {supervisor_.descriptor(), static_cast<short>(POLLIN | out), 0},
+                               {words_.descriptor(), POLLIN, 0},
+                               {may_read_output() ? outputs_.descriptor() : -1, POLLIN, 0},
+                               {input_.descriptor(), POLLOUT, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_act());
-  if (waits[2].revents != 0) line_.hear();
-  if (waits[1].revents != 0) hear_supervisor();
-  if (waits[0].revents != 0) read_signals();
-  look_after_oneself();
-}
-
-void Agent::read_signals() {
-  while (int signal = next_signal(signals_)) on_signal(signal);
-}
-
-void Agent::on_signal(int signal) {
-  switch (signal) {
-    case SIGCHLD: return reap();
-    case SIGUSR1: return notify_of_failure();
-    case SIGTERM: return end_rank(agents::Cause::hydra);
-    case SIGHUP: return;  // see look_after_oneself()
-    default: signal_rank(signal);
-  }
-}
-
-void Agent::reap() {
-  int status = 0;
-  for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (ended != rank_) continue;
-    rank_ = 0;
-    line_.hear();
-    status_ = status;
-    const bool doubtful = status != 0 && cause_ == agents::Cause::own && !was_killed_from_outside(status);
-    act_at_ = Clock::now() + (doubtful ? kAfterthought : 0ms);
-  }
-}
-
-void Agent::report_end() {
-  supervisor_.send(agents::encode(agents::Ended{*status_, cause_}));
-  status_.reset();
-}
-
-void Agent::hear_supervisor() {
-  supervisor_.flush();
-  supervisor_.receive();
-  while (std::optional<Bytes> frame = supervisor_.take()) {
-    std::optional<agents::Message> message = agents::decode(*frame);
-    if (message) obey(*message);
-  }
-}
-
-void Agent::obey(const agents::Message& message) {
-  if (const auto* lost = std::get_if<agents::PeerEnded>(&message)) {
-    line_.tell_lost(lost->rank, lost->words);
-    if (line_.mpi_process() != 0) notify_of_failure();
-  } else if (const auto* wanted = std::get_if<agents::SendSignal>(&message)) {
-    if (rank_ != 0 && cause_ == agents::Cause::own) cause_ = agents::Cause::asked;
-    signal_rank(wanted->signal);
-  } else if (const auto* passed = std::get_if<agents::PassOn>(&message)) {
-    signal_rank(passed->signal);
-  } else if (std::holds_alternative<agents::JobOver>(message)) {
-    job_over_ = true;
-  }
-}
-
-void Agent::look_after_oneself() {
-  if (!alone_ && ::getppid() != hydra_.front) end_rank(agents::Cause::proxy_gone);
-  if (!alone_ && !supervisor_) end_rank(agents::Cause::asked);
-  if (!act_at_ || Clock::now() < *act_at_) return;
-  act_at_.reset();
-  if (status_) return report_end();
-  signal_rank(SIGKILL);
-}
-
-// A stopped rank takes no signal but SIGKILL until it continues.
-void Agent::signal_rank(int signal) {
-  if (rank_ == 0) return;
-  ::kill(-rank_, signal);
-  if (signal == SIGTERM) ::kill(-rank_, SIGCONT);
-}
-
-// SIGUSR1 makes MPICH ask Hydra who has failed.
-void Agent::notify_of_failure() {
-  const pid_t process = line_.mpi_process() != 0 ? line_.mpi_process() : rank_;
-  if (rank_ != 0 && catches(process, SIGUSR1)) ::kill(process, SIGUSR1);
-}
-
-void Agent::end_rank(agents::Cause cause) {
-  if (alone_) return;
-  alone_ = true;
-  if (rank_ != 0 || (status_ && !was_killed_from_outside(*status_))) cause_ = cause;
-  if (rank_ == 0) return;
-  for (pid_t process : descendants()) files_.merge(mpich_files_of(process));
-  signal_rank(SIGTERM);
-  act_at_ = Clock::now() + kTerminateGrace;
-}
-
-// The last agent of a host to come here finds the files unused.
-void Agent::clear_up() {
-  const auto until = Clock::now() + kLastWords;
-  while (supervisor_ && supervisor_.has_unsent() && Clock::now() < until) {
-    pollfd wait{supervisor_.descriptor(), POLLOUT, 0};
-    ::poll(&wait, 1, 100);
-    supervisor_.flush();
-  }
-  kill_descendants();
-  files_.insert(line_.files().begin(), line_.files().end());
-  remove_unused(files_);
-  if (!job_over_ && hydra_.proxy_handle)
-    ::syscall(SYS_pidfd_send_signal, hydra_.proxy_handle.number(), SIGKILL, nullptr, 0);
+  if (waits[2].revents != 0)
+    for (const std::uint64_t key : words_.ready()) hear_rank(key);
+  if (waits[3].revents != 0)
+    for (const std::uint64_t key : outputs_.ready()) hear_rank(key);
+  if (waits[1].revents != 0 || supervisor_.descriptor() < 0) hear_supervisor();
+  if (waits[0].revents != 0) reap();
+  if (const std::uint32_t taken = input_.write(); taken > 0) tell(agents::InputTaken{taken});
+  act_on_time();
 }
 
 int Agent::milliseconds_to_act() const {
@@ -218,26 +152,258 @@ int Agent::milliseconds_to_act() const {
   return static_cast<int>(std::max<std::int64_t>(0, left));
 }
 
+void Agent::hear_supervisor() {
+  supervisor_.progress();
+  greet();
+  while (std::optional<Bytes> bytes = supervisor_.take())
+    if (const std::optional<agents::Message> message = agents::decode(*bytes)) {
+      ordered_ = true;
+      obey(*message);
+    }
+  if (supervisor_.state() == SecureChannel::State::closed) end_ranks();
+}
+
+void Agent::obey(const agents::Message& message) {
+  if (const auto* launch = std::get_if<agents::Launch>(&message)) {
+    if (state_ == State::waiting) start(*launch);
+  } else if (const auto* lost = std::get_if<agents::PeerEnded>(&message)) {
+    if (pmi_) pmi_->note_dead(lost->rank);
+    for (LocalRank& rank : ranks_) {
+      rank.channel().tell_lost(lost->rank, lost->words);
+      rank.notify_of_failure();
+    }
+  } else if (const auto* wanted = std::get_if<agents::SendSignal>(&message)) {
+    for (LocalRank& rank : ranks_) {
+      rank.ask_to_end();
+      wanted->signal == SIGKILL ? rank.signal_all(SIGKILL) : rank.signal_main(wanted->signal);
+    }
+  } else if (const auto* passed = std::get_if<agents::PassOn>(&message)) {
+    const bool for_all = passed->signal == SIGTSTP || passed->signal == SIGCONT;
+    for (LocalRank& rank : ranks_)
+      for_all ? rank.signal_all(passed->signal) : rank.signal_main(passed->signal);
+  } else if (const auto* put = std::get_if<agents::Put>(&message)) {
+    take_value(*put);
+  } else if (std::holds_alternative<agents::BarrierOut>(message)) {
+    if (pmi_) answer(pmi_->leave_barrier());
+  } else if (const auto* output = std::get_if<agents::HoldOutput>(&message)) {
+    held_ = output->hold;
+  } else if (const auto* input = std::get_if<agents::Input>(&message)) {
+    input_.add(input->text);
+  } else if (std::holds_alternative<agents::JobOver>(message)) {
+    clear_up();
+  }
+}
+
+void Agent::start(agents::Launch launch) {
+  state_ = State::running;
+  const std::vector<std::vector<int>> cores =
+      cores_of_ranks(launch.binding, static_cast<int>(launch.places.size()));
+  const std::uint64_t open_files = allow_many_descriptors();
+  pmi_.emplace(PmiServer::Job{.size = launch.places.front().size,
+                              .ranks_here = static_cast<int>(launch.places.size()),
+                              .name = "rueda",
+                              .process_mapping = launch.hosts_of_processes,
+                              .put =
+                                  [this](std::string key, std::string value) {
+                                    tell(agents::Put{std::move(key), std::move(value)});
+                                  },
+                              .enter_barrier = [this] { tell(agents::BarrierIn{}); }});
+  ranks_.reserve(launch.places.size());
+  try {
+    for (const Place& place : launch.places) {
+      const std::size_t number = ranks_.size();
+      Descriptor input = place.rank != 0         ? Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC))
+                         : launch.forwards_input ? input_.open()
+                                                 : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+      LocalRank& rank =
+          ranks_.emplace_back(place, LocalRank::Start{launch, std::move(input), cores[number], open_files});
+      const auto key = [&](Source source) { return number << 2 | static_cast<std::uint64_t>(source); };
+      words_.add(rank.channel().descriptor(), key(Source::line));
+      words_.add(rank.pmi(), key(Source::pmi));
+      outputs_.add(rank.output(0), key(Source::output));
+      outputs_.add(rank.output(1), key(Source::errors));
+      tell(agents::Started{place.rank, rank.process(), in_ranges(cores[number])});
+    }
+  } catch (const std::system_error& error) {
+    const bool few = error.code() == std::errc::too_many_files_open;
+    tell(agents::CannotStart{
+        fmt::format("{}{}", error.what(),
+                    few ? fmt::format("; {} ranks of a host need {} open files: raise ulimit -n",
+                                      launch.places.size(), kFilesOfRank * launch.places.size() + kOwnFiles)
+                        : "")});
+  }
+}
+
+void Agent::hear_rank(std::uint64_t key) {
+  LocalRank& rank = ranks_[key >> 2];
+  switch (static_cast<Source>(key & 3)) {
+    case Source::line:
+      for (const RankChannel::Request& each : rank.channel().hear()) request(rank, each);
+      return;
+    case Source::pmi:
+      for (const std::string& line : rank.read_pmi())
+        answer(pmi_->hear(rank.place().local_rank, line, values_));
+      return;
+    case Source::output: static_cast<void>(forward_output(rank, 0)); return;
+    case Source::errors: static_cast<void>(forward_output(rank, 1)); return;
+  }
+}
+
+bool Agent::forward_output(LocalRank& rank, std::size_t stream) {
+  std::string text = rank.read_output(stream);
+  if (text.empty()) return false;
+  tell(agents::Output{rank.place().rank, static_cast<agents::Stream>(stream), std::move(text)});
+  if (state_ == State::clearing) act_at_ = Clock::now() + kLastOutput;
+  return true;
+}
+
+// As much as is there now, and there is room for.
+void Agent::forward_last_output(LocalRank& rank) {
+  constexpr int kPieces = 16;
+  for (std::size_t stream = 0; stream < LocalRank::kStreams; ++stream)
+    for (int i = 0; i < kPieces && may_read_output(); ++i)
+      if (!forward_output(rank, stream)) break;
+}
+
+// What a rank has written comes before the news of its end, as far as there is room.
+void Agent::reap() {
+  while (next_signal(signals_) != 0) {}
+  int status = 0;
+  for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (LocalRank& rank : ranks_) {
+      if (rank.process() != ended) continue;
+      rank.note_end();
+      forward_last_output(rank);
+      const bool in_mpi = pmi_->is_between_init_and_finalize(rank.place().local_rank);
+      tell(agents::Ended{rank.place().rank, status, rank.asked(), in_mpi});
+    }
+  }
+}
+
+void Agent::request(LocalRank& rank, const RankChannel::Request& request) {
+  if (request.kind == RankChannel::Request::Kind::put) return tell(agents::Put{request.key, request.value});
+  const auto found = values_.find(request.key);
+  if (found != values_.end()) return rank.channel().tell_value(request.key, found->second);
+  const std::pair wish(rank.place().local_rank, request.key);
+  if (std::ranges::find(unanswered_, wish) == unanswered_.end()) unanswered_.push_back(wish);
+}
+
+void Agent::take_value(const agents::Put& put) {
+  if (put.value.empty()) {
+    values_.erase(put.key);
+    return;
+  }
+  values_[put.key] = put.value;
+  std::erase_if(unanswered_, [&](const auto& each) {
+    if (each.second != put.key) return false;
+    ranks_[static_cast<std::size_t>(each.first)].channel().tell_value(put.key, put.value);
+    return true;
+  });
+}
+
+void Agent::answer(const std::vector<PmiServer::Answer>& answers) {
+  for (const PmiServer::Answer& each : answers)
+    ranks_[static_cast<std::size_t>(each.local_rank)].answer_pmi(each.line);
+}
+
+void Agent::act_on_time() {
+  if (state_ == State::clearing && !supervisor_.has_unsent() &&
+      std::ranges::all_of(ranks_, &LocalRank::output_is_over))
+    state_ = State::over;
+  const bool none_runs = std::ranges::all_of(ranks_, [](const LocalRank& r) { return r.process() == 0; });
+  if (state_ == State::ending && none_runs) state_ = State::over;
+  if (!act_at_ || Clock::now() < *act_at_) return;
+  if (state_ == State::clearing && (held_ || supervisor_.has_unsent())) {
+    act_at_ = Clock::now() + kLastOutput;  // somebody will read it
+    return;
+  }
+  act_at_.reset();
+  if (state_ == State::ending)
+    for (LocalRank& rank : ranks_) rank.signal_all(SIGKILL);
+  if (state_ == State::clearing) state_ = State::over;
+}
+
+void Agent::end_ranks() {
+  if (state_ != State::running && state_ != State::ending) state_ = State::over;
+  if (state_ != State::running) return;
+  state_ = State::ending;
+  for (LocalRank& rank : ranks_) rank.signal_main(SIGTERM);
+  act_at_ = Clock::now() + kTerminateGrace;
+}
+
+void Agent::clear_up() {
+  if (state_ == State::waiting) state_ = State::over;
+  if (state_ != State::running) return;
+  state_ = State::clearing;
+  kill_descendants();
+  for (LocalRank& rank : ranks_) rank.note_end();
+  act_at_ = Clock::now() + kLastOutput;
+}
+
+// The first line of standard input, byte by byte: all behind it is not for this process.
+std::string first_line() {
+  constexpr std::size_t kLongest = 8192;
+  std::string line;
+  for (char c = 0; line.size() < kLongest && ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) line += c;
+  return line;
+}
+
+int number_in(const std::string& words) {
+  const char* value = std::getenv(words.c_str());
+  return std::atoi(value == nullptr ? words.c_str() : value);
+}
+
+// The terminal is for others now: a rank, which is in no session of it, would take their input.
+void take_no_input() {
+  const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(nothing.number(), STDIN_FILENO);
+}
+
 }  // namespace
 
-int run_agent(const std::vector<std::string>& command) {
-  std::vector<std::string> words;
-  std::ranges::transform(command, std::back_inserter(words), undisguised);
-  const Place place = export_rank_environment();
-  const Supervision supervision = take_supervision();
-  take_standard_input(place.rank == 0);
-  close_leaked_descriptors();
-  Behind hydra = go_behind_a_front();
-  FrameStream supervisor = connect_to_supervisor(supervision, place.rank);
-  if (!supervisor) {
+pid_t fork_agent(Descriptor socket, const AuthenticationKey& key, int host) {
+  const pid_t supervisor = ::getpid();
+  const bool in_background = ::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp();
+  const pid_t janitor = ::fork();
+  if (janitor < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  if (janitor > 0) return janitor;
+  // The agent keeps this one's end of the socket, and no other descriptor of ruedarun.
+  constexpr int kKept = STDERR_FILENO + 1;
+  if (socket.number() != kKept) ::dup3(socket.number(), kKept, O_CLOEXEC);
+  ::close_range(kKept + 1, ~0U, 0);
+  if (in_background) take_no_input();
+  if (::getppid() != supervisor) ::_exit(kCannotReach);
+  leave_janitor_behind();
+  const std::string words = to_text(AgentIntroduction{host, ""});
+  Agent(SecureChannel::connect(Descriptor(kKept), key, std::as_bytes(std::span(words)),
+                               agents::kLongestMessage))
+      .run();
+  ::_exit(0);
+}
+
+int run_agent(const std::vector<std::string>& words) {
+  leave_janitor_behind();
+  const char* given = std::getenv("RUEDA_LAUNCH_AGENT");
+  const std::string line = given == nullptr ? first_line() : given;
+  ::unsetenv("RUEDA_LAUNCH_AGENT");
+  const std::optional<Invitation> invitation = invitation_from(line);
+  const char* name = words.size() > 1 ? std::getenv(words[1].c_str()) : nullptr;
+  const AgentIntroduction introduction{words.empty() ? 0 : number_in(words.front()),
+                                       name == nullptr ? "" : name};
+  bool reached = false;
+  for (int attempt = 0; invitation && attempt < kAttempts; ++attempt) {
+    std::optional<SecureChannel> supervisor = connect_to_supervisor(*invitation, introduction);
+    reached |= supervisor.has_value();
+    if (!supervisor || Agent(std::move(*supervisor)).run()) break;
+  }
+  if (!reached) {
     fmt::print(
         stderr,
-        "ruedarun: the agent of rank {} on {} finds no ruedarun of this job at {} (port, addresses); open "
-        "the way, or name the network by --network-interface\n",
-        place.rank, host_name(), supervision.addresses);
-    return kCannotStart;
+        "ruedarun: the agent on {} finds no ruedarun of this job at {} (port, addresses); open the way, "
+        "or name the network by --network-interface\n",
+        host_name(), invitation ? invitation->addresses : "no address at all");
+    return kCannotReach;
   }
-  Agent(std::move(hydra), std::move(supervisor)).run(place.rank, words, supervision.signals);
   return 0;
 }
 

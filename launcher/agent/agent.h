@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process beside each rank, started by Hydra in the rank's place.
+// The process that starts the ranks of one host, and sees them through.
 #pragma once
+
+#include <sys/types.h>
 
 #include <string>
 #include <vector>
 
+#include "core/base/system/authentication.h"
+#include "core/base/system/descriptor.h"
+
 namespace rueda {
 
-// Puts what a rank needs into the environment, starts the rank as its child with the same group, streams and
-// connection to Hydra, waits for it, leaves a note on how it ended, and ends the same way. Restarting ranks
-// and watching survivors, when that is wanted, also belongs here: the agent is all that a rank's host has of
-// ruedarun. Does not return when the rank was killed by a signal.
-int run_agent(const std::vector<std::string>& command);
+// On the host of ruedarun: forks a janitor, and below it an agent. It meets ruedarun at the other end of
+// `socket`. Returns the process number of the janitor. Throws std::system_error.
+pid_t fork_agent(Descriptor socket, const AuthenticationKey& key, int host);
+
+// On another host, as `ruedarun --agent -- NUMBER [NAME]`: the first line of standard input, or the variable
+// RUEDA_LAUNCH_AGENT, is an Invitation. NUMBER is the host's, or the variable that holds it; NAME is the
+// variable that holds its name. Returns an exit status.
+int run_agent(const std::vector<std::string>& words);
 
 }  // namespace rueda

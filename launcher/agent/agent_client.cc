@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 
 #include "launcher/protocol/agent_message.h"
 #include "launcher/protocol/listener.h"
@@ -42,45 +41,35 @@ Descriptor connect_to(const Endpoint& endpoint, Clock::time_point until) {
   return error == 0 ? std::move(socket) : Descriptor();
 }
 
-std::optional<agents::Message> next_message(FrameStream& stream, Clock::time_point until) {
-  while (stream) {
-    if (std::optional<Bytes> frame = stream.take()) return agents::decode(*frame);
-    if (!wait_for(stream.descriptor(), POLLIN, until)) return std::nullopt;
-    stream.receive();
+// Until both sides have proved themselves, or `until`.
+bool meet(SecureChannel& channel, Clock::time_point until) {
+  while (channel.state() == SecureChannel::State::greeting) {
+    if (!wait_for(channel.descriptor(), POLLIN, until)) return false;
+    channel.progress();
   }
-  return std::nullopt;
-}
-
-bool prove_each_other(FrameStream& stream, const Token& token, int rank, Clock::time_point until) {
-  const agents::Greeting greeting{rank, random_nonce()};
-  stream.send(agents::encode(greeting));
-  const std::optional<agents::Message> reply = next_message(stream, until);
-  const auto* challenge = reply ? std::get_if<agents::Challenge>(&*reply) : nullptr;
-  if (challenge == nullptr) return false;
-  const Proof expected = prove(token, Role::supervisor, rank, greeting.nonce, challenge->nonce);
-  if (!same(challenge->proof, expected)) return false;
-  stream.send(
-      agents::encode(agents::Answer{prove(token, Role::agent, rank, greeting.nonce, challenge->nonce)}));
-  return true;
+  return channel.state() == SecureChannel::State::open;
 }
 
 }  // namespace
 
-FrameStream connect_to_supervisor(const Supervision& supervision, int rank,
-                                  std::chrono::milliseconds patience) {
-  const std::vector<Endpoint> endpoints = endpoints_from(supervision.addresses);
+std::optional<SecureChannel> connect_to_supervisor(const Invitation& invitation,
+                                                   const AgentIntroduction& introduction,
+                                                   std::chrono::milliseconds patience) {
+  const std::vector<Endpoint> endpoints = endpoints_from(invitation.addresses);
+  const std::string words = to_text(introduction);
   const auto give_up = Clock::now() + patience;
-  while (supervision.token && !endpoints.empty() && Clock::now() < give_up) {
+  while (!endpoints.empty() && Clock::now() < give_up) {
     for (const Endpoint& endpoint : endpoints) {
       const auto until = std::min(give_up, Clock::now() + kConnectPatience);
       Descriptor socket = connect_to(endpoint, until);
       if (!socket) continue;
-      FrameStream stream(std::move(socket));
-      if (prove_each_other(stream, *supervision.token, rank, until)) return stream;
+      SecureChannel channel = SecureChannel::connect(
+          std::move(socket), invitation.key, std::as_bytes(std::span(words)), agents::kLongestMessage);
+      if (meet(channel, until)) return channel;
     }
     std::this_thread::sleep_for(100ms);
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace rueda

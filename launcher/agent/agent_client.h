@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side of an agent of its connection with ruedarun.
+// An agent's way to ruedarun, from another host.
 #pragma once
 
 #include <chrono>
+#include <optional>
 
-#include "core/base/system/frame_stream.h"
-#include "launcher/job/environment.h"
+#include "core/base/system/secure_channel.h"
+#include "launcher/protocol/invitation.h"
 
 namespace rueda {
 
-// Tries every address, again and again, until one answers with the proof that it is the ruedarun of this job.
-// An empty stream when none does. Blocks: called before the rank starts.
-FrameStream connect_to_supervisor(const Supervision& supervision, int rank,
-                                  std::chrono::milliseconds patience = std::chrono::seconds(10));
+// Tries every address, again and again, until the ruedarun of this job answers. Nothing when none does.
+// Blocks: called before any rank starts.
+std::optional<SecureChannel> connect_to_supervisor(
+    const Invitation& invitation, const AgentIntroduction& introduction,
+    std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 }  // namespace rueda

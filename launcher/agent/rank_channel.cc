@@ -4,21 +4,23 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <sstream>
+#include <optional>
 #include <string_view>
+#include <system_error>
 
-#include "launcher/job/mpich_cleanup.h"
+#include "launcher/protocol/agent_message.h"
 
 namespace rueda {
 namespace {
 
-constexpr const char* kLine = "RUEDA_AGENT_LINE";
-constexpr std::size_t kLongestPacket = 4096;
+constexpr std::size_t kLongestPacket = agents::kLongestKey + agents::kLongestValue + 16;
+constexpr int kAtOnce = 64;
 
 // Whom the kernel names as the sender; 0 when it names nobody.
 pid_t sender_of(msghdr& message) {
@@ -31,20 +33,14 @@ pid_t sender_of(msghdr& message) {
   return 0;
 }
 
-}  // namespace
+struct Packet {
+  std::string text;
+  pid_t sender = 0;
+};
 
-RankChannel::RankChannel() {
-  std::array<int, 2> ends{-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return;
-  ours_ = Descriptor(ends[0]);
-  Descriptor low(ends[1]);
-  const int yes = 1;
-  ::setsockopt(ours_.number(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
-  theirs_ = Descriptor(::fcntl(low.number(), F_DUPFD, kLeastInherited));
-  ::setenv(kLine, identity_of(theirs_.number()).c_str(), 1);
-}
+enum class Came { packet, nothing, end };
 
-void RankChannel::hear() {
+Came receive_packet(int socket, Packet& packet) {
   std::array<char, kLongestPacket> text{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> about{};
   iovec part{text.data(), text.size()};
@@ -53,19 +49,75 @@ void RankChannel::hear() {
   message.msg_iovlen = 1;
   message.msg_control = about.data();
   message.msg_controllen = about.size();
-  const ssize_t count = ::recvmsg(ours_.number(), &message, MSG_CMSG_CLOEXEC);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) return ours_.close();  // all who had the other end have closed it
-  std::istringstream lines(std::string(text.data(), static_cast<std::size_t>(count)));
-  std::string line;
-  if (!std::getline(lines, line) || line != "mpi") return;
-  mpi_process_ = sender_of(message);
-  while (files_.size() < kMostMpichFiles && std::getline(lines, line))
-    if (is_mpich_file(line)) files_.insert(line);
+  const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Came::nothing;
+  if (count <= 0) return Came::end;
+  packet.text.assign(text.data(), static_cast<std::size_t>(count));
+  packet.sender = sender_of(message);
+  return Came::packet;
+}
+
+// "put KEY VALUE" or "get KEY".
+std::optional<RankChannel::Request> request_from(std::string_view text) {
+  const bool put = text.starts_with("put ");
+  if (!put && !text.starts_with("get ")) return std::nullopt;
+  text.remove_prefix(4);
+  const std::size_t end = std::min(text.find(' '), text.size());
+  RankChannel::Request request{put ? RankChannel::Request::Kind::put : RankChannel::Request::Kind::get,
+                               std::string(text.substr(0, end)), ""};
+  if (put && end < text.size()) request.value = text.substr(end + 1);
+  const bool fits = !request.key.empty() && request.key.size() <= agents::kLongestKey &&
+                    request.value.size() <= agents::kLongestValue;
+  return fits ? std::optional(std::move(request)) : std::nullopt;
+}
+
+}  // namespace
+
+RankChannel::RankChannel() {
+  std::array<int, 2> ends{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot make a pair of sockets");
+  ours_ = Descriptor(ends[0]);
+  const Descriptor low(ends[1]);
+  const int yes = 1;
+  ::setsockopt(ours_.number(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
+  theirs_ = high_copy_of(low);
+  if (!theirs_) throw std::system_error(errno, std::generic_category(), "cannot copy a socket");
+}
+
+std::vector<RankChannel::Request> RankChannel::hear() {
+  std::vector<Request> requests;
+  Packet packet;
+  for (int i = 0; i < kAtOnce && ours_; ++i) {
+    const Came came = receive_packet(ours_.number(), packet);
+    if (came == Came::nothing) break;
+    if (came == Came::end) return ours_.close(), requests;  // all who had the other end have closed it
+    if (packet.text == "join" || packet.text == "mpi") {
+      member_ = packet.sender;
+      member_handle_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, packet.sender, 0)));
+    }
+    if (packet.text == "mpi") uses_mpi_ = true;
+    if (std::optional<Request> request = request_from(packet.text)) requests.push_back(std::move(*request));
+  }
+  return requests;
+}
+
+pid_t RankChannel::member() const { return signal_member(0) ? member_ : 0; }
+
+bool RankChannel::signal_member(int signal) const {
+  return member_handle_ && ::syscall(SYS_pidfd_send_signal, member_handle_.number(), signal, nullptr, 0) == 0;
 }
 
 void RankChannel::tell_lost(int rank, const std::string& words) {
-  const std::string packet = fmt::format("lost {} {}", rank, words).substr(0, kLongestPacket);
+  tell(fmt::format("lost {} {}", rank, words));
+}
+
+void RankChannel::tell_value(const std::string& key, const std::string& value) {
+  tell(fmt::format("value {} {}", key, value));
+}
+
+void RankChannel::tell(std::string packet) {
+  packet.resize(std::min(packet.size(), kLongestPacket));
   if (ours_) ::send(ours_.number(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

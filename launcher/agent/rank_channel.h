@@ -1,39 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side of an agent of the line to its rank (the rank's: ops/mpi/agent_line).
+// The agent's side of its line to a rank (the rank's: ops/bootstrap/agent_line).
 #pragma once
 
 #include <sys/types.h>
 
-#include <set>
 #include <string>
+#include <vector>
 
 #include "launcher/system/descriptor.h"
 
 namespace rueda {
 
 // Purpose: a pair of sockets; the rank inherits one end, whose number and identity stand in its environment
-// under RUEDA_AGENT_LINE. Once MPI has begun, the rank says which shared memory files it has mapped ("mpi",
-// then a line for each), and hears of failed ranks ("lost RANK WORDS"). Every message is one packet. The rank
-// may be any program: what it says is checked, and nothing here waits for it. Owner: the main thread of the
-// agent.
+// under RUEDA_AGENT_LINE. Every message is one packet of text:
+//   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY"
+//   to the rank     "lost RANK WORDS", "value KEY VALUE"
+// The rank may be any program: all it says is checked, and nothing here waits for it. Owned by the agent's
+// thread.
 class RankChannel {
  public:
-  RankChannel();  // also sets the environment
+  struct Request {
+    enum class Kind { put, get };
+    Kind kind = Kind::get;
+    std::string key;
+    std::string value;
+  };
+
+  RankChannel();  // throws std::system_error
 
   int descriptor() const { return ours_.number(); }
+  int ranks_end() const { return theirs_.number(); }
   void close_the_ranks_end() { theirs_.close(); }
 
-  void hear();
+  std::vector<Request> hear();
   void tell_lost(int rank, const std::string& words);
+  void tell_value(const std::string& key, const std::string& value);
 
-  pid_t mpi_process() const { return mpi_process_; }  // 0 until MPI has begun
-  const std::set<std::string>& files() const { return files_; }
+  // The process that has joined the job; 0 before, and after its end.
+  pid_t member() const;
+  // False where there is none.
+  bool signal_member(int signal) const;
+  bool uses_mpi() const { return uses_mpi_; }
 
  private:
+  void tell(std::string packet);
+
   Descriptor ours_;
   Descriptor theirs_;
-  pid_t mpi_process_ = 0;
-  std::set<std::string> files_;
+  pid_t member_ = 0;
+  Descriptor member_handle_;  // a pidfd: names the process, whoever has its number later
+  bool uses_mpi_ = false;
 };
 
 }  // namespace rueda

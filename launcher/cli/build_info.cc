@@ -25,6 +25,7 @@ std::string box(bool have) { return have ? "[X]" : "[ ]"; }
 
 // The first line of what the library says of itself: it may be another than at build time.
 std::string mpi_library_version() {
+  if (std::string_view(RUEDA_BUILT_MPI).empty()) return "none: built with RUEDA_MPI=OFF";
   const std::unique_ptr<void, int (*)(void*)> library(::dlopen(RUEDA_BUILT_MPI, RTLD_NOW | RTLD_LOCAL),
                                                       ::dlclose);
   if (library == nullptr) return fmt::format("cannot be loaded: {}", ::dlerror());
@@ -55,12 +56,12 @@ std::string build_text() {
       "Frameworks:\n    {} {}\n\n"
       "Transports and backends:\n"
       "    [X] local\n"
-      "    [X] MPI: {}\n"
+      "    {} MPI: {}\n"
       "        library {}\n"
-      "        started by {}\n"
+      "        mpiexec {}\n"
       "    {}\n",
-      RUEDA_BUILT_VERSION, box(kTorch), torch_line(), mpi_library_version(), RUEDA_BUILT_MPI,
-      RUEDA_BUILT_MPIEXEC, fmt::join(ops::device_report(), "\n    "));
+      RUEDA_BUILT_VERSION, box(kTorch), torch_line(), box(!std::string_view(RUEDA_BUILT_MPI).empty()),
+      mpi_library_version(), RUEDA_BUILT_MPI, RUEDA_BUILT_MPIEXEC, fmt::join(ops::device_report(), "\n    "));
 }
 
 std::string config_text(const LaunchOptions& options) {

@@ -50,6 +50,15 @@ constexpr std::array kFlags{
          "start them on N hosts made for this job: network namespaces of this machine (root only)"},
     Flag{Kind::own, "rails", "R", "how many network cards each virtual host has, 1 to 9; default: 1"},
     Flag{Kind::own, "rate", "RATE", "the speed of each of these cards: 200mbit, 1gbit; default: no limit"},
+    Flag{Kind::own, "launcher", "own|hydra",
+         "who starts the ranks of other hosts: ruedarun itself, by ssh or srun, or Hydra's mpiexec"},
+    Flag{Kind::own, "remote-shell", "COMMAND",
+         "in place of ssh: COMMAND HOST WORDS... runs the words on that host, with standard input (also "
+         "RUEDA_REMOTE_SHELL)"},
+    Flag{
+        Kind::own, "bind", "none|core|socket",
+        "bind each rank to its share of the cores, or to the socket of that share, where the ranks of a host "
+        "divide its cores evenly; default: core"},
     Flag{Kind::own, "ssh-port", "PORT", "how to reach the hosts (also -p)"},
     Flag{Kind::own, "ssh-identity-file", "FILE", "how to reach the hosts (also -i)"},
     Flag{Kind::own, "network-interface", "CARD",
@@ -57,20 +66,25 @@ constexpr std::array kFlags{
     Flag{Kind::own, "network-interfaces", "CARD", "the same"},
     Flag{Kind::own, "output-filename", "DIR",
          "also write what each rank prints to DIR/rank.N/stdout and DIR/rank.N/stderr"},
-    Flag{Kind::own, "no-prefix", "", "do not put [rank] before each line of output"},
+    Flag{Kind::own, "output", "RANKS", "show the output of these ranks only: 0,4-7"},
+    Flag{Kind::own, "label", "none|rank|host", "put [rank] or [host:rank] before each line; default: rank"},
+    Flag{Kind::own, "no-prefix", "", "the same as --label none"},
     Flag{Kind::own, "prefix-output-with-timestamp", "", "put the time there, too (also -prefix-timestamp)"},
     Flag{Kind::own, "config-file", "YAML", "flags from a file in horovodrun's form; those given here win"},
     Flag{Kind::own, "stop-after", "TIME",
-         "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end; they decide the "
-         "status"},
-    Flag{Kind::own, "stop-grace", "TIME",
-         "how long they may take for that before they are ended; default: 60s. Given, it also counts when "
-         "ruedarun gets SIGTERM; default there: 0.7s"},
-    Flag{Kind::own, "mpi-args", "WORDS", "more words for mpiexec (Hydra)"},
-    Flag{Kind::own, "binding-args", "WORDS", "the same; for example '-bind-to core'"},
-    Flag{Kind::own, "tcp", "", "MPI over TCP, even where the environment chooses something else"},
-    Flag{Kind::own, "mpi", "", "the ranks talk by MPI, as always"},
-    Flag{Kind::own, "verbose", "", "show how the job is started, and all that mpiexec says"},
+         "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end (--grace); they decide "
+         "the status"},
+    Flag{Kind::own, "grace", "TIME",
+         "how long ranks may take from SIGTERM to their end, so that they can save; default: 30s, and 5s "
+         "after "
+         "Ctrl-C"},
+    Flag{Kind::own, "stop-grace", "TIME", "the same"},
+    Flag{Kind::own, "mpi-args", "WORDS", "more words for mpiexec, with --launcher hydra"},
+    Flag{Kind::own, "binding-args", "WORDS", "the same"},
+    Flag{Kind::own, "tcp", "",
+         "MPI of the program itself over TCP, even where the environment chooses something else"},
+    Flag{Kind::own, "mpi", "", "accepted for scripts of horovodrun; RUEDA_NETWORK=mpi chooses MPI for data"},
+    Flag{Kind::own, "verbose", "", "show how the job is started, and to which cores ranks are bound"},
     Flag{Kind::own, "version", "", "print the version (also -v)"},
     Flag{Kind::own, "help", "", "print this text (also -h)"},
     Flag{Kind::own, "print-config", "", "print every setting, its value and where that comes from"},
@@ -107,7 +121,7 @@ constexpr std::array kFlags{
 
     Flag{Kind::ignored, "gloo", "", kGloo},
     Flag{Kind::ignored, "gloo-timeout-seconds", "N", kGloo},
-    Flag{Kind::ignored, "jsrun", "", "ruedarun starts ranks by Hydra, which knows ssh, Slurm, LSF and PBS"},
+    Flag{Kind::ignored, "jsrun", "", "ruedarun starts ranks by ssh, srun, blaunch or qrsh, or by Hydra"},
     Flag{Kind::ignored, "disable-cache", "", "ruedarun keeps nothing about hosts between jobs"},
     Flag{Kind::ignored, "hierarchical-allgather", "", kRoute},
     Flag{Kind::ignored, "no-hierarchical-allgather", "", kRoute},

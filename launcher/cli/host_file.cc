@@ -24,6 +24,8 @@ void check_slots(std::string_view text, const std::string& where) {
 // HOST or HOST:RANKS.
 void check_host(std::string_view host, const std::string& where) {
   const std::size_t colon = host.rfind(':');
+  if (host.starts_with('-'))
+    throw UsageError(fmt::format("{}: '{}' begins with '-', as no host does", where, host));
   if (host.empty() || colon == 0)
     throw UsageError(fmt::format("{}: '{}' names no host; it must be HOST or HOST:RANKS", where, host));
   if (colon != std::string_view::npos) check_slots(host.substr(colon + 1), where);

@@ -2,10 +2,12 @@
 #include "launcher/cli/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cstdlib>
@@ -26,6 +28,7 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr int kReplace = 1;
 constexpr int kMostVirtualHosts = 99;  // as rueda-hosts has them
 constexpr int kMostRails = 9;
 
@@ -106,16 +109,43 @@ std::string one_card(const std::string& text) {
 }
 
 void append(std::vector<std::string>& words, const std::string& text) {
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\')
-      ++i;
-    else if (text[i] == '"' || text[i] == '\'')
-      quoted = !quoted;
-  }
-  if (quoted) throw UsageError(fmt::format("'{}': a quotation mark is not closed", text));
-  const std::vector<std::string> more = po::split_unix(text);
+  const std::vector<std::string> more = words_of(text);
   words.insert(words.end(), more.begin(), more.end());
+}
+
+// One of the words of a table, by its place there.
+template <class Choice, std::size_t Count>
+Choice choice_of(std::string_view flag, const std::string& text,
+                 const std::array<const char*, Count>& words) {
+  const auto found = std::ranges::find(words, text);
+  if (found == words.end())
+    throw UsageError(fmt::format("--{} is '{}'; it must be one of {}", flag, text, fmt::join(words, ", ")));
+  return static_cast<Choice>(found - words.begin());
+}
+
+// "0,2-3".
+std::set<int> ranks_of(const std::string& text) {
+  std::set<int> ranks;
+  std::istringstream list(text + ",");
+  for (std::string part; std::getline(list, part, ',');) {
+    const std::size_t dash = part.find('-');
+    const auto number = [&](std::string_view digits) {
+      int value = -1;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      if (error != std::errc() || end != digits.data() + digits.size() || value < 0 || value >= kMostRanks)
+        throw UsageError(fmt::format("--output is '{}'; it must be a list of ranks, as 0,4-7", text));
+      return value;
+    };
+    const int first = number(std::string_view(part).substr(0, dash));
+    const int last = dash == std::string::npos ? first : number(std::string_view(part).substr(dash + 1));
+    for (int rank = first; rank <= last; ++rank) ranks.insert(rank);
+  }
+  return ranks;
+}
+
+void set_grace(LaunchOptions& options, const std::string& flag, const std::string& text) {
+  options.grace = read_time(flag, text);
+  options.grace_given = true;
 }
 
 // For MPI, and for data by TCP.
@@ -150,16 +180,27 @@ const std::map<std::string_view, Act>& acts() {
       {"network-interface", use_card},
       {"network-interfaces", use_card},
       {"output-filename", [](LaunchOptions& o, const std::string& text) { o.output_folder = text; }},
-      {"no-prefix", [](LaunchOptions& o, const std::string&) { o.prefix = false; }},
+      {"launcher",
+       [](LaunchOptions& o, const std::string& text) {
+         o.launcher = choice_of<LaunchOptions::Launcher>("launcher", text, std::array{"own", "hydra"});
+       }},
+      {"remote-shell", [](LaunchOptions& o, const std::string& text) { o.remote_shell = words_of(text); }},
+      {"bind",
+       [](LaunchOptions& o, const std::string& text) {
+         o.binding = choice_of<agents::Binding>("bind", text, std::array{"none", "core", "socket"});
+       }},
+      {"output", [](LaunchOptions& o, const std::string& text) { o.shown = ranks_of(text); }},
+      {"label",
+       [](LaunchOptions& o, const std::string& text) {
+         o.label = choice_of<LaunchOptions::Label>("label", text, std::array{"none", "rank", "host"});
+       }},
+      {"no-prefix", [](LaunchOptions& o, const std::string&) { o.label = LaunchOptions::Label::none; }},
       {"prefix-output-with-timestamp", [](LaunchOptions& o, const std::string&) { o.prefix_time = true; }},
       {"config-file", [](LaunchOptions&, const std::string&) {}},  // has been read
       {"stop-after",
        [](LaunchOptions& o, const std::string& text) { o.stop_after = read_time("--stop-after", text); }},
-      {"stop-grace",
-       [](LaunchOptions& o, const std::string& text) {
-         o.stop_grace = read_time("--stop-grace", text);
-         o.stop_grace_given = true;
-       }},
+      {"grace", [](LaunchOptions& o, const std::string& text) { set_grace(o, "--grace", text); }},
+      {"stop-grace", [](LaunchOptions& o, const std::string& text) { set_grace(o, "--stop-grace", text); }},
       {"mpi-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"binding-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"tcp", [](LaunchOptions& o, const std::string&) { o.tcp = true; }},
@@ -227,7 +268,35 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
   settle_virtual_hosts(options);
+  if (!options.mpiexec_words.empty() && options.launcher != LaunchOptions::Launcher::hydra)
+    options.notes.push_back(
+        "--mpi-args and --binding-args are ignored: they are words for mpiexec, which --launcher hydra uses");
   return options;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\')
+      ++i;
+    else if (text[i] == '"' || text[i] == '\'')
+      quoted = !quoted;
+  }
+  if (quoted) throw UsageError(fmt::format("'{}': a quotation mark is not closed", text));
+  std::vector<std::string> words = po::split_unix(text);
+  std::erase(words, "");
+  return words;
+}
+
+void export_choices(const LaunchOptions& options) {
+  for (const auto& [name, given] : options.settings)
+    ::setenv(("RUEDA_" + name).c_str(), given.text.c_str(), kReplace);
+  if (options.tcp) {
+    ::setenv("MPIR_CVAR_CH4_NETMOD", "ofi", kReplace);
+    ::setenv("FI_PROVIDER", "tcp", kReplace);
+  }
+  if (!options.network_interface.empty())
+    ::setenv("FI_TCP_IFACE", options.network_interface.c_str(), kReplace);
 }
 
 std::string help_text() {

@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "launcher/protocol/agent_message.h"
 
 namespace rueda {
 
@@ -24,9 +27,11 @@ struct VirtualHosts {
   std::string rate;  // of each card, in each direction: 200mbit; "max": no limit; empty: not given
 };
 
-// Purpose: what the user asked for. A plain value.
+// Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
   enum class Action { launch, help, version, print_config, check_build, merge_timeline };
+  enum class Launcher { own, hydra };
+  enum class Label { none, rank, host };
 
   // A setting given by a flag: its text, and the flag.
   struct Given {
@@ -37,16 +42,20 @@ struct LaunchOptions {
 
   Action action = Action::launch;
   int ranks = 0;
-  std::string hosts;  // as Hydra's -hosts wants them; empty: this machine
+  std::string hosts;  // "a:2,b"; empty: not given
+  Launcher launcher = Launcher::own;
+  std::vector<std::string> remote_shell;  // starts agents on other hosts; empty: ssh
+  agents::Binding binding = agents::Binding::core;
   VirtualHosts virtual_hosts;
   std::string output_folder;  // empty: no files
-  bool prefix = true;
+  Label label = Label::rank;  // before each line
   bool prefix_time = false;
+  std::set<int> shown;  // the ranks whose output is shown; empty: all
   bool verbose = false;
   bool tcp = false;
-  std::chrono::seconds stop_after{0};  // 0: never
-  std::chrono::seconds stop_grace{60};
-  bool stop_grace_given = false;           // then it also counts from SIGTERM on
+  std::chrono::seconds stop_after{0};      // 0: never
+  std::chrono::seconds grace{30};          // from SIGTERM to SIGKILL
+  bool grace_given = false;                // then it also counts from Ctrl-C on
   std::string network_interface;           // empty: whichever
   std::string ssh_words;                   // for ssh, as on a command line
   std::vector<std::string> mpiexec_words;  // as the user gave them
@@ -61,6 +70,13 @@ inline constexpr int kMostRanks = 4096;
 // `arguments` without the program's own name. Everything from the first word that is no option on is the
 // command.
 LaunchOptions parse_launch_options(std::span<const std::string> arguments);
+
+// The choices of the command line, as variables of this process: before it reads the settings.
+void export_choices(const LaunchOptions& options);
+
+// The words of a command line, as a shell would split it. Throws UsageError where a quotation mark is not
+// closed.
+std::vector<std::string> words_of(const std::string& text);
 
 std::string help_text();
 

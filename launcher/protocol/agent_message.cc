@@ -10,15 +10,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kLongestWords = 1024;
-
-template <std::size_t N>
-void put(Writer& writer, const std::array<std::byte, N>& block) {
-  for (std::byte byte : block) writer.put(byte);
-}
-
-void get(Reader& reader, auto& block) {
-  for (std::byte& byte : block) byte = std::byte{reader.get<std::uint8_t>()};
-}
+constexpr std::size_t kLongestPath = 4096;
+constexpr std::int32_t kMostRanks = 1 << 20;
 
 std::string get_text(Reader& reader, std::size_t longest) {
   std::string text = reader.get_string();
@@ -26,74 +19,154 @@ std::string get_text(Reader& reader, std::size_t longest) {
   return text;
 }
 
-std::int32_t get_number(Reader& reader, std::int32_t least) {
+std::int32_t get_number(Reader& reader, std::int32_t least, std::int32_t most = INT32_MAX) {
   const auto value = reader.get<std::int32_t>();
-  if (value < least) reader.fail();
+  if (value < least || value > most) reader.fail();
   return value;
 }
 
-std::int32_t get_signal(Reader& reader) {
-  const std::int32_t signal = get_number(reader, 1);
-  if (signal >= NSIG) reader.fail();
-  return signal;
+std::int32_t get_rank(Reader& reader) { return get_number(reader, 0, kMostRanks - 1); }
+std::int32_t get_signal(Reader& reader) { return get_number(reader, 1, NSIG - 1); }
+bool get_flag(Reader& reader) { return get_number(reader, 0, 1) == 1; }
+void put_flag(Writer& writer, bool flag) { writer.put(std::int32_t{flag}); }
+
+template <class Enum>
+Enum get_up_to(Reader& reader, Enum last) {
+  return reader.get_enum([=](std::uint8_t value) -> std::optional<Enum> {
+    if (value > static_cast<std::uint8_t>(last)) return std::nullopt;
+    return static_cast<Enum>(value);
+  });
 }
 
-void write(Writer& writer, const Greeting& message) {
-  writer.put(message.rank);
-  put(writer, message.nonce);
+void put_texts(Writer& writer, const std::vector<std::string>& texts) {
+  writer.put_count(texts.size());
+  for (const std::string& text : texts) writer.put_string(text);
 }
-void write(Writer& writer, const Challenge& message) {
-  put(writer, message.nonce);
-  put(writer, message.proof);
+
+std::vector<std::string> get_texts(Reader& reader) {
+  std::vector<std::string> texts;
+  const std::size_t count = reader.get_count(1);
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) texts.push_back(reader.get_string());
+  return texts;
 }
-void write(Writer& writer, const Answer& message) { put(writer, message.proof); }
-void write(Writer& writer, const Started& message) {
+
+void write(Writer& writer, const Launch& message) {
+  writer.put_count(message.places.size());
+  for (const Place& place : message.places)
+    for (const int number :
+         {place.rank, place.size, place.local_rank, place.local_size, place.cross_rank, place.cross_size})
+      writer.put(number);
+  put_texts(writer, message.command);
+  put_texts(writer, message.environment);
+  writer.put_string(message.folder);
+  writer.put(message.signals.ignored);
+  writer.put(message.signals.blocked);
+  writer.put(message.binding);
+  put_flag(writer, message.forwards_input);
+  writer.put_string(message.hosts_of_processes);
+}
+void read(Reader& reader, Launch& message) {
+  const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) {
+    Place& place = message.places.emplace_back();
+    for (int* number : {&place.rank, &place.size, &place.local_rank, &place.local_size, &place.cross_rank,
+                        &place.cross_size})
+      *number = get_number(reader, 0, kMostRanks);
+  }
+  message.command = get_texts(reader);
+  message.environment = get_texts(reader);
+  message.folder = get_text(reader, kLongestPath);
+  message.signals.ignored = reader.get<std::uint64_t>();
+  message.signals.blocked = reader.get<std::uint64_t>();
+  message.binding = get_up_to(reader, Binding::socket);
+  message.forwards_input = get_flag(reader);
+  message.hosts_of_processes = reader.get_string();
+  if (message.places.empty() || message.command.empty()) reader.fail();
+}
+
+void write(Writer& writer, const Ready& message) {
   writer.put_string(message.host.substr(0, kLongestName));
-  writer.put(message.process);
   writer.put(message.agent);
-  writer.put(message.proxy);
 }
+void read(Reader& reader, Ready& message) {
+  message.host = get_text(reader, kLongestName);
+  message.agent = get_number(reader, 1);
+}
+
+void write(Writer& writer, const Started& message) {
+  writer.put(message.rank);
+  writer.put(message.process);
+  writer.put_string(message.cores.substr(0, kLongestWords));
+}
+void read(Reader& reader, Started& message) {
+  message.rank = get_rank(reader);
+  message.process = get_number(reader, 1);
+  message.cores = get_text(reader, kLongestWords);
+}
+
 void write(Writer& writer, const Ended& message) {
+  writer.put(message.rank);
   writer.put(message.status);
-  writer.put(message.cause);
+  put_flag(writer, message.asked);
+  put_flag(writer, message.in_mpi);
 }
+void read(Reader& reader, Ended& message) {
+  message.rank = get_rank(reader);
+  message.status = get_number(reader, 0);
+  message.asked = get_flag(reader);
+  message.in_mpi = get_flag(reader);
+}
+
+void write(Writer& writer, const CannotStart& message) {
+  writer.put_string(message.why.substr(0, kLongestWords));
+}
+void read(Reader& reader, CannotStart& message) { message.why = get_text(reader, kLongestWords); }
+
+void write(Writer& writer, const Output& message) {
+  writer.put(message.rank);
+  writer.put(message.stream);
+  writer.put_string(message.text);
+}
+void read(Reader& reader, Output& message) {
+  message.rank = get_rank(reader);
+  message.stream = get_up_to(reader, Stream::errors);
+  message.text = get_text(reader, kLongestOutput);
+}
+
+void write(Writer& writer, const Put& message) {
+  writer.put_string(message.key.substr(0, kLongestKey));
+  writer.put_string(message.value.substr(0, kLongestValue));
+}
+void read(Reader& reader, Put& message) {
+  message.key = get_text(reader, kLongestKey);
+  message.value = get_text(reader, kLongestValue);
+}
+
 void write(Writer& writer, const PeerEnded& message) {
   writer.put(message.rank);
   writer.put_string(message.words.substr(0, kLongestWords));
 }
-void write(Writer& writer, const SendSignal& message) { writer.put(message.signal); }
-void write(Writer&, const JobOver&) {}
-void write(Writer& writer, const PassOn& message) { writer.put(message.signal); }
-
-void read(Reader& reader, Greeting& message) {
-  message.rank = get_number(reader, 0);
-  get(reader, message.nonce);
-}
-void read(Reader& reader, Challenge& message) {
-  get(reader, message.nonce);
-  get(reader, message.proof);
-}
-void read(Reader& reader, Answer& message) { get(reader, message.proof); }
-void read(Reader& reader, Started& message) {
-  message.host = get_text(reader, kLongestName);
-  message.process = get_number(reader, 1);
-  message.agent = get_number(reader, 1);
-  message.proxy = get_number(reader, 0);
-}
-void read(Reader& reader, Ended& message) {
-  message.status = get_number(reader, 0);
-  message.cause = reader.get_enum([](std::uint8_t value) -> std::optional<Cause> {
-    if (value > static_cast<std::uint8_t>(Cause::hydra)) return std::nullopt;
-    return static_cast<Cause>(value);
-  });
-}
 void read(Reader& reader, PeerEnded& message) {
-  message.rank = get_number(reader, 0);
+  message.rank = get_rank(reader);
   message.words = get_text(reader, kLongestWords);
 }
+
+void write(Writer& writer, const SendSignal& message) { writer.put(message.signal); }
 void read(Reader& reader, SendSignal& message) { message.signal = get_signal(reader); }
-void read(Reader&, JobOver&) {}
+void write(Writer& writer, const PassOn& message) { writer.put(message.signal); }
 void read(Reader& reader, PassOn& message) { message.signal = get_signal(reader); }
+void write(Writer& writer, const HoldOutput& message) { put_flag(writer, message.hold); }
+void read(Reader& reader, HoldOutput& message) { message.hold = get_flag(reader); }
+void write(Writer& writer, const Input& message) { writer.put_string(message.text); }
+void read(Reader& reader, Input& message) { message.text = get_text(reader, kLongestOutput); }
+void write(Writer& writer, const InputTaken& message) { writer.put(message.bytes); }
+void read(Reader& reader, InputTaken& message) { message.bytes = reader.get<std::uint32_t>(); }
+void write(Writer&, const BarrierIn&) {}
+void read(Reader&, BarrierIn&) {}
+void write(Writer&, const BarrierOut&) {}
+void read(Reader&, BarrierOut&) {}
+void write(Writer&, const JobOver&) {}
+void read(Reader&, JobOver&) {}
 
 // Makes the alternative of that number and reads it.
 template <std::size_t... Numbers>

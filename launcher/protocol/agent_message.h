@@ -1,79 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
-// What agents and ruedarun tell each other.
+// Messages between ruedarun and the agent of each host.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "core/base/bytes.h"
-#include "launcher/protocol/authentication.h"
+#include "launcher/job/placement.h"
+#include "launcher/system/signals.h"
 
 namespace rueda::agents {
 
-// Why a rank has ended.
-enum class Cause : std::uint8_t {
-  own,         // nobody asked for it
-  asked,       // ruedarun did
-  proxy_gone,  // the agent did, because Hydra's proxy beside it has ended
-  hydra,       // the agent did, because Hydra sent it SIGTERM
-};
+inline constexpr std::size_t kLongestOutput = 64 << 10;    // bytes of output in one message
+inline constexpr std::size_t kLongestMessage = 128 << 20;  // a whole environment; Linux gives a process less
+inline constexpr std::size_t kLongestKey = 256;
+inline constexpr std::size_t kLongestValue = 4096;
 
+enum class Stream : std::uint8_t { output, errors };
+enum class Binding : std::uint8_t { none, core, socket };
+
+// ruedarun to agent, the first message: the ranks to start, and how.
+struct Launch {
+  std::vector<Place> places;             // of this host's ranks
+  std::vector<std::string> command;      // PROGRAM ARGS...
+  std::vector<std::string> environment;  // NAME=value
+  std::string folder;                    // the working directory
+  SignalState signals;                   // as ranks are to have them
+  Binding binding = Binding::none;
+  bool forwards_input = false;     // rank 0 gets what Input brings; else ruedarun's own standard input
+  std::string hosts_of_processes;  // for MPI: which host each rank is on, as PMI has it
+  bool operator==(const Launch&) const = default;
+};
 // Agent to ruedarun, the first message.
-struct Greeting {
-  std::int32_t rank = 0;
-  Nonce nonce{};
-  bool operator==(const Greeting&) const = default;
-};
-// ruedarun to agent: proves that it is the right one.
-struct Challenge {
-  Nonce nonce{};
-  Proof proof{};
-  bool operator==(const Challenge&) const = default;
-};
-// Agent to ruedarun.
-struct Answer {
-  Proof proof{};
-  bool operator==(const Answer&) const = default;
+struct Ready {
+  std::string host;
+  std::int32_t agent = 0;  // its process
+  bool operator==(const Ready&) const = default;
 };
 // Agent to ruedarun: the rank runs.
 struct Started {
-  std::string host;
-  std::int32_t process = 0;  // the rank's
-  std::int32_t agent = 0;
-  std::int32_t proxy = 0;
+  std::int32_t rank = 0;
+  std::int32_t process = 0;
+  std::string cores;  // to which it is bound: "0-3,8"; empty: to none
   bool operator==(const Started&) const = default;
 };
-// Agent to ruedarun: the rank has ended; `status` is what wait() says.
+// Agent to ruedarun: a rank has ended; `status` is that of wait().
 struct Ended {
+  std::int32_t rank = 0;
   std::int32_t status = 0;
-  Cause cause = Cause::own;
+  bool asked = false;   // ruedarun had asked for it
+  bool in_mpi = false;  // MPI had begun and not ended, so others may wait for the rank
   bool operator==(const Ended&) const = default;
 };
-// ruedarun to agent: another rank has failed.
+// Agent to ruedarun: the ranks of this host cannot be started.
+struct CannotStart {
+  std::string why;
+  bool operator==(const CannotStart&) const = default;
+};
+// Agent to ruedarun: a rank has written this.
+struct Output {
+  std::int32_t rank = 0;
+  Stream stream = Stream::output;
+  std::string text;
+  bool operator==(const Output&) const = default;
+};
+// Agent to ruedarun, and from there to all agents: ranks of every host can read this value from now on. An
+// empty value takes the key away.
+struct Put {
+  std::string key;
+  std::string value;
+  bool operator==(const Put&) const = default;
+};
+// Agent to ruedarun: all ranks of this host have entered a barrier of PMI.
+struct BarrierIn {
+  bool operator==(const BarrierIn&) const = default;
+};
+// ruedarun to agent: so have those of all other hosts.
+struct BarrierOut {
+  bool operator==(const BarrierOut&) const = default;
+};
+// ruedarun to agent: a rank has failed.
 struct PeerEnded {
   std::int32_t rank = 0;
   std::string words;  // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"
   bool operator==(const PeerEnded&) const = default;
 };
-// ruedarun to agent: for the rank and all in its process group.
+// ruedarun to agent: ranks are to end. SIGKILL is for all processes of a rank, any other signal for its main
+// process.
 struct SendSignal {
   std::int32_t signal = 0;
   bool operator==(const SendSignal&) const = default;
 };
-// ruedarun to agent: the same for a signal that ruedarun was sent. How the rank answers is its own affair.
+// ruedarun to agent: a signal that ruedarun was sent. How the rank answers is its own affair.
 struct PassOn {
   std::int32_t signal = 0;
   bool operator==(const PassOn&) const = default;
+};
+// ruedarun to agent: whether the output of ranks has to wait, since nobody reads it.
+struct HoldOutput {
+  bool hold = false;
+  bool operator==(const HoldOutput&) const = default;
+};
+// ruedarun to agent: standard input of rank 0; empty at its end.
+struct Input {
+  std::string text;
+  bool operator==(const Input&) const = default;
+};
+// Agent to ruedarun: rank 0 has taken so many bytes of it.
+struct InputTaken {
+  std::uint32_t bytes = 0;
+  bool operator==(const InputTaken&) const = default;
 };
 // ruedarun to agent: every rank has ended. The agent clears up and ends.
 struct JobOver {
   bool operator==(const JobOver&) const = default;
 };
 
-using Message =
-    std::variant<Greeting, Challenge, Answer, Started, Ended, PeerEnded, SendSignal, JobOver, PassOn>;
+using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
+                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver>;
 
 Bytes encode(const Message& message);
 // Nothing when `bytes` are no message.

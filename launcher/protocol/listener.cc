@@ -31,10 +31,10 @@ bool listens(const Descriptor& socket, const Address& address) {
          ::listen(socket.number(), SOMAXCONN) == 0;
 }
 
-Descriptor listen_v4(in_addr_t host) {
+Descriptor listen_v4() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(host);
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
   Descriptor socket = tcp_socket(AF_INET);
   if (!listens(socket, address))
     throw std::system_error(errno, std::generic_category(), "cannot listen for the agents");
@@ -102,19 +102,19 @@ std::optional<Endpoint> endpoint_from(const std::string& host, std::uint16_t por
 
 }  // namespace
 
-Descriptor listen_for_agents(bool other_hosts) {
-  if (!other_hosts) return listen_v4(INADDR_LOOPBACK);
+Descriptor listen_for_agents() {
   Descriptor both = listen_v6();
-  return both ? std::move(both) : listen_v4(INADDR_ANY);
+  return both ? std::move(both) : listen_v4();
 }
 
-std::string addresses_of(const Descriptor& listening, bool other_hosts) {
+std::string addresses_of(const Descriptor& listening) {
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   ::getsockname(listening.number(), reinterpret_cast<sockaddr*>(&bound), &length);
   const std::uint16_t port = bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
                                                          : reinterpret_cast<sockaddr_in*>(&bound)->sin_port;
-  return std::to_string(ntohs(port)) + ",127.0.0.1" + (other_hosts ? addresses_of_cards() : "");
+  const std::string cards = addresses_of_cards();
+  return std::to_string(ntohs(port)) + (cards.empty() ? ",127.0.0.1" : cards);
 }
 
 std::vector<Endpoint> endpoints_from(const std::string& addresses) {

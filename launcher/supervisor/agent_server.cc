@@ -3,8 +3,12 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
+#include <random>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -15,52 +19,65 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 5s;              // with a stranger
-constexpr std::size_t kMoreThanRanks = 64;  // strangers at a time; the oldest has to go
-constexpr int kListening = -1;              // keys of epoll; from 0 on: the ranks
+constexpr auto kPatience = 5s;               // with a stranger
+constexpr std::size_t kMoreThanHosts = 256;  // strangers at a time
+constexpr int kListening = -1;               // keys of epoll; from 0 on: the hosts
 constexpr int kStranger = -2;
+
+std::string_view text_of(ConstBytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace
 
-AgentServer::AgentServer(const Token& token, int ranks, bool other_hosts)
-    : token_(token),
-      listening_(listen_for_agents(other_hosts)),
-      addresses_(addresses_of(listening_, other_hosts)),
+AgentServer::AgentServer(std::vector<std::string> hosts)
+    : key_(random_key()),
+      hosts_(std::move(hosts)),
       poll_(::epoll_create1(EPOLL_CLOEXEC)),
-      agents_(static_cast<std::size_t>(ranks)) {
-  epoll_event event{.events = EPOLLIN, .data = {.fd = kListening}};
-  if (!poll_ || ::epoll_ctl(poll_.number(), EPOLL_CTL_ADD, listening_.number(), &event) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot listen for the agents");
-  allow_many_descriptors();
+      agents_(hosts_.size()) {
+  if (!poll_) throw std::system_error(errno, std::generic_category(), "cannot wait for the agents");
 }
 
+Invitation AgentServer::invite() {
+  allow_many_descriptors();
+  listening_ = listen_for_agents();
+  epoll_event event{.events = EPOLLIN, .data = {.fd = kListening}};
+  if (::epoll_ctl(poll_.number(), EPOLL_CTL_ADD, listening_.number(), &event) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot listen for the agents");
+  return {key_, addresses_of(listening_)};
+}
+
+void AgentServer::take_in(Descriptor socket) { add_stranger(std::move(socket), true); }
+
 // Closing a descriptor takes it out of epoll.
-void AgentServer::watch(const FrameStream& stream, int key, bool known) {
-  epoll_event event{.events = EPOLLIN | (stream.has_unsent() ? EPOLLOUT : 0U), .data = {.fd = key}};
-  ::epoll_ctl(poll_.number(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, stream.descriptor(), &event);
+void AgentServer::watch(const SecureChannel& channel, int key, bool known) {
+  epoll_event event{.events = EPOLLIN | (channel.has_unsent() ? EPOLLOUT : 0U), .data = {.fd = key}};
+  ::epoll_ctl(poll_.number(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, channel.descriptor(), &event);
 }
 
 std::vector<AgentServer::Heard> AgentServer::turn() {
   std::array<epoll_event, 64> events{};
   std::vector<Heard> heard;
   const int count = ::epoll_wait(poll_.number(), events.data(), static_cast<int>(events.size()), 0);
-  bool strangers = false;
+  bool strangers = false, come = false;
   for (int i = 0; i < count; ++i) {
     const int key = events[static_cast<std::size_t>(i)].data.fd;
-    if (key == kListening) accept();
+    if (key == kListening) come = true;
     if (key == kStranger) strangers = true;
     if (key >= 0) hear_agent(key, heard);
   }
+  if (strangers) hear_strangers();
   const auto now = Clock::now();
   std::erase_if(strangers_, [&](const Stranger& stranger) { return stranger.deadline <= now; });
-  if (strangers) hear_strangers();
-  for (int rank : std::exchange(welcomed_, {})) hear_agent(rank, heard);  // it may have said more already
+  if (come) accept();
+  for (int host : std::exchange(welcomed_, {})) hear_agent(host, heard);  // it may have said more already
   return heard;
 }
 
 std::optional<AgentServer::Clock::time_point> AgentServer::next_deadline() const {
-  if (strangers_.empty()) return std::nullopt;
-  return strangers_.front().deadline;  // the list is in the order of arrival
+  // The list is in the order of arrival.
+  const auto first = std::ranges::find(strangers_, false, &Stranger::of_this_machine);
+  return first == strangers_.end() ? std::nullopt : std::optional(first->deadline);
 }
 
 void AgentServer::accept() {
@@ -68,10 +85,23 @@ void AgentServer::accept() {
     Descriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
     keep_alive(socket);
-    if (strangers_.size() >= agents_.size() + kMoreThanRanks) strangers_.pop_front();
-    strangers_.push_back({FrameStream(std::move(socket)), Clock::now() + kPatience, std::nullopt, {}});
-    watch(strangers_.back().stream, kStranger, false);
+    if (strangers_.size() >= agents_.size() + kMoreThanHosts) make_room();
+    add_stranger(std::move(socket), false);
   }
+}
+
+// One at random goes, so that a crowd cannot push out an agent on purpose.
+void AgentServer::make_room() {
+  static std::minstd_rand random(std::random_device{}());
+  auto victim = std::next(strangers_.begin(), static_cast<std::ptrdiff_t>(random() % strangers_.size()));
+  if (!victim->of_this_machine) strangers_.erase(victim);
+}
+
+void AgentServer::add_stranger(Descriptor socket, bool of_this_machine) {
+  const auto deadline = of_this_machine ? Clock::time_point::max() : Clock::now() + kPatience;
+  strangers_.push_back(
+      {SecureChannel::accept(std::move(socket), key_, agents::kLongestMessage), deadline, of_this_machine});
+  watch(strangers_.back().channel, kStranger, false);
 }
 
 void AgentServer::hear_strangers() {
@@ -79,79 +109,61 @@ void AgentServer::hear_strangers() {
 }
 
 bool AgentServer::hear(Stranger& stranger) {
-  stranger.stream.flush();
-  stranger.stream.receive();
-  while (std::optional<Bytes> frame = stranger.stream.take()) {
-    std::optional<agents::Message> message = agents::decode(*frame);
-    if (!message) return false;
-    const auto* greeting = std::get_if<agents::Greeting>(&*message);
-    const auto* answer = std::get_if<agents::Answer>(&*message);
-    if (greeting != nullptr && !stranger.greeting) {
-      if (!challenge(stranger, *greeting)) return false;
-    } else if (answer != nullptr && stranger.greeting) {
-      welcome(stranger, *answer);
-      return false;  // its stream is elsewhere now, or it is refused
-    } else {
-      return false;
+  stranger.channel.progress();
+  if (stranger.channel.state() == SecureChannel::State::greeting) return true;
+  const std::optional<AgentIntroduction> introduction =
+      introduction_from(text_of(stranger.channel.introduction()));
+  if (stranger.channel.state() != SecureChannel::State::open || !introduction) return false;
+  const int host = host_of(*introduction);
+  std::optional<SecureChannel>* place = host < 0 ? nullptr : &agents_[static_cast<std::size_t>(host)];
+  if (place == nullptr || *place) return false;
+  place->emplace(std::move(stranger.channel));
+  welcomed_.push_back(host);
+  ++there_;
+  if (++came_ == agents_.size()) listening_.close();
+  return false;
+}
+
+// -1 where there is no such host.
+int AgentServer::host_of(const AgentIntroduction& introduction) const {
+  const auto named = std::ranges::find(hosts_, introduction.name);
+  if (!introduction.name.empty() && named != hosts_.end()) return static_cast<int>(named - hosts_.begin());
+  return static_cast<std::size_t>(introduction.host) < hosts_.size() ? introduction.host : -1;
+}
+
+void AgentServer::hear_agent(int host, std::vector<Heard>& heard) {
+  std::optional<SecureChannel>& agent = agents_[static_cast<std::size_t>(host)];
+  if (!agent || agent->state() == SecureChannel::State::closed) return;
+  agent->progress();
+  while (const std::optional<Bytes> bytes = agent->take()) {
+    std::optional<agents::Message> message = agents::decode(*bytes);
+    if (!message) {
+      agent->close();  // it says nonsense: as good as gone
+      break;
     }
+    heard.push_back({host, std::move(*message)});
   }
-  return static_cast<bool>(stranger.stream);
+  if (agent->state() == SecureChannel::State::open) return watch(*agent, host, true);
+  --there_;
+  heard.push_back({host, Gone{}});
 }
 
-bool AgentServer::challenge(Stranger& stranger, const agents::Greeting& greeting) {
-  if (static_cast<std::size_t>(greeting.rank) >= agents_.size()) return false;
-  stranger.greeting = greeting;
-  stranger.nonce = random_nonce();
-  const Proof proof = prove(token_, Role::supervisor, greeting.rank, greeting.nonce, stranger.nonce);
-  stranger.stream.send(agents::encode(agents::Challenge{stranger.nonce, proof}));
-  return true;
-}
-
-void AgentServer::welcome(Stranger& stranger, const agents::Answer& answer) {
-  const agents::Greeting& greeting = *stranger.greeting;
-  FrameStream& place = agents_[static_cast<std::size_t>(greeting.rank)];
-  const Proof expected = prove(token_, Role::agent, greeting.rank, greeting.nonce, stranger.nonce);
-  if (place || !same(answer.proof, expected)) return;
-  place = std::move(stranger.stream);
-  welcomed_.push_back(greeting.rank);
-}
-
-void AgentServer::hear_agent(int rank, std::vector<Heard>& heard) {
-  FrameStream& stream = agents_[static_cast<std::size_t>(rank)];
-  if (!stream) return;
-  stream.flush();
-  stream.receive();
-  while (std::optional<Bytes> frame = stream.take()) {
-    std::optional<agents::Message> message = agents::decode(*frame);
-    Heard& fresh = heard.emplace_back(rank);
-    if (message && std::holds_alternative<agents::Started>(*message)) {
-      fresh.what = std::get<agents::Started>(std::move(*message));
-    } else if (message && std::holds_alternative<agents::Ended>(*message)) {
-      fresh.what = std::get<agents::Ended>(*message);
-    } else {
-      stream.close();
-      return;  // it says nonsense: as good as gone
-    }
-  }
-  if (stream) {
-    watch(stream, rank, true);
-  } else {
-    heard.emplace_back(rank);
-  }
-}
-
-void AgentServer::tell(int rank, const agents::Message& message) {
-  FrameStream& stream = agents_[static_cast<std::size_t>(rank)];
-  stream.send(agents::encode(message));
-  if (stream) watch(stream, rank, true);
+void AgentServer::tell(int host, const agents::Message& message) {
+  std::optional<SecureChannel>& agent = agents_[static_cast<std::size_t>(host)];
+  if (!agent || agent->state() != SecureChannel::State::open) return;
+  agent->send(agents::encode(message));
+  if (agent->descriptor() >= 0) return watch(*agent, host, true);
+  welcomed_.push_back(host);  // it takes nothing any more, of which the next turn tells
 }
 
 void AgentServer::tell_all(const agents::Message& message) {
-  for (std::size_t rank = 0; rank < agents_.size(); ++rank) tell(static_cast<int>(rank), message);
+  for (std::size_t host = 0; host < agents_.size(); ++host) tell(static_cast<int>(host), message);
 }
 
 void AgentServer::close() {
-  for (FrameStream& stream : agents_) stream.close();
+  for (std::optional<SecureChannel>& agent : agents_)
+    if (agent) agent->close();
+  there_ = 0;
   strangers_.clear();
   listening_.close();
 }

@@ -9,60 +9,68 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/system/frame_stream.h"
+#include "core/base/system/secure_channel.h"
 #include "launcher/protocol/agent_message.h"
-#include "launcher/protocol/authentication.h"
+#include "launcher/protocol/invitation.h"
 #include "launcher/system/descriptor.h"
 
 namespace rueda {
 
-// Purpose: listens, lets in who proves to know the job's token, one connection for each rank, and passes on
-// what they say. Strangers are dropped after a wrong word or 5 s, and never block anybody. Nothing here
-// blocks. Owner: the main thread of the supervisor; lives as long as the job. Closing it ends the agents.
+// Purpose: one connection for each host. Agents of other hosts come to a socket that listens until all are
+// there; strangers are dropped after a wrong word or 5 s, and never block anybody. Nothing here blocks. Owned
+// by the main thread of the supervisor; lives as long as the job. Closing it ends the agents.
 class AgentServer {
  public:
   using Clock = std::chrono::steady_clock;
   struct Gone {};  // the connection has ended
   struct Heard {
-    explicit Heard(int from) : rank(from) {}
-    int rank = 0;
-    std::variant<Gone, agents::Started, agents::Ended> what;
+    int host = 0;
+    std::variant<Gone, agents::Message> what;
   };
 
-  AgentServer(const Token& token, int ranks, bool other_hosts);
+  // `hosts`: their names, in the order of their numbers.
+  explicit AgentServer(std::vector<std::string> hosts);
 
-  const std::string& addresses() const { return addresses_; }
+  const AuthenticationKey& key() const { return key_; }
+  // Begins to listen for agents of other hosts. Throws std::system_error.
+  Invitation invite();
+  // The agent of a host on this machine, at the other end of `socket`.
+  void take_in(Descriptor socket);
+
   int descriptor() const { return poll_.number(); }  // readable when turn() has something to do
   std::vector<Heard> turn();
   std::optional<Clock::time_point> next_deadline() const;  // turn() is due then, too
 
-  void tell(int rank, const agents::Message& message);
+  void tell(int host, const agents::Message& message);
   void tell_all(const agents::Message& message);
+  bool all_gone() const { return there_ == 0; }
   void close();
 
  private:
   struct Stranger {
-    FrameStream stream;
+    SecureChannel channel;
     Clock::time_point deadline;
-    std::optional<agents::Greeting> greeting;  // has come
-    Nonce nonce{};                             // sent with the Challenge
+    bool of_this_machine = false;  // at the end of a pair of sockets: no stranger, in truth
   };
 
   void accept();
+  void add_stranger(Descriptor socket, bool of_this_machine);
+  void make_room();
   void hear_strangers();
   bool hear(Stranger& stranger);  // false: done with it
-  bool challenge(Stranger& stranger, const agents::Greeting& greeting);
-  void welcome(Stranger& stranger, const agents::Answer& answer);
-  void hear_agent(int rank, std::vector<Heard>& heard);
-  void watch(const FrameStream& stream, int key, bool known);
+  int host_of(const AgentIntroduction& introduction) const;
+  void hear_agent(int host, std::vector<Heard>& heard);
+  void watch(const SecureChannel& channel, int key, bool known);
 
-  Token token_;
+  const AuthenticationKey key_;
+  const std::vector<std::string> hosts_;
   Descriptor listening_;
-  std::string addresses_;
   Descriptor poll_;
   std::list<Stranger> strangers_;
-  std::vector<FrameStream> agents_;  // by rank
-  std::vector<int> welcomed_;        // just now
+  std::vector<std::optional<SecureChannel>> agents_;  // by host
+  std::vector<int> welcomed_;                         // just now
+  std::size_t came_ = 0;                              // agents
+  std::size_t there_ = 0;                             // those whose connection lives
 };
 
 }  // namespace rueda

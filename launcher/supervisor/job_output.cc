@@ -1,75 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervisor/job_output.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <random>
+#include <ctime>
 #include <utility>
 
 namespace rueda {
 namespace {
 
-constexpr std::size_t kMostSaid = 64 << 10;
-
-// It stands on the command line of mpiexec: no secret, only nothing that a rank writes by accident.
-std::string random_mark() {
-  std::random_device source;
-  return fmt::format("{:08x}{:08x}", source(), source());
+Label label_of(const LaunchOptions& options, const std::vector<HostRanks>& hosts) {
+  using Kind = LaunchOptions::Label;
+  if (options.label == Kind::none && !options.prefix_time) return {};
+  std::vector<std::string> texts(static_cast<std::size_t>(options.ranks));
+  for (const HostRanks& host : hosts) {
+    for (const Place& place : host.places) {
+      if (options.label == Kind::none) continue;
+      texts[static_cast<std::size_t>(place.rank)] = options.label == Kind::rank
+                                                        ? fmt::format("[{}] ", place.rank)
+                                                        : fmt::format("[{}:{}] ", host.host, place.rank);
+    }
+  }
+  return [texts, time = options.prefix_time](int rank) {
+    const std::string& text = texts[static_cast<std::size_t>(rank)];
+    return time ? fmt::format("{:%Y-%m-%d %H:%M:%S} {}", fmt::localtime(std::time(nullptr)), text) : text;
+  };
 }
 
-std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& options) {
-  RankOutput output(STDOUT_FILENO, options.ranks, options.prefix, options.prefix_time);
+std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& options,
+                                                       const std::vector<HostRanks>& hosts,
+                                                       const WriterNews& news) {
+  const Label label = label_of(options, hosts);
+  RankOutput output(STDOUT_FILENO, options.ranks, label, news);
   RankOutput errors = same_file(STDOUT_FILENO, STDERR_FILENO)
                           ? output.beside()
-                          : RankOutput(STDERR_FILENO, options.ranks, options.prefix, options.prefix_time);
+                          : RankOutput(STDERR_FILENO, options.ranks, label, news);
   return {std::move(output), std::move(errors)};
 }
 
 }  // namespace
 
-JobOutput::JobOutput(const LaunchOptions& options)
-    : token_(random_mark()),
-      label_(OutputDemux::label_pattern(token_)),
-      outputs_(outputs_of(options)),
-      streams_{
-          OutputDemux(token_,
-                      [this](int rank, std::string_view text) {
-                        if (rank != OutputDemux::kMpiexec) return outputs_[0].add(rank, text);
-                        if (mpiexec_said_.size() < kMostSaid) mpiexec_said_ += text;
-                      }),
-          OutputDemux(token_, [this](int rank, std::string_view text) { outputs_[1].add(rank, text); })} {
+JobOutput::JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts)
+    : shown_(options.shown), outputs_(outputs_of(options, hosts, news_)) {
   if (options.output_folder.empty()) return;
   outputs_[0].keep_copies(options.output_folder, "stdout");
   outputs_[1].keep_copies(options.output_folder, "stderr");
 }
 
-std::array<Descriptor, JobOutput::kStreams> JobOutput::open() {
-  std::array<Descriptor, kStreams> write_ends;
-  for (std::size_t stream = 0; stream < kStreams; ++stream) {
-    Pipe pipe = make_pipe();
-    pipes_[stream] = std::move(pipe.read_end);
-    set_non_blocking(pipes_[stream].number());
-    write_ends[stream] = std::move(pipe.write_end);
+void JobOutput::add(const agents::Output& output) {
+  RankOutput& to = outputs_[static_cast<std::size_t>(output.stream)];
+  to.copy(output.rank, output.text);
+  if (!shown_.empty() && !shown_.contains(output.rank)) return;
+  Dropped& dropped = dropped_[static_cast<std::size_t>(output.stream)];
+  if (dropped.dropping) {
+    dropped.lines += static_cast<std::uint64_t>(std::ranges::count(output.text, '\n'));
+  } else {
+    to.show(output.rank, output.text);
   }
-  return write_ends;
-}
-
-bool JobOutput::read(std::size_t stream) {
-  Descriptor& pipe = pipes_[stream];
-  const std::string_view bytes = read_some(pipe.number());
-  const bool ended = bytes.empty() && errno != EAGAIN && errno != EINTR;
-  streams_[stream].feed(bytes);
-  if (ended) pipe.close();
-  return !bytes.empty();
-}
-
-void JobOutput::flush() {
-  const std::error_code error = outputs_[0].flush();
-  if (!lost_) lost_ = error;
-  outputs_[1].flush();
 }
 
 void JobOutput::say(std::string_view line) { outputs_[1].add_line(line); }
@@ -85,17 +75,49 @@ std::optional<LineMixer::Time> JobOutput::next_time() const {
   return next;
 }
 
-void JobOutput::read_rest() {
-  for (std::size_t stream = 0; stream < kStreams; ++stream) {
-    while (pipes_[stream] && read(stream)) flush();
-    streams_[stream].finish();
+void JobOutput::flush() {
+  for (RankOutput& output : outputs_) output.flush();
+}
+
+bool JobOutput::is_full(LineMixer::Time now, std::chrono::milliseconds patience) {
+  clear(news_);
+  const bool first = is_full(0, now, patience), second = is_full(1, now, patience);
+  return first || second;
+}
+
+bool JobOutput::is_full(std::size_t stream, LineMixer::Time now, std::chrono::milliseconds patience) {
+  RankOutput& output = outputs_[stream];
+  Dropped& dropped = dropped_[stream];
+  const bool full = output.writer().held() >= OutputWriter::kMuch;
+  if (!dropped.dropping && output.writer().stuck(now, patience)) {
+    output.finish();  // a piece of a line would meet another line
+    dropped.dropping = true;
+  } else if (dropped.dropping && !full) {
+    dropped.dropping = false;
+    if (dropped.lines > 0)
+      output.add_line(
+          fmt::format("ruedarun: {} lines of the ranks' output are missing here: nobody has read it for some "
+                      "seconds. --output-filename keeps all of it",
+                      std::exchange(dropped.lines, 0)));
   }
+  return (full && !dropped.dropping) || output.copies().held() >= OutputWriter::kMuch;
+}
+
+std::error_code JobOutput::lost() { return outputs_[0].writer().error(); }
+
+std::error_code JobOutput::lost_copy() {
+  const std::error_code error = outputs_[0].copies().error();
+  return error ? error : outputs_[1].copies().error();
 }
 
 void JobOutput::finish() {
-  const std::error_code error = outputs_[0].finish();
-  if (!lost_) lost_ = error;
-  outputs_[1].finish();
+  for (RankOutput& output : outputs_) output.finish();
+}
+
+bool JobOutput::all_written() {
+  return std::ranges::all_of(outputs_, [](RankOutput& output) {
+    return output.writer().held() == 0 && output.copies().held() == 0;
+  });
 }
 
 }  // namespace rueda

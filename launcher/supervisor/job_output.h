@@ -1,51 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the job writes, from the pipes of mpiexec to ruedarun's own streams.
+// The output of a job, from the messages of agents to ruedarun's own streams.
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "launcher/cli/options.h"
-#include "launcher/supervisor/output_demux.h"
+#include "launcher/job/placement.h"
 #include "launcher/supervisor/rank_output.h"
-#include "launcher/system/descriptor.h"
 
 namespace rueda {
 
-// Purpose: both streams of mpiexec, taken apart by rank and written line by line; as one text where both
-// go to the same file. Owner: the main thread of
-// the supervisor; lives as long as the job.
+// Purpose: both streams of all ranks, written line by line; as one text where both go to the same file. Where
+// the reader is slow, ranks have to pause. Where it reads nothing for seconds, their lines are dropped and
+// counted, so that the job goes on. Owned by the main thread of the supervisor.
 class JobOutput {
  public:
   static constexpr std::size_t kStreams = 2;  // standard output, standard error
 
-  explicit JobOutput(const LaunchOptions& options);
+  // Throws UsageError where --output-filename cannot be written.
+  JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts);
 
-  const std::string& label() const { return label_; }  // what Hydra puts before each piece
-  std::array<Descriptor, kStreams> open();             // makes the pipes; returns the ends to write to
-
-  int descriptor(std::size_t stream) const { return pipes_[stream].number(); }
-  bool read(std::size_t stream);  // false when nothing was there
-  void flush();
-  void say(std::string_view line);                   // ruedarun's own words
-  void show_due(LineMixer::Time now);                // lines without an end that have waited long enough
+  void add(const agents::Output& output);
+  void say(std::string_view line);  // ruedarun's own words
+  void show_due(LineMixer::Time now);
   std::optional<LineMixer::Time> next_time() const;  // show_due() has something to do then
-  std::error_code lost() const { return lost_; }     // why standard output has taken no more, the first time
-  const std::string& mpiexec_said() const { return mpiexec_said_; }
-  void read_rest();  // mpiexec has ended, and what it wrote is in the pipes
-  void finish();
+  void flush();
+  // Readable after something has been written.
+  int descriptor() const { return news_->number(); }
+  // Whether ranks have to pause. A reader that takes nothing for `patience` is waited for no more.
+  bool is_full(LineMixer::Time now, std::chrono::milliseconds patience);
+  std::error_code lost();       // why standard output has taken no more
+  std::error_code lost_copy();  // why a file of --output-filename has not
+  void finish();                // no more comes
+  bool all_written();
 
  private:
-  const std::string token_;
-  const std::string label_;
+  WriterNews news_ = make_writer_news();
+  std::set<int> shown_;  // ranks; empty: all
   std::array<RankOutput, kStreams> outputs_;
-  std::array<OutputDemux, kStreams> streams_;
-  std::array<Descriptor, kStreams> pipes_;
-  std::error_code lost_;
-  std::string mpiexec_said_;  // on its standard output, held back: shown when nobody else tells what happened
+  struct Dropped {
+    bool dropping = false;
+    std::uint64_t lines = 0;
+  };
+  bool is_full(std::size_t stream, LineMixer::Time now, std::chrono::milliseconds patience);
+
+  std::array<Dropped, kStreams> dropped_;
 };
 
 }  // namespace rueda

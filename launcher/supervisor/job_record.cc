@@ -10,6 +10,18 @@
 #include <utility>
 
 namespace rueda {
+namespace {
+
+std::string in_words(const std::vector<int>& ranks) {
+  constexpr std::size_t kNamed = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kNamed, ranks.size()); ++i)
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", names,
+                     ranks.size() > kNamed ? fmt::format(" and {} more", ranks.size() - kNamed) : "");
+}
+
+}  // namespace
 
 int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
@@ -18,57 +30,90 @@ std::string how_it_ended(int status) {
   return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
 }
 
-void JobRecord::note_start(int rank, agents::Started started) {
-  Rank& about = ranks_[static_cast<std::size_t>(rank)];
+JobRecord::JobRecord(const std::vector<HostRanks>& hosts) {
+  for (const HostRanks& host : hosts) {
+    Host& fresh = hosts_.emplace_back();
+    for (const Place& place : host.places) {
+      fresh.ranks.push_back(place.rank);
+      ranks_.resize(std::max(ranks_.size(), static_cast<std::size_t>(place.rank) + 1));
+      ranks_[static_cast<std::size_t>(place.rank)].host = static_cast<int>(hosts_.size()) - 1;
+    }
+  }
+}
+
+void JobRecord::note_ready(int host, const agents::Ready& ready) {
+  hosts_[static_cast<std::size_t>(host)].ready = ready;
+}
+
+void JobRecord::note_launch(int host) {
+  for (const int rank : hosts_[static_cast<std::size_t>(host)].ranks) {
+    if (std::exchange(ranks_[static_cast<std::size_t>(rank)].running, true)) continue;
+    ++running_;
+  }
+}
+
+void JobRecord::note_no_start(int host) {
+  for (const int rank : hosts_[static_cast<std::size_t>(host)].ranks) {
+    Rank& each = ranks_[static_cast<std::size_t>(rank)];
+    if (!each.started && std::exchange(each.running, false)) --running_;
+  }
+}
+
+bool JobRecord::all_started_on(int host) const {
+  return std::ranges::all_of(hosts_[static_cast<std::size_t>(host)].ranks, [&](int rank) {
+    return ranks_[static_cast<std::size_t>(rank)].started.has_value();
+  });
+}
+
+void JobRecord::note_start(const agents::Started& started) {
+  Rank& about = ranks_[static_cast<std::size_t>(started.rank)];
   if (about.started) return;
-  about.started = std::move(started);
+  about.started = started;
   ++started_;
 }
 
-bool JobRecord::note_end(int rank, const agents::Ended& ended) {
-  Rank& about = ranks_[static_cast<std::size_t>(rank)];
+bool JobRecord::note_end(const agents::Ended& ended) {
+  Rank& about = ranks_[static_cast<std::size_t>(ended.rank)];
   if (!about.started || about.ended) return false;
   about.ended = ended;
   ++ended_;
-  switch (ended.cause) {
-    case agents::Cause::own: return ended.status != 0;
-    case agents::Cause::asked: return false;
-    case agents::Cause::proxy_gone: return true;
-    case agents::Cause::hydra: return true;
-  }
-  return true;
+  if (std::exchange(about.running, false)) --running_;
+  return !ended.asked && (ended.status != 0 || ended.in_mpi);
 }
 
-bool JobRecord::note_gone(int rank) {
-  Rank& about = ranks_[static_cast<std::size_t>(rank)];
-  if (about.ended) return false;
-  about.gone = true;
-  if (!about.started) note_start(rank, {.host = "an unknown host"});
-  return note_end(rank, {.status = SIGKILL, .cause = agents::Cause::own});
+std::vector<int> JobRecord::note_gone(int host) {
+  std::vector<int> lost;
+  note_no_start(host);
+  for (const int rank : hosts_[static_cast<std::size_t>(host)].ranks) {
+    Rank& each = ranks_[static_cast<std::size_t>(rank)];
+    if (each.ended || !each.started) continue;
+    each.lost_with_agent = true;
+    note_end({.rank = rank, .status = SIGKILL});
+    lost.push_back(rank);
+  }
+  return lost;
 }
 
 std::string JobRecord::missing() const {
-  constexpr int kNamed = 8;
-  std::string names;
-  int count = 0;
+  std::vector<int> ranks;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank].started && count++ < kNamed)
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
-  return fmt::format("rank{} {}{}", count == 1 ? "" : "s", names,
-                     count > kNamed ? fmt::format(" and {} more", count - kNamed) : "");
+    if (!ranks_[rank].started) ranks.push_back(static_cast<int>(rank));
+  return in_words(ranks);
+}
+
+std::string JobRecord::ranks_on(int host) const {
+  return in_words(hosts_[static_cast<std::size_t>(host)].ranks);
 }
 
 std::string JobRecord::words_for(int rank) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
   if (!about.started || !about.ended) return fmt::format("rank {} runs", rank);
-  const agents::Started& started = *about.started;
-  std::string words = fmt::format("rank {} (process {} on {}) {}", rank, started.process, started.host,
+  const agents::Ready ready = hosts_[static_cast<std::size_t>(about.host)].ready.value_or(agents::Ready{});
+  std::string words = fmt::format("rank {} (process {} on {}) {}", rank, about.started->process, ready.host,
                                   how_it_ended(about.ended->status));
-  if (about.gone)
-    words += fmt::format(": its agent (process {}) has gone, and with it the rank", started.agent);
-  if (about.ended->cause == agents::Cause::proxy_gone)
-    words += fmt::format(": Hydra's proxy beside it (process {}) has gone", started.proxy);
-  if (about.ended->cause == agents::Cause::hydra) words += ": Hydra has asked its agent for that";
+  if (about.lost_with_agent)
+    words += fmt::format(": its agent (process {}) has gone, and with it the rank", ready.agent);
+  if (about.ended->in_mpi && about.ended->status == 0) words += " without MPI_Finalize";
   return words;
 }
 
@@ -79,7 +124,7 @@ int JobRecord::exit_code_of(int rank) const {
 
 bool JobRecord::was_killed(int rank) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
-  return about.ended && about.ended->cause != agents::Cause::asked && WIFSIGNALED(about.ended->status);
+  return about.ended && !about.ended->asked && WIFSIGNALED(about.ended->status);
 }
 
 }  // namespace rueda

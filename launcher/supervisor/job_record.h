@@ -1,49 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ruedarun knows of the ranks.
+// The ranks of a job, as ruedarun knows them.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/job/placement.h"
 #include "launcher/protocol/agent_message.h"
 
 namespace rueda {
 
-// Of a process that has ended, from what wait() says: the exit status a shell would show, and words.
+// Of a process that has ended, from the status of wait(): the exit status a shell would show, and words.
 int exit_code(int status);
 std::string how_it_ended(int status);  // "was killed by signal 9 (Killed)"
 
-// Purpose: which ranks run and how the others have ended, from what the agents report. Pure. Owner: the main
-// thread of the supervisor.
+// Purpose: which ranks run and how the others have ended, from the news of the agents. Pure. Owned by the
+// main thread of the supervisor.
 class JobRecord {
  public:
-  explicit JobRecord(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  explicit JobRecord(const std::vector<HostRanks>& hosts);
 
-  void note_start(int rank, agents::Started started);
+  void note_ready(int host, const agents::Ready& ready);
+  bool is_ready(int host) const { return hosts_[static_cast<std::size_t>(host)].ready.has_value(); }
+  // The agent of a host was told to start its ranks, which count as running from then on.
+  void note_launch(int host);
+  void note_start(const agents::Started& started);
+  // Those ranks of a host that have not started never will.
+  void note_no_start(int host);
   // True when that is a failure: nobody asked the rank to end, and it has not ended well.
-  bool note_end(int rank, const agents::Ended& ended);
-  // The agent has gone. True when that is a failure: it had not reported the end of its rank.
-  bool note_gone(int rank);
+  bool note_end(const agents::Ended& ended);
+  // The agent of a host has gone. The ranks there that ran, which are failures.
+  std::vector<int> note_gone(int host);
+  bool all_started_on(int host) const;
 
-  bool has_started(int rank) const { return ranks_[static_cast<std::size_t>(rank)].started.has_value(); }
+  bool is_rank(int rank) const { return rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size(); }
+  bool is_on(int rank, int host) const { return ranks_[static_cast<std::size_t>(rank)].host == host; }
   bool all_started() const { return started_ == ranks_.size(); }
   bool all_ended() const { return ended_ == ranks_.size(); }
-  bool none_runs() const { return ended_ == started_; }
+  bool none_runs() const { return running_ == 0; }
   std::string missing() const;            // "rank 3", "ranks 1, 2, 5 and 7 more": those that have not started
+  std::string ranks_on(int host) const;   // the same for those of a host
   std::string words_for(int rank) const;  // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"
   int exit_code_of(int rank) const;       // never 0
-  bool was_killed(int rank) const;        // from outside, or since something of Hydra's was
+  bool was_killed(int rank) const;        // from outside
 
  private:
+  struct Host {
+    std::optional<agents::Ready> ready;
+    std::vector<int> ranks;
+  };
   struct Rank {
+    int host = 0;
+    bool running = false;
     std::optional<agents::Started> started;
     std::optional<agents::Ended> ended;
-    bool gone = false;
+    bool lost_with_agent = false;
   };
 
+  std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
   std::size_t started_ = 0;
+  std::size_t running_ = 0;
   std::size_t ended_ = 0;
 };
 

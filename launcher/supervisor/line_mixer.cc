@@ -2,15 +2,31 @@
 #include "launcher/supervisor/line_mixer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace rueda {
+namespace {
+
+// How many bytes at the end are the begin of a character of UTF-8 whose rest has not come.
+std::size_t begun_character(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;  // inside of a character
+    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+}  // namespace
 
 LineMixer::LineMixer(int sources, Prefix prefix)
     : prefix_(std::move(prefix)), sources_(static_cast<std::size_t>(sources)) {}
 
 void LineMixer::add(int source, std::string_view text, Time now) {
   Source& from = sources_[static_cast<std::size_t>(source)];
+  from.by_blocks = !text.empty() && text.size() % kBlock == 0;
   while (!text.empty()) {
     if (from.held.empty()) from.oldest = now;
     from.youngest = now;
@@ -26,7 +42,7 @@ void LineMixer::add(int source, std::string_view text, Time now) {
       text.remove_prefix(text.find('\n') + 1);
       show(source, End::line);
     } else if (from.held.size() == kLongestHeld) {
-      show(source, End::none);
+      show_part(source);
     }
   }
   if (from.held.empty()) {
@@ -44,13 +60,14 @@ void LineMixer::add_own_line(std::string_view line) {
 
 void LineMixer::show_due(Time now) {
   for (auto next = holding_.begin(); next != holding_.end();) {
-    const Source& from = sources_[static_cast<std::size_t>(*next)];
-    if (now < from.youngest + kQuiet && now < from.oldest + kLongestHold) {
+    Source& from = sources_[static_cast<std::size_t>(*next)];
+    if (now < from.due()) {
       ++next;
-    } else {
-      show(*next, End::none);
-      next = holding_.erase(next);
+      continue;
     }
+    show_part(*next);
+    from.oldest = from.youngest = now;
+    next = from.held.empty() ? holding_.erase(next) : std::next(next);
   }
 }
 
@@ -58,8 +75,7 @@ std::optional<LineMixer::Time> LineMixer::next_time() const {
   std::optional<Time> next;
   for (int source : holding_) {
     const Source& from = sources_[static_cast<std::size_t>(source)];
-    const Time due = std::min(from.youngest + kQuiet, from.oldest + kLongestHold);
-    next = std::min(next.value_or(due), due);
+    next = std::min(next.value_or(from.due()), from.due());
   }
   return next;
 }
@@ -70,6 +86,17 @@ void LineMixer::finish() {
 }
 
 std::string LineMixer::take() { return std::exchange(ready_, {}); }
+
+// Of text without an end. The begin of a character waits once more for its rest.
+void LineMixer::show_part(int source) {
+  Source& from = sources_[static_cast<std::size_t>(source)];
+  const std::size_t begun = begun_character(from.held);
+  const std::size_t shown = begun < from.held.size() ? from.held.size() - begun : from.held.size();
+  std::string rest = from.held.substr(shown);
+  from.held.resize(shown);
+  show(source, End::none);
+  from.held = std::move(rest);
+}
 
 void LineMixer::show(int source, End end) {
   Source& from = sources_[static_cast<std::size_t>(source)];

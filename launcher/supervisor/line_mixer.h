@@ -2,6 +2,7 @@
 // Lines of several writers on one output.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -26,6 +27,10 @@ class LineMixer {
   static constexpr std::size_t kLongestHeld = 1 << 20;  // bytes of a piece
   static constexpr std::chrono::milliseconds kQuiet{200};
   static constexpr std::chrono::milliseconds kLongestHold{600};
+  // C and Python write into pipes by whole blocks: text that ends with one is no prompt, and its line is on
+  // the way.
+  static constexpr std::size_t kBlock = 4096;  // bytes
+  static constexpr std::chrono::milliseconds kBlockHold{5000};
 
   explicit LineMixer(int sources, Prefix prefix = {});
 
@@ -46,13 +51,18 @@ class LineMixer {
     over_text,    // by a carriage return: what comes next overwrites it
   };
   struct Source {
-    std::string held;       // of a piece, not shown yet
-    bool in_line = false;   // the line has been shown in part
-    bool in_bar = false;    // the piece began with a carriage return
-    Time oldest, youngest;  // byte of `held`
+    std::string held;        // of a piece, not shown yet
+    bool in_line = false;    // the line has been shown in part
+    bool in_bar = false;     // the piece began with a carriage return
+    Time oldest, youngest;   // byte of `held`
+    bool by_blocks = false;  // the last piece was of whole blocks
+    Time due() const {
+      return by_blocks ? youngest + kBlockHold : std::min(youngest + kQuiet, oldest + kLongestHold);
+    }
   };
 
   void show(int source, End end);
+  void show_part(int source);
   bool begin(int source, End end);
   void write(std::string_view text, End end);
   void begin_new_line();

@@ -2,13 +2,11 @@
 #include "launcher/supervisor/rank_output.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -17,26 +15,30 @@
 namespace rueda {
 namespace {
 
-LineMixer::Prefix prefix_of(int ranks, bool rank, bool time) {
-  if (!rank && !time) return {};
-  return [=](int source) {
-    std::string text;
-    if (time) text += fmt::format("{:%Y-%m-%d %H:%M:%S} ", fmt::localtime(std::time(nullptr)));
-    if (rank) text += fmt::format("[{}] ", source % ranks);
-    return text;
-  };
+LineMixer::Prefix prefix_of(int ranks, Label label) {
+  if (!label) return {};
+  return [=](int source) { return label(source % ranks); };
 }
 
 }  // namespace
 
-RankOutput::RankOutput(int descriptor, int ranks, bool rank_in_prefix, bool time_in_prefix)
-    : RankOutput(descriptor, ranks, 0,
-                 std::make_shared<LineMixer>(2 * ranks, prefix_of(ranks, rank_in_prefix, time_in_prefix))) {}
+RankOutput::RankOutput(int descriptor, int ranks, Label label, WriterNews news)
+    : RankOutput(descriptor, ranks, 0, std::make_shared<OutputWriter>(news),
+                 std::make_shared<OutputWriter>(news),
+                 std::make_shared<LineMixer>(2 * ranks, prefix_of(ranks, std::move(label)))) {}
 
-RankOutput::RankOutput(int descriptor, int ranks, int first_source, std::shared_ptr<LineMixer> mixer)
-    : descriptor_(descriptor), ranks_(ranks), first_source_(first_source), mixer_(std::move(mixer)) {}
+RankOutput::RankOutput(int descriptor, int ranks, int first_source, std::shared_ptr<OutputWriter> writer,
+                       std::shared_ptr<OutputWriter> copy_writer, std::shared_ptr<LineMixer> mixer)
+    : descriptor_(descriptor),
+      ranks_(ranks),
+      first_source_(first_source),
+      writer_(std::move(writer)),
+      copy_writer_(std::move(copy_writer)),
+      mixer_(std::move(mixer)) {}
 
-RankOutput RankOutput::beside() const { return {descriptor_, ranks_, first_source_ + ranks_, mixer_}; }
+RankOutput RankOutput::beside() const {
+  return {descriptor_, ranks_, first_source_ + ranks_, writer_, copy_writer_, mixer_};
+}
 
 void RankOutput::keep_copies(const std::string& folder, const std::string& name) {
   allow_many_descriptors();
@@ -52,19 +54,22 @@ void RankOutput::keep_copies(const std::string& folder, const std::string& name)
   }
 }
 
-void RankOutput::add(int rank, std::string_view text) {
-  if (rank < 0 || rank >= ranks_) return add_line(text);
-  if (!copies_.empty()) write_all(copies_[static_cast<std::size_t>(rank)].number(), text);
+void RankOutput::copy(int rank, std::string_view text) {
+  if (!copies_.empty())
+    copy_writer_->add(copies_[static_cast<std::size_t>(rank)].number(), std::string(text));
+}
+
+void RankOutput::show(int rank, std::string_view text) {
   mixer_->add(first_source_ + rank, text, std::chrono::steady_clock::now());
 }
 
 void RankOutput::add_line(std::string_view line) { mixer_->add_own_line(line); }
 
-std::error_code RankOutput::flush() { return write_all(descriptor_, mixer_->take()); }
+void RankOutput::flush() { writer_->add(descriptor_, mixer_->take()); }
 
-std::error_code RankOutput::finish() {
+void RankOutput::finish() {
   mixer_->finish();
-  return flush();
+  flush();
 }
 
 }  // namespace rueda

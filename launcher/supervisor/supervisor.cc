@@ -1,98 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervisor/supervisor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
+#include <filesystem>
 #include <utility>
-#include <vector>
+#include <variant>
 
 #include "launcher/job/environment.h"
-#include "launcher/job/hydra.h"
-#include "launcher/job/stdin_forwarding.h"
 #include "launcher/system/processes.h"
-#include "launcher/system/signals.h"
 
 namespace rueda {
+namespace {
 
-Supervisor::Supervisor(const LaunchOptions& options, std::string mpiexec, LaunchMethod way,
-                       double start_timeout, Descriptor signals, const SignalState& inherited)
+constexpr auto kInterruptGrace = std::chrono::seconds(5);
+constexpr auto kOneWish = std::chrono::milliseconds(100);
+constexpr auto kFarewell =
+    std::chrono::seconds(10);  // for agents after the end of all ranks, while nothing comes
+constexpr auto kBetweenLooks = std::chrono::seconds(1);  // at an output that is full
+constexpr auto kReaderPatience = std::chrono::seconds(5);
+constexpr auto kLastPatience = std::chrono::seconds(1);  // after a signal that asks for the end
+
+std::vector<std::string> names_of(const std::vector<HostRanks>& hosts) {
+  std::vector<std::string> names;
+  for (const HostRanks& host : hosts) names.push_back(host.host);
+  return names;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, double start_timeout,
+                       Descriptor signals, const SignalState& inherited)
     : options_(options),
-      way_(std::move(way)),
-      token_(random_token()),
-      hub_(token_, options.ranks, way_.other_hosts),
-      job_(options.ranks),
-      stop_after_(options.stop_after, options.stop_grace),
-      output_(options),
+      hosts_(place_ranks(options.ranks, method.hosts, host_name())),
+      agents_(names_of(hosts_)),
+      starter_(options_, std::move(method), names_of(hosts_)),
+      values_(agents_, hosts_.size()),
+      job_(hosts_),
+      stop_after_(options.stop_after, options.grace),
+      output_(options, hosts_),
       signals_{.waiting = std::move(signals), .inherited = inherited},
-      mpiexec_{.path = std::move(mpiexec)},
-      start_{.timeout = start_timeout} {}
+      start_{.timeout = start_timeout, .folder = std::filesystem::current_path().string()} {}
 
 int Supervisor::run() {
   adopt_orphans();
-  export_job_environment(options_.hosts, hub_.addresses(), token_, signals_.inherited);
-  offer_standard_input();
-  start();
+  try_start();
   while (!is_over()) turn();
   finish();
   return exit_status();
 }
 
-void Supervisor::start() {
-  std::vector<std::string> command = mpiexec_command(mpiexec_.path, options_, output_.label(), way_.words);
-  if (options_.verbose) output_.say(fmt::format("ruedarun: starting {}", fmt::join(command, " ")));
-  output_.flush();
-  std::array<Descriptor, JobOutput::kStreams> write_ends = output_.open();
-  Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  pid_t supervisor = ::getpid();
-  mpiexec_.process = ::fork();
-  if (mpiexec_.process == 0) {
-    ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the agents end the rest
-    if (::getppid() != supervisor) ::_exit(1);
-    ::dup2(nothing.number(), STDIN_FILENO);
-    ::dup2(write_ends[0].number(), STDOUT_FILENO);
-    ::dup2(write_ends[1].number(), STDERR_FILENO);
-    set_signal_state(signals_.inherited.for_hydra());
-    execute(command);
-    fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", mpiexec_.path, std::strerror(errno));
-    std::fflush(stderr);
-    ::_exit(127);
+void Supervisor::try_start() {
+  try {
+    start();
+  } catch (const std::system_error& error) {
+    fail_start(error.what());
   }
-  if (mpiexec_.process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  start_.began_at = Clock::now();
-  stop_after_.on_start(start_.began_at);
-  start_.deadline =
-      start_.began_at + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
-  if (way_.by == LaunchMethod::By::manager) start_.next_look = start_.began_at;
+}
+
+void Supervisor::start() {
+  const auto now = Clock::now();
+  for (const pid_t process : descendants()) start_.others.insert(process);
+  if (std::optional<Descriptor> socket = starter_.start_here(agents_.key()))
+    agents_.take_in(std::move(*socket));
+  if (starter_.needs_invitation()) starter_.start_elsewhere(agents_.invite());
+  if (options_.verbose)
+    for (const std::string& command : starter_.commands()) output_.say("ruedarun: starting " + command);
+  stop_after_.on_start(now);
+  start_.deadline = now + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
+}
+
+bool Supervisor::is_over() const {
+  return end_.forced || (end_.said_over && agents_.all_gone() && starter_.none_runs());
 }
 
 void Supervisor::turn() {
-  std::array<pollfd, 4> waits{{{signals_.waiting.number(), POLLIN, 0},
-                               {hub_.descriptor(), POLLIN, 0},
-                               {output_.descriptor(0), POLLIN, 0},
-                               {output_.descriptor(1), POLLIN, 0}}};
+  std::array<pollfd, 5> waits{{{signals_.waiting.number(), POLLIN, 0},
+                               {agents_.descriptor(), POLLIN, 0},
+                               {starter_.descriptor(), POLLIN, 0},
+                               {input_.descriptor(), POLLIN, 0},
+                               {output_.descriptor(), POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_next_act());
   if (waits[0].revents != 0) read_signals();
-  hear_agents();
-  bool something_came = waits[2].revents != 0 && output_.read(0);
-  something_came |= waits[3].revents != 0 && output_.read(1);
-  output_.show_due(Clock::now());
-  output_.flush();
-  check_output();
-  if (something_came) ending_.on_output(Clock::now());
+  for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
+  if (waits[2].revents != 0)
+    for (const std::string& line : starter_.lines()) output_.say(line);
+  if (waits[3].revents != 0)
+    if (const std::optional<agents::Input> input = input_.read()) agents_.tell(0, *input);
+  move_output();
   act_on_time();
+}
+
+int Supervisor::milliseconds_to_next_act() const {
+  std::optional<Clock::time_point> next;
+  if (end_.holding) next = Clock::now() + kBetweenLooks;
+  for (const std::optional<Clock::time_point>& time :
+       {ending_.next_time(), stop_after_.next_time(), start_.deadline, agents_.next_deadline(),
+        output_.next_time()})
+    if (time) next = std::min(next.value_or(*time), *time);
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
 void Supervisor::read_signals() {
@@ -111,149 +126,206 @@ void Supervisor::on_signal(int signal) {
 }
 
 void Supervisor::pass_on(int signal) {
-  for (int rank = 0; rank < options_.ranks; ++rank)
-    if (job_.has_started(rank)) hub_.tell(rank, agents::PassOn{signal});
+  agents_.tell_all(agents::PassOn{signal});
   if (!job_.all_started() && signal != SIGCONT) signals_.passed_on.insert(signal);
 }
 
 // Ranks are not in the terminal's session: it stops ruedarun alone.
 void Supervisor::stop_with_the_ranks() {
-  hub_.tell_all(agents::PassOn{SIGTSTP});
+  agents_.tell_all(agents::PassOn{SIGTSTP});
+  const auto before = Clock::now();
   stop_until_continued();
-  hub_.tell_all(agents::PassOn{SIGCONT});
+  if (start_.deadline) *start_.deadline += Clock::now() - before;
+  agents_.tell_all(agents::PassOn{SIGCONT});
 }
 
 void Supervisor::end_by(int signal) {
   const auto now = Clock::now();
-  if (end_.signal != 0) return ending_.on_hurry(now);
+  const bool again = end_.signal != 0;
+  // A terminal that closes, timeout and other programs send one wish as two signals.
+  if (again && now < end_.signal_at + kOneWish) return;
+  if (again) return ending_.on_hurry(now);
   end_.signal = signal;
-  if (signal == SIGTERM && options_.stop_grace_given) return ending_.on_terminate(now, options_.stop_grace);
-  if (signal != SIGINT) return ending_.on_terminate(now);
-  hub_.tell_all(agents::SendSignal{SIGINT});
-  ending_.on_interrupt(now);
-}
-
-// A reader that has gone counts as SIGPIPE. Any other error loses words of ranks, and is told.
-void Supervisor::check_output() {
-  const std::error_code why = output_.lost();
-  if (!why || end_.output_lost || end_.signal != 0) return;
-  if (why == std::errc::broken_pipe) {
-    if (!end_.failure) end_by(SIGPIPE);
-    return;
-  }
-  end_.output_lost = true;
-  output_.say("ruedarun: cannot write the output: " + why.message());
-  if (!end_.failure) end_.failure = 1;
-  ending_.on_terminate(Clock::now());
+  end_.signal_at = now;
+  if (signal == SIGINT) agents_.tell_all(agents::SendSignal{SIGINT});
+  if (signal == SIGINT)
+    ending_.on_interrupt(now, options_.grace_given ? options_.grace : kInterruptGrace);
+  else if (signal == SIGPIPE)
+    ending_.on_terminate(now);
+  else
+    ending_.on_terminate(now, options_.grace);
+  check_all_ended();
 }
 
 void Supervisor::reap() {
   int status = 0;
-  for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
-    if (ended == mpiexec_.process) mpiexec_ended(status);
+  for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
+    if (const auto starter = starter_.note_end(process, status)) starter_ended(*starter);
 }
 
-// Before the ranks: they can write no more.
-void Supervisor::mpiexec_ended(int status) {
-  mpiexec_.status = status;
-  if (job_.none_runs()) return;
-  output_.say(fmt::format("ruedarun: mpiexec (process {} on {}) {}", mpiexec_.process, host_name(),
-                          how_it_ended(status)));
-  mpiexec_.lost = true;
-  // Killed, it is the first to fail; it also ends by itself after a proxy has, which an agent then tells.
-  if (!end_.failure && WIFSIGNALED(status)) end_.failure = exit_code(status);
-  ending_.on_terminate(Clock::now());
-}
-
-void Supervisor::hear_agents() {
-  std::vector<AgentServer::Heard> all = hub_.turn();
-  // A rank that is killed in MPI_Init can take Hydra's proxy with it: of what comes together, causes go
-  // first.
-  std::stable_partition(all.begin(), all.end(), [](const AgentServer::Heard& heard) {
-    const auto* ended = std::get_if<agents::Ended>(&heard.what);
-    return std::holds_alternative<agents::Started>(heard.what) ||
-           (ended != nullptr && ended->cause == agents::Cause::own && ended->status != 0);
-  });
-  for (const AgentServer::Heard& heard : all) hear(heard);
+// A janitor ends after its agent, of which the connection tells.
+void Supervisor::starter_ended(const AgentStarter::EndedStarter& starter) {
+  for (const std::string& line : starter_.lines()) output_.say(line);
+  if (end_.said_over || start_.failed) return;
+  const std::string command = starter.on_this_machine ? "the agent on this machine" : starter.command;
+  for (const int host : starter.hosts) {
+    if (job_.is_ready(host)) continue;
+    return fail_start(fmt::format("{} {}, and {} did not start; {}", command, how_it_ended(starter.status),
+                                  job_.ranks_on(host), starter_.remedy()));
+  }
+  if (!starter.on_this_machine && starter.status != 0 && !job_.all_ended())
+    output_.say(fmt::format("ruedarun: {} {}", command, how_it_ended(starter.status)));
 }
 
 void Supervisor::hear(const AgentServer::Heard& heard) {
-  const int rank = heard.rank;
-  if (const auto* started = std::get_if<agents::Started>(&heard.what)) {
-    job_.note_start(rank, *started);
-    for (int signal : signals_.passed_on) hub_.tell(rank, agents::PassOn{signal});
-    if (job_.all_started()) start_is_over();
-    return;
+  if (const auto* message = std::get_if<agents::Message>(&heard.what)) return hear(heard.host, *message);
+  const bool early = !job_.all_started_on(heard.host);
+  for (const int rank : job_.note_gone(heard.host)) fail(rank);
+  if (early && !end_.said_over)
+    fail_start(fmt::format("the agent on {} has gone, and {} did not start; {}",
+                           hosts_[static_cast<std::size_t>(heard.host)].host, job_.ranks_on(heard.host),
+                           starter_.remedy()));
+  check_all_ended();
+}
+
+// An agent speaks of the ranks of its own host only.
+void Supervisor::hear(int host, const agents::Message& message) {
+  const auto is_its = [&](int rank) { return job_.is_rank(rank) && job_.is_on(rank, host); };
+  if (const auto* output = std::get_if<agents::Output>(&message)) {
+    if (is_its(output->rank)) output_.add(*output);
+    if (end_.said_over) still_ending();
+  } else if (const auto* put = std::get_if<agents::Put>(&message)) {
+    values_.put(*put);
+  } else if (std::holds_alternative<agents::BarrierIn>(message)) {
+    values_.enter_barrier(host);
+  } else if (const auto* ready = std::get_if<agents::Ready>(&message)) {
+    launch(host, *ready);
+  } else if (const auto* fresh = std::get_if<agents::Started>(&message)) {
+    if (is_its(fresh->rank)) started(*fresh);
+  } else if (const auto* over = std::get_if<agents::Ended>(&message)) {
+    if (is_its(over->rank)) ended(*over);
+  } else if (const auto* refusal = std::get_if<agents::CannotStart>(&message)) {
+    job_.note_no_start(host);
+    fail_start(fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host));
+  } else if (const auto* taken = std::get_if<agents::InputTaken>(&message)) {
+    input_.note_taken(taken->bytes);
   }
-  const auto* ended = std::get_if<agents::Ended>(&heard.what);
-  bool failed = ended != nullptr ? job_.note_end(rank, *ended) : job_.note_gone(rank);
+}
+
+void Supervisor::launch(int host, const agents::Ready& ready) {
+  if (job_.is_ready(host)) return;
+  job_.note_ready(host, ready);
+  if (ending_.has_begun()) return agents_.tell(host, agents::JobOver{});
+  const HostRanks& here = hosts_[static_cast<std::size_t>(host)];
+  const bool has_rank_0 = here.places.front().rank == 0;
+  agents::Launch order{.places = here.places,
+                       .command = options_.command,
+                       .environment = job_environment(),
+                       .folder = start_.folder,
+                       .signals = signals_.inherited,
+                       .binding = options_.binding,
+                       .forwards_input = has_rank_0 && !starter_.is_here(static_cast<std::size_t>(host)),
+                       .hosts_of_processes = process_mapping(hosts_)};
+  if (order.forwards_input) input_.begin();
+  job_.note_launch(host);
+  agents_.tell(host, order);
+  values_.welcome(host);
+  for (const int signal : signals_.passed_on) agents_.tell(host, agents::PassOn{signal});
+}
+
+void Supervisor::started(const agents::Started& started) {
+  job_.note_start(started);
+  if (options_.verbose)
+    output_.say(fmt::format("ruedarun: rank {} is process {}{}", started.rank, started.process,
+                            started.cores.empty() ? "" : ", bound to the cores " + started.cores));
+  if (job_.all_started()) start_.deadline.reset();
+}
+
+void Supervisor::ended(const agents::Ended& ended) {
+  bool failed = job_.note_end(ended);
   // A rank that was asked to stop, by nothing but --stop-after, has to end well.
-  if (ended != nullptr && ended->status != 0 && stop_after_.asked_at() && !ending_.has_begun()) failed = true;
-  if (failed) fail(rank);
+  if (ended.status != 0 && stop_after_.asked_at() && !ending_.has_begun()) failed = true;
+  if (failed) fail(ended.rank);
   check_all_ended();
 }
 
 void Supervisor::fail(int rank) {
-  if (end_.signal != 0) return;
+  if (end_.signal != 0 || end_.said_over) return;
   constexpr int kMostLines = 16;
   const bool first = !end_.failure;
-  if (first && job_.was_killed(rank)) start_.incomplete = !job_.all_started();
   if ((first || job_.was_killed(rank)) && ++end_.failure_lines <= kMostLines)
     output_.say("ruedarun: " + job_.words_for(rank));
   if (!end_.failure) end_.failure = job_.exit_code_of(rank);
-  hub_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
+  // Later ones end because of these.
+  if (++end_.told_failures <= kMostLines) agents_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
   ending_.on_failure(Clock::now());
 }
 
-void Supervisor::start_is_over() {
-  start_.deadline.reset();
-  start_.next_look.reset();
-}
-
-// Hydra does not notice when srun ends, and waits.
-void Supervisor::watch_start(Clock::time_point now) {
-  constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
-  constexpr auto kUnseen = std::chrono::seconds(3);  // it may have ended before the first look
-  if (start_.deadline && now >= *start_.deadline)
-    return fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
-                                  job_.missing(), start_.timeout, way_.remedy));
-  if (!start_.next_look || now < *start_.next_look) return;
-  start_.next_look = now + kBetweenLooks;
-  if (mpiexec_.status || ending_.has_begun()) return;
-  if (has_children(mpiexec_.process)) {
-    start_.starter_seen = true;
-  } else if (start_.starter_seen || now > start_.began_at + kUnseen) {
-    fail_start(
-        fmt::format("{} has ended, and {} did not start; {}", way_.program, job_.missing(), way_.remedy));
-  }
-}
-
 void Supervisor::fail_start(const std::string& why) {
-  start_is_over();
-  start_.incomplete = false;  // they are told here
+  start_.deadline.reset();
+  if (std::exchange(start_.failed, true) || end_.signal != 0) return;
   output_.say("ruedarun: " + why);
   if (!end_.failure) end_.failure = 1;
   ending_.on_terminate(Clock::now());
+  check_all_ended();
 }
 
-// The agents wait for each other's ranks, so that each sees the end of the job and clears up after it.
+// The agents wait for each other's ranks, so that what one of them leaves behind lives as long as the job.
 void Supervisor::check_all_ended() {
   const bool over = job_.all_ended() || (ending_.has_begun() && job_.none_runs());
   if (!over || end_.said_over) return;
-  end_.said_over = job_.all_ended();
+  end_.said_over = true;
   ending_.on_all_ended(Clock::now());
-  if (!mpiexec_.status) hub_.tell_all(agents::JobOver{});
+  still_ending();
+  agents_.tell_all(agents::JobOver{});
+  starter_.end_those([&](int host) { return !job_.is_ready(host); });
+}
+
+// Agents have something to do: output of ranks that have ended leaves them.
+void Supervisor::still_ending() {
+  ending_.on_output(Clock::now());
+  end_.farewell = Clock::now() + kFarewell;
+}
+
+void Supervisor::move_output() {
+  const auto now = Clock::now();
+  output_.show_due(now);
+  output_.flush();
+  const bool full = output_.is_full(now, end_.signal == 0 ? kReaderPatience : kLastPatience);
+  if (full != end_.holding) agents_.tell_all(agents::HoldOutput{full});
+  end_.holding = full;
+  if (full && end_.said_over) still_ending();
+  check_output();
+}
+
+// A reader that has gone counts as SIGPIPE. Any other error loses words of ranks, and is told.
+void Supervisor::check_output() {
+  const std::error_code lost = output_.lost(), lost_copy = output_.lost_copy();
+  const std::error_code why = lost ? lost : lost_copy;
+  if (!why || end_.output_lost || end_.signal != 0) return;
+  if (lost == std::errc::broken_pipe) {
+    if (!end_.failure) end_by(SIGPIPE);
+    return;
+  }
+  end_.output_lost = true;
+  output_.say(fmt::format("ruedarun: cannot write {}: {}",
+                          lost ? "the output" : "a file of --output-filename", why.message()));
+  if (!end_.failure) end_.failure = 1;
+  if (lost) ending_.on_terminate(Clock::now());
 }
 
 void Supervisor::act_on_time() {
   const auto now = Clock::now();
-  watch_start(now);
+  if (start_.deadline && now >= *start_.deadline)
+    fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
+                           job_.missing(), start_.timeout, starter_.remedy()));
+  if (end_.farewell && now >= *end_.farewell) give_up_agents();
   if (ending_.has_begun() || job_.all_ended()) stop_after_.on_end();
   for (StopAfter::Act act; (act = stop_after_.next_act(now)) != StopAfter::Act::nothing;)
     act == StopAfter::Act::ask ? ask_to_stop() : give_up_asking();
   for (Ending::Act act; (act = ending_.next_act(now)) != Ending::Act::nothing;) {
-    if (act == Ending::Act::terminate) hub_.tell_all(agents::SendSignal{SIGTERM});
-    if (act == Ending::Act::kill) hub_.tell_all(agents::SendSignal{SIGKILL});
+    if (act == Ending::Act::terminate) agents_.tell_all(agents::SendSignal{SIGTERM});
+    if (act == Ending::Act::kill) agents_.tell_all(agents::SendSignal{SIGKILL});
     if (act == Ending::Act::force) force();
   }
 }
@@ -261,53 +333,66 @@ void Supervisor::act_on_time() {
 void Supervisor::ask_to_stop() {
   output_.say(
       fmt::format("ruedarun: --stop-after {}s: the ranks are asked to stop", options_.stop_after.count()));
-  hub_.tell_all(agents::SendSignal{SIGTERM});
+  agents_.tell_all(agents::SendSignal{SIGTERM});
 }
 
 void Supervisor::give_up_asking() {
   output_.say(
       fmt::format("ruedarun: ranks still run {} s after they were asked to stop, and are ended; give them "
-                  "more time by --stop-grace",
-                  options_.stop_grace.count()));
+                  "more time by --grace",
+                  options_.grace.count()));
   if (!end_.failure) end_.failure = 128 + SIGTERM;
   ending_.on_terminate(Clock::now());
 }
 
+void Supervisor::give_up_agents() {
+  end_.farewell.reset();
+  std::string left;
+  for (const std::string& command : starter_.commands()) left += (left.empty() ? "" : "; ") + command;
+  output_.say(fmt::format("ruedarun: all ranks have ended, and these have not within {} s: {}",
+                          kFarewell.count(), left.empty() ? "the agent on this machine" : left));
+  if (!end_.failure) end_.failure = 1;
+  force();
+}
+
 void Supervisor::force() {
   end_.forced = true;
-  hub_.close();
-  kill_descendants();
-  reap();
-  if (!mpiexec_.status) mpiexec_.status = SIGKILL;
+  agents_.close();
 }
 
-int Supervisor::milliseconds_to_next_act() const {
-  std::optional<Clock::time_point> next;
-  for (const std::optional<Clock::time_point>& time :
-       {ending_.next_time(), stop_after_.next_time(), start_.deadline, start_.next_look, hub_.next_deadline(),
-        output_.next_time()})
-    if (time) next = std::min(next.value_or(*time), *time);
-  if (!next) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
-}
-
-// mpiexec has ended; processes left may still hold its pipes open.
+// The agents have gone, or are told to: their janitors see to the rest.
 void Supervisor::finish() {
-  output_.read_rest();
-  hear_agents();
-  if (mpiexec_.lost && !end_.failure) end_.failure = std::max(1, exit_code(*mpiexec_.status));
-  hub_.close();
-  kill_descendants();
-  const bool unexplained = !job_.all_ended() && !end_.failure && end_.signal == 0;
-  if (unexplained || options_.verbose) output_.say(output_.mpiexec_said());
-  if (unexplained) {
-    end_.failure = std::max(1, exit_code(*mpiexec_.status));
-    output_.say(fmt::format("ruedarun: mpiexec {}, and {} did not start; {}", how_it_ended(*mpiexec_.status),
-                            job_.missing(), way_.remedy));
-  } else if (start_.incomplete && !job_.all_started()) {
-    output_.say(fmt::format("ruedarun: {} did not start", job_.missing()));
+  agents_.close();
+  const auto until = Clock::now() + std::chrono::seconds(2);
+  while (!starter_.none_runs() && Clock::now() < until) {
+    pollfd wait{signals_.waiting.number(), POLLIN, 0};
+    ::poll(&wait, 1, 100);
+    read_signals();
   }
+  kill_descendants(start_.others);
+  say_the_end();
+  output_.finish();
+  const auto enough = Clock::now() + kLastPatience;
+  wait_for_reader(enough);
+  check_output();  // the last words may be lost, too
+  output_.finish();
+  wait_for_reader(enough);
+}
+
+// As long as it takes, but after a signal only until then.
+void Supervisor::wait_for_reader(Clock::time_point enough) {
+  while (!output_.all_written() && (end_.signal == 0 || Clock::now() < enough)) {
+    std::array<pollfd, 2> waits{{{signals_.waiting.number(), POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
+    ::poll(waits.data(), waits.size(), 1000);
+    read_signals();
+    output_.is_full(Clock::now(), kReaderPatience);
+    output_.flush();
+  }
+}
+
+void Supervisor::say_the_end() {
+  if (end_.failure && !start_.failed && !job_.all_started())
+    output_.say(fmt::format("ruedarun: {} did not start", job_.missing()));
   if (stop_after_.asked_at() && job_.all_ended() && !end_.failure && end_.signal == 0) {
     const std::chrono::duration<double> took = Clock::now() - *stop_after_.asked_at();
     output_.say(
@@ -315,10 +400,6 @@ void Supervisor::finish() {
   }
   if (end_.signal != 0 && end_.signal != SIGPIPE)
     output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(end_.signal)));
-  output_.finish();
-  check_output();
-  output_.flush();
-  litter_.sweep();
 }
 
 int Supervisor::exit_status() const {

@@ -11,11 +11,10 @@ using namespace std::chrono_literals;
 
 constexpr auto kFailureGrace = 3s;
 constexpr auto kFailureToKill = 1s;
-constexpr auto kInterruptGrace = 1s;
 constexpr auto kTerminateToKill = 700ms;
 constexpr auto kKillToForce = 700ms;
-constexpr auto kLastOutput = 1s;     // for mpiexec to pass on what the ranks have written
-constexpr auto kMoreOutput = 500ms;  // after some of it
+constexpr auto kLastOutput = 3s;  // for agents to pass on the last output
+constexpr auto kMoreOutput = 3s;  // after some of it
 
 void bring_forward(std::optional<Ending::Time>& time, Ending::Time to) {
   time = std::min(time.value_or(to), to);
@@ -30,7 +29,9 @@ void Ending::plan(Time terminate, Time kill) {
 }
 
 void Ending::on_failure(Time now) { plan(now + kFailureGrace, now + kFailureGrace + kFailureToKill); }
-void Ending::on_interrupt(Time now) { plan(now + kInterruptGrace, now + kInterruptGrace + kTerminateToKill); }
+void Ending::on_interrupt(Time now, std::chrono::seconds grace) {
+  plan(now + grace, now + grace + kTerminateToKill);
+}
 void Ending::on_terminate(Time now) { plan(now, now + kTerminateToKill); }
 void Ending::on_terminate(Time now, std::chrono::seconds grace) { plan(now, now + grace); }
 

@@ -18,14 +18,15 @@ class Ending {
   enum class Act { nothing, terminate, kill, force };
 
   void on_failure(Time now);
-  void on_interrupt(Time now);
+  void on_interrupt(Time now, std::chrono::seconds grace);
   void on_terminate(Time now);
-  void on_terminate(Time now, std::chrono::seconds grace);  // by one who gives the ranks that long
-  void on_hurry(Time now);                                  // asked a second time
-  void on_all_ended(Time now);                              // of a job that was to end: only mpiexec is left
-  void on_output(Time now);  // something has come of what the ranks had written: there may be more
+  void on_terminate(Time now, std::chrono::seconds grace);
+  void on_hurry(Time now);      // asked a second time
+  void on_all_ended(Time now);  // of a job that was to end: only agents are left
+  void on_output(Time now);     // something has come of what the ranks had written: there may be more
 
   bool has_begun() const { return force_at_.has_value(); }
+  bool in_a_hurry() const { return in_a_hurry_; }
   Act next_act(Time now);  // what is due; call until nothing is
   std::optional<Time> next_time() const;
 

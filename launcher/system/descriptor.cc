@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -42,15 +43,32 @@ std::string_view read_some(int descriptor) {
   return {buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
 }
 
+void limit_descriptors(std::uint64_t soft) {
+  rlimit limit{};
+  if (soft == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(soft, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void set_non_blocking(int descriptor) {
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-void allow_many_descriptors() {
+std::uint64_t allow_many_descriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  static const std::uint64_t before = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return before;
+}
+
+Descriptor high_copy_of(const Descriptor& descriptor) {
+  for (const int least : {200, 64, STDERR_FILENO + 1}) {
+    const int copy = ::fcntl(descriptor.number(), F_DUPFD_CLOEXEC, least);
+    if (copy >= 0) return Descriptor(copy);
+  }
+  return {};
 }
 
 std::string identity_of(int descriptor) {

@@ -2,6 +2,7 @@
 // Pipes, and reading and writing through descriptors.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -25,13 +26,16 @@ std::error_code write_all(int descriptor, std::string_view text);
 // (EAGAIN).
 std::string_view read_some(int descriptor);
 
+void limit_descriptors(std::uint64_t soft);
+
 void set_non_blocking(int descriptor);
 
-// As many as this process may have open.
-void allow_many_descriptors();
+// As many as this process may have open. Returns the limit before the first call.
+std::uint64_t allow_many_descriptors();
 
-// Numbers above these are seldom used by number.
-inline constexpr int kLeastInherited = 200;
+// A copy under a high number, since programs use low ones by number; none where there is no room. Closed at
+// exec() until somebody lets it be inherited.
+Descriptor high_copy_of(const Descriptor& descriptor);
 
 // "number:device:file": says in an environment which inherited descriptor is meant. Empty when there is none.
 std::string identity_of(int descriptor);

@@ -49,14 +49,41 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   return children;
 }
 
+// Most kernels list the children of each thread. Without that all processes have to be looked at.
+bool kernel_lists_children() {
+  const std::string path = "/proc/self/task/" + std::to_string(::getpid()) + "/children";
+  static const bool lists = ::access(path.c_str(), R_OK) == 0;
+  return lists;
+}
+
+std::vector<pid_t> listed_children(pid_t process) {
+  std::vector<pid_t> children;
+  const std::string threads = "/proc/" + std::to_string(process) + "/task";
+  std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(threads.c_str()), ::closedir);
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    if (std::atoi(entry->d_name) <= 0) continue;
+    std::ifstream file(threads + "/" + entry->d_name + "/children");
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+  }
+  return children;
+}
+
 }  // namespace
 
 std::vector<pid_t> descendants() {
-  std::multimap<pid_t, pid_t> children = children_by_parent();
   std::vector<pid_t> found{::getpid()};
-  for (std::size_t next = 0; next < found.size(); ++next) {
-    auto [first, last] = children.equal_range(found[next]);
-    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  if (!kernel_lists_children()) {
+    const std::multimap<pid_t, pid_t> children = children_by_parent();
+    for (std::size_t next = 0; next < found.size(); ++next) {
+      auto [first, last] = children.equal_range(found[next]);
+      for (auto child = first; child != last; ++child) found.push_back(child->second);
+    }
+  } else {
+    for (std::size_t next = 0; next < found.size(); ++next)
+      for (const pid_t child : listed_children(found[next]))
+        if (parent_of(child) != 0) found.push_back(child);
   }
   found.erase(found.begin());
   return found;
@@ -88,11 +115,12 @@ std::string output_of(const std::vector<std::string>& command) {
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-void kill_descendants() {
+void kill_descendants(const std::set<pid_t>& spared) {
   using namespace std::chrono_literals;
   auto deadline = std::chrono::steady_clock::now() + 1s;
   while (std::chrono::steady_clock::now() < deadline) {
     std::vector<pid_t> left = descendants();
+    std::erase_if(left, [&](pid_t process) { return spared.contains(process); });
     for (pid_t process : left) ::kill(process, SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
     if (left.empty()) return;
@@ -113,7 +141,16 @@ bool is_program(const std::string& name) {
   return false;
 }
 
-bool has_children(pid_t process) { return children_by_parent().contains(process); }
+bool catches(pid_t process, int signal) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;) {
+    if (word != "SigCgt:") continue;
+    unsigned long long mask = 0;
+    status >> std::hex >> mask;
+    return (mask >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,14 +23,15 @@ void adopt_orphans();
 // Every process below this one.
 std::vector<pid_t> descendants();
 
-// Ends every process below this one, and waits for that, a second at most.
-void kill_descendants();
+// Ends every process below this one, and waits for that, a second at most. `spared`: but these.
+void kill_descendants(const std::set<pid_t>& spared = {});
 
 std::string host_name();
 
 // Whether it can be started: a path, or a name that PATH finds.
 bool is_program(const std::string& name);
 
-bool has_children(pid_t process);
+// Whether the process has a handler for the signal: one that has none would be killed by it.
+bool catches(pid_t process, int signal);
 
 }  // namespace rueda

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/system/signals.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <ctime>
 
 namespace rueda {
@@ -25,8 +23,6 @@ Descriptor catch_set(const sigset_t& caught) {
 }
 
 }  // namespace
-
-SignalState SignalState::for_hydra() const { return {ignored & ~bit_of(SIGCHLD), 0}; }
 
 // The C library keeps two signals to itself: it answers with an error, and they stay as they are.
 SignalState signal_state() {
@@ -51,18 +47,11 @@ void set_signal_state(const SignalState& to) {
   ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 
-std::string to_text(const SignalState& state) {
-  return fmt::format("{:x}:{:x}", state.ignored, state.blocked);
-}
-
-std::optional<SignalState> signal_state_from(std::string_view text) {
-  SignalState state;
-  const char* end = text.data() + text.size();
-  const auto ignored = std::from_chars(text.data(), end, state.ignored, 16);
-  if (ignored.ec != std::errc() || ignored.ptr == end || *ignored.ptr != ':') return std::nullopt;
-  const auto blocked = std::from_chars(ignored.ptr + 1, end, state.blocked, 16);
-  if (blocked.ec != std::errc() || blocked.ptr != end) return std::nullopt;
-  return state;
+void block_all_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, nullptr);
+  ::signal(SIGCHLD, SIG_DFL);
 }
 
 Descriptor catch_signals(std::initializer_list<int> signals) {

@@ -4,9 +4,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "launcher/system/descriptor.h"
 
@@ -19,16 +16,13 @@ struct SignalState {
   bool operator==(const SignalState&) const = default;
 
   bool ignores(int signal) const { return (ignored >> (signal - 1) & 1) != 0; }
-  // As Hydra's programs need it, which wait for their children and must hear of signals.
-  SignalState for_hydra() const;
 };
 
 SignalState signal_state();                    // of this process
 void set_signal_state(const SignalState& to);  // all other signals get their default meaning
 
-// As it stands in the environment: "IGNORED:BLOCKED" in hexadecimal digits.
-std::string to_text(const SignalState& state);
-std::optional<SignalState> signal_state_from(std::string_view text);
+// None is received any more but those that cannot be blocked. Children can be waited for.
+void block_all_signals();
 
 // From now on these signals wait to be read, whatever this process has inherited. A broken pipe is an error
 // of write.

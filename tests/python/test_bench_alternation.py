@@ -189,3 +189,23 @@ def test_nothing_is_left_of_a_run_that_is_ended(command, word, processes):
     job.terminate()
     job.wait(timeout=60)
     wait_until(lambda: processes_with(word) == 0)
+
+
+@pytest.mark.parametrize("hosts", [0, pytest.param(2, marks=pytest.mark.skipif(os.geteuid() != 0, reason="virtual hosts need root"))])
+def test_start_and_end_of_jobs(hosts, tmp_path):
+    """Each side starts, and its times are in order."""
+    path = tmp_path / "numbers.json"
+    done = subprocess.run([BIN / "rueda-bench", "start", "--ranks", "2,3", "--turns", "1", "--hosts", str(hosts), "--json", path],
+                          capture_output=True, text=True, timeout=120, env={**os.environ, "RUEDA_PYTHON": sys.executable})
+    if "no virtual hosts" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["ranks"], row["side"]) for row in rows] == [(ranks, side) for ranks in (2, 3) for side in ("ruedarun", "mpiexec")]
+    assert all(0 < row["first_ms"] < row["whole_ms"] and 0 < row["end_ms"] < row["whole_ms"] for row in rows)
+
+
+def test_a_start_that_fails_is_told(tmp_path):
+    done = subprocess.run([BIN / "rueda-bench", "start", "--ranks", "0", "--turns", "1"], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "RUEDA_PYTHON": sys.executable})
+    assert done.returncode == 1 and " ended with status " in done.stderr

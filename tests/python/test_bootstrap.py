@@ -150,7 +150,7 @@ mpi.MPI_Finalize()
 
 def mpiexec():
     build = subprocess.run([RUEDARUN, "--check-build"], capture_output=True, text=True, env=CLEAN, check=True).stdout
-    return re.search(r"started by (\S+)", build)[1]
+    return re.search(r"mpiexec (\S+)", build)[1]
 
 
 def test_ranks_that_come_late_are_waited_for():

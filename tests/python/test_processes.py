@@ -133,15 +133,17 @@ def test_a_forked_child_is_told_and_leaves_the_job_alone():
 
 
 def test_a_rank_that_never_calls_init_does_not_hang_the_others():
-    status, out, err, seconds = run(2, "absent", 30, RUEDA_START_TIMEOUT="1")
-    assert status == 1
-    assert seconds < 8, "twice the timeout, and the 3 s that the last rank has"
-    words = "init: rank 0 waited 1 s in vain: MPI begins when every rank of the job has called init()."
-    assert f"first: {words}" in out and f"error: {words}" in err
+    for network, words in (("auto", "init: rank 1 of 2 did not come within 1 s. Start every rank"),
+                           ("mpi", "init: rank 0 waited 1 s in vain: MPI begins when every rank of the job has called init().")):
+        status, out, err, seconds = run(2, "absent", 30, RUEDA_START_TIMEOUT="1", RUEDA_NETWORK=network)
+        assert status == 1
+        assert seconds < 8, "twice the timeout, and the 3 s that the last rank has"
+        assert f"first: {words}" in out and f"error: {words}" in err
 
 
-def test_init_may_be_tried_again_when_a_rank_was_late():
-    status, out, err, _ = run(2, "absent", 1.5, RUEDA_START_TIMEOUT="1")
+@pytest.mark.parametrize("network", ["auto", "mpi"])
+def test_init_may_be_tried_again_when_a_rank_was_late(network):
+    status, out, err, _ = run(2, "absent", 1.5, RUEDA_START_TIMEOUT="1", RUEDA_NETWORK=network)
     assert status == 0, err
     assert out.count("first: ") == 1
     assert len(processes_of(out)) == 2
@@ -174,14 +176,14 @@ def run_adopt(mode, ranks=2, **settings):
 
 
 def test_a_program_may_finalise_the_mpi_that_rueda_began():
-    done = run_adopt("begun", ranks=3)
+    done = run_adopt("begun", ranks=3, RUEDA_BOOTSTRAP="mpi")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("rueda 3, mpi 3") == 3
     assert done.stderr.count("error: The program has finalised MPI already.") == 3  # of the init() after it
 
 
 def test_a_program_may_finalise_its_mpi_after_an_init_that_timed_out():
-    done = run_adopt("late", RUEDA_START_TIMEOUT="0.5")
+    done = run_adopt("late", RUEDA_START_TIMEOUT="0.5", RUEDA_BOOTSTRAP="mpi")
     assert done.returncode == 1, done.stderr
     assert "error: init: rank 0 waited 0.5 s in vain" in done.stderr
 

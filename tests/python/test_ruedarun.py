@@ -6,7 +6,9 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,15 @@ def run(*words, given=None, **settings):
 
 def shell(ranks, script, *options, **settings):
     return run(*options, "-np", str(ranks), "/bin/sh", "-c", script, **settings)
+
+
+@pytest.fixture(name="shell_here")
+def remote_shell_of_this_machine(tmp_path_factory):
+    """In place of ssh: each host that it is given is this machine."""
+    script = tmp_path_factory.mktemp("shell") / "shell"
+    script.write_text('#!/bin/sh\nshift\nexec /bin/sh -c "$*"\n')
+    script.chmod(0o755)
+    return str(script)
 
 
 def lives(process):
@@ -114,14 +125,35 @@ def test_input_that_nobody_reads():
 
 def test_environment_of_the_ranks():
     names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-    script = "echo " + " ".join(f"$RUEDA_{name}" for name in names) + " $PMI_RANK $PMI_SIZE $MPIR_CVAR_CH4_NETMOD $FI_PROVIDER"
-    status, out, _ = shell(3, script)
-    assert status == 0
-    assert sorted(out) == [f"[{rank}] {rank} 3 {rank} 3 0 1 {rank} 3 ofi tcp" for rank in range(3)]
+    for beginning in ("RUEDA_", "HOROVOD_"):
+        script = "echo " + " ".join(f"${beginning}{name}" for name in names) + " $PMI_RANK $PMI_SIZE $MPIR_CVAR_CH4_NETMOD $FI_PROVIDER"
+        status, out, _ = shell(3, script)
+        assert status == 0
+        assert sorted(out) == [f"[{rank}] {rank} 3 {rank} 3 0 1 {rank} 3 ofi tcp" for rank in range(3)]
     _, out, _ = shell(1, "echo $MPIR_CVAR_CH4_NETMOD $FI_PROVIDER", MPIR_CVAR_CH4_NETMOD="ucx", FI_PROVIDER="verbs")
     assert out == ["[0] ucx verbs"]
     _, out, _ = shell(1, "env | grep RUEDA_LAUNCH || echo none")
     assert out == ["[0] none"]
+
+
+def test_values_of_any_kind_reach_the_ranks_of_every_host(shell_here):
+    values = {"LINES": "a\nb\n\nc", "BASH_FUNC_greet%%": "() {  echo hello\n}", "LONG": "x" * 131000, "EMPTY": ""}
+    program = "import os\nfor name in %r: print(name, repr(os.environ[name]))" % list(values)
+    for options in ((), ("-H", "hosta:1,hostb:1", "--remote-shell", shell_here)):
+        status, out, err = run(*options, "-np", "2", sys.executable, "-c", program, **values)
+        assert status == 0, err
+        for rank in (0, 1):
+            assert [line for line in out if line.startswith(f"[{rank}] ")] == [f"[{rank}] {name} {value!r}" for name, value in values.items()]
+
+
+def test_ranks_are_bound_where_they_divide_the_cores_evenly():
+    cores = sorted(os.sched_getaffinity(0))
+    ask = [sys.executable, "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
+    bound = run("-np", str(len(cores)), *ask)[1]
+    assert sorted(bound) == sorted(f"[{rank}] [{core}]" for rank, core in enumerate(cores))
+    for options in (("--bind", "none", "-np", str(len(cores))), ("-np", str(len(cores) + 1))):
+        assert all(line.endswith(f"] {cores}") for line in run(*options, *ask)[1])
+    assert f"bound to the cores {cores[0]}" in run("--verbose", "-np", str(len(cores)), "true")[2]
 
 
 def test_threads_for_each_rank():
@@ -168,7 +200,7 @@ STUBBORN = 'trap "" INT TERM; setsid sleep 60 & echo $$ $!; wait; sleep 60'
 
 @pytest.mark.parametrize("sent, expected", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_everything(sent, expected):
-    job = Job("-np", "3", "/bin/sh", "-c", STUBBORN)
+    job = Job("-np", "3", "--grace", "1s", "/bin/sh", "-c", STUBBORN)
     lines = [job.process.stdout.readline() for _ in range(3)]
     start = time.monotonic()
     job.process.send_signal(sent)
@@ -199,6 +231,61 @@ def test_ranks_do_not_outlive_a_killed_ruedarun():
     while any(map(lives, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(lives, processes))
+
+
+def test_a_second_signal_of_the_same_wish_is_no_hurry():
+    """A terminal that closes, and `timeout`, send one to the process and one to its group."""
+    job = Job("-np", "2", "/bin/sh", "-c", "trap 'sleep 0.3; echo saved; exit 0' TERM; echo up; while :; do sleep 0.02; done")
+    for _ in range(2):
+        job.process.stdout.readline()
+    job.process.terminate()
+    job.process.terminate()
+    status, out, err = job.end()
+    assert status == 143 and sorted(out) == ["[0] saved", "[1] saved"], err
+
+
+def test_other_children_of_a_script_that_becomes_ruedarun_live(tmp_path):
+    script = f'exec > >(sleep 0.2; cat >{tmp_path}/log); exec "$0" -np 2 echo ok'
+    done = subprocess.run(["/bin/bash", "-c", script, RUEDARUN], env=clean_environment(), timeout=SECONDS)
+    deadline = time.monotonic() + 5
+    while not (tmp_path / "log").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.1)
+    assert done.returncode == 0 and sorted((tmp_path / "log").read_text().split("\n")) == ["", "[0] ok", "[1] ok"]
+
+
+def test_ruedarun_dies_with_many_copies_of_output_and_takes_all_along(tmp_path):
+    """Their descriptors have numbers above those of its agent's connection."""
+    job = Job("--output-filename", str(tmp_path), "-np", "120", "sleep", "60")
+    deadline = time.monotonic() + SECONDS
+    while len(found := processes_named("sleep", job.process.pid)) < 120 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(found) == 120
+    job.process.kill()
+    job.process.wait(timeout=SECONDS)
+    deadline = time.monotonic() + 5
+    while any(map(lives, found)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(lives, found))
+
+
+def processes_named(name, ancestor):
+    """Those below the ancestor."""
+    parents, names = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                before, _, after = (folder / "stat").read_text().rpartition(")")
+                parents[int(folder.name)], names[int(folder.name)] = int(after.split()[1]), before.partition("(")[2]
+            except OSError:
+                pass
+
+    def is_below(process):
+        while process := parents.get(process, 0):
+            if process == ancestor:
+                return True
+        return False
+    return [process for process, its in names.items() if its == name and is_below(process)]
 
 
 def test_what_ranks_leave_running_is_ended():
@@ -245,10 +332,18 @@ def test_another_mpiexec_is_refused(tmp_path):
     fake = tmp_path / "mpiexec"
     fake.write_text("#!/bin/sh\necho some other MPI 1.2\n")
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    status, _, err = run("-np", "1", "true", RUEDA_MPIEXEC=str(fake))
+    status, _, err = run("--launcher", "hydra", "-np", "1", "true", RUEDA_MPIEXEC=str(fake))
     assert status == 2 and "not Hydra" in err and "some other MPI 1.2" in err and "RUEDA_MPIEXEC" in err
-    status, _, err = run("-np", "1", "true", RUEDA_MPIEXEC=str(tmp_path / "missing"))
+    status, _, err = run("--launcher=hydra", "-np", "1", "true", RUEDA_MPIEXEC=str(tmp_path / "missing"))
     assert status == 2 and "no mpiexec at" in err
+
+
+def test_hydra_starts_the_agents_where_it_is_asked_to():
+    status, out, err = shell(3, "echo $RUEDA_RANK of $RUEDA_SIZE", "--launcher", "hydra", "--mpi-args=-bind-to none", "--verbose")
+    assert status == 0 and sorted(out) == [f"[{rank}] {rank} of 3" for rank in range(3)], err
+    assert "mpiexec" in err and "-bind-to none" in err
+    status, _, err = shell(2, "[ $RUEDA_RANK = 1 ] && exit 7; sleep 60", "--launcher", "hydra")
+    assert status == 7 and re.search(r"rank 1 \(process \d+ on \S+\) ended with status 7", err), err
 
 
 def test_settings_are_checked_once_and_listed():
@@ -264,7 +359,7 @@ def test_flags_of_horovodrun_reach_the_ranks(tmp_path):
     config.write_text("params:\n  cycle-time-ms: 4\n  fusion-threshold-mb: 1\nlogging:\n  level: ERROR\n")
     script = "echo $RUEDA_FUSION_THRESHOLD $RUEDA_CYCLE_TIME $RUEDA_LOG_LEVEL $RUEDA_LOG_HIDE_TIME $FI_PROVIDER"
     status, out, err = shell(2, script, "--config-file", str(config), "--fusion-threshold-mb", "2",
-                             "--log-without-timestamp", "--tcp", "--mpi-args=-bind-to none", FI_PROVIDER="other")
+                             "--log-without-timestamp", "--tcp", FI_PROVIDER="other")
     assert status == 0 and err == ""
     assert sorted(out) == [f"[{rank}] 2097152 4 error 1 tcp" for rank in (0, 1)]
     status, out, _ = run("--config-file", str(config), "--print-config")
@@ -279,12 +374,32 @@ def test_what_has_no_effect_is_told_once():
                                         "ruedarun: HOROVOD_ENABLE_ASYNC_COMPLETION is ignored: the host never waits for a device"]
 
 
-def test_hosts_from_a_file(tmp_path):
+def test_hosts_from_a_file(tmp_path, shell_here):
     hosts = tmp_path / "hosts"
     hosts.write_text("hosta slots=1  # both are this machine\nhostb slots=2\n")
     script = "echo $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK $RUEDA_CROSS_SIZE"
-    status, out, _ = shell(3, script, "--hostfile", str(hosts), HYDRA_LAUNCHER="fork")
+    status, out, _ = shell(3, script, "--hostfile", str(hosts), "--remote-shell", shell_here)
     assert status == 0 and sorted(out) == ["[0] 0 1 0 2", "[1] 0 2 1 2", "[2] 1 2 0 1"]
+
+
+def test_rank_0_on_another_host_reads_the_standard_input(shell_here):
+    options = ("-H", "hosta:1,hostb:1", "--remote-shell", shell_here)
+    status, out, err = run(*options, "-np", "2", "/bin/sh", "-c", "sleep 0.2; wc -c", given="x" * 3_000_000)
+    assert status == 0 and sorted(out) == ["[0] 3000000", "[1] 0"], err
+    status, _, err = run(*options, "-np", "2", "true", given="x" * 3_000_000)
+    assert status == 0, err
+    job = Job(*options, "-np", "2", "/bin/sh", "-c", "read line; echo got $line", stdin=subprocess.PIPE)
+    time.sleep(0.3)
+    assert sorted(job.end("word\n")[1]) == ["[0] got word", "[1] got"]
+
+
+def test_labels_and_a_choice_of_ranks(shell_here, tmp_path):
+    options = ("-H", "hosta:1,hostb:2", "--remote-shell", shell_here)
+    status, out, _ = shell(3, "echo ok", *options, "--label", "host")
+    assert status == 0 and sorted(out) == ["[hosta:0] ok", "[hostb:1] ok", "[hostb:2] ok"]
+    status, out, err = shell(3, "echo ok; echo no >&2", "--output", "0,2", "--output-filename", str(tmp_path))
+    assert status == 0 and sorted(out) == ["[0] ok", "[2] ok"] and sorted(err.splitlines()) == ["[0] no", "[2] no"]
+    assert (tmp_path / "rank.1" / "stdout").read_text() == "ok\n"
 
 
 def test_a_host_that_cannot_be_reached_is_told():
@@ -292,7 +407,15 @@ def test_a_host_that_cannot_be_reached_is_told():
     status, _, err = shell(2, "sleep 60", "-H", "localhost:1,no-such-host:1", "--start-timeout", "1",
                            HYDRA_LAUNCHER_EXEC="/bin/false")
     assert status != 0 and time.monotonic() - start < 6
-    assert "did not start" in err and ("rank 1" in err or "ranks 0, 1" in err)
+    assert re.search(r"^ruedarun: false no-such-host ended with status 1, and rank 1 did not start; ", err, re.M), err
+
+
+def test_the_words_of_a_remote_shell_that_fails_are_shown(tmp_path):
+    script = tmp_path / "shell"
+    script.write_text("#!/bin/sh\necho Permission denied >&2\nexit 255\n")
+    script.chmod(0o755)
+    status, _, err = shell(2, "sleep 60", "-H", "localhost:1,hostb:1", "--remote-shell", str(script))
+    assert status == 1 and "Permission denied\n" in err and "shell hostb ended with status 255, and rank 1 did not start" in err, err
 
 
 def test_time_in_the_prefix():
@@ -329,7 +452,7 @@ def test_stop_after_of_ranks_that_do_not_save_is_a_failure():
 
 def test_stop_after_ends_what_goes_on():
     begin = time.monotonic()
-    status, _, err = shell(2, "trap '' TERM; while :; do sleep 0.05; done", "--stop-after", "1s", "--stop-grace", "1s")
+    status, _, err = shell(2, "trap '' TERM; while :; do sleep 0.05; done", "--stop-after", "1s", "--grace", "1s")
     assert status == 128 + signal.SIGTERM
     assert "ranks still run 1 s after they were asked to stop" in err
     assert time.monotonic() - begin < 10

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from test_ruedarun import RUEDARUN, SECONDS, Job, clean_environment, default_signals, run
+from test_ruedarun import RUEDARUN, SECONDS, Job, clean_environment, default_signals, remote_shell_of_this_machine, run
+
+__all__ = ["remote_shell_of_this_machine"]  # a fixture
 
 MASKS = ["/bin/grep", "-E", "^(Sig[^Q]|ShdPnd)", "/proc/self/status"]
 
@@ -67,10 +69,9 @@ def block(*numbers):
     default_signals, ignore(signal.SIGHUP), ignore(signal.SIGINT, signal.SIGQUIT), ignore(signal.SIGPIPE, signal.SIGCHLD),
     ignore(signal.SIGTERM, signal.SIGUSR1, signal.SIGTSTP, signal.SIGTTIN), block(signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD),
 ], ids=["plain", "nohup", "background", "pipe", "others", "blocked"])
-def test_a_rank_inherits_what_a_program_started_directly_does(before, options):
+def test_a_rank_inherits_what_a_program_started_directly_does(before, options, shell_here):
     direct = subprocess.run(MASKS, stdout=subprocess.PIPE, text=True, preexec_fn=before, check=True, timeout=SECONDS)
-    settings = {"HYDRA_LAUNCHER": "fork"} if options else {}  # both "hosts" are this machine
-    status, out, err = Job(*options, "-np", "2", *MASKS, before=before, **settings).end()
+    status, out, err = Job(*options, "--remote-shell", shell_here, "-np", "2", *MASKS, before=before).end()
     assert status == 0, err
     for rank in (0, 1):
         assert [line.removeprefix(f"[{rank}] ") for line in out if line.startswith(f"[{rank}]")] == direct.stdout.splitlines()
@@ -97,9 +98,8 @@ CATCHES = ("trap 'echo usr1' USR1; trap 'echo quit' QUIT; trap 'echo cont' CONT;
 
 
 @pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")])
-def test_signals_of_batch_systems_reach_every_rank_and_the_job_goes_on(options):
-    settings = {"HYDRA_LAUNCHER": "fork"} if options else {}
-    job = Job(*options, "-np", "2", "/bin/bash", "-c", CATCHES, **settings)
+def test_signals_of_batch_systems_reach_every_rank_and_the_job_goes_on(options, shell_here):
+    job = Job(*options, "--remote-shell", shell_here, "-np", "2", "/bin/bash", "-c", CATCHES)
     assert lines_of(job, 2) == ["[0] up", "[1] up"]
     for sent, word in ((signal.SIGUSR1, "usr1"), (signal.SIGQUIT, "quit"), (signal.SIGUSR1, "usr1"), (signal.SIGCONT, "cont")):
         job.process.send_signal(sent)
@@ -110,14 +110,29 @@ def test_signals_of_batch_systems_reach_every_rank_and_the_job_goes_on(options):
     assert "ruedarun:" not in err
 
 
-def test_a_grace_lets_ranks_save_after_sigterm():
-    """Longer than what they get without it."""
-    script = "trap 'sleep 1.5; echo saved; exit 0' TERM; echo up; while :; do sleep 0.02; done"
-    job = Job("-np", "2", "--stop-grace", "10s", "/bin/bash", "-c", script)
+@pytest.mark.parametrize("sent, trapped", [(signal.SIGTERM, "TERM"), (signal.SIGINT, "INT"), (signal.SIGHUP, "TERM")])
+def test_ranks_have_time_to_save(sent, trapped):
+    script = f"trap 'sleep 1.5; echo saved; exit 0' {trapped}; echo up; while :; do sleep 0.02; done"
+    job = Job("-np", "2", "/bin/bash", "-c", script)
     lines_of(job, 2)
+    job.process.send_signal(sent)
+    status, out, err = job.end()
+    assert status == 128 + sent and sorted(out) == ["[0] saved", "[1] saved"], err
+
+
+def test_helpers_of_a_rank_live_until_it_has_saved():
+    """As the workers of a DataLoader: the signal is for the process that has joined the job."""
+    program = ("import os, signal, subprocess, sys, time\nimport rueda\nrueda.init()\n"
+               "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+               "def save(*_):\n    time.sleep(0.5)\n    print('alive' if helper.poll() is None else 'dead', flush=True)\n"
+               "    helper.kill()\n    os._exit(0)\n"
+               "signal.signal(signal.SIGTERM, save)\nprint('up', flush=True)\ntime.sleep(60)\n")
+    job = Job("-np", "2", "/bin/sh", "-c", '"$0" -c "$1"; true', sys.executable, program,
+              PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    assert lines_of(job, 2) == ["[0] up", "[1] up"]
     job.process.terminate()
     status, out, err = job.end()
-    assert status == 128 + signal.SIGTERM and sorted(out) == ["[0] saved", "[1] saved"], err
+    assert status == 128 + signal.SIGTERM and sorted(out) == ["[0] alive", "[1] alive"], err
 
 
 @pytest.mark.parametrize("sent", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT])
@@ -133,15 +148,13 @@ def test_ranks_that_do_not_handle_it_die_of_it_and_are_named(sent):
 
 def test_a_signal_before_the_ranks_have_started_is_for_them(tmp_path):
     """They have it blocked, so that it waits until their handler is there."""
-    mpiexec = re.search(r"started by (\S+)", "\n".join(run("--check-build")[1]))[1]
-    slow = tmp_path / "mpiexec"
-    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] || while [ ! -e {tmp_path}/go ]; do sleep 0.02; done\nexec {mpiexec} "$@"\n')
+    slow = tmp_path / "shell"
+    slow.write_text(f'#!/bin/sh\nshift\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.02; done\nexec /bin/sh -c "$*"\n')
     slow.chmod(0o755)
     program = ("import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('got it'))\n"
                "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])\nprint('end')\n")
-    job = Job("-np", "2", sys.executable, "-c", program, before=block(signal.SIGUSR1), RUEDA_MPIEXEC=str(slow))
-    wait_until(lambda: any("go ]" in text_of(process, "cmdline") or text_of(process, "comm") == "mpiexec\n"
-                           for process in below(job.process.pid)))
+    job = Job("-H", "hosta:1,hostb:1", "--remote-shell", str(slow), "-np", "2", sys.executable, "-c", program, before=block(signal.SIGUSR1))
+    wait_until(lambda: any(text_of(process, "comm") == "shell\n" for process in below(job.process.pid)))
     job.process.send_signal(signal.SIGUSR1)
     wait_until(lambda: re.search(r"^S\w+Pnd:\s+0{16}\nS\w+Pnd:\s+0{16}$", text_of(job.process.pid, "status"), re.M))
     (tmp_path / "go").touch()

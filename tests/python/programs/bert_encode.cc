@@ -45,7 +45,7 @@ examples::Feature feature_of(const std::string& line, const examples::WordPieceT
   return feature;
 }
 
-examples::SafetensorEntry entry(const std::string& name, const std::string& dtype, const at::Tensor& tensor) {
+rueda::SafetensorEntry entry(const std::string& name, const std::string& dtype, const at::Tensor& tensor) {
   return {.name = name,
           .dtype = dtype,
           .shape = tensor.sizes().vec(),
@@ -100,9 +100,9 @@ void encode(const Arguments& arguments) {
   outputs.emplace("hidden", model->encode(input));
   for (auto& [name, tensor] : outputs) tensor = tensor.to(at::kFloat).contiguous();
   const at::Tensor lengths = input.valid.sum(1);
-  std::vector<examples::SafetensorEntry> entries = {entry("input_ids", "I64", input.input_ids),
-                                                    entry("token_types", "I64", input.token_types),
-                                                    entry("lengths", "I64", lengths)};
+  std::vector<rueda::SafetensorEntry> entries = {entry("input_ids", "I64", input.input_ids),
+                                                 entry("token_types", "I64", input.token_types),
+                                                 entry("lengths", "I64", lengths)};
   for (const auto& [name, tensor] : outputs) entries.push_back(entry(name, "F32", tensor));
   examples::write_safetensors(arguments.output, entries, {});
 }

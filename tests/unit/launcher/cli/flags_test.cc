@@ -166,6 +166,8 @@ TEST(Flags, TheOthers) {
   EXPECT_TRUE(options.prefix_time);
   EXPECT_TRUE(options.tcp);
   EXPECT_THAT(options.mpiexec_words, ElementsAre("-bind-to", "core 1"));
+  EXPECT_THAT(options.notes, ElementsAre(HasSubstr("--launcher hydra")));
+  EXPECT_THAT(parse({"--mpi-args=-v", "--launcher=hydra"}).notes, IsEmpty());
   EXPECT_EQ(options.ssh_words, " -p 2222 -i key");
   EXPECT_EQ(options.network_interface, "eth0");
   EXPECT_EQ(parse({"-v"}).action, LaunchOptions::Action::version);

@@ -45,10 +45,26 @@ TEST(Options, TheOthers) {
       Words{"-H", "a:2,b", "--output-filename=out", "--no-prefix", "--verbose", "-np", "3", "prog"});
   EXPECT_EQ(options.hosts, "a:2,b");
   EXPECT_EQ(options.output_folder, "out");
-  EXPECT_FALSE(options.prefix);
+  EXPECT_EQ(options.label, LaunchOptions::Label::none);
   EXPECT_TRUE(options.verbose);
   EXPECT_EQ(parse_launch_options(Words{"--help"}).action, LaunchOptions::Action::help);
   EXPECT_EQ(parse_launch_options(Words{"--check-build"}).action, LaunchOptions::Action::check_build);
+}
+
+TEST(Options, OutputLabelsAndTheirChoices) {
+  LaunchOptions options = parse_launch_options(
+      Words{"--output", "0,4-6", "--label=host", "--bind", "socket", "--grace", "2m", "-np", "8", "prog"});
+  EXPECT_THAT(options.shown, ElementsAre(0, 4, 5, 6));
+  EXPECT_EQ(options.label, LaunchOptions::Label::host);
+  EXPECT_EQ(options.binding, agents::Binding::socket);
+  EXPECT_EQ(options.grace, std::chrono::seconds(120));
+  EXPECT_TRUE(options.grace_given);
+  for (const Words& words : {Words{"--output", "a"}, Words{"--output", "3-"}, Words{"--label", "x"},
+                             Words{"--bind", "hard"}, Words{"--launcher", "magic"}, Words{"--grace", "0"}})
+    EXPECT_THAT(error_of({words[0], words[1], "-np", "1", "p"}),
+                AllOf(HasSubstr(words[0]), HasSubstr(words[1])));
+  EXPECT_THAT(words_of("a 'b c' \"d\""), ElementsAre("a", "b c", "d"));
+  EXPECT_THROW(words_of("'a"), UsageError);
 }
 
 TEST(Options, TimelinesToMerge) {

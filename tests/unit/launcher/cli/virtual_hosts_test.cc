@@ -5,16 +5,13 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
-#include "launcher/job/hydra.h"
+#include "launcher/start/launch_method.h"
 
 namespace rueda {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Words = std::vector<std::string>;
 
 LaunchOptions options_of(Words words, const std::string& ranks = "4") {
@@ -78,13 +75,12 @@ TEST(VirtualHosts, ErrorsNameTheValueAndTheRemedy) {
               AllOf(HasSubstr("'eth1'"), HasSubstr("eth0")));
 }
 
-TEST(VirtualHosts, HydraReachesThemByTheProgramThatMadeThem) {
-  const Words command = mpiexec_command("/m/mpiexec", options_of({"--virtual-hosts", "2"}), "LABEL");
-  const auto launcher = std::ranges::find(command, "-launcher-exec");
-  ASSERT_NE(launcher, command.end());
-  EXPECT_THAT(*(launcher + 1), HasSubstr("/rueda-hosts"));
-  EXPECT_NE(std::ranges::find(command, "h0:2,h1:2"), command.end());
-  EXPECT_THAT(mpiexec_command("/m/mpiexec", options_of({}), "LABEL"), Not(::testing::Contains("-launcher")));
+TEST(VirtualHosts, AgentsReachThemByTheProgramThatMadeThem) {
+  const LaunchMethod method = launch_method(options_of({"--virtual-hosts", "2"}), surroundings());
+  EXPECT_EQ(method.by, LaunchMethod::By::remote_shell);
+  ASSERT_EQ(method.words.size(), 1u);
+  EXPECT_THAT(method.words[0], HasSubstr("/rueda-hosts"));
+  EXPECT_EQ(method.hosts, (std::vector<HostSlots>{{"h0", 2}, {"h1", 2}}));
 }
 
 TEST(VirtualHosts, WhatWasMadeIsOneLine) {

@@ -1,45 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a rank stands, from what Hydra says and the list of hosts.
+// The variables of a rank.
 #include "launcher/job/environment.h"
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 namespace rueda {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-TEST(Environment, SlotsOfAListOfHosts) {
-  EXPECT_THAT(slots_of(""), IsEmpty());
-  EXPECT_THAT(slots_of("a"), ElementsAre(1));
-  EXPECT_THAT(slots_of("a:4,b,c:2"), ElementsAre(4, 1, 2));
-}
-
-TEST(Environment, OneHost) { EXPECT_EQ(place_of({2, 4, 2, 4}, {}), (Place{2, 4, 2, 4, 0, 1})); }
-
-TEST(Environment, HostsOfDifferentSize) {
-  std::vector<int> slots{2, 1, 2};  // ranks 0 1 | 2 | 3 4
-  EXPECT_EQ(place_of({0, 5, 0, 2}, slots), (Place{0, 5, 0, 2, 0, 3}));
-  EXPECT_EQ(place_of({2, 5, 0, 1}, slots), (Place{2, 5, 0, 1, 1, 3}));
-  EXPECT_EQ(place_of({4, 5, 1, 2}, slots), (Place{4, 5, 1, 2, 1, 2})) << "only two hosts have a local rank 1";
-}
-
-TEST(Environment, MoreRanksThanSlotsStartAgainAtTheFirstHost) {
-  EXPECT_EQ(place_of({2, 4, 1, 2}, {1, 1}), (Place{2, 4, 1, 2, 0, 2}));
-  EXPECT_EQ(place_of({3, 4, 1, 2}, {1, 1}), (Place{3, 4, 1, 2, 1, 2}));
-}
-
-TEST(Environment, HydraIsRightWhereTheListIsNot) {
-  EXPECT_EQ(place_of({3, 4, 1, 2}, {4}), (Place{3, 4, 1, 2, 1, 2})) << "block by block";
-  EXPECT_EQ(place_of({3, 6, 1, 3}, {}), (Place{3, 6, 1, 3, 1, 2})) << "round robin";
-}
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(Environment, ThreadsForEachRank) {
   int cores = threads_for_each(1);
   EXPECT_GE(cores, 1);
   EXPECT_EQ(threads_for_each(2), cores / 2 > 0 ? cores / 2 : 1);
   EXPECT_EQ(threads_for_each(100000), 1);
+}
+
+TEST(Environment, AnOuterLauncherIsForgotten) {
+  const std::string value = "two\nlines of () { text; } " + std::string(100'000, 'x');
+  for (const char* name :
+       {"PMI_RANK", "PMIX_NAMESPACE", "HYDI_CONTROL_FD", "RUEDA_AGENT_LINE", "RUEDA_LAUNCH_X"})
+    ::setenv(name, "3", 1);
+  ::setenv("PMISTAKE", value.c_str(), 1);
+  const std::vector<std::string> job = job_environment();
+  for (const char* name : {"PMI_", "PMIX_", "HYDI_", "RUEDA_AGENT_LINE", "RUEDA_LAUNCH_"})
+    EXPECT_THAT(job, Not(Contains(StartsWith(name))));
+  EXPECT_THAT(job, Contains("PMISTAKE=" + value));
+  for (const char* name :
+       {"PMI_RANK", "PMIX_NAMESPACE", "HYDI_CONTROL_FD", "RUEDA_AGENT_LINE", "RUEDA_LAUNCH_X", "PMISTAKE"})
+    ::unsetenv(name);
+}
+
+TEST(Environment, OwnValuesReplaceAndDefaultsFillIn) {
+  EXPECT_THAT(rank_environment({"A=1", "B=2", "C="}, {{"B", "3"}}, {{"A", "9"}, {"C", "9"}, {"D", "4"}}),
+              ElementsAre("A=1", "C=", "B=3", "D=4"));
+}
+
+TEST(Environment, ARankKnowsItsPlaceByAllNames) {
+  const EnvironmentMap variables = rank_variables({3, 8, 1, 2, 1, 4});
+  EXPECT_EQ(variables.at("RUEDA_RANK"), "3");
+  EXPECT_EQ(variables.at("HOROVOD_LOCAL_SIZE"), "2");
+  EXPECT_EQ(variables.at("RUEDA_CROSS_SIZE"), "4");
+  EXPECT_EQ(variables.at("PMI_SIZE"), "8");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What agents and ruedarun tell each other survives the way; anything else is refused.
+// Messages of agents and ruedarun survive the way; anything else is refused.
 #include "launcher/protocol/agent_message.h"
 
 #include <gtest/gtest.h>
@@ -13,19 +13,29 @@ namespace rueda::agents {
 namespace {
 
 std::vector<Message> one_of_each() {
-  Nonce nonce{};
-  Proof proof{};
-  nonce.fill(std::byte{7});
-  proof.fill(std::byte{9});
-  return {Greeting{3, nonce},
-          Challenge{nonce, proof},
-          Answer{proof},
-          Started{"node3", 17, 16, 15},
-          Ended{9, Cause::proxy_gone},
+  return {Launch{.places = {{1, 4, 0, 2, 1, 2}, {2, 4, 1, 2, 1, 2}},
+                 .command = {"prog", "", "a b"},
+                 .environment = {"A=1", "B=x\ny"},
+                 .folder = "/home",
+                 .signals = {3, 4},
+                 .binding = Binding::core,
+                 .forwards_input = true,
+                 .hosts_of_processes = "(vector,(0,2,2))"},
+          Ready{"node3", 16},
+          Started{3, 17, "0-3"},
+          Ended{3, 9, true, true},
+          CannotStart{"no"},
+          Output{2, Stream::errors, "text\n"},
+          Put{"key", "value"},
+          BarrierIn{},
+          BarrierOut{},
           PeerEnded{2, "rank 2 is gone"},
           SendSignal{15},
-          JobOver{},
-          PassOn{10}};
+          PassOn{10},
+          HoldOutput{true},
+          Input{"text"},
+          InputTaken{4},
+          JobOver{}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {
@@ -54,13 +64,16 @@ TEST(AgentMessage, FlippedBitsGiveAnotherMessageOrNone) {
 }
 
 TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
-  EXPECT_FALSE(decode(encode(Greeting{-1, {}})));
   EXPECT_FALSE(decode(encode(SendSignal{0})));
   EXPECT_FALSE(decode(encode(SendSignal{1000})));
   EXPECT_FALSE(decode(encode(PassOn{0})));
   EXPECT_FALSE(decode(encode(PassOn{1000})));
-  EXPECT_FALSE(decode(encode(Ended{0, static_cast<Cause>(4)})));
-  EXPECT_FALSE(decode(encode(Started{"a", 0, 1, 1}))) << "signals to process 0 go to everybody";
+  EXPECT_FALSE(decode(encode(Started{0, 0, ""}))) << "signals to process 0 go to everybody";
+  EXPECT_FALSE(decode(encode(Started{-1, 7, ""})));
+  EXPECT_FALSE(decode(encode(Output{0, static_cast<Stream>(2), ""})));
+  EXPECT_FALSE(decode(encode(Output{0, Stream::output, std::string(kLongestOutput + 1, 'x')})));
+  EXPECT_FALSE(decode(encode(Launch{.command = {"prog"}}))) << "no rank";
+  EXPECT_FALSE(decode(encode(Launch{.places = {{}}}))) << "no program";
 }
 
 struct Ends {

@@ -1,109 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in, and who is not.
+// Agents that belong to a job, and strangers.
 #include "launcher/supervisor/agent_server.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <future>
+#include <span>
 
 #include "launcher/agent/agent_client.h"
-#include "launcher/job/environment.h"
 #include "launcher/protocol/listener.h"
+#include "launcher/supervisor/value_exchange.h"
 
 namespace rueda {
 namespace {
 
 using namespace std::chrono_literals;
+using State = SecureChannel::State;
 
 // Turns until `done`, ten seconds at most.
-std::vector<AgentServer::Heard> turn_until(AgentServer& hub, const std::function<bool(std::size_t)>& done) {
+std::vector<AgentServer::Heard> turn_until(AgentServer& server,
+                                           const std::function<bool(std::size_t)>& done) {
   std::vector<AgentServer::Heard> all;
   const auto give_up = std::chrono::steady_clock::now() + 10s;
   while (!done(all.size()) && std::chrono::steady_clock::now() < give_up) {
-    pollfd wait{hub.descriptor(), POLLIN, 0};
+    pollfd wait{server.descriptor(), POLLIN, 0};
     ::poll(&wait, 1, 20);
-    for (AgentServer::Heard& heard : hub.turn()) all.push_back(std::move(heard));
+    for (AgentServer::Heard& heard : server.turn()) all.push_back(std::move(heard));
   }
   return all;
 }
 
-TEST(AgentServer, LetsInWhoKnowsTheTokenAndHearsIt) {
-  const Token token = random_token();
-  AgentServer hub(token, 2, false);
-  auto agent = std::async(std::launch::async, [&] {
-    FrameStream line = connect_to_supervisor({hub.addresses(), token}, 1);
-    line.send(agents::encode(agents::Started{"here", 5, 4, 3}));
-    return line;
-  });
-  const std::vector<AgentServer::Heard> heard = turn_until(hub, [](std::size_t count) { return count == 1; });
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].rank, 1);
-  EXPECT_EQ(std::get<agents::Started>(heard[0].what), (agents::Started{"here", 5, 4, 3}));
-
-  FrameStream line = agent.get();
-  hub.tell(1, agents::SendSignal{15});
-  std::optional<Bytes> frame;
-  while (!(frame = line.take())) line.receive();
-  EXPECT_EQ(agents::decode(*frame), agents::Message(agents::SendSignal{15}));
-  line.close();
-  const std::vector<AgentServer::Heard> after = turn_until(hub, [](std::size_t count) { return count == 1; });
-  ASSERT_EQ(after.size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<AgentServer::Gone>(after[0].what));
+const agents::Message& message_of(const AgentServer::Heard& heard) {
+  return std::get<agents::Message>(heard.what);
 }
 
-// A stranger that plays by the rules but cannot prove anything.
-TEST(AgentServer, RefusesAWrongProofAndASecondAgentForARank) {
-  const Token token = random_token();
-  AgentServer hub(token, 1, false);
-  const Endpoint endpoint = endpoints_from(hub.addresses()).at(0);
-  auto connect = [&] {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+agents::Message next_message(SecureChannel& agent) {
+  std::optional<Bytes> bytes;
+  for (int i = 0; i < 10'000 && !(bytes = agent.take()); ++i) {
+    pollfd wait{agent.descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, 1);
+    agent.progress();
+  }
+  EXPECT_TRUE(bytes);
+  return bytes ? agents::decode(*bytes).value() : agents::Message(agents::JobOver{});
+}
+
+// An agent that has met the server.
+SecureChannel connected(AgentServer& server, const Invitation& invitation, const AgentIntroduction& who) {
+  auto agent = std::async(std::launch::async, [&] { return connect_to_supervisor(invitation, who).value(); });
+  turn_until(server, [&](std::size_t) { return agent.wait_for(0s) == std::future_status::ready; });
+  turn_until(server, [&](std::size_t) { return !server.next_deadline(); });  // the server knows it, too
+  return agent.get();
+}
+
+TEST(AgentServer, LetsInAnAgentThatKnowsTheKeyAndHearsIt) {
+  AgentServer server({"a", "b"});
+  SecureChannel agent = connected(server, server.invite(), {1, ""});
+  agent.send(agents::encode(agents::Ready{"here", 5}));
+  const auto heard = turn_until(server, [](std::size_t count) { return count == 1; });
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].host, 1);
+  EXPECT_EQ(message_of(heard[0]), agents::Message(agents::Ready{"here", 5}));
+  server.tell(1, agents::SendSignal{15});
+  EXPECT_EQ(next_message(agent), agents::Message(agents::SendSignal{15}));
+  EXPECT_FALSE(server.all_gone());
+  agent.close();
+  const auto after = turn_until(server, [](std::size_t count) { return count == 1; });
+  ASSERT_EQ(after.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<AgentServer::Gone>(after[0].what));
+  EXPECT_TRUE(server.all_gone());
+}
+
+TEST(AgentServer, ANameCountsMoreThanANumber) {
+  AgentServer server({"node7", "node3"});
+  SecureChannel agent = connected(server, server.invite(), {0, "node3"});
+  agent.send(agents::encode(agents::Ready{"node3", 5}));
+  const auto heard = turn_until(server, [](std::size_t count) { return count == 1; });
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].host, 1);
+}
+
+TEST(AgentServer, AnAgentOfThisMachineNeedsNoAddress) {
+  AgentServer server({"here"});
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  server.take_in(Descriptor(ends[0]));
+  const std::string who = to_text(AgentIntroduction{0, ""});
+  SecureChannel agent = SecureChannel::connect(Descriptor(ends[1]), server.key(),
+                                               std::as_bytes(std::span(who)), agents::kLongestMessage);
+  turn_until(server, [&](std::size_t) { return agent.progress(), agent.state() == State::open; });
+  agent.send(agents::encode(agents::BarrierIn{}));
+  EXPECT_EQ(turn_until(server, [](std::size_t count) { return count == 1; }).size(), 1u);
+}
+
+// A stranger that plays by the rules but does not know the key.
+TEST(AgentServer, RefusesAWrongKeyAndASecondAgentForAHost) {
+  AgentServer server({"a", "b"});
+  const Invitation invitation = server.invite();
+  const Endpoint endpoint = endpoints_from(invitation.addresses).at(0);
+  const auto call = [&](const AuthenticationKey& key) {
+    Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM, 0));
     EXPECT_EQ(
         ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.length), 0);
-    return FrameStream(std::move(socket));
+    const std::string who = to_text(AgentIntroduction{0, ""});
+    return SecureChannel::connect(std::move(socket), key, std::as_bytes(std::span(who)), 1000);
   };
-  auto greet = [&](FrameStream& stream, const Token& known) {
-    const Nonce nonce = random_nonce();
-    stream.send(agents::encode(agents::Greeting{0, nonce}));
-    std::optional<Bytes> frame;
-    turn_until(hub, [&](std::size_t) {
-      stream.receive();
-      return (frame = stream.take()) || !stream;
+  const auto is_dropped = [&](SecureChannel& channel) {
+    turn_until(server, [&](std::size_t) {
+      channel.progress();
+      while (channel.take()) {}
+      return channel.state() == State::closed;
     });
-    if (!frame) return;
-    const auto challenge = std::get<agents::Challenge>(*agents::decode(*frame));
-    stream.send(agents::encode(agents::Answer{prove(known, Role::agent, 0, nonce, challenge.nonce)}));
+    return channel.state() == State::closed;
   };
-  auto is_dropped = [&](FrameStream& stream) {
-    turn_until(hub, [&](std::size_t) {
-      stream.receive();
-      return !stream;
-    });
-    return !stream;
-  };
-  FrameStream wrong = connect();
-  greet(wrong, random_token());
+  SecureChannel wrong = call(random_key());
   EXPECT_TRUE(is_dropped(wrong));
-
-  FrameStream right = connect();
-  greet(right, token);
-  right.send(agents::encode(agents::Started{"here", 5, 4, 3}));
-  EXPECT_EQ(turn_until(hub, [](std::size_t count) { return count == 1; }).size(), 1u);
-  FrameStream second = connect();
-  greet(second, token);
+  SecureChannel right = connected(server, invitation, {0, ""});
+  SecureChannel second = call(invitation.key);
   EXPECT_TRUE(is_dropped(second));
-  EXPECT_TRUE(right);
+  SecureChannel unknown = connected(server, invitation, {7, ""});
+  EXPECT_TRUE(is_dropped(unknown));
+  EXPECT_EQ(right.state(), State::open);
 }
 
 TEST(AgentServer, AnAgentRefusesASupervisorThatCannotProveItself) {
-  AgentServer impostor(random_token(), 1, false);
+  AgentServer impostor({"a"});
+  Invitation invitation = impostor.invite();
+  invitation.key = random_key();
   std::atomic<bool> over = false;
   auto agent = std::async(std::launch::async, [&] {
-    const bool connected =
-        static_cast<bool>(connect_to_supervisor({impostor.addresses(), random_token()}, 0, 1s));
+    const bool connected = connect_to_supervisor(invitation, {0, ""}, 1s).has_value();
     over = true;
     return connected;
   });
@@ -111,12 +142,42 @@ TEST(AgentServer, AnAgentRefusesASupervisorThatCannotProveItself) {
   EXPECT_FALSE(agent.get());
 }
 
-TEST(AgentServer, TokensAndAddressesThatAreNone) {
-  const Token token = random_token();
-  EXPECT_EQ(token_from(to_text(token)), token);
-  EXPECT_FALSE(token_from(""));
-  EXPECT_FALSE(token_from(std::string(32, 'x')));
-  EXPECT_FALSE(token_from(to_text(token) + "0"));
+TEST(AgentServer, ListensNoMoreWhenAllAreThere) {
+  AgentServer server({"a"});
+  const Invitation invitation = server.invite();
+  const SecureChannel agent = connected(server, invitation, {0, ""});
+  turn_until(server, [&](std::size_t) { return !server.next_deadline(); });
+  EXPECT_FALSE(connect_to_supervisor(invitation, {0, ""}, 200ms));
+}
+
+TEST(ValueExchange, ValuesComeBeforeTheEndOfTheBarrier) {
+  AgentServer server({"a", "b"});
+  const Invitation invitation = server.invite();
+  ValueExchange values(server, 2);
+  SecureChannel first = connected(server, invitation, {0, ""});
+  values.put({"k", "1"});
+  values.enter_barrier(0);
+  SecureChannel late = connected(server, invitation, {1, ""});
+  turn_until(server, [&](std::size_t) { return !server.next_deadline(); });
+  values.welcome(1);
+  values.enter_barrier(1);
+  for (SecureChannel* agent : {&first, &late}) {
+    EXPECT_EQ(next_message(*agent), agents::Message(agents::Put{"k", "1"}));
+    EXPECT_EQ(next_message(*agent), agents::Message(agents::BarrierOut{}));
+  }
+}
+
+TEST(Invitation, ComesBackAsItWas) {
+  const Invitation invitation{random_key(), "80,10.0.0.1,fd00::2"};
+  const std::string text = to_text(invitation);
+  EXPECT_EQ(invitation_from(text), invitation);
+  for (std::size_t length = 0; length + invitation.addresses.size() < text.size(); ++length)
+    EXPECT_FALSE(invitation_from(text.substr(0, length)));
+  EXPECT_FALSE(invitation_from("x" + text));
+  const AgentIntroduction introduction{3, "node3"};
+  EXPECT_EQ(introduction_from(to_text(introduction)), introduction);
+  EXPECT_FALSE(introduction_from("-1 x"));
+  EXPECT_FALSE(introduction_from("1"));
   EXPECT_TRUE(endpoints_from("").empty());
   EXPECT_TRUE(endpoints_from("0,127.0.0.1").empty());
   EXPECT_TRUE(endpoints_from("70000,127.0.0.1").empty());

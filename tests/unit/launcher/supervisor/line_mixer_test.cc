@@ -54,6 +54,20 @@ TEST(LineMixer, TextThatComesSlowlyIsNotHeldForLong) {
   EXPECT_EQ(shown + mixer.take(), "[0] " + std::string(20, '.') + "\n");
 }
 
+TEST(LineMixer, TheRestOfALineBehindAWholeBlockIsWaitedFor) {
+  LineMixer mixer = with_prefixes(2);
+  const std::string block = "a\n" + std::string(LineMixer::kBlock - 2, 'x');
+  mixer.add(0, block, kStart);
+  mixer.show_due(kStart + 10 * LineMixer::kQuiet);
+  mixer.add(1, "b\n", kStart + 10 * LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), "[0] a\n[1] b\n");
+  mixer.add(0, "y\n", kStart + 11 * LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), "[0] " + block.substr(2) + "y\n");
+  mixer.add(0, block, kStart);
+  mixer.show_due(kStart + LineMixer::kBlockHold);
+  EXPECT_EQ(mixer.take(), "[0] a\n[0] " + block.substr(2));
+}
+
 TEST(LineMixer, AnotherSourceBeginsANewLineBehindUnfinishedText) {
   LineMixer mixer = with_prefixes(2);
   mixer.add(0, "name? ", kStart);
@@ -128,6 +142,21 @@ class RandomText {
  private:
   std::mt19937 source_{1};
 };
+
+TEST(LineMixer, CharactersOfUtf8StayWhole) {
+  const std::string euro = "\xe2\x82\xac";
+  LineMixer mixer = with_prefixes(2);
+  mixer.add(0, "a" + euro.substr(0, 2), kStart);
+  mixer.show_due(kStart + LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), "[0] a");
+  mixer.add(0, euro.substr(2) + "b", kStart + LineMixer::kQuiet);
+  mixer.show_due(kStart + 2 * LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), euro + "b");
+  mixer.add(0, "\xe2", kStart + 2 * LineMixer::kQuiet);  // no character
+  for (int turn = 3; turn < 6; ++turn) mixer.show_due(kStart + turn * LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), "\xe2");
+  EXPECT_FALSE(mixer.next_time());
+}
 
 TEST(LineMixer, WithoutPrefixesEveryByteComesThroughAsItIs) {
   RandomText random;

@@ -42,7 +42,7 @@ TEST(Ending, AfterAFailureAllIsOverWithinFiveSeconds) {
 
 TEST(Ending, InterruptsAndHurry) {
   Ending ending;
-  ending.on_interrupt(kBegin);
+  ending.on_interrupt(kBegin, 1s);
   EXPECT_THAT(acts_of(ending),
               ElementsAre(Pair(Act::terminate, 1000), Pair(Act::kill, 1700), Pair(Act::force, 2400)));
   ending.on_hurry(kBegin + 200ms);
@@ -63,7 +63,7 @@ TEST(Ending, WhatHasBeenDoneIsNotDoneAgain) {
   EXPECT_EQ(ending.next_act(kBegin), Act::terminate);
   ending.on_failure(kBegin);
   ending.on_all_ended(kBegin);
-  EXPECT_THAT(acts_of(ending), ElementsAre(Pair(Act::kill, 700), Pair(Act::force, 1000)));
+  EXPECT_THAT(acts_of(ending), ElementsAre(Pair(Act::kill, 700), Pair(Act::force, 1400)));
 }
 
 TEST(Ending, AJobThatEndsByItselfIsGivenAllTime) {
@@ -72,7 +72,7 @@ TEST(Ending, AJobThatEndsByItselfIsGivenAllTime) {
   EXPECT_FALSE(ending.next_time());
 }
 
-TEST(Ending, MpiexecHasTimeWhileOutputComes) {
+TEST(Ending, AgentsHaveTimeWhileOutputComes) {
   Ending ending;
   ending.on_output(kBegin);
   EXPECT_FALSE(ending.next_time());
@@ -81,40 +81,70 @@ TEST(Ending, MpiexecHasTimeWhileOutputComes) {
   ending.on_all_ended(kBegin + 100ms);
   for (auto now = kBegin + 200ms; now <= kBegin + 5s; now += 100ms) ending.on_output(now);
   EXPECT_THAT(acts_of(ending),
-              ElementsAre(Pair(Act::terminate, 0), Pair(Act::kill, 700), Pair(Act::force, 5500)));
+              ElementsAre(Pair(Act::terminate, 0), Pair(Act::kill, 700), Pair(Act::force, 8000)));
   ending.on_hurry(kBegin + 5s);
   ending.on_output(kBegin + 5s);
   EXPECT_LE(ending.next_time(), kBegin + 5700ms) << "who asks twice does not wait for it";
 }
 
+// Ranks 0 and 1 on host 0, rank 2 on host 1.
+JobRecord job_of_three() {
+  JobRecord job(place_ranks(3, {{"a", 2}, {"b", 1}}, ""));
+  job.note_ready(0, {"node", 20});
+  job.note_ready(1, {"other", 21});
+  return job;
+}
+
 TEST(JobRecord, FirstFailureAndItsWords) {
-  JobRecord job(3);
+  JobRecord job = job_of_three();
   EXPECT_EQ(job.missing(), "ranks 0, 1, 2");
-  for (int rank = 0; rank < 3; ++rank) job.note_start(rank, {"node", 10 + rank, 20 + rank, 30});
+  EXPECT_EQ(job.ranks_on(0), "ranks 0, 1");
+  for (int rank = 0; rank < 3; ++rank) job.note_start({rank, 10 + rank, ""});
   EXPECT_TRUE(job.all_started());
-  EXPECT_FALSE(job.none_runs());
-  EXPECT_TRUE(job.note_end(1, {SIGKILL, agents::Cause::own}));
+  EXPECT_TRUE(job.note_end({1, SIGKILL, false}));
   EXPECT_EQ(job.words_for(1), "rank 1 (process 11 on node) was killed by signal 9 (Killed)");
   EXPECT_EQ(job.exit_code_of(1), 137);
-  EXPECT_FALSE(job.note_end(1, {0, agents::Cause::own})) << "a rank ends once";
-  EXPECT_FALSE(job.note_end(0, {SIGTERM, agents::Cause::asked}));
-  EXPECT_TRUE(job.note_gone(2));
-  EXPECT_FALSE(job.note_gone(2));
+  EXPECT_FALSE(job.note_end({1, 0, false})) << "a rank ends once";
+  EXPECT_FALSE(job.note_end({0, SIGTERM, true}));
+  EXPECT_THAT(job.note_gone(1), ElementsAre(2));
+  EXPECT_THAT(job.note_gone(1), ElementsAre());
   EXPECT_EQ(job.words_for(2),
-            "rank 2 (process 12 on node) was killed by signal 9 (Killed): its agent (process 22) has gone, "
-            "and with it "
-            "the rank");
+            "rank 2 (process 12 on other) was killed by signal 9 (Killed): its agent (process 21) has gone, "
+            "and with it the rank");
   EXPECT_TRUE(job.all_ended());
 }
 
 TEST(JobRecord, EndsThatAreNoFailures) {
-  JobRecord job(2);
-  job.note_start(0, {"node", 10, 20, 30});
-  EXPECT_EQ(job.missing(), "rank 1");
-  EXPECT_FALSE(job.note_end(0, {0, agents::Cause::own}));
+  JobRecord job = job_of_three();
+  job.note_launch(0);
+  job.note_start({0, 10, ""});
+  EXPECT_EQ(job.missing(), "ranks 1, 2");
+  EXPECT_FALSE(job.note_end({0, 0, false}));
+  EXPECT_FALSE(job.none_runs()) << "rank 1 is about to start";
+  EXPECT_FALSE(job.all_started_on(0));
+  job.note_no_start(0);
   EXPECT_TRUE(job.none_runs());
   EXPECT_FALSE(job.all_ended());
-  EXPECT_EQ(job.exit_code_of(0), 1) << "asked only of failures: a rank ended by its agent may exit with 0";
+  EXPECT_EQ(job.exit_code_of(0), 1) << "asked only of failures";
+}
+
+TEST(JobRecord, ARankThatEndsWellInsideOfMpiIsAFailure) {
+  JobRecord job = job_of_three();
+  job.note_start({0, 10, ""});
+  EXPECT_TRUE(job.note_end({0, 0, false, true}));
+  EXPECT_EQ(job.words_for(0), "rank 0 (process 10 on node) ended with status 0 without MPI_Finalize");
+  EXPECT_EQ(job.exit_code_of(0), 1);
+  job.note_start({1, 11, ""});
+  EXPECT_FALSE(job.note_end({1, 0, true, true})) << "ruedarun had asked for it";
+}
+
+TEST(JobRecord, AnAgentSpeaksOfItsOwnRanks) {
+  const JobRecord job = job_of_three();
+  EXPECT_TRUE(job.is_rank(2));
+  EXPECT_FALSE(job.is_rank(3));
+  EXPECT_FALSE(job.is_rank(-1));
+  EXPECT_TRUE(job.is_on(2, 1));
+  EXPECT_FALSE(job.is_on(2, 0));
 }
 
 }  // namespace

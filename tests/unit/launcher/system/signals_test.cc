@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program inherits of signals, on its way from ruedarun to a rank.
+// The signals that a program inherits, on its way from ruedarun to a rank.
 #include "launcher/system/signals.h"
 
 #include <gtest/gtest.h>
@@ -29,18 +29,13 @@ TEST(SignalState, IsAsItWasSet) {
   }));
 }
 
-TEST(SignalState, SurvivesTheEnvironment) {
-  for (const SignalState& state : {SignalState{}, SignalState{1, ~0ULL}, SignalState{~0ULL, 0x8000}})
-    EXPECT_EQ(signal_state_from(to_text(state)), state);
-  for (const char* text : {"", ":", "1", "1:", ":1", "1:1 ", "x:1", "1:1:1", "11111111111111111:0"})
-    EXPECT_FALSE(signal_state_from(text)) << text;
-}
-
-TEST(SignalState, HydraHearsOfItsChildren) {
-  const SignalState all{~0ULL, ~0ULL};
-  EXPECT_FALSE(all.for_hydra().ignores(SIGCHLD));
-  EXPECT_TRUE(all.for_hydra().ignores(SIGHUP));
-  EXPECT_EQ(all.for_hydra().blocked, 0U);
+TEST(SignalState, NoSignalIsReceivedWhenAllAreBlocked) {
+  EXPECT_TRUE(holds_in_a_child([] {
+    ::signal(SIGCHLD, SIG_IGN);
+    block_all_signals();
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) ::raise(signal);
+    return !signal_state().ignores(SIGCHLD);
+  }));
 }
 
 TEST(Signals, ThoseThatWereIgnoredStayIgnored) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank, as the agent of its host sees it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/rank_channel.h"
+#include "launcher/protocol/agent_message.h"
+#include "launcher/system/descriptor.h"
+
+namespace rueda {
+
+// Purpose: the process of a rank with its pipes and sockets, from fork to the end of its output. Owned by the
+// agent's thread.
+class LocalRank {
+ public:
+  static constexpr std::size_t kStreams = 2;
+
+  // `input`: to be the rank's standard input; `cores`: those it may use, all where empty.
+  struct Start {
+    const agents::Launch& launch;
+    Descriptor input;
+    std::vector<int> cores;
+    std::uint64_t open_files = 0;  // the limit as ruedarun has inherited it
+  };
+  // Forks. The rank has a process group of its own, and dies with the agent. Throws std::system_error when a
+  // pipe or a process cannot be made.
+  LocalRank(const Place& place, Start start);
+  LocalRank(LocalRank&&) = default;
+
+  const Place& place() const { return place_; }
+  pid_t process() const { return process_; }  // 0: has ended
+  RankChannel& channel() { return channel_; }
+  int output(std::size_t stream) const { return outputs_[stream].number(); }
+  int pmi() const { return pmi_.number(); }
+
+  // For all processes of the rank's group; SIGTERM also wakes those that are stopped.
+  void signal_all(int signal);
+  // For the process that has joined the job where one has, else as signal_all(): a program saves its state
+  // while its helpers live.
+  void signal_main(int signal);
+  // SIGUSR1 makes MPICH ask who has failed.
+  void notify_of_failure();
+  void ask_to_end() { asked_ = true; }
+  bool asked() const { return asked_; }
+  void note_end() { process_ = 0; }
+
+  // Some bytes that the rank has written; empty when there are none now. At the end the pipe is closed.
+  std::string read_output(std::size_t stream);
+  bool output_is_over() const { return !outputs_[0] && !outputs_[1]; }
+  // Whole lines that have come on the PMI socket. Nonsense closes it.
+  std::vector<std::string> read_pmi();
+  void answer_pmi(const std::string& line);
+
+ private:
+  Place place_;
+  pid_t process_ = 0;
+  RankChannel channel_;
+  std::array<Descriptor, kStreams> outputs_;
+  Descriptor pmi_;
+  std::string pmi_heard_;
+  bool asked_ = false;
+};
+
+// The cores of each of `ranks` ranks on this host: equal shares, in order, where the ranks divide the cores
+// that this process may use evenly; with Binding::socket all cores of the socket that holds its share.
+// Otherwise empty lists.
+std::vector<std::vector<int>> cores_of_ranks(agents::Binding binding, int ranks);
+// "0-3,8" of 0, 1, 2, 3, 8.
+std::string in_ranges(const std::vector<int>& cores);
+
+}  // namespace rueda
