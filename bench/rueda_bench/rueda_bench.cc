@@ -100,16 +100,26 @@ void run(const Experiment& experiment) {
   check_right(rows);
 }
 
+// The start of jobs is measured by a script.
+[[noreturn]] void become_start(const std::vector<std::string>& words) {
+  std::vector<std::string> more(words.begin() + 1, words.end());
+  const std::string mpiexec = RUEDA_BENCH_MPIEXEC;  // of the MPI that Rueda is built with; empty: none
+  if (!mpiexec.empty()) more.insert(more.begin(), "--mpiexec=" + mpiexec);
+  become_script("start.py", more);
+}
+
 }  // namespace
 }  // namespace rueda::bench
 
 int main(int argc, char** argv) {
   try {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (!words.empty() && words.front() == "start") rueda::bench::become_start(words);
     const auto experiment = rueda::bench::read_options(argc, argv);
     if (!experiment) return 0;
     rueda::bench::check_writable("--json", experiment->json);
     rueda::bench::check_writable("--plot", experiment->plot);
-    if (experiment->alternation) rueda::bench::become_alternation(argc, argv);
+    if (experiment->alternation) rueda::bench::become_script("alternate.py", words);
     rueda::bench::run(*experiment);
     return 0;
   } catch (const boost::program_options::error& error) {

@@ -13,6 +13,7 @@
 
 #include "bench/rueda_bench/workload/awake.h"
 #include "bench/rueda_bench/workload/start_line.h"
+#include "ops/link/launcher_environment.h"
 
 namespace rueda::bench {
 namespace {
@@ -67,6 +68,14 @@ bool one_host() {
 
 class MpiReference final : public Reference {
  public:
+  // `begins`: MPI has not begun. It is started as Rueda starts it.
+  explicit MpiReference(bool begins) : began_(begins && begin()) {}
+  ~MpiReference() override {
+    if (began_) MPI_Finalize();
+  }
+  MpiReference(const MpiReference&) = delete;
+  MpiReference& operator=(const MpiReference&) = delete;
+
   bool has(const Collective& what) const override { return type_of(what.dtype).has_value(); }
   double seconds(CollectiveBuffers& buffers) override {
     StartLine::await(agreed_start());
@@ -79,6 +88,11 @@ class MpiReference final : public Reference {
   }
 
  private:
+  static bool begin() {
+    int level = 0;
+    return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) == MPI_SUCCESS;
+  }
+
   // Returns when all are through; throws on all ranks.
   static void check(CollectiveBuffers& buffers) {
     std::uint64_t wrong = buffers.wrong(buffers.output().data);
@@ -93,6 +107,7 @@ class MpiReference final : public Reference {
     return instant;
   }
 
+  const bool began_;
   const StartLine start_{one_host(), size_of_world()};
 };
 
@@ -101,8 +116,9 @@ class MpiReference final : public Reference {
 std::unique_ptr<Reference> mpi_reference() {
   int started = 0;
   MPI_Initialized(&started);
-  if (started == 0) throw std::runtime_error("--against mpi needs ranks: ruedarun -np 2 rueda-bench ...");
-  return std::make_unique<MpiReference>();
+  if (started == 0 && !rank_from_launcher())
+    throw std::runtime_error("--against mpi needs ranks: ruedarun -np 2 rueda-bench ...");
+  return std::make_unique<MpiReference>(started == 0);
 }
 
 Ranks::Ranks() {

@@ -33,24 +33,23 @@ std::string python(const fs::path& program) {
 
 std::vector<std::string> libraries() { return {"gloo", "mpich", "intel-mpi", "oneccl", "open-mpi", "best"}; }
 
-void become_alternation(int argc, char** argv) {
+void become_script(const std::string& script, const std::vector<std::string>& arguments) {
   if (rank_from_launcher()) {
     throw std::runtime_error(
-        "--against a library starts the ranks of both sides, in alternation: call rueda-bench itself, "
-        "without "
-        "ruedarun; --ranks says how many");
+        "this starts the ranks of both sides, in alternation: call rueda-bench itself, without ruedarun; "
+        "--ranks says how many");
   }
   const fs::path program = fs::read_symlink("/proc/self/exe");
   const std::string interpreter = python(program);
-  std::vector<std::string> words{interpreter, RUEDA_BENCH_PEERS "/alternate.py",
+  std::vector<std::string> words{interpreter, RUEDA_BENCH_PEERS "/" + script,
                                  "--rueda-bench=" + program.string()};
-  words.insert(words.end(), argv + 1, argv + argc);
+  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execvp(interpreter.c_str(), pointers.data());
   throw std::runtime_error(
-      fmt::format("--against a library needs Python, and '{}' cannot be run: {}; RUEDA_PYTHON names another",
+      fmt::format("{} needs Python, and '{}' cannot be run: {}; RUEDA_PYTHON names another", script,
                   interpreter, std::strerror(errno)));
 }
 

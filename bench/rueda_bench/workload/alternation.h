@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons with libraries whose ranks cannot live beside ours: peers/alternate.py starts both sides.
+// Comparisons whose sides run in processes of their own: scripts in bench/peers start both, in alternation.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace rueda::bench {
 
-// What --against may name beside mpi: libraries, or "best", all that are installed.
+// Libraries that --against may name beside mpi; "best": all that are installed.
 std::vector<std::string> libraries();
 
-// Becomes alternate.py with the words of this command line, which it reads as we do. Returns only by an
-// exception: std::runtime_error under a launcher, or where there is no Python.
-[[noreturn]] void become_alternation(int argc, char** argv);
+// Becomes that script with these arguments. Returns only by an exception: std::runtime_error under a
+// launcher, or where there is no Python.
+[[noreturn]] void become_script(const std::string& script, const std::vector<std::string>& arguments);
 
 }  // namespace rueda::bench

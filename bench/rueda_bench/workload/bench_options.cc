@@ -25,6 +25,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;  // of all tensors of
 
 constexpr auto kUsage = R"(ruedarun -np N rueda-bench MODE [options]
 
+start       the start and end of a job, against mpiexec; its own options: rueda-bench start --help
 latency     a synchronous allreduce of 4 bytes through the whole stack
 tensors     allreduces of --count tensors of --bytes each, submitted together; or of the
             gradients of a model, --from bert6|bert-base, in the order of backward
