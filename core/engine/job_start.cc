@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/control/bootstrap/ranks_of_job.h"
 #include "core/engine/clock_exchange.h"
 #include "rueda/version.h"
 
@@ -25,6 +26,13 @@ Introduction introduce(const RuntimeComponents& components) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(components.config)));
   }
   return introduction;
+}
+
+// Why others may not have come; empty where nothing is known.
+std::string obstacle_of(const RuntimeComponents& components) {
+  std::string obstacle = components.transport->obstacle();
+  if (components.started_as.empty()) return obstacle;
+  return condition_of_start(components.started_as) + (obstacle.empty() ? "" : "; " + obstacle);
 }
 
 // Rank 0's answer to the introductions of all ranks. Others wait a little longer than rank 0, so that its
@@ -52,7 +60,7 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
     } else if (const std::vector<Rank> lost = components.transport->lost(clock_now()); !lost.empty()) {
       exchange.lose(lost.front());
     } else if (clock_now() > expires) {
-      exchange.expire(patience, components.transport->obstacle());
+      exchange.expire(patience, obstacle_of(components));
     } else {
       wait_for_message(*components.transport, *shared.doorbell, rings);
     }

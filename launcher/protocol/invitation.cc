@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+
+#include "core/base/system/hex.h"
 
 namespace rueda {
 namespace {
@@ -11,18 +14,15 @@ namespace {
 constexpr std::string_view kBegin = "rueda-agent-1 ";  // with the version of the line
 constexpr std::size_t kLongestHostName = 256;
 
-template <class Number>
-bool read_number(std::string_view text, Number& number, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+bool read_number(std::string_view text, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
 
 std::string to_text(const Invitation& invitation) {
-  std::string text(kBegin);
-  for (const std::byte byte : invitation.key) text += fmt::format("{:02x}", std::to_integer<int>(byte));
-  return text + " " + invitation.addresses;
+  return fmt::format("{}{} {}", kBegin, to_hex(invitation.key), invitation.addresses);
 }
 
 std::optional<Invitation> invitation_from(std::string_view text) {
@@ -31,11 +31,9 @@ std::optional<Invitation> invitation_from(std::string_view text) {
   Invitation invitation;
   const std::size_t digits = 2 * invitation.key.size();
   if (text.size() <= digits || text[digits] != ' ') return std::nullopt;
-  for (std::size_t i = 0; i < invitation.key.size(); ++i) {
-    std::uint8_t value = 0;
-    if (!read_number(text.substr(2 * i, 2), value, 16)) return std::nullopt;
-    invitation.key[i] = std::byte{value};
-  }
+  const std::optional<Bytes> key = from_hex(text.substr(0, digits));
+  if (!key) return std::nullopt;
+  std::ranges::copy(*key, invitation.key.begin());
   invitation.addresses = text.substr(digits + 1);
   return invitation;
 }

@@ -47,7 +47,7 @@ class AgentLine {
 
   // Ranks that the agent has named; `seen`: how many of them the caller knows, which is counted up.
   std::vector<LostPeer> lost(std::size_t& seen);
-  // How a rank ended, "was killed by signal 9 (Killed)"; empty when the agent has not told it yet.
+  // The end of a rank in words, "was killed by signal 9 (Killed)"; empty when the agent has not told it yet.
   std::string how_it_ended(Rank rank);
 
  private:

@@ -10,11 +10,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/base/system/hex.h"
+#include "core/control/bootstrap/ranks_of_job.h"
 #include "ops/bootstrap/agent_line.h"
 #include "ops/bootstrap/file_store.h"
 #include "ops/bootstrap/pmi_connection.h"
@@ -37,8 +38,8 @@ AuthenticationKey key_from(std::string_view text) {
 // Tells jobs of different processes apart, alike on each rank of a job, with few letters.
 std::string name_of_job(const std::vector<Rank>& ranks) {
   const AuthenticationKey hash = key_from(fmt::format("{}", fmt::join(ranks, ",")));
-  return fmt::format("{:02x}{:02x}{:02x}{:02x}", std::to_integer<int>(hash[0]), std::to_integer<int>(hash[1]),
-                     std::to_integer<int>(hash[2]), std::to_integer<int>(hash[3]));
+  constexpr std::size_t kBytes = 4;
+  return to_hex(std::span(hash).first(kBytes));
 }
 
 // The address is known beforehand: rank 0 publishes nothing, and draws no secret.
@@ -161,14 +162,7 @@ std::unique_ptr<Transport> star(const Launch& launch, const Config& config, Star
 
 void check(const Launch& launch, const std::vector<Rank>& ranks) {
   if (ranks.empty()) return;
-  const std::set<Rank> different(ranks.begin(), ranks.end());
-  if (different.size() != ranks.size() || *different.begin() < 0 || *different.rbegin() >= launch.size)
-    refuse(fmt::format("init of the ranks [{}]: each must be one of 0 to {}, once.", fmt::join(ranks, ", "),
-                       launch.size - 1));
-  if (!different.contains(launch.rank))
-    refuse(fmt::format(
-        "init of the ranks [{}]: rank {} is not among them, so it must not call init with this list.",
-        fmt::join(ranks, ", "), launch.rank));
+  check_ranks_of_job(ranks, launch.size, launch.rank);
   if (launch.method == BootstrapMethod::pmi && ranks.size() != static_cast<std::size_t>(launch.size))
     cannot_start(
         "a job of some of the ranks cannot be started by RUEDA_BOOTSTRAP=pmi. Use ruedarun, or mpi.");
@@ -210,9 +204,9 @@ void listen_to_agent(RuntimeComponents& components) {
 
 }  // namespace
 
-RuntimeComponents bootstrap_components(const Config& config, const Launch& launch,
-                                       const std::vector<Rank>& ranks) {
+RuntimeComponents bootstrap_components(const Config& config, const Launch& launch, std::vector<Rank> ranks) {
   check(launch, ranks);
+  if (are_all_ranks(ranks, launch.size)) ranks.clear();
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   RuntimeComponents components;

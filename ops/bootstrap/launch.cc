@@ -55,7 +55,7 @@ class Reading {
   }
 
   Launch launcher() const { return from(BootstrapMethod::launcher, kOfRuedarun, text("RUEDA_LOCAL_SIZE")); }
-  // Where somebody has chosen another network for MPI, it is the quicker one.
+  // A network that somebody has chosen for MPI is the quicker one.
   bool wants_mpi() const {
     return config_.network == "mpi" ||
            (config_.network == "auto" &&

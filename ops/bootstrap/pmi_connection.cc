@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/base/system/pmi_line.h"
 #include "ops/bootstrap/start_error.h"
 
 namespace rueda {
@@ -35,18 +36,6 @@ std::optional<int> number_in(const char* variable) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return std::nullopt;
   return value;
-}
-
-// The value of `name` in "cmd=get_result rc=0 value=..."; empty where it has none.
-std::string_view field(std::string_view line, std::string_view name) {
-  for (std::size_t begin = 0; begin < line.size();) {
-    const std::size_t end = std::min(line.find(' ', begin), line.size());
-    const std::string_view word = line.substr(begin, end - begin);
-    if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=')
-      return word.substr(name.size() + 1);
-    begin = end + 1;
-  }
-  return "";
 }
 
 // One job's.
@@ -103,7 +92,7 @@ std::optional<PmiProcess> pmi_process() {
 PmiConnection::PmiConnection(const PmiProcess& process) : socket_(process.descriptor), process_(::getpid()) {
   ::fcntl(socket_.number(), F_SETFD, FD_CLOEXEC);
   answer("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
-  space_ = field(answer("cmd=get_my_kvsname", "my_kvsname"), "kvsname");
+  space_ = pmi_field(answer("cmd=get_my_kvsname", "my_kvsname"), "kvsname");
   if (space_.empty()) blame_manager("names no space for keys");
 }
 
@@ -129,14 +118,14 @@ void PmiConnection::enter_barrier() {
 bool PmiConnection::barrier_is_over() {
   const std::optional<std::string> out = line(0);
   if (!out) return false;
-  if (field(*out, "cmd") != "barrier_out") blame_manager("ended a barrier by '" + *out + "'");
+  if (pmi_field(*out, "cmd") != "barrier_out") blame_manager("ended a barrier by '" + *out + "'");
   in_barrier_ = false;
   return true;
 }
 
 std::string PmiConnection::get(const std::string& key) {
   return std::string(
-      field(answer(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result"), "value"));
+      pmi_field(answer(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result"), "value"));
 }
 
 void PmiConnection::say(const std::string& command) {
@@ -151,8 +140,8 @@ std::string PmiConnection::answer(const std::string& command, std::string_view e
   say(command);
   std::optional<std::string> heard = line(kAnswerMs);
   if (!heard) blame_manager(fmt::format("does not answer '{}' within {} s", command, kAnswerMs / 1000));
-  const std::string_view code = field(*heard, "rc");
-  if (field(*heard, "cmd") != expected || (!code.empty() && code != "0"))
+  const std::string_view code = pmi_field(*heard, "rc");
+  if (pmi_field(*heard, "cmd") != expected || (!code.empty() && code != "0"))
     blame_manager(fmt::format("answered '{}' by '{}'", command, *heard));
   return std::move(*heard);
 }

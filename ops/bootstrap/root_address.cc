@@ -5,32 +5,14 @@
 #include <netdb.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
+#include <span>
 #include <utility>
 
-#include "core/base/bytes.h"
+#include "core/base/system/hex.h"
 
 namespace rueda {
 namespace {
-
-std::string in_hex(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
-
-// Empty where it is not hexadecimal.
-std::string from_hex(std::string_view text) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    std::uint8_t value = 0;
-    if (std::from_chars(text.data() + i, text.data() + i + 2, value, 16).ptr != text.data() + i + 2)
-      return "";
-    bytes += static_cast<char>(value);
-  }
-  return text.size() % 2 == 0 ? bytes : "";
-}
 
 class StoredAddress final : public RootAddress {
  public:
@@ -81,10 +63,15 @@ class KnownAddress final : public RootAddress {
 
 }  // namespace
 
-std::string to_text(const TcpEndpoint& endpoint) { return in_hex(to_bytes(endpoint)); }
+std::string to_text(const TcpEndpoint& endpoint) {
+  const std::string bytes = to_bytes(endpoint);
+  return to_hex(std::as_bytes(std::span(bytes)));
+}
 
 std::optional<TcpEndpoint> endpoint_from_text(std::string_view text) {
-  return tcp_endpoint_from(from_hex(text));
+  const std::optional<Bytes> bytes = from_hex(text);
+  if (!bytes) return std::nullopt;
+  return tcp_endpoint_from({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
 }
 
 std::unique_ptr<RootAddress> address_in_store(std::shared_ptr<KeyValueStore> store, std::string key) {

@@ -2,17 +2,16 @@
 #include "ops/mpi/mpi_group.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/wait_check.h"
+#include "core/control/bootstrap/ranks_of_job.h"
 #include "ops/mpi/mpi_check.h"
 #include "ops/mpi/mpi_runtime.h"
 
@@ -29,19 +28,8 @@ std::vector<Rank> checked(std::vector<Rank> ranks) {
   if (ranks.empty()) return ranks;
   Rank started = 0;
   check(MPI_Comm_size(MPI_COMM_WORLD, &started), "MPI_Comm_size");
-  std::string words;
-  for (const Rank rank : ranks) {
-    if (rank < 0 || rank >= started)
-      words = fmt::format("rank {} does not exist, {} were started", rank, started);
-  }
-  if (std::set(ranks.begin(), ranks.end()).size() != ranks.size()) words = "one of them comes twice";
-  if (words.empty() && std::ranges::find(ranks, own_world_rank()) == ranks.end()) {
-    words = fmt::format("this process is rank {}: give it a list that it is in, or do not call init() on it",
-                        own_world_rank());
-  }
-  if (words.empty()) return ranks;
-  throw InvalidArgument(
-      Status::invalid_argument(fmt::format("init of the ranks [{}]: {}", fmt::join(ranks, ", "), words)));
+  check_ranks_of_job(ranks, started, own_world_rank());
+  return ranks;
 }
 
 // So that lists that differ do not meet: MPI wants equal ones for a tag.

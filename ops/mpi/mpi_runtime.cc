@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,10 +10,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <future>
-#include <numeric>
 #include <thread>
 
 #include "core/base/wait_check.h"
+#include "core/control/bootstrap/ranks_of_job.h"
 #include "core/default_runtime.h"
 #include "ops/link/launcher_environment.h"
 #include "ops/mpi/mpi_check.h"
@@ -87,12 +86,10 @@ void keep_launcher_from_children() {
   if (flags >= 0) fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
 }
 
-std::vector<Rank> all_ranks() {
+Rank started_ranks() {
   int size = 0;
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  std::vector<Rank> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
+  return size;
 }
 
 // A rank's own children have its environment, but not its line to the launcher: MPI would end them.
@@ -138,14 +135,11 @@ MpiRuntime& MpiRuntime::instance(double patience) {
 
 MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double patience) {
   std::lock_guard lock(mutex_);
-  if (world_ranks == all_ranks()) world_ranks.clear();
+  if (are_all_ranks(world_ranks, started_ranks())) world_ranks.clear();
   std::unique_ptr<MpiGroup>& group = groups_[world_ranks];
   if (!group) group = std::make_unique<MpiGroup>(world_ranks);
   if (group->start(clock_now() + from_seconds(patience))) return *group;
-  give_up(patience, world_ranks.empty()
-                        ? kAllCall
-                        : fmt::format("each of the ranks [{}] calls init() with this list, in this order",
-                                      fmt::join(world_ranks, ", ")));
+  give_up(patience, world_ranks.empty() ? kAllCall : condition_of_start(world_ranks));
 }
 
 // Goes on from wherever an earlier call gave up.
