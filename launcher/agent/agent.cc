@@ -110,7 +110,7 @@ bool Agent::run() {
   return ordered_;
 }
 
-// What was sent has to arrive: a connection that is closed while the other side still sends loses it.
+// Sent messages have to arrive: a connection that is closed while the other side still sends loses them.
 void Agent::part() {
   supervisor_.close_for_sending();
   const auto until = Clock::now() + kFarewell;
@@ -243,6 +243,7 @@ void Agent::hear_rank(std::uint64_t key) {
     case Source::pmi:
       for (const std::string& line : rank.read_pmi())
         answer(pmi_->hear(rank.place().local_rank, line, values_));
+      if (pmi_->aborted(rank.place().local_rank)) rank.signal_all(SIGKILL);
       return;
     case Source::output: static_cast<void>(forward_output(rank, 0)); return;
     case Source::errors: static_cast<void>(forward_output(rank, 1)); return;
@@ -265,7 +266,7 @@ void Agent::forward_last_output(LocalRank& rank) {
       if (!forward_output(rank, stream)) break;
 }
 
-// What a rank has written comes before the news of its end, as far as there is room.
+// Output of a rank comes before the news of its end, as far as there is room.
 void Agent::reap() {
   while (next_signal(signals_) != 0) {}
   int status = 0;
@@ -274,7 +275,9 @@ void Agent::reap() {
       if (rank.process() != ended) continue;
       rank.note_end();
       forward_last_output(rank);
-      const bool in_mpi = pmi_->is_between_init_and_finalize(rank.place().local_rank);
+      const int local_rank = rank.place().local_rank;
+      if (const auto aborted = pmi_->aborted(local_rank)) status = W_EXITCODE(*aborted, 0);
+      const bool in_mpi = pmi_->is_between_init_and_finalize(local_rank);
       tell(agents::Ended{rank.place().rank, status, rank.asked(), in_mpi});
     }
   }

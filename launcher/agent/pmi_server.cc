@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
+#include "core/base/system/pmi_line.h"
 #include "launcher/protocol/agent_message.h"
 
 namespace rueda {
@@ -15,18 +17,6 @@ constexpr std::string_view kPrefix = "pmi/";                         // of keys,
 constexpr std::string_view kValue = " value=";                       // the last field of a line
 constexpr std::size_t kLongestPmiKey = 64, kLongestPmiValue = 1024;  // told to ranks
 static_assert(kPrefix.size() + kLongestPmiKey <= agents::kLongestKey);
-
-// The value of `name` in "cmd=put kvsname=K key=a value=b"; empty where it has none.
-std::string_view field(std::string_view line, std::string_view name) {
-  for (std::size_t begin = 0; begin < line.size();) {
-    const std::size_t end = std::min(line.find(' ', begin), line.size());
-    const std::string_view word = line.substr(begin, end - begin);
-    if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=')
-      return word.substr(name.size() + 1);
-    begin = end + 1;
-  }
-  return "";
-}
 
 // Commands with the same answer for every rank.
 std::string fixed_answer(std::string_view command) {
@@ -42,12 +32,21 @@ std::string fixed_answer(std::string_view command) {
   return "";
 }
 
+// As a shell shows it; 1 where it would be none of a failure.
+int exit_status_in(std::string_view abort) {
+  const std::string_view text = pmi_field(abort, "exitcode");
+  int status = 0;
+  std::from_chars(text.data(), text.data() + text.size(), status);
+  return (status & 0xff) == 0 ? 1 : status & 0xff;
+}
+
 }  // namespace
 
 PmiServer::PmiServer(Job job)
     : job_(std::move(job)),
       in_barrier_(static_cast<std::size_t>(job_.ranks_here)),
       in_mpi_(static_cast<std::size_t>(job_.ranks_here)),
+      aborted_(static_cast<std::size_t>(job_.ranks_here)),
       spawning_(static_cast<std::size_t>(job_.ranks_here)) {}
 
 std::vector<PmiServer::Answer> PmiServer::hear(int local_rank, std::string_view line,
@@ -61,17 +60,17 @@ std::vector<PmiServer::Answer> PmiServer::hear(int local_rank, std::string_view 
     if (spawning_[rank]) return {};
     return answered("cmd=spawn_result rc=-1 msg=not_supported");
   }
-  const std::string_view command = field(line, "cmd");
+  const std::string_view command = pmi_field(line, "cmd");
   if (command == "init") in_mpi_[rank] = true;
   if (command == "finalize") in_mpi_[rank] = false;
-  if (command == "abort") return {};  // the rank ends by itself
+  if (command == "abort") return aborted_[rank] = exit_status_in(line), std::vector<Answer>{};
   if (command == "barrier_in") return enter(local_rank), std::vector<Answer>{};
-  if (command == "get") return answered(answer_to_get(field(line, "key"), values));
+  if (command == "get") return answered(answer_to_get(pmi_field(line, "key"), values));
   if (command == "get_my_kvsname") return answered("cmd=my_kvsname rc=0 kvsname=" + job_.name);
   if (command == "get_universe_size")
     return answered(fmt::format("cmd=universe_size rc=0 size={}", job_.size));
   if (command == "put") {
-    const std::string_view key = field(line, "key");
+    const std::string_view key = pmi_field(line, "key");
     const std::size_t value = line.find(kValue);  // the rest of the line
     const bool fits = !key.empty() && key.size() <= kLongestPmiKey && value != std::string_view::npos &&
                       line.size() - value - kValue.size() <= kLongestPmiValue;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,7 @@ using SharedValues = std::map<std::string, std::string, std::less<>>;
 // they say is checked: a line of nonsense gets an error as its answer. Owned by the agent's thread.
 class PmiServer {
  public:
-  // What the server needs from the rest of the agent.
+  // The server needs these from the rest of the agent.
   struct Job {
     int size = 1;  // ranks
     int ranks_here = 1;
@@ -43,6 +44,8 @@ class PmiServer {
   bool is_between_init_and_finalize(int local_rank) const {
     return in_mpi_[static_cast<std::size_t>(local_rank)];
   }
+  // The exit status that a rank has given to MPI_Abort, never 0. It expects to be killed.
+  std::optional<int> aborted(int local_rank) const { return aborted_[static_cast<std::size_t>(local_rank)]; }
   // MPICH asks for it by the key PMI_dead_processes.
   void note_dead(int rank);
 
@@ -54,7 +57,8 @@ class PmiServer {
   Job job_;
   std::vector<bool> in_barrier_;  // by local rank
   int waiting_ = 0;
-  std::vector<bool> in_mpi_;    // by local rank: MPI has begun and has not ended
+  std::vector<bool> in_mpi_;  // by local rank: MPI has begun and has not ended
+  std::vector<std::optional<int>> aborted_;
   std::vector<bool> spawning_;  // ranks that are in the middle of a command of several lines
   std::string dead_;            // "2,5"
 };

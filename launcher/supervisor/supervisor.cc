@@ -103,7 +103,7 @@ int Supervisor::milliseconds_to_next_act() const {
   if (end_.holding) next = Clock::now() + kBetweenLooks;
   for (const std::optional<Clock::time_point>& time :
        {ending_.next_time(), stop_after_.next_time(), start_.deadline, agents_.next_deadline(),
-        output_.next_time()})
+        output_.next_time(), end_.farewell})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();

@@ -3,6 +3,7 @@
 //   communicators split    of the parts of a split, at init and at run time, in two jobs one after the other
 //   communicators differ   each rank gives its own part alone, is refused, and then gives the same as all
 //   communicators wrong    communicators that are no process sets
+//   communicators abort    ends itself by MPI_Abort
 #include <mpi.h>
 #include <rueda/mpi.h>
 #include <rueda/rueda.h>
@@ -111,11 +112,14 @@ void be_the_child() {
 int main(int argc, char** argv) {
   program = argv[0];
   const std::string mode = argc > 1 ? argv[1] : "";
-  const std::map<std::string, std::function<void()>> modes{
-      {"split", use_split}, {"differ", give_own_part}, {"wrong", give_wrong_ones}, {"child", be_the_child}};
+  const std::map<std::string, std::function<void()>> modes{{"split", use_split},
+                                                           {"differ", give_own_part},
+                                                           {"wrong", give_wrong_ones},
+                                                           {"child", be_the_child},
+                                                           {"abort", [] { MPI_Abort(MPI_COMM_WORLD, 7); }}};
   const auto found = modes.find(mode);
   if (found == modes.end()) {
-    std::fprintf(stderr, "usage: communicators split|differ|wrong\n");
+    std::fprintf(stderr, "usage: communicators split|differ|wrong|abort\n");
     return 2;
   }
   const rueda::ProcessWatchdog watchdog(std::chrono::seconds(60));

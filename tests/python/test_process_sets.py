@@ -7,6 +7,7 @@ programs.
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ import pytest
 BIN = Path(os.environ["RUEDA_BIN"])
 
 
-def communicators(mode, ranks):
-    return subprocess.run([BIN / "ruedarun", "-np", str(ranks), BIN / "communicators", mode], capture_output=True,
-                          text=True, timeout=60)
+def communicators(mode, ranks, launcher="ruedarun"):
+    starter = BIN / "ruedarun" if launcher == "ruedarun" else Path(sys.executable).parent / launcher
+    return subprocess.run([starter, "-n", str(ranks), BIN / "communicators", mode], capture_output=True, text=True,
+                          timeout=60)
 
 
 def sums(out):
@@ -55,7 +57,7 @@ def test_lists_that_differ_or_are_impossible_are_refused_alike_and_init_may_be_c
 
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_communicators_that_are_no_process_sets_are_refused_with_a_remedy(ranks):
-    done = communicators("wrong", ranks)
+    done = communicators("wrong", ranks, "mpiexec")  # it spawns processes, which ruedarun does not
     assert done.returncode == 0, done.stderr
     for words in ["MPI_COMM_NULL has no ranks. MPI_Comm_split gives it to ranks whose color is MPI_UNDEFINED",
                   "An intercommunicator joins two groups and cannot be a process set. Merge them by",
@@ -63,3 +65,9 @@ def test_communicators_that_are_no_process_sets_are_refused_with_a_remedy(ranks)
                   "The communicator of rank 0 is no part of one split of MPI_COMM_WORLD: Its ranks are not those that",
                   f"Rank {ranks} of the communicator is not in MPI_COMM_WORLD, so it is no rank of this job."]:
         assert done.stdout.count(f"refused: {words}") == ranks, done.stdout + done.stderr
+
+
+def test_the_status_of_mpi_abort_is_that_of_the_job():
+    done = communicators("abort", 2)
+    assert done.returncode == 7, done.stderr
+    assert re.search(r"ruedarun: rank [01] \(process \d+ on .*\) ended with status 7", done.stderr)

@@ -410,6 +410,16 @@ def test_a_host_that_cannot_be_reached_is_told():
     assert re.search(r"^ruedarun: false no-such-host ended with status 1, and rank 1 did not start; ", err, re.M), err
 
 
+def test_a_remote_shell_that_does_not_end_is_named(tmp_path):
+    """The job is over, and its agents have gone."""
+    script = tmp_path / "shell"
+    script.write_text('#!/bin/sh\nshift\n/bin/sh -c "$*"\nexec sleep 60\n')
+    script.chmod(0o755)
+    status, out, err = shell(2, "echo ok", "-H", "localhost:1,hostb:1", "--remote-shell", str(script))
+    assert status == 1 and sorted(out) == ["[0] ok", "[1] ok"]
+    assert re.search(r"^ruedarun: all ranks have ended, and these have not within 10 s: \S+/shell hostb ", err, re.M), err
+
+
 def test_the_words_of_a_remote_shell_that_fails_are_shown(tmp_path):
     script = tmp_path / "shell"
     script.write_text("#!/bin/sh\necho Permission denied >&2\nexit 255\n")

@@ -74,6 +74,18 @@ TEST(PmiServer, ARankIsInMpiBetweenInitAndFinalize) {
   EXPECT_FALSE(host.server.is_between_init_and_finalize(1));
 }
 
+TEST(PmiServer, TheStatusOfAnAbortIsKept) {
+  OneHost host;
+  EXPECT_EQ(host.server.aborted(0), std::nullopt);
+  host.ask(0, "cmd=abort exitcode=7 message=words");
+  EXPECT_EQ(host.server.aborted(0), 7);
+  EXPECT_EQ(host.server.aborted(1), std::nullopt);
+  for (const char* code : {"0", "256", "x", ""}) {
+    host.ask(1, std::string("cmd=abort exitcode=") + code);
+    EXPECT_EQ(host.server.aborted(1), 1) << code;
+  }
+}
+
 TEST(PmiServer, RanksThatHaveFailedAreNamed) {
   OneHost host;
   host.server.note_dead(2);
