@@ -79,8 +79,8 @@ void init(RuntimeComponents components) {
     process.runtime = std::make_unique<Runtime>(std::move(components));
     process.jobs = process.runtime->job() + 1;
   } catch (const Error& error) {
-    // Where all ranks were there and heard why they do not fit together, nothing is left of this start, nor
-    // where its connections end with it; else its messages could reach another one.
+    // Nothing is left of this start if all ranks have heard why they do not fit together, or if its
+    // connections end with it. Else its messages could reach another one.
     const bool heard_by_all =
         error.code() == StatusCode::mismatch || error.code() == StatusCode::invalid_argument;
     if (!heard_by_all && !may_be_repeated) process.failed = {error.code(), error.what()};

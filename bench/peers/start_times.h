@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the start and the end of a rank are told to start.py.
+// Times of a rank, for start.py.
 #pragma once
 
 #include <chrono>

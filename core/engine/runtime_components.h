@@ -44,7 +44,7 @@ struct RuntimeComponents {
   std::function<std::shared_ptr<std::byte>(int device, std::size_t bytes)> device_memory;
   std::string no_accelerator = "nothing that could reach it";
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
-  // Whether the connections of a start end with it, so that a later start of this process hears nothing of
+  // True: the connections of a start end with it, so that a later start of this process hears nothing of
   // it.
   bool start_may_be_repeated = false;
   // Ranks that have failed, as a launcher tells of them, each once; asked some times a second. No function:

@@ -7,7 +7,7 @@
 
 namespace rueda {
 
-// Where a rank stands: in the job, on its host, and among the ranks with its local rank on all hosts
+// The place of a rank: in the job, on its host, and among the ranks with its local rank on all hosts
 // ("cross").
 struct Place {
   int rank = 0;

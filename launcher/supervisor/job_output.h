@@ -35,7 +35,7 @@ class JobOutput {
   void flush();
   // Readable after something has been written.
   int descriptor() const { return news_->number(); }
-  // Whether ranks have to pause. A reader that takes nothing for `patience` is waited for no more.
+  // True while ranks have to pause. A reader that takes nothing for `patience` is waited for no more.
   bool is_full(LineMixer::Time now, std::chrono::milliseconds patience);
   std::error_code lost();       // why standard output has taken no more
   std::error_code lost_copy();  // why a file of --output-filename has not

@@ -8,7 +8,7 @@
 namespace rueda {
 namespace {
 
-// How many bytes at the end are the begin of a character of UTF-8 whose rest has not come.
+// The number of bytes at the end that begin a character of UTF-8, as long as its rest has not come.
 std::size_t begun_character(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

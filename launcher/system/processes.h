@@ -31,7 +31,7 @@ std::string host_name();
 // Whether it can be started: a path, or a name that PATH finds.
 bool is_program(const std::string& name);
 
-// Whether the process has a handler for the signal: one that has none would be killed by it.
+// True if the process has a handler for the signal, which would kill it otherwise.
 bool catches(pid_t process, int signal);
 
 }  // namespace rueda

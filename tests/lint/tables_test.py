@@ -59,7 +59,7 @@ class TablesTest(unittest.TestCase):
                 self.settings_of(bad)
 
     def test_every_flag_of_ruedarun(self):
-        names = re.findall(r'\bFlag\{Kind::\w+,\s*"([\w-]+)"', text_of("launcher/cli/flags.cc"))
+        names = re.findall(r'\bFlag\{\s*Kind::\w+,\s*"([\w-]+)"', text_of("launcher/cli/flags.cc"))
         self.assertGreater(len(names), 60)
         self.assertEqual([row.name for row in tables.PROGRAMS["ruedarun"](ROOT)], names)
 

@@ -13,7 +13,7 @@ class OutputArchive;
 
 namespace rueda {
 
-// How files are loaded.
+// Choices for the loading of files.
 struct LoadOptions {
   // Also accept an archive of torch::save. Such an archive is a program: whoever wrote it decides the
   // actions of this process. Set this only for files of your own.
