@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -16,6 +17,9 @@
 
 namespace rueda {
 namespace {
+
+// Ranks that this one does not reach may still ask it for as long.
+constexpr std::chrono::seconds kDoorsOpen(30);
 
 // A descriptor that becomes readable when the process ends; close-on-exec by itself.
 int open_process(std::int64_t process_id) {
@@ -52,6 +56,8 @@ void LocalPeers::meet(const Welcome& welcome) {
     if (const Status status = open(rank, welcome.cards[rank]); !status.ok())
       log(LogLevel::info, "rank {} shares no memory with rank {}: {}", rank_, rank, status.message);
   }
+  if (reaches(rank_)) contents(rank_).met.store(1);
+  doors_until_ = clock_now() + kDoorsOpen;
 }
 
 Status LocalPeers::claim_wide_areas() {
@@ -113,8 +119,7 @@ LocalPeers::Reached LocalPeers::reach(const Card& card) {
 }
 
 LocalPeers::Reached LocalPeers::reach_by_door(const Card& card) {
-  const FdPassing::Given given =
-      FdPassing::ask(card.nonce, std::chrono::seconds(2), [this] { serve_doors(); });
+  const FdPassing::Given given = FdPassing::ask(card, std::chrono::seconds(2), [this] { serve_doors(); });
   if (given.file < 0) return {};
   return {Descriptor(open_process(given.process_id)),
           SharedFile::open(card, given.file, SharedFile::Pages::by_demand), true};
@@ -122,6 +127,14 @@ LocalPeers::Reached LocalPeers::reach_by_door(const Card& card) {
 
 void LocalPeers::serve_doors() {
   for (FdPassing& door : doors_) door.serve();
+}
+
+// Nobody comes in after the start of the job.
+void LocalPeers::close_doors(Time now) {
+  const bool all_have_met =
+      mapped_.size() == of_host_.size() &&
+      std::ranges::all_of(mapped_, [](const auto& peer) { return peer.second.segment->contents().met != 0; });
+  if (all_have_met || now > doors_until_) doors_.clear();
 }
 
 LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descriptor process) {
@@ -160,6 +173,7 @@ std::vector<Rank> LocalPeers::lost(Time now) {
   if (now - looked_ < std::chrono::milliseconds(50)) return {};
   looked_ = now;
   serve_doors();
+  if (!doors_.empty()) close_doors(now);
   std::vector<pollfd> looks;
   for (const auto& [rank, neighbour] : mapped_) looks.push_back({neighbour.process.number(), POLLIN, 0});
   std::vector<Rank> fresh;

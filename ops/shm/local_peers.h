@@ -73,11 +73,13 @@ class LocalPeers {
   bool map_window(Mapped& peer);
   bool map_windows(PeerGroup& peers);
   void serve_doors();
+  void close_doors(Time now);
   Status open(Rank rank, const std::string& card);
 
   Rank rank_;
   std::shared_ptr<Window> window_;
-  std::list<FdPassing> doors_;  // to this rank's segment and window
+  std::list<FdPassing> doors_;  // to this rank's segment and window, until all of the host have met
+  Time doors_until_ = Time::max();
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;
   std::map<std::vector<Rank>, PeerGroup> groups_;

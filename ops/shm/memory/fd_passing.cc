@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -43,6 +44,9 @@ bool is_ours(const ucred& peer) {
   constexpr uid_t kUnknown = 65534;
   return peer.uid == geteuid() && peer.uid != kUnknown;
 }
+
+// That its sender has the card.
+Proof proof_of(const Card& card) { return prove(card.secret, {std::as_bytes(std::span(&card.nonce, 1))}); }
 
 // The message that carries one descriptor, and its memory.
 struct DescriptorNote {
@@ -93,19 +97,35 @@ FdPassing::FdPassing(std::shared_ptr<SharedFile> file) : file_(std::move(file)),
 void FdPassing::serve() {
   constexpr int kAtOnce = 64;  // whoever asks without end does not keep the background thread
   for (int asked = 0; socket_.number() >= 0 && asked < kAtOnce; ++asked) {
-    const Descriptor connection(accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (connection.number() < 0) return;
-    if (is_ours(peer_of(connection.number()))) send_descriptor(connection.number(), file_->card().file);
+    Descriptor connection(accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.number() < 0) break;
+    if (!is_ours(peer_of(connection.number()))) continue;
+    if (asking_.size() == kAtOnce) asking_.pop_front();
+    asking_.push_back(std::move(connection));
   }
+  std::erase_if(asking_, [this](const Descriptor& connection) { return answer(connection.number()); });
 }
 
-FdPassing::Given FdPassing::ask(std::uint64_t nonce, std::chrono::milliseconds patience,
+// True when nothing more is to come from there.
+bool FdPassing::answer(int connection) {
+  Proof said;
+  const ssize_t length = recv(connection, said.data(), said.size(), MSG_DONTWAIT);
+  if (length < 0 && errno == EAGAIN) return false;
+  const Card& card = file_->card();
+  if (length == static_cast<ssize_t>(said.size()) && same(said, proof_of(card)))
+    send_descriptor(connection, card.file);
+  return true;
+}
+
+FdPassing::Given FdPassing::ask(const Card& card, std::chrono::milliseconds patience,
                                 const std::function<void()>& meanwhile) {
-  const auto [address, size] = address_of(nonce);
+  const auto [address, size] = address_of(card.nonce);
   const Descriptor connection = open_socket();
   if (connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
   const ucred peer = peer_of(connection.number());
   if (!is_ours(peer)) return {};
+  const Proof proof = proof_of(card);
+  if (send(connection.number(), proof.data(), proof.size(), MSG_NOSIGNAL) < 0) return {};
   pollfd look{connection.number(), POLLIN, 0};
   for (const auto end = Clock::now() + patience; Clock::now() < end;) {
     meanwhile();

@@ -21,7 +21,7 @@ namespace rueda {
 // What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 9;
+  static constexpr std::uint32_t kVersion = 10;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = rueda::kAreas;
@@ -65,6 +65,7 @@ struct SegmentContents {
   Card window;                          // of this rank's window (window.h); its size is 0: none
   std::atomic<std::uint32_t> ended{0};  // this rank came to the end of its job: its death is no loss
   std::atomic<std::uint32_t> told{0};   // somebody has printed the record of this rank's end
+  std::atomic<std::uint32_t> met{0};    // this rank has mapped all that it can, and asks nobody any more
   alignas(64) EventCountWord doorbell;  // rung by all
   ByteRing down;                        // from the leader of the host, which writes it
   ByteRing up;                          // to the leader, which reads it

@@ -11,6 +11,7 @@ std::string to_bytes(const Card& card) {
   writer.put(card.file);
   writer.put(card.nonce);
   writer.put(card.size);
+  for (const std::byte byte : card.secret) writer.put(byte);
   const Bytes bytes = writer.take();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -22,6 +23,7 @@ std::optional<Card> card_from(const std::string& bytes) {
   card.file = reader.get<std::int32_t>();
   card.nonce = reader.get<std::uint64_t>();
   card.size = reader.get<std::uint64_t>();
+  for (std::byte& byte : card.secret) byte = std::byte{reader.get<std::uint8_t>()};
   if (!reader.complete() || card.process_id <= 0 || card.file < 0) return std::nullopt;
   return card;
 }

@@ -6,15 +6,18 @@
 #include <optional>
 #include <string>
 
+#include "core/base/system/authentication.h"
+
 namespace rueda {
 
 // Where shared memory is: descriptor `file` of process `process_id`. The nonce, which is in its name, tells
-// whether what is found there is what was meant.
+// whether what is found there is what was meant. The name is public; the secret is for the ranks of the job.
 struct Card {
   std::int64_t process_id = 0;
   std::int32_t file = 0;
   std::uint64_t nonce = 0;
   std::uint64_t size = 0;
+  AuthenticationKey secret{};
   friend bool operator==(const Card&, const Card&) = default;
 };
 

@@ -211,6 +211,7 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   }
   Card card;
   card.size = size;
+  card.secret = random_key();
   if (getrandom(&card.nonce, sizeof card.nonce, 0) != sizeof card.nonce)
     return failed(system_error("getrandom", errno));
   Descriptor file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));

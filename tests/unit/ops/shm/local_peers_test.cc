@@ -119,6 +119,25 @@ TEST(LocalPeers, APeerGroupIsFoundOnceAndOnlyWhereAllAreReached) {
   EXPECT_EQ(peers->own_window, nullptr);  // nobody has one
 }
 
+// Also where nobody asks for anything.
+TEST(LocalPeers, DoorsCloseWhenAllOfTheHostHaveMet) {
+  const std::shared_ptr<LocalPeers> own = local_peers(0), other = local_peers(1);
+  const Welcome welcome{{}, {"here", "here"}, {1, 2}, {own->card(), other->card()}};
+  const auto is_open = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // one look in 50
+    own->lost(clock_now());
+    const Card card = *card_from(own->card());
+    const Descriptor given(
+        FdPassing::ask(card, std::chrono::seconds(1), [&] { own->lost(clock_now()); }).file);
+    return given.number() >= 0;
+  };
+  EXPECT_TRUE(is_open());
+  own->meet(welcome);
+  EXPECT_TRUE(is_open());
+  other->meet(welcome);
+  EXPECT_FALSE(is_open());
+}
+
 TEST(LocalPeers, WindowsAreMappedWhenTheyAreFirstNeeded) {
   const auto with_window = [](Rank rank) {
     return std::make_shared<LocalPeers>(rank, Segment::make().segment, Window::make(rank, 1 << 20));

@@ -2,14 +2,20 @@
 // Shared memory of a process that /proc does not show.
 #include "ops/shm/memory/fd_passing.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/control/messages/control_message.h"
 #include "ops/shm/local_peers.h"
@@ -23,11 +29,22 @@ std::shared_ptr<SharedFile> make_file() {
   return SharedFile::make("a test", 8192, SharedFile::Pages::all).file;
 }
 
+// As anybody can make one who reads the name in /proc/net/unix.
+Descriptor connection_to(std::uint64_t nonce) {
+  Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("rueda-{:016x}", nonce);
+  std::ranges::copy(name, address.sun_path + 1);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int failed = connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), size);
+  return failed != 0 ? Descriptor() : std::move(connection);
+}
+
 TEST(FdPassing, GivesTheDescriptor) {
   const std::shared_ptr<SharedFile> file = make_file();
   FdPassing door(file);
-  const FdPassing::Given given =
-      FdPassing::ask(file->card().nonce, milliseconds(2000), [&] { door.serve(); });
+  const FdPassing::Given given = FdPassing::ask(file->card(), milliseconds(2000), [&] { door.serve(); });
   EXPECT_EQ(given.process_id, getpid());
   ASSERT_GE(given.file, 0);
   EXPECT_NE(given.file, file->card().file);
@@ -41,11 +58,28 @@ TEST(FdPassing, GivesTheDescriptor) {
 TEST(FdPassing, WithoutOneOrWithoutServiceThereIsNone) {
   const std::shared_ptr<SharedFile> file = make_file();
   int asked = 0;
-  EXPECT_EQ(FdPassing::ask(file->card().nonce, milliseconds(50), [&] { ++asked; }).file, -1);
+  EXPECT_EQ(FdPassing::ask(file->card(), milliseconds(50), [&] { ++asked; }).file, -1);
   EXPECT_EQ(asked, 0);
   const FdPassing door(file), second(file);  // the second finds the name taken
-  EXPECT_EQ(FdPassing::ask(file->card().nonce, milliseconds(50), [&] { ++asked; }).file, -1);
+  EXPECT_EQ(FdPassing::ask(file->card(), milliseconds(50), [&] { ++asked; }).file, -1);
   EXPECT_GT(asked, 0);
+}
+
+TEST(FdPassing, WithoutTheSecretNobodyIsServed) {
+  const std::shared_ptr<SharedFile> file = make_file();
+  FdPassing door(file);
+  Card stranger = file->card();
+  stranger.secret = random_key();
+  EXPECT_EQ(FdPassing::ask(stranger, milliseconds(2000), [&] { door.serve(); }).file, -1);
+  // Others who say nothing keep nobody out.
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(connection_to(file->card().nonce));
+    ASSERT_GE(silent.back().number(), 0) << i;
+    door.serve();
+  }
+  const Descriptor given(FdPassing::ask(file->card(), milliseconds(2000), [&] { door.serve(); }).file);
+  EXPECT_GE(given.number(), 0);
 }
 
 TEST(FdPassing, AnotherDescriptorIsRefused) {

@@ -257,7 +257,7 @@ TEST(Segment, TooLittleRoomIsAnErrorInWordsAndNoSignal) {
 }
 
 TEST(Card, SurvivesTheWayAndDamageIsAnError) {
-  const Card card{4711, 12, 0x0123456789abcdef, 1 << 20};
+  const Card card{4711, 12, 0x0123456789abcdef, 1 << 20, random_key()};
   const std::string bytes = to_bytes(card);
   EXPECT_EQ(card_from(bytes), card);
   for (std::size_t length = 0; length < bytes.size(); ++length)
