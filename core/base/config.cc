@@ -121,6 +121,8 @@ void add_network(std::vector<Setting>& table) {
   table.push_back(number("NETWORK_DEADLINE", "", &Config::network_deadline, 0.1, 86400.0,
                          "seconds, 0.1 to 86400",
                          "a host that tcp cannot reach for so long is lost; a cable may be out for less"));
+  table.push_back(flag("ENCRYPT", "", &Config::encrypt,
+                       "encrypt the data that tcp sends between hosts; messages of control always are"));
   table.push_back(number("RINGS", "", &Config::rings, std::int64_t{0}, std::int64_t{64}, "0 to 64",
                          "into how many parts, each a rank's, data is cut that goes from host to host; rank "
                          "0's counts; 0: as many as a host has ranks"));

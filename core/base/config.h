@@ -35,6 +35,7 @@ struct Config {
   std::string network = "auto";                       // by what data goes between hosts: tcp, mpi or auto
   std::string rails;                                  // network cards, by commas; empty: all
   double network_deadline = 10.0;                     // seconds
+  bool encrypt = false;                               // data between hosts
   std::int64_t rings = 0;                             // between hosts at a time; 0: as many as ranks on one
   std::int64_t short_bytes = -1;                      // negative: by what messages cost
   std::int64_t medium_bytes = -1;                     // ... too; none where short_bytes is given

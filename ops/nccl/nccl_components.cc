@@ -36,7 +36,8 @@ void add_nccl(RuntimeComponents& components, const std::shared_ptr<DeviceSides>&
               components.host,
               static_cast<std::size_t>(components.config.nccl_streams),
               static_cast<std::size_t>(components.config.fusion_threshold),
-              may_share_devices()};
+              may_share_devices(),
+              components.config.encrypt};
   const auto state = std::make_shared<NcclState>(std::move(own), components.rank);
   const auto hosts = std::make_shared<Hosts>([](Rank) { return true; });
   std::vector<std::unique_ptr<Backend>> added;

@@ -22,6 +22,7 @@ struct NcclGroup::Introduction {
   bool knows_device = false;
   std::string device;  // its identity
   bool may_share_devices = false;
+  bool encrypted = false;
   std::size_t buffer_bytes = 0;
   std::vector<std::string> ids;  // one for each lane that it has
 };
@@ -33,6 +34,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
   one.knows_device = reader.get<std::uint8_t>() != 0;
   one.device = reader.get_string();
   one.may_share_devices = reader.get<std::uint8_t>() != 0;
+  one.encrypted = reader.get<std::uint8_t>() != 0;
   one.buffer_bytes = static_cast<std::size_t>(reader.get_size());
   one.ids = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
   return one;
@@ -82,6 +84,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   writer.put(static_cast<std::uint8_t>(device != nullptr));
   writer.put_string(device == nullptr ? "" : device->identity());
   writer.put(static_cast<std::uint8_t>(own_.may_share_devices));
+  writer.put(static_cast<std::uint8_t>(own_.encrypted));
   writer.put_size(lanes_.own_buffer_bytes());
   writer.put_count(ids.size());
   for (const std::string& id : ids) writer.put_string(id);
@@ -90,6 +93,10 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
 
 std::string NcclGroup::incompatibility(const std::vector<Introduction>& all) const {
   const bool may_share = std::ranges::all_of(all, &Introduction::may_share_devices);
+  const auto elsewhere = [&](const Introduction& each) { return each.host != all.front().host; };
+  if (reach_ == NcclReach::all && std::ranges::any_of(all, &Introduction::encrypted) &&
+      std::ranges::any_of(all, elsewhere))
+    return "NCCL does not encrypt what it sends between hosts, and RUEDA_ENCRYPT=1 wants that";
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Rank rank = members_.at(static_cast<Rank>(i));
     if (!all[i].problem.empty()) return fmt::format("rank {}: {}", rank, all[i].problem);

@@ -26,6 +26,7 @@ struct NcclOwn {
   std::size_t lanes = 1;
   std::size_t buffer_bytes = 0;  // of each lane
   bool may_share_devices = false;
+  bool encrypted = false;  // data between hosts, which NCCL does not encrypt
 };
 
 // With whom NCCL connects a member: all others, or those of its host.

@@ -19,6 +19,7 @@ RailInput::Event RailInput::next(int socket, std::size_t& budget) {
       case Read::some: break;
       case Read::none: return Event::nothing;
       case Read::end: return Event::ended;
+      case Read::forged: return Event::forged;
     }
   }
 }
@@ -29,22 +30,24 @@ void RailInput::expect(std::shared_ptr<Incoming> message, std::size_t offset) {
 }
 
 RailInput::Read RailInput::read(int socket, std::size_t& budget) {
-  if (budget == 0) return Read::none;
+  if (budget == 0 && !(records_ && records_->ready())) return Read::none;
   std::memmove(inbox_.data(), inbox_.data() + begin_, end_ - begin_);
   end_ -= std::exchange(begin_, 0);
-  std::array<iovec, 2> parts{};
-  const std::size_t count = scatter(parts);
+  std::array<iovec, 2> all{};
+  const std::span<iovec> parts = scatter(all);
   ssize_t came = 0;
   do {
-    came = ::readv(socket, parts.data() + 2 - count, static_cast<int>(count));
+    came = records_ ? records_->read(socket, parts)
+                    : ::readv(socket, parts.data(), static_cast<int>(parts.size()));
   } while (came < 0 && errno == EINTR);
   if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read::none;
+  if (came < 0 && errno == EBADMSG && records_) return Read::forged;
   if (came < 0) error_ = errno;
   if (came <= 0) return Read::end;
   const auto fresh = static_cast<std::size_t>(came);
-  const std::size_t placed = count == 2 ? std::min(fresh, left_) : 0;
+  const std::size_t placed = parts.size() == 2 ? std::min(fresh, left_) : 0;
   bytes_ += fresh;
-  const bool all_of_it = fresh < parts[0].iov_len + parts[1].iov_len;  // asking again would bring nothing
+  const bool all_of_it = !records_ && fresh < all[0].iov_len + all[1].iov_len;  // nothing more would come
   budget -= all_of_it ? budget : std::min(budget, fresh);
   left_ -= placed;
   offset_ += placed;
@@ -52,12 +55,12 @@ RailInput::Read RailInput::read(int socket, std::size_t& budget) {
   return Read::some;
 }
 
-// What is wanted goes into its memory, all else behind what is in the inbox. How many parts, the last ones.
-std::size_t RailInput::scatter(std::span<iovec, 2> parts) {
+// What is wanted goes into its memory, all else behind what is in the inbox. The parts that are used.
+std::span<iovec> RailInput::scatter(std::span<iovec, 2> parts) {
   parts[1] = {inbox_.data() + end_, kInbox - end_};
-  if (!in_body_ || !wanted()) return 1;
+  if (!in_body_ || !wanted()) return parts.last(1);
   parts[0] = {message_->memory.data() + offset_, left_};
-  return 2;
+  return parts;
 }
 
 void RailInput::use_inbox() {

@@ -6,10 +6,12 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "ops/tcp/frame.h"
 #include "ops/tcp/message.h"
+#include "ops/tcp/record_stream.h"
 
 namespace rueda {
 
@@ -23,7 +25,11 @@ class RailInput {
     body,     // they are there
     nothing,  // no more now, or the budget is used up
     ended,    // the connection is over
+    forged,   // somebody changes the bytes on their way
   };
+
+  // All that comes is encrypted.
+  void decrypt(Cipher cipher, const Proof& key) { records_.emplace(cipher, key); }
 
   // Goes on to the next event; takes what it reads off the budget.
   Event next(int socket, std::size_t& budget);
@@ -38,13 +44,14 @@ class RailInput {
  private:
   static constexpr std::size_t kInbox = 4096;
 
-  enum class Read { some, none, end };
+  enum class Read { some, none, end, forged };
   Read read(int socket, std::size_t& budget);
-  std::size_t scatter(std::span<iovec, 2> parts);
+  std::span<iovec> scatter(std::span<iovec, 2> parts);
   void use_inbox();
   bool take_header();
   bool wanted() const { return message_ && !message_->unwanted; }
 
+  std::optional<RecordReader> records_;  // none: the bytes travel as they are
   Frame frame_;
   bool in_body_ = false;
   std::size_t left_ = 0;  // of the body

@@ -28,10 +28,7 @@ RailOutput::Result RailOutput::write(int socket, std::size_t& budget) {
     std::array<iovec, 2> parts{iovec{head_.data() + head_written_, head_.size() - head_written_}};
     // sendmsg reads only.
     if (left_ > 0) parts[1] = {const_cast<std::byte*>(message_->bytes.data()) + offset_, left_};
-    msghdr header{};
-    header.msg_iov = parts.data();
-    header.msg_iovlen = left_ > 0 ? 2 : 1;
-    const ssize_t count = ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = send(socket, std::span(parts).first(left_ > 0 ? 2 : 1));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Result::blocked;
     if (count < 0) {
@@ -42,6 +39,20 @@ RailOutput::Result RailOutput::write(int socket, std::size_t& budget) {
     advance(static_cast<std::size_t>(count));
   }
   return Result::written;
+}
+
+bool RailOutput::send_now(int socket, ConstBytes bytes) {
+  // Nothing writes there.
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return send(socket, std::span(&part, 1)) > 0;
+}
+
+ssize_t RailOutput::send(int socket, std::span<iovec> parts) {
+  if (records_) return records_->write(socket, parts);
+  msghdr header{};
+  header.msg_iov = parts.data();
+  header.msg_iovlen = parts.size();
+  return ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void RailOutput::advance(std::size_t count) {

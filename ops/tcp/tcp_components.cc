@@ -42,6 +42,7 @@ TcpSettings settings_of(const Config& config) {
   TcpSettings settings;
   settings.deadline = config.network_deadline;
   settings.cards = cards_in(config.rails);
+  settings.encrypted = config.encrypt;
   return settings;
 }
 
@@ -58,11 +59,16 @@ std::shared_ptr<TcpListener> open_door(const RuntimeComponents& components, cons
     throw BackendError(
         Status::backend_error("RUEDA_NETWORK=mpi, but this job is started without MPI. Set "
                               "RUEDA_BOOTSTRAP=mpi, or another network."));
+  const bool needed = config.network == "tcp" || !config.rails.empty() || config.encrypt;
+  if (config.encrypt && !why.empty() && !use.one_host)
+    throw BackendError(Status::backend_error(
+        fmt::format("RUEDA_ENCRYPT=1 encrypts data that tcp sends, but it goes by mpi, because {}. Set "
+                    "RUEDA_NETWORK=tcp on every rank.",
+                    why)));
   if (!why.empty() || use.one_host) return nullptr;
   TcpListener::Opened opened = TcpListener::open(settings_of(config));
   if (opened.door) return std::move(opened.door);
-  const bool asked = config.network == "tcp" || !config.rails.empty();
-  if (asked) throw BackendError(opened.status);
+  if (needed) throw BackendError(opened.status);
   why = std::move(opened.status.message);
   return nullptr;
 }
@@ -88,8 +94,8 @@ bool several_hosts(const Welcome& welcome) {
 // used by the background thread.
 struct TcpMeeting {
   Rank rank = 0;
-  std::string asked;  // the setting
-  std::string why;    // there is no door
+  bool needed = false;  // no other network will do
+  std::string why;      // there is no door
   std::shared_ptr<TcpListener> door;
   std::shared_ptr<TcpListener> loopback;  // where TCP is the only link
   std::shared_ptr<TcpLink> link;
@@ -123,14 +129,14 @@ struct TcpMeeting {
   }
 
   // "2 cards (eth0, eth1)", and to which hosts only some of them: those may have fewer, or did not answer.
-  static std::string cards_of(const std::map<Rank, std::vector<Descriptor>>& all,
+  static std::string cards_of(const std::map<Rank, std::vector<ConnectedRail>>& all,
                               const std::vector<std::string>& hosts) {
     std::map<std::string, std::vector<std::string>> by_host;
     std::vector<std::string> most;
     for (const auto& [peer, rails] : all) {
       if (hosts[peer] == hosts[0]) continue;
       std::vector<std::string> names;
-      for (const Descriptor& rail : rails) names.push_back(own_card(rail));
+      for (const ConnectedRail& rail : rails) names.push_back(own_card(rail.socket));
       if (names.size() > most.size()) most = names;
       by_host[hosts[peer]] = std::move(names);
     }
@@ -145,7 +151,7 @@ struct TcpMeeting {
   bool only_link = false;  // there is no MPI
 
   void leave_to_mpi(const Welcome& welcome, Rank without) const {
-    if (asked == "tcp" || only_link) {
+    if (needed || only_link) {
       throw BackendError(Status::backend_error(
           fmt::format("data between hosts goes by tcp, but rank {} on {} has no network card, or another "
                       "RUEDA_NETWORK. Set it alike on every rank.",
@@ -165,7 +171,7 @@ struct TcpMeeting {
 void add_tcp(RuntimeComponents& components, const TcpUse& use, Memory memory) {
   auto meeting = std::make_shared<TcpMeeting>();
   meeting->rank = components.rank;
-  meeting->asked = components.config.network;
+  meeting->needed = components.config.network == "tcp" || components.config.encrypt;
   meeting->door = open_door(components, use, meeting->why);
   if (use.only_link) meeting->loopback = open_on_loopback(components.config);
   meeting->link = std::make_shared<TcpLink>(components.rank);

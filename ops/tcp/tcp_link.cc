@@ -33,7 +33,7 @@ TcpLink::TcpLink(Rank rank) : rank_(rank), epoll_(::epoll_create1(EPOLL_CLOEXEC)
                             fmt::format("rank {} cannot watch its TCP connections", rank));
 }
 
-void TcpLink::connect(Rank peer, std::vector<Descriptor> rails) {
+void TcpLink::connect(Rank peer, std::vector<ConnectedRail> rails) {
   std::unique_ptr<TcpPeer>& connected = peers_[peer];
   if (!connected) connected = std::make_unique<TcpPeer>(rank_, peer, epoll_.number());
   connected->connect(std::move(rails));

@@ -25,7 +25,7 @@ class TcpLink final : public Link {
   explicit TcpLink(Rank rank);
 
   // The rails to one peer, non-blocking sockets in the same order on both sides; as TcpListener gives them.
-  void connect(Rank peer, std::vector<Descriptor> rails);
+  void connect(Rank peer, std::vector<ConnectedRail> rails);
   // From now on a peer that is not connected is dialed when it is first needed.
   void dial_on_demand(std::unique_ptr<TcpDialer> dialer) { dialer_ = std::move(dialer); }
 
@@ -44,6 +44,8 @@ class TcpLink final : public Link {
   const std::optional<std::string>& failure(Rank peer) const { return peers_.at(peer)->failure(); }
   // What the network says of that peer, which has been lost by it: see TcpPeer. Empty of all others.
   std::string silence(Rank peer) const;
+  // Of control messages to and from that peer, which is connected.
+  const RailKeys::Directions& control_keys(Rank peer) const { return peers_.at(peer)->control_keys(); }
   // Bytes by rail, headers included; none once the peer is lost.
   std::vector<TcpPeer::Traffic> traffic(Rank peer) const { return peers_.at(peer)->traffic(); }
 

@@ -47,10 +47,19 @@ std::shared_ptr<Incoming> own_buffer(const Frame& frame) {
 
 }  // namespace
 
-void TcpPeer::connect(std::vector<Descriptor> sockets) {
-  RUEDA_ASSERT(!sockets.empty() && rails_.empty());
-  for (Descriptor& socket : sockets) {
-    rails_.emplace_back(std::move(socket), sockets.size());
+TcpPeer::Rail::Rail(ConnectedRail connected, std::size_t rails)
+    : socket(std::move(connected.socket)), pace(rails) {
+  const RailKeys& keys = connected.keys;
+  if (keys.cipher == Cipher::none) return;
+  input.decrypt(keys.cipher, keys.data.receive);
+  output.encrypt(keys.cipher, keys.data.send);
+}
+
+void TcpPeer::connect(std::vector<ConnectedRail> rails) {
+  RUEDA_ASSERT(!rails.empty() && rails_.empty());
+  control_keys_ = rails.front().keys.control;
+  for (ConnectedRail& rail : rails) {
+    rails_.emplace_back(std::move(rail), rails.size());
     watch(rails_.size() - 1, EPOLL_CTL_ADD);
   }
 }
@@ -125,6 +134,11 @@ bool TcpPeer::read(Rail& rail, std::size_t budget) {
       case RailInput::Event::body: end_frame(rail); break;
       case RailInput::Event::nothing: return true;
       case RailInput::Event::ended: return false;
+      case RailInput::Event::forged:
+        throw LinkFailure{
+            fmt::format("rank {} received over {} bytes that rank {} has not sent: somebody changes them on "
+                        "their way (found by RUEDA_ENCRYPT)",
+                        rank_, own_card(rail.socket), peer_)};
     }
   }
 }
@@ -248,9 +262,9 @@ void TcpPeer::tell(const std::string& words) {
       to_bytes({.kind = FrameKind::failure, .length = static_cast<std::uint32_t>(text.size())});
   std::string bytes(reinterpret_cast<const char*>(header.data()), header.size());
   bytes += text;
-  for (const Rail& rail : rails_) {
+  for (Rail& rail : rails_) {
     if (!rail.output.idle() || rail.broken) continue;
-    if (::send(rail.socket.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) return;
+    if (rail.output.send_now(rail.socket.number(), std::as_bytes(std::span(bytes)))) return;
   }
 }
 

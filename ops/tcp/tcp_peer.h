@@ -9,6 +9,7 @@
 
 #include "core/base/system/descriptor.h"
 #include "core/base/time.h"
+#include "ops/tcp/connect/handshake.h"
 #include "ops/tcp/flow_control.h"
 #include "ops/tcp/rail_input.h"
 #include "ops/tcp/rail_output.h"
@@ -24,7 +25,8 @@ class TcpPeer {
   // Messages wait until the peer has rails.
   TcpPeer(Rank rank, Rank peer, int epoll) : rank_(rank), peer_(peer), epoll_(epoll), book_(rank, peer) {}
   // All of them, once.
-  void connect(std::vector<Descriptor> sockets);
+  void connect(std::vector<ConnectedRail> rails);
+  const RailKeys::Directions& control_keys() const { return control_keys_; }
 
   void send(std::shared_ptr<Outgoing> message);
   void receive(std::shared_ptr<Incoming> message);
@@ -55,7 +57,7 @@ class TcpPeer {
 
  private:
   struct Rail {
-    Rail(Descriptor of_rail, std::size_t rails) : socket(std::move(of_rail)), pace(rails) {}
+    Rail(ConnectedRail connected, std::size_t rails);
 
     Descriptor socket;
     RailWindow pace;
@@ -83,6 +85,7 @@ class TcpPeer {
   Rank peer_;
   int epoll_;
   std::vector<Rail> rails_;  // none before connect(), and after a loss
+  RailKeys::Directions control_keys_;
   FlowControl book_;
   std::optional<Time> control_since_;  // as write() has seen it
   std::size_t turn_ = 0;               // the rail that may take a fragment first

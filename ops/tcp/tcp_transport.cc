@@ -19,10 +19,11 @@ namespace rueda {
 namespace {
 
 constexpr std::size_t kPieceBytes = Frame::kMostEager;
-constexpr int kExpected = 2;  // pieces from a neighbour
+constexpr std::size_t kData = kPieceBytes - 1 - MessageSealer::kMostExtra;  // of a message, in a piece
+constexpr int kExpected = 2;                                                // pieces from a neighbour
 constexpr auto kPatience = std::chrono::seconds(2);
 
-// The last byte of a piece.
+// The last byte of a piece, before it is encrypted.
 constexpr std::byte kMore{0};      // the message goes on
 constexpr std::byte kEnd{1};       // of the message
 constexpr std::byte kFarewell{2};  // nothing comes after this
@@ -64,7 +65,7 @@ void TcpTransport::connect(const std::set<Rank>& neighbours) {
     start_.reset();
   }
   for (const Rank peer : neighbours) {
-    Edge& edge = edges_[peer];
+    Edge& edge = edges_.try_emplace(peer, link_->control_keys(peer)).first->second;
     for (int i = 0; i < kExpected; ++i) expect(peer, edge, Bytes(kPieceBytes));
   }
 }
@@ -79,24 +80,23 @@ void TcpTransport::send(Rank to, Bytes bytes) {
         fmt::format("rank {} has a control message of {} bytes for rank {}; {} may be sent", rank_,
                     bytes.size(), to, kMostBytes));
   retire(found->second);
-  constexpr std::size_t kData = kPieceBytes - 1;
   std::size_t begin = 0;
   for (; bytes.size() - begin > kData; begin += kData) {
     Bytes piece(bytes.begin() + static_cast<std::ptrdiff_t>(begin),
                 bytes.begin() + static_cast<std::ptrdiff_t>(begin + kData));
     piece.push_back(kMore);
-    post(to, found->second, std::move(piece));
+    post(to, found->second, piece);
   }
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(begin));
   bytes.push_back(kEnd);
-  post(to, found->second, std::move(bytes));
+  post(to, found->second, bytes);
   link_->write();
 }
 
 // What is for a rank that has ended is dropped: lost() tells.
-void TcpTransport::post(Rank peer, Edge& edge, Bytes piece) {
+void TcpTransport::post(Rank peer, Edge& edge, ConstBytes piece) {
   if (link_->failure(peer)) return;
-  Piece& posted = edge.sending.emplace_back(0, std::move(piece));
+  Piece& posted = edge.sending.emplace_back(0, edge.sealer.seal(piece));
   posted.ticket = link_->post_send(peer, posted.bytes, kControlTag);
 }
 
@@ -136,7 +136,17 @@ void TcpTransport::take_pieces(Rank peer, Edge& edge) {
   }
 }
 
-void TcpTransport::take(Rank peer, Edge& edge, ConstBytes piece) {
+void TcpTransport::take(Rank peer, Edge& edge, ConstBytes sealed) {
+  const std::optional<Bytes> piece = edge.opener.open(sealed);
+  if (!piece)
+    throw std::runtime_error(
+        fmt::format("rank {} received a control message of {} bytes that rank {} has not sent: somebody "
+                    "changes them on their way",
+                    rank_, sealed.size(), peer));
+  add(peer, edge, *piece);
+}
+
+void TcpTransport::add(Rank peer, Edge& edge, ConstBytes piece) {
   const std::byte kind = piece.empty() ? std::byte{255} : piece.back();
   const std::size_t bytes = piece.empty() ? 0 : piece.size() - 1;
   if (kind > kFarewell || edge.farewell || edge.message.size() + bytes > kMostBytes)
@@ -163,7 +173,7 @@ std::vector<Rank> TcpTransport::lost(Time now) {
 
 // The words of the end are on their way then; nobody closes a connection while they are.
 void TcpTransport::say_farewell() {
-  for (auto& [peer, edge] : edges_) post(peer, edge, {kFarewell});
+  for (auto& [peer, edge] : edges_) post(peer, edge, ConstBytes(&kFarewell, 1));
   const Time end = clock_now() + kPatience;
   for (bool waiting = true; waiting && clock_now() < end;) {
     link_->progress();

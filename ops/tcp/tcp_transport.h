@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/system/owner_thread.h"
+#include "core/base/system/secret_stream.h"
 #include "core/control/messages/transport.h"
 #include "ops/tcp/tcp_link.h"
 
@@ -23,7 +24,8 @@ std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hos
 // Purpose: the Transport of a rank whose job may have TCP connections. Until connect() it is `start`;
 // afterwards `start` only tells which ranks are lost, and nothing is sent by it, since that could wait for a
 // rank that has ended. A `start` that reaches rank 0 only knows less than these connections, and ends then.
-// Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Who ends says
+// Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Each piece is
+// encrypted: nobody on the way can read it, change it, leave it out or repeat it. Who ends says
 // farewell, and waits for that of its neighbours for two seconds at most: connections that are closed while
 // something is on its way may lose it, and one that ends without a farewell is a loss. Owned by the
 // background thread.
@@ -64,6 +66,10 @@ class TcpTransport final : public Transport {
     Bytes bytes;
   };
   struct Edge {
+    explicit Edge(const RailKeys::Directions& keys) : sealer(keys.send), opener(keys.receive) {}
+
+    MessageSealer sealer;
+    MessageOpener opener;
     std::deque<Piece> receiving;
     std::deque<Piece> sending;
     Bytes message;          // what has come of it
@@ -71,10 +77,11 @@ class TcpTransport final : public Transport {
     bool told = false;      // that it is lost
   };
 
-  void post(Rank peer, Edge& edge, Bytes piece);
+  void post(Rank peer, Edge& edge, ConstBytes piece);
   void expect(Rank peer, Edge& edge, Bytes room);
   void take_pieces(Rank peer, Edge& edge);
-  void take(Rank peer, Edge& edge, ConstBytes piece);
+  void take(Rank peer, Edge& edge, ConstBytes sealed);
+  void add(Rank peer, Edge& edge, ConstBytes piece);
   void retire(Edge& edge);
   void say_farewell();
   bool parted(Rank peer, Edge& edge);

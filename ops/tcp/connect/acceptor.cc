@@ -16,12 +16,13 @@ constexpr int kMostComplaints = 5;
 }  // namespace
 
 TcpAcceptor::TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners,
-                         RankSet expected, Duration patience)
+                         RankSet expected, Duration patience, bool encrypted)
     : rank_(rank),
       secret_(secret),
       listeners_(listeners),
       expected_(std::move(expected)),
-      patience_(patience) {}
+      patience_(patience),
+      encrypted_(encrypted) {}
 
 void TcpAcceptor::step(Time now) {
   for (std::size_t card = 0; card < listeners_.size(); ++card) accept(card, now);
@@ -33,8 +34,8 @@ void TcpAcceptor::step(Time now) {
   });
 }
 
-std::map<Rank, std::vector<Descriptor>> TcpAcceptor::take_complete() {
-  std::map<Rank, std::vector<Descriptor>> complete;
+std::map<Rank, std::vector<ConnectedRail>> TcpAcceptor::take_complete() {
+  std::map<Rank, std::vector<ConnectedRail>> complete;
   for (auto each = rails_.begin(); each != rails_.end();) {
     const auto next = std::next(each);
     if (here_.contains(each->first)) complete.insert(rails_.extract(each));
@@ -52,7 +53,10 @@ void TcpAcceptor::accept(std::size_t card, Time now) {
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
     Descriptor socket(::accept4(listeners_[card].number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
-    guests_.push_back({std::move(socket), card, now});
+    Guest& guest = guests_.emplace_back();
+    guest.socket = std::move(socket);
+    guest.card = card;
+    guest.since = now;
     if (std::cmp_less_equal(std::ranges::count(guests_, false, &Guest::known), kMostUnknown)) continue;
     const auto eldest = std::ranges::find(guests_, false, &Guest::known);
     complain(*eldest, "said nothing");
@@ -84,21 +88,23 @@ bool TcpAcceptor::hear_hello(Guest& guest) {
     return false;
   }
   guest.known = true;
-  return send_block(guest.socket, answer_to(hello, secret_));
+  const TcpAnswer answer = answer_to(hello, secret_, encrypted_);
+  guest.keys = keys_of(HandshakeSide::listening, hello, answer, secret_);
+  return send_block(guest.socket, answer);
 }
 
 // The guest becomes a rail.
 bool TcpAcceptor::keep(Guest& guest) {
   const Rank from = guest.hello.block().from;
   const auto [rail, count] = guest.settled.block();
-  std::vector<Descriptor>& rails = rails_[from];
+  std::vector<ConnectedRail>& rails = rails_[from];
   if (rails.empty() && count <= listeners_.size()) rails.resize(count);
-  if (rails.size() != count || rail >= count || rails[rail]) {
+  if (rails.size() != count || rail >= count || rails[rail].socket) {
     complain(guest, "wants to be a rail that cannot be");
     return false;
   }
-  rails[rail] = std::move(guest.socket);
-  if (std::ranges::all_of(rails, [](const Descriptor& socket) { return static_cast<bool>(socket); }))
+  rails[rail] = {std::move(guest.socket), guest.keys};
+  if (std::ranges::all_of(rails, [](const ConnectedRail& each) { return static_cast<bool>(each.socket); }))
     here_.add(RankSet::of(from));
   return true;
 }

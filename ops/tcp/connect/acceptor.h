@@ -23,14 +23,14 @@ namespace rueda {
 class TcpAcceptor {
  public:
   TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners, RankSet expected,
-              Duration patience);
+              Duration patience, bool encrypted);
 
   void step(Time now);
   bool over() const { return here_.count() == expected_.count(); }
   RankSet missing() const { return expected_ - here_; }
-  std::map<Rank, std::vector<Descriptor>> take_rails() { return std::move(rails_); }
+  std::map<Rank, std::vector<ConnectedRail>> take_rails() { return std::move(rails_); }
   // Those of the peers that are here, each told once.
-  std::map<Rank, std::vector<Descriptor>> take_complete();
+  std::map<Rank, std::vector<ConnectedRail>> take_complete();
   void watch(std::vector<pollfd>& sockets) const;
 
  private:
@@ -41,6 +41,7 @@ class TcpAcceptor {
     BlockReader<TcpHello> hello;
     BlockReader<Settled> settled;
     bool known = false;  // has said who it is, and proved it
+    RailKeys keys;       // since then
   };
 
   void accept(std::size_t card, Time now);
@@ -55,8 +56,9 @@ class TcpAcceptor {
   std::span<const Descriptor> listeners_;
   RankSet expected_;
   Duration patience_;
+  bool encrypted_;
   std::deque<Guest> guests_;  // the eldest first
-  std::map<Rank, std::vector<Descriptor>> rails_;
+  std::map<Rank, std::vector<ConnectedRail>> rails_;
   RankSet here_;
   int complaints_ = 0;
 };

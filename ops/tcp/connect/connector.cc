@@ -14,12 +14,13 @@ constexpr auto kPause = std::chrono::milliseconds(200);  // before all begin aga
 }  // namespace
 
 TcpConnector::TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs,
-                           Duration patience)
+                           Duration patience, bool encrypted)
     : rank_(rank),
       peer_(peer),
       own_(std::move(own)),
       theirs_(std::move(theirs)),
       patience_(patience),
+      encrypted_(encrypted),
       lanes_(own_.size()) {
   for (Lane& lane : lanes_) lane.tried.resize(theirs_.addresses.size());
 }
@@ -103,7 +104,7 @@ void TcpConnector::hear(Lane& lane, Time now) {
     if (error != 0) return leave(lane, std::generic_category().message(error));
     lane.connected = true;
     const auto at = static_cast<std::size_t>(&lane - lanes_.data());
-    lane.hello = make_hello(theirs_.secret, rank_, peer_, at, *lane.target);
+    lane.hello = make_hello(theirs_.secret, rank_, peer_, at, *lane.target, encrypted_);
     if (!send_block(lane.socket, lane.hello)) return leave(lane, "closed the connection");
   }
   switch (lane.answer.read(lane.socket)) {
@@ -141,7 +142,8 @@ bool TcpConnector::settle() {
       rails_.clear();
       return false;
     }
-    rails_.push_back(std::move(lane.socket));
+    rails_.push_back({std::move(lane.socket),
+                      keys_of(HandshakeSide::connecting, lane.hello, lane.answer.block(), theirs_.secret)});
   }
   for (Lane& lane : lanes_) lane.socket.close();
   return true;

@@ -20,13 +20,14 @@ namespace rueda {
 // nobody. When nobody got through, all begin again. Part of TcpListener::meet().
 class TcpConnector {
  public:
-  TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs, Duration patience);
+  TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs, Duration patience,
+               bool encrypted);
 
   void step(Time now);
   bool over() const { return !rails_.empty(); }
   // Whether the peer has taken a connection, though it may not have answered yet.
   bool connected() const { return over() || std::ranges::any_of(lanes_, &Lane::connected); }
-  std::vector<Descriptor> take_rails() { return std::move(rails_); }
+  std::vector<ConnectedRail> take_rails() { return std::move(rails_); }
   void watch(std::vector<pollfd>& sockets) const;
 
   Rank peer() const { return peer_; }
@@ -61,10 +62,11 @@ class TcpConnector {
   std::vector<TcpAddress> own_;
   TcpEndpoint theirs_;
   Duration patience_;
+  bool encrypted_;
   std::vector<Lane> lanes_;
   std::optional<Time> first_answer_;
   Time again_{};  // not before
-  std::vector<Descriptor> rails_;
+  std::vector<ConnectedRail> rails_;
 };
 
 }  // namespace rueda

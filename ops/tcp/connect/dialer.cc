@@ -11,23 +11,24 @@
 namespace rueda {
 
 TcpDialer::TcpDialer(Rank rank, std::vector<TcpEndpoint> endpoints, std::vector<Descriptor> listeners,
-                     Duration patience, Duration deadline)
+                     Duration patience, Duration deadline, bool encrypted)
     : rank_(rank),
       endpoints_(std::move(endpoints)),
       listeners_(std::move(listeners)),
       patience_(patience),
       deadline_(deadline),
-      acceptor_(rank, endpoints_.at(rank).secret, listeners_, RankSet(0, rank), patience) {}
+      encrypted_(encrypted),
+      acceptor_(rank, endpoints_.at(rank).secret, listeners_, RankSet(0, rank), patience, encrypted) {}
 
 void TcpDialer::want(Rank peer, Time now) {
   wanted_.emplace(peer, now);
   if (peer > rank_)
-    connectors_.try_emplace(peer, rank_, peer, endpoints_.at(rank_).addresses, endpoints_.at(peer),
-                            patience_);
+    connectors_.try_emplace(peer, rank_, peer, endpoints_.at(rank_).addresses, endpoints_.at(peer), patience_,
+                            encrypted_);
 }
 
-std::map<Rank, std::vector<Descriptor>> TcpDialer::progress(Time now) {
-  std::map<Rank, std::vector<Descriptor>> fresh;
+std::map<Rank, std::vector<ConnectedRail>> TcpDialer::progress(Time now) {
+  std::map<Rank, std::vector<ConnectedRail>> fresh;
   if (!busy()) return fresh;
   acceptor_.step(now);
   fresh = acceptor_.take_complete();
@@ -38,7 +39,7 @@ std::map<Rank, std::vector<Descriptor>> TcpDialer::progress(Time now) {
   }
   for (auto& [peer, rails] : fresh) {
     wanted_.erase(peer);
-    for (const Descriptor& socket : rails) prepare_for_data(socket, deadline_);
+    for (const ConnectedRail& rail : rails) prepare_for_data(rail.socket, deadline_);
   }
   for (auto& [peer, connector] : connectors_) {
     if (connector.connected()) wanted_[peer] = now;

@@ -23,14 +23,14 @@ class TcpDialer {
   // The endpoints of all ranks, by rank; the listeners are those of this rank's. `deadline`: how
   // long a rank may take no connection.
   TcpDialer(Rank rank, std::vector<TcpEndpoint> endpoints, std::vector<Descriptor> listeners,
-            Duration patience, Duration deadline);
+            Duration patience, Duration deadline, bool encrypted);
 
   void want(Rank peer, Time now);
   // Ranks are wanted that are not connected yet.
   bool busy() const { return !wanted_.empty(); }
   // The rails of those that have been connected since the last call. Throws std::runtime_error, naming both
   // ranks, where one has taken no connection for the deadline.
-  std::map<Rank, std::vector<Descriptor>> progress(Time now);
+  std::map<Rank, std::vector<ConnectedRail>> progress(Time now);
 
  private:
   [[noreturn]] void give_up(const TcpConnector& connector) const;
@@ -40,6 +40,7 @@ class TcpDialer {
   const std::vector<Descriptor> listeners_;
   const Duration patience_;
   const Duration deadline_;
+  const bool encrypted_;
   TcpAcceptor acceptor_;
   std::map<Rank, TcpConnector> connectors_;
   std::map<Rank, Time> wanted_;  // since when, or since a connection was last there

@@ -3,41 +3,78 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
+#include <utility>
 
 namespace rueda {
 namespace {
 
-enum class Side : unsigned char { connecting = 1, listening = 2 };
+using Side = HandshakeSide;
 
-Proof prove(const TcpSecret& secret, Side side, const TcpHello& hello) {
-  const auto proved = std::as_bytes(std::span(&hello, 1)).first<offsetof(TcpHello, proof)>();
-  return rueda::prove(secret, {std::as_bytes(std::span(&side, 1)), proved});
+template <class Block>
+ConstBytes without_proof(const Block& block) {
+  return std::as_bytes(std::span(&block, 1)).template first<offsetof(Block, proof)>();
+}
+
+Proof prove(const TcpSecret& secret, const TcpHello& hello) {
+  constexpr Side kSide = Side::connecting;
+  return rueda::prove(secret, {std::as_bytes(std::span(&kSide, 1)), without_proof(hello)});
+}
+
+Proof prove(const TcpSecret& secret, const TcpHello& hello, const TcpAnswer& answer) {
+  constexpr Side kSide = Side::listening;
+  return rueda::prove(secret,
+                      {std::as_bytes(std::span(&kSide, 1)), without_proof(hello), without_proof(answer)});
+}
+
+Cipher cipher_for(const TcpHello& hello, bool encrypted) {
+  if (!encrypted && hello.encrypted == 0) return Cipher::none;
+  const bool aes = hello.best == Cipher::aes256_gcm && best_cipher() == Cipher::aes256_gcm;
+  return aes ? Cipher::aes256_gcm : Cipher::chacha20_poly1305;
 }
 
 }  // namespace
 
-TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card) {
+TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card,
+                    bool encrypted) {
   TcpHello hello;
   hello.from = from;
   hello.to = to;
   hello.from_card = static_cast<std::uint32_t>(from_card);
   hello.to_card = static_cast<std::uint32_t>(to_card);
+  hello.best = best_cipher();
+  hello.encrypted = encrypted ? 1 : 0;
   hello.nonce = random_nonce();
-  hello.proof = prove(secret, Side::connecting, hello);
+  hello.proof = prove(secret, hello);
   return hello;
 }
 
-TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret) {
-  return {prove(secret, Side::listening, hello)};
+TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, bool encrypted) {
+  TcpAnswer answer;
+  answer.nonce = random_nonce();
+  answer.cipher = cipher_for(hello, encrypted);
+  answer.proof = prove(secret, hello, answer);
+  return answer;
 }
 
 bool proves(const TcpHello& hello, const TcpSecret& secret) {
   return hello.magic == TcpHello::kMagic && hello.version == TcpHello::kVersion &&
-         same(hello.proof, prove(secret, Side::connecting, hello));
+         same(hello.proof, prove(secret, hello));
 }
 
 bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& secret) {
-  return same(answer.proof, prove(secret, Side::listening, hello));
+  return same(answer.proof, prove(secret, hello, answer));
+}
+
+RailKeys keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer, const TcpSecret& secret) {
+  const auto key = [&](std::string_view use, Side sender) {
+    return rueda::prove(secret, {std::as_bytes(std::span(use)), std::as_bytes(std::span(&sender, 1)),
+                                 without_proof(hello), without_proof(answer)});
+  };
+  const Side other = own == Side::connecting ? Side::listening : Side::connecting;
+  return {answer.cipher,
+          {key("data of a rail", own), key("data of a rail", other)},
+          {key("control messages", own), key("control messages", other)}};
 }
 
 }  // namespace rueda

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How both ends of a new connection prove to each other that they belong to the same job.
+// Both ends of a new connection prove to each other that they belong to the same job, and agree on keys.
 #pragma once
 
 #include <cstdint>
 
 #include "core/base/system/authentication.h"
+#include "core/base/system/descriptor.h"
+#include "core/base/system/record_cipher.h"
 #include "ops/sockets/endpoint.h"
 #include "rueda/types.h"
 
@@ -14,7 +16,7 @@ namespace rueda {
 // of the listening side, which never travels here.
 struct TcpHello {
   static constexpr std::uint32_t kMagic = 0x48656452;  // "RdeH"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -22,11 +24,15 @@ struct TcpHello {
   Rank to = 0;
   std::uint32_t from_card = 0;  // which address of each card
   std::uint32_t to_card = 0;
+  Cipher best = Cipher::none;   // that this side can use
+  std::uint32_t encrypted = 0;  // 1: this side wants it used
   Nonce nonce{};
   Proof proof{};
 };
-// The answer: a proof over the same, as the listening side.
+// The answer: a proof over the hello and the rest of this, as the listening side.
 struct TcpAnswer {
+  Nonce nonce{};
+  Cipher cipher = Cipher::none;  // for data; none where neither side wants one
   Proof proof{};
 };
 // At last, of each connection that is kept: which rail it is, of how many.
@@ -34,13 +40,33 @@ struct Settled {
   std::uint32_t rail = 0;
   std::uint32_t rails = 0;
 };
-static_assert(sizeof(TcpHello) == 72 && sizeof(TcpAnswer) == 32 && sizeof(Settled) == 8);
+static_assert(sizeof(TcpHello) == 80 && sizeof(TcpAnswer) == 52 && sizeof(Settled) == 8);
 
 // With a fresh nonce, and its proof.
-TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card);
-TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret);
+TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card,
+                    bool encrypted = false);
+TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, bool encrypted = false);
 
 bool proves(const TcpHello& hello, const TcpSecret& secret);
 bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& secret);
+
+// What one end uses from then on. Both nonces are in the keys, so no other connection has them.
+struct RailKeys {
+  Cipher cipher = Cipher::none;  // of data; control messages are always encrypted
+  struct Directions {
+    Proof send{};
+    Proof receive{};
+  };
+  Directions data;
+  Directions control;
+};
+enum class HandshakeSide : unsigned char { connecting = 1, listening = 2 };
+RailKeys keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer, const TcpSecret& secret);
+
+// A connection whose ends know each other.
+struct ConnectedRail {
+  Descriptor socket;
+  RailKeys keys;
+};
 
 }  // namespace rueda

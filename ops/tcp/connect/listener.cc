@@ -92,7 +92,8 @@ std::unique_ptr<TcpDialer> TcpListener::dial_on_demand(Rank rank, std::span<cons
     endpoints.push_back(std::move(*endpoint));
   }
   return std::make_unique<TcpDialer>(rank, std::move(endpoints), std::move(listeners_),
-                                     from_seconds(settings_.patience), from_seconds(settings_.deadline));
+                                     from_seconds(settings_.patience), from_seconds(settings_.deadline),
+                                     settings_.encrypted);
 }
 
 TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts,
@@ -100,12 +101,13 @@ TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts
                                    const std::function<void()>& alive) {
   const Duration patience = from_seconds(settings_.patience);
   const RankSet lower = peers & RankSet(0, rank);
-  Meeting meeting{{}, TcpAcceptor(rank, card_.secret, listeners_, lower, patience)};
+  Meeting meeting{{}, TcpAcceptor(rank, card_.secret, listeners_, lower, patience, settings_.encrypted)};
   for (Rank i = lower.count(); i < peers.count(); ++i) {
     const Rank peer = peers.at(i);
     std::optional<TcpEndpoint> theirs = tcp_endpoint_from(cards[peer]);
     if (!theirs) return {{}, unreadable(rank, peer, hosts)};
-    meeting.calls.emplace_back(rank, peer, card_.addresses, std::move(*theirs), patience);
+    meeting.calls.emplace_back(rank, peer, card_.addresses, std::move(*theirs), patience,
+                               settings_.encrypted);
   }
 
   const Time end = clock_now() + from_seconds(settings_.deadline);
@@ -118,7 +120,7 @@ TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts
   if (!met.status.ok()) return {{}, std::move(met.status)};
   for (TcpConnector& call : meeting.calls) met.rails[call.peer()] = call.take_rails();
   for (const auto& [peer, rails] : met.rails) {
-    for (const Descriptor& socket : rails) prepare_for_data(socket, from_seconds(settings_.deadline));
+    for (const ConnectedRail& rail : rails) prepare_for_data(rail.socket, from_seconds(settings_.deadline));
   }
   return met;
 }

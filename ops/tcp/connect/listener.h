@@ -22,6 +22,7 @@ struct TcpSettings {
       cards;               // names (eth0) or addresses, in the order of rails; empty: all but loopback
   double deadline = 10.0;  // seconds to meet; and of silence, after which a peer that should answer is lost
   double patience = 1.0;   // seconds a pair of cards may take to connect before it is left out
+  bool encrypted = false;  // data; where one side of a connection wants it, it is
 };
 
 // Purpose: listens at every network card of this rank; then connects it with others, each pair of ranks by as
@@ -65,7 +66,7 @@ struct TcpListener::Opened {
 
 // The rails of each peer, in the same order on both sides, ready for TcpLink::connect().
 struct TcpListener::Met {
-  std::map<Rank, std::vector<Descriptor>> rails;
+  std::map<Rank, std::vector<ConnectedRail>> rails;
   Status status;
 };
 

@@ -33,12 +33,24 @@ inline std::array<Descriptor, 2> tcp_pair() {
   return {std::move(one.socket), std::move(other)};
 }
 
-inline void connect_links(TcpLink& low, Rank low_rank, TcpLink& high, Rank high_rank, std::size_t rails) {
-  std::vector<Descriptor> here, there;
+// As both sides of one handshake have them.
+inline std::array<RailKeys, 2> keys_for_tests(Cipher cipher) {
+  const TcpSecret secret = random_key();
+  const TcpHello hello = make_hello(secret, 0, 1, 0, 0);
+  TcpAnswer answer = answer_to(hello, secret);
+  answer.cipher = cipher;
+  return {keys_of(HandshakeSide::connecting, hello, answer, secret),
+          keys_of(HandshakeSide::listening, hello, answer, secret)};
+}
+
+inline void connect_links(TcpLink& low, Rank low_rank, TcpLink& high, Rank high_rank, std::size_t rails,
+                          Cipher cipher = Cipher::none) {
+  std::vector<ConnectedRail> here, there;
   for (std::size_t rail = 0; rail < rails; ++rail) {
     auto [a, b] = tcp_pair();
-    here.push_back(std::move(a));
-    there.push_back(std::move(b));
+    const auto [keys_here, keys_there] = keys_for_tests(cipher);
+    here.push_back({std::move(a), keys_here});
+    there.push_back({std::move(b), keys_there});
   }
   low.connect(high_rank, std::move(here));
   high.connect(low_rank, std::move(there));
@@ -49,7 +61,9 @@ struct LinkedPair {
   TcpLink zero{0};
   TcpLink one{1};
 
-  explicit LinkedPair(std::size_t rails = 1) { connect_links(zero, 0, one, 1, rails); }
+  explicit LinkedPair(std::size_t rails = 1, Cipher cipher = Cipher::none) {
+    connect_links(zero, 0, one, 1, rails, cipher);
+  }
 };
 
 // Purpose: passes on what comes at one socket to another, a little at a time. Owned by a test.

@@ -89,6 +89,27 @@ TEST_F(NcclTest, ARankWithoutMemoryOrNcclMakesAllGoByTheHost) {
   EXPECT_EQ(count(0, "ncclAllReduce"), 0);
 }
 
+// NCCL sends as it is what others could read on the way.
+TEST_F(NcclTest, EncryptedDataGoesByTheHostBetweenHosts) {
+  Config encrypted;
+  encrypted.encrypt = true;
+  for (const Rank ranks_per_host : {1, 2}) {
+    testing::internal::CaptureStderr();
+    run(
+        2,
+        [](Runtime& runtime, FakeDevice& device) {
+          DeviceOnes ones(device, 10);
+          wait_on_device(runtime.submit(ones.sum("t")));
+          EXPECT_EQ(ones.values()[9], 2.0f);
+        },
+        encrypted, [](Rank rank) { return std::to_string(rank); }, ranks_per_host);
+    const std::string said = testing::internal::GetCapturedStderr();
+    devices_.clear();
+    EXPECT_EQ(count(0, "ncclAllReduce"), ranks_per_host == 2 ? 1 : 0);
+    EXPECT_EQ(said.find("NCCL does not encrypt") == std::string::npos, ranks_per_host == 2) << said;
+  }
+}
+
 TEST_F(NcclTest, NarrowsWhatGoesBetweenHosts) {
   run(
       2,

@@ -38,10 +38,10 @@ struct Bare {
   std::vector<Descriptor> peer;
 
   explicit Bare(std::size_t rails = 1) {
-    std::vector<Descriptor> here;
+    std::vector<ConnectedRail> here;
     for (std::size_t rail = 0; rail < rails; ++rail) {
       auto [a, b] = tcp_pair();
-      here.push_back(std::move(a));
+      here.push_back({std::move(a), {}});
       peer.push_back(std::move(b));
     }
     link.connect(1, std::move(here));
@@ -98,8 +98,8 @@ TEST(TcpLinkFailures, OthersGoOn) {
   LinkedPair pair;
   {
     auto [a, b] = tcp_pair();
-    std::vector<Descriptor> rails;
-    rails.push_back(std::move(a));
+    std::vector<ConnectedRail> rails;
+    rails.push_back({std::move(a), {}});
     pair.zero.connect(2, std::move(rails));
   }
   EXPECT_EQ(end_of(pair.zero, pair.zero.post_receive(2, {}, 1)), "gone: 2");
@@ -189,15 +189,16 @@ struct Spoiled {
   TcpLink links[2] = {TcpLink(0), TcpLink(1)};
   std::vector<SocketRelay> relays;
 
-  explicit Spoiled(std::size_t rails) {
-    std::vector<Descriptor> ends[2];
+  explicit Spoiled(std::size_t rails, Cipher cipher = Cipher::none) {
+    std::vector<ConnectedRail> ends[2];
     for (std::size_t rail = 0; rail < rails; ++rail) {
       auto [a, b] = tcp_pair();
       auto [c, d] = tcp_pair();
       relays.emplace_back(Descriptor(::dup(b.number())), Descriptor(::dup(c.number())));
       relays.emplace_back(std::move(c), std::move(b));
-      ends[0].push_back(std::move(a));
-      ends[1].push_back(std::move(d));
+      const auto [keys_here, keys_there] = keys_for_tests(cipher);
+      ends[0].push_back({std::move(a), keys_here});
+      ends[1].push_back({std::move(d), keys_there});
     }
     links[0].connect(1, std::move(ends[0]));
     links[1].connect(0, std::move(ends[1]));
@@ -247,6 +248,39 @@ TEST(TcpLinkFailures, FlippedBitsBreakNothingElse) {
       for (const Ticket ticket : open[side])
         EXPECT_NE(end_of(spoiled.links[side], ticket), "it did not end in time");
     }
+  }
+}
+
+// One flipped bit of a large message, on its way over either rail.
+TEST(TcpLinkFailures, ChangedBytesAreFoundWhereDataIsEncrypted) {
+  for (const Cipher cipher : {Cipher::chacha20_poly1305, best_cipher()}) {
+    Spoiled spoiled(2, cipher);
+    const Bytes sent(1 << 20, std::byte{7});
+    Bytes came(sent.size());
+    const Ticket send = spoiled.links[0].post_send(1, sent, 3);
+    const Ticket receive = spoiled.links[1].post_receive(0, came, 3);
+    int pieces = 0;
+    std::string words;
+    EXPECT_TRUE(wait_until([&] {
+      for (SocketRelay& relay : spoiled.relays)
+        relay.step([&](Bytes& bytes) {
+          if (bytes.size() == 4096 && ++pieces == 20) bytes[2000] ^= std::byte{1};
+        });
+      try {
+        static_cast<void>(spoiled.links[0].over(send) || spoiled.links[0].done(send));
+      } catch (const std::runtime_error&) {  // it has been told
+      }
+      try {
+        EXPECT_FALSE(spoiled.links[1].done(receive));
+      } catch (const std::runtime_error& error) {
+        words = error.what();
+      }
+      return !words.empty();
+    }));
+    EXPECT_THAT(words, AllOf(HasSubstr("rank 1 received over"), HasSubstr("bytes that rank 0 has not sent")));
+    EXPECT_EQ(std::ranges::count_if(
+                  came, [](std::byte byte) { return byte != std::byte{0} && byte != std::byte{7}; }),
+              0);
   }
 }
 

@@ -2,6 +2,7 @@
 // Messages over sockets of this machine.
 #include "ops/tcp/tcp_link.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -39,9 +40,18 @@ class Pending {
   std::vector<Open> open_;
 };
 
-TEST(TcpLink, MovesMessagesOfAnySize) {
+// Data as it is, and encrypted.
+class TcpLinkWith : public testing::TestWithParam<Cipher> {};
+INSTANTIATE_TEST_SUITE_P(Ciphers, TcpLinkWith,
+                         testing::Values(Cipher::none, Cipher::chacha20_poly1305, best_cipher()),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", test.index,
+                                              test.param == Cipher::none ? "plain" : "encrypted");
+                         });
+
+TEST_P(TcpLinkWith, MovesMessagesOfAnySize) {
   for (const std::size_t rails : {1, 2, 3}) {
-    LinkedPair pair(rails);
+    LinkedPair pair(rails, GetParam());
     for (const std::size_t size : {0, 1, 8192, 8193, 100000, 131072, 131073, 5000000}) {
       const Bytes sent = some_bytes(size, 1);
       for (const bool receive_first : {false, true}) {
@@ -64,8 +74,8 @@ TEST(TcpLink, MovesMessagesOfAnySize) {
 }
 
 // Nobody waits for what others have not asked for: tags start at different moments, the large ones unread.
-TEST(TcpLink, NoMessageStandsInTheWayOfAnother) {
-  LinkedPair pair(2);
+TEST_P(TcpLinkWith, NoMessageStandsInTheWayOfAnother) {
+  LinkedPair pair(2, GetParam());
   constexpr std::size_t kLarge = 20 << 20;
   const Bytes large = some_bytes(kLarge, 1), small = some_bytes(100, 2);
   Pending later, now;
@@ -84,8 +94,8 @@ TEST(TcpLink, NoMessageStandsInTheWayOfAnother) {
   for (const Bytes& one : all) EXPECT_TRUE(one == large);
 }
 
-TEST(TcpLink, CancelledMessagesLeaveMemoryAlone) {
-  LinkedPair pair(2);
+TEST_P(TcpLinkWith, CancelledMessagesLeaveMemoryAlone) {
+  LinkedPair pair(2, GetParam());
   constexpr std::size_t kSize = 6 << 20;
   const Bytes next = some_bytes(kSize, 2);
   auto gone = std::make_unique<Bytes>(some_bytes(kSize, 1));
@@ -120,9 +130,9 @@ TEST(TcpLink, SlowRailsCarryLess) {
   SocketRelay there_relay(Descriptor(::dup(relay_in.number())), Descriptor(::dup(relay_out.number())));
   SocketRelay back_relay(std::move(relay_out), std::move(relay_in));
   TcpLink zero(0), one(1);
-  std::vector<Descriptor> here, there;
-  here.push_back(std::move(a)), here.push_back(std::move(c));
-  there.push_back(std::move(b)), there.push_back(std::move(d));
+  std::vector<ConnectedRail> here, there;
+  for (Descriptor* socket : {&a, &c}) here.push_back({std::move(*socket), {}});
+  for (Descriptor* socket : {&b, &d}) there.push_back({std::move(*socket), {}});
   zero.connect(1, std::move(here));
   one.connect(0, std::move(there));
 
@@ -214,11 +224,12 @@ class Talk {
 };
 
 // Each of three ranks in a thread, everybody with everybody, several tags at a time, random sizes.
-TEST(TcpLink, ManyMessagesBetweenThreads) {
+TEST_P(TcpLinkWith, ManyMessagesBetweenThreads) {
   std::vector<std::unique_ptr<TcpLink>> links;
   for (Rank rank = 0; rank < kRanks; ++rank) links.push_back(std::make_unique<TcpLink>(rank));
   for (Rank low = 0; low < kRanks; ++low) {
-    for (Rank high = low + 1; high < kRanks; ++high) connect_links(*links[low], low, *links[high], high, 2);
+    for (Rank high = low + 1; high < kRanks; ++high)
+      connect_links(*links[low], low, *links[high], high, 2, GetParam());
   }
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < kRanks; ++rank) {

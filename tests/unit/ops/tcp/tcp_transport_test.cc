@@ -45,12 +45,13 @@ struct Pair {
   std::vector<Descriptor> copies;  // of the sockets of rank 1
 
   explicit Pair(std::size_t rails = 1) {
-    std::vector<Descriptor> here, there;
+    std::vector<ConnectedRail> here, there;
     for (std::size_t rail = 0; rail < rails; ++rail) {
       auto [a, b] = tcp_pair();
       copies.emplace_back(::dup(b.number()));
-      here.push_back(std::move(a));
-      there.push_back(std::move(b));
+      const auto [keys_here, keys_there] = keys_for_tests(Cipher::none);
+      here.push_back({std::move(a), keys_here});
+      there.push_back({std::move(b), keys_there});
     }
     links[0]->connect(1, std::move(here));
     links[1]->connect(0, std::move(there));
@@ -183,24 +184,42 @@ TEST(TcpTransport, ItsEndIsNotHeldUpForLong) {
   EXPECT_LT(clock_now() - begin, std::chrono::seconds(10));
 }
 
+// What rank 0 says of a piece that rank 1 sends.
+std::string words_about(Pair& pair, const Bytes& piece) {
+  pair.ranks[0]->connect({1});
+  const Ticket ticket = pair.links[1]->post_send(0, piece, TcpTransport::kControlTag);
+  EXPECT_TRUE(wait_until([&] { return pair.links[1]->done(ticket).has_value(); }));
+  std::string words;
+  EXPECT_TRUE(wait_until([&] {
+    try {
+      EXPECT_FALSE(pair.ranks[0]->receive());
+    } catch (const std::runtime_error& error) {
+      words = error.what();
+    }
+    return !words.empty();
+  }));
+  pair.ranks[1]->connect({0});
+  return words;
+}
+
 TEST(TcpTransport, WhatNobodyCanReadIsToldInWords) {
   for (const Bytes& piece : {Bytes{}, Bytes{std::byte{3}}, Bytes(100, std::byte{255})}) {
     Pair pair;
-    pair.ranks[0]->connect({1});
-    const Ticket ticket = pair.links[1]->post_send(0, piece, TcpTransport::kControlTag);
-    EXPECT_TRUE(wait_until([&] { return pair.links[1]->done(ticket).has_value(); }));
-    std::string words;
-    EXPECT_TRUE(wait_until([&] {
-      try {
-        EXPECT_FALSE(pair.ranks[0]->receive());
-      } catch (const std::runtime_error& error) {
-        words = error.what();
-      }
-      return !words.empty();
-    }));
-    EXPECT_THAT(words, AllOf(HasSubstr("rank 0 cannot read what rank 1 sends"), HasSubstr("same version")));
-    pair.ranks[1]->connect({0});
+    MessageSealer sealer(pair.links[1]->control_keys(0).send);
+    EXPECT_THAT(words_about(pair, sealer.seal(piece)),
+                AllOf(HasSubstr("rank 0 cannot read what rank 1 sends"), HasSubstr("same version")));
   }
+}
+
+// A whole message of somebody on the way, who has no keys; and one of rank 0, sent back to it.
+TEST(TcpTransport, WhatTheNeighbourHasNotSentIsRefused) {
+  Pair forged, mirrored, strange;
+  const Bytes message{std::byte{5}, std::byte{1}};
+  EXPECT_THAT(words_about(forged, message),
+              HasSubstr("a control message of 2 bytes that rank 1 has not sent"));
+  MessageSealer own(mirrored.links[0]->control_keys(1).send), other(Proof{});
+  EXPECT_THAT(words_about(mirrored, own.seal(message)), HasSubstr("that rank 1 has not sent"));
+  EXPECT_THAT(words_about(strange, other.seal(message)), HasSubstr("that rank 1 has not sent"));
 }
 
 // More hosts than a node of the control tree has children.

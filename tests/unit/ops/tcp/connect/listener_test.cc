@@ -50,18 +50,30 @@ struct Job {
   }
 };
 
+void expect_mirrored(const RailKeys& here, const RailKeys& there) {
+  EXPECT_EQ(here.cipher, there.cipher);
+  EXPECT_EQ(here.data.send, there.data.receive);
+  EXPECT_EQ(here.data.receive, there.data.send);
+  EXPECT_EQ(here.control.send, there.control.receive);
+  EXPECT_EQ(here.control.receive, there.control.send);
+  const std::set<Proof> different{here.data.send, here.data.receive, here.control.send, here.control.receive};
+  EXPECT_EQ(different.size(), 4u);
+}
+
 // Whether each rail of one side is the same connection as that of the other.
 void expect_connected(TcpListener::Met& low, Rank low_rank, TcpListener::Met& high, Rank high_rank,
                       std::size_t rails) {
-  std::vector<Descriptor>& here = low.rails[high_rank];
-  std::vector<Descriptor>& there = high.rails[low_rank];
+  std::vector<ConnectedRail>& here = low.rails[high_rank];
+  std::vector<ConnectedRail>& there = high.rails[low_rank];
   ASSERT_EQ(here.size(), rails);
   ASSERT_EQ(there.size(), rails);
   for (std::size_t rail = 0; rail < rails; ++rail) {
-    EXPECT_TRUE(send_block(here[rail], rail));
+    EXPECT_TRUE(send_block(here[rail].socket, rail));
     BlockReader<std::size_t> reader;
-    EXPECT_TRUE(wait_until([&] { return reader.read(there[rail]) == BlockReader<std::size_t>::Came::all; }));
+    EXPECT_TRUE(
+        wait_until([&] { return reader.read(there[rail].socket) == BlockReader<std::size_t>::Came::all; }));
     EXPECT_EQ(reader.block(), rail);
+    expect_mirrored(here[rail].keys, there[rail].keys);
   }
 }
 
@@ -88,8 +100,35 @@ TEST(TcpHello, IsProvedByTheSecretAlone) {
   TcpHello forged = hello;
   forged.from = 4;
   EXPECT_FALSE(proves(forged, secret));
-  EXPECT_TRUE(proves(answer_to(hello, secret), hello, secret));
-  EXPECT_FALSE(proves(TcpAnswer{hello.proof}, hello, secret));
+  const TcpAnswer answer = answer_to(hello, secret);
+  EXPECT_TRUE(proves(answer, hello, secret));
+  EXPECT_FALSE(proves(answer, hello, random_key()));
+  EXPECT_FALSE(proves(TcpAnswer{{}, Cipher::none, hello.proof}, hello, secret));
+  TcpAnswer plain = answer_to(make_hello(secret, 3, 5, 1, 0, true), secret);
+  plain.cipher = Cipher::none;  // somebody on the way wants to read the data
+  EXPECT_FALSE(proves(plain, hello, secret));
+}
+
+TEST(TcpHello, DataIsEncryptedWhereOneSideWantsIt) {
+  const TcpSecret secret = random_key();
+  for (const bool here : {false, true}) {
+    for (const bool there : {false, true}) {
+      TcpHello hello = make_hello(secret, 3, 5, 1, 0, here);
+      EXPECT_EQ(answer_to(hello, secret, there).cipher, here || there ? best_cipher() : Cipher::none);
+      hello.best = Cipher::chacha20_poly1305;
+      EXPECT_EQ(answer_to(hello, secret, there).cipher,
+                here || there ? Cipher::chacha20_poly1305 : Cipher::none);
+    }
+  }
+}
+
+TEST(TcpHello, NoTwoConnectionsHaveOneKey) {
+  const TcpSecret secret = random_key();
+  const TcpHello hello = make_hello(secret, 3, 5, 1, 0);
+  const auto key = [&](const TcpAnswer& answer) {
+    return keys_of(HandshakeSide::connecting, hello, answer, secret).data.send;
+  };
+  EXPECT_NE(key(answer_to(hello, secret)), key(answer_to(hello, secret)));  // somebody repeats a hello
 }
 
 TEST(TcpListener, ConnectsEveryPairByEveryRail) {
