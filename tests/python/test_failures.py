@@ -240,10 +240,10 @@ def test_a_rank_stopped_inside_an_allreduce_is_named(rank):
     reader.start()
     names_it = re.compile(rf"(?:has|have) not moved for [\d.]+ s\.\n.*?no answer from: rank {rank}\n"
                           rf"[^\n]*rank {rank}: process {pids[rank]} on [^\n]*: stopped", re.S)
-    for _ in range(5):  # it may stop where no other is inside
+    for _ in range(12):  # it may stop where no other is inside
         time.sleep(0.3)
         os.kill(pids[rank], signal.SIGSTOP)
-        patience = time.monotonic() + 8
+        patience = time.monotonic() + 4
         while not (named := names_it.search("".join(heard))) and time.monotonic() < patience:
             time.sleep(0.1)
         os.kill(pids[rank], signal.SIGCONT)

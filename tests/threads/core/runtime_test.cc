@@ -2,6 +2,7 @@
 // How a Runtime starts, fails and ends, on ranks that are threads.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -339,6 +340,35 @@ TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
     shutdown();
     EXPECT_FALSE(is_initialized());
   }
+}
+
+// As daemon threads of Python do at its end.
+TEST(FrontDoor, CallsInTheMiddleOfAShutdownFail) {
+  std::atomic<bool> over{false};
+  std::atomic<int> reduced{0};
+  std::vector<std::thread> callers;
+  for (const char* name : {"a", "b", "c"}) {
+    callers.emplace_back([&, name] {
+      std::vector<float> values{1, 2};
+      while (!over) {
+        try {
+          allreduce_async(name, view(values), view(values)).wait();
+          ++reduced;
+          static_cast<void>(metrics());
+        } catch (const Error&) {  // there is no job, or it has ended
+        }
+      }
+    });
+  }
+  for (int round = 0; round < 20; ++round) {
+    MemoryNetwork network(1);
+    init(memory_components(network, 0, 1, {}));
+    const int before = reduced;
+    while (reduced - before < 10) std::this_thread::yield();
+    shutdown();
+  }
+  over = true;
+  for (std::thread& caller : callers) caller.join();
 }
 
 TEST(FrontDoor, TakesProcessSetsAgainAfterBadOnes) {
