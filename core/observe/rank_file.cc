@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/observe/rank_file.h"
 
-#include <fmt/format.h>
+#include <stdexcept>
+#include <string>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
+#include "core/base/files/whole_file.h"
 
 namespace rueda {
 
@@ -28,13 +26,14 @@ std::string path_of_rank(std::string_view path, Rank rank) {
 }
 
 Status replace_file(const std::string& path, std::string_view text) {
-  const std::string fresh = path + ".new";
-  errno = 0;
-  std::ofstream file(fresh, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file && std::rename(fresh.c_str(), path.c_str()) == 0) return {};
-  return Status::invalid_argument(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  try {
+    WholeFile file(path);
+    file.write(text);
+    file.commit(false);
+    return {};
+  } catch (const std::runtime_error& error) {
+    return Status::invalid_argument(error.what());
+  }
 }
 
 }  // namespace rueda

@@ -4,14 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
 #include <vector>
+
+#include "core/base/files/whole_file.h"
 
 namespace rueda {
 namespace {
@@ -37,9 +38,22 @@ bool next_event(std::istream& file, std::string& line) {
   }
 }
 
-Status cannot(std::string_view what, const std::string& path) {
-  return Status::invalid_argument(
-      fmt::format("merging timelines: cannot {} '{}': {}", what, path, std::strerror(errno)));
+// Throws std::runtime_error.
+void write_merged(const std::string& path, const std::map<Rank, std::string>& by_rank) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  WholeFile merged(path);
+  std::string text = fmt::format(
+      "[\n{{\"name\":\"rueda_merged_timeline\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{{\"ranks\":{}}}}}",
+      by_rank.size());
+  for (const auto& [rank, part] : by_rank) {
+    std::ifstream file(part, std::ios::binary);
+    for (std::string line; next_event(file, line);) {
+      text += ",\n" + line;
+      if (text.size() > kPiece) merged.write(std::exchange(text, {}));
+    }
+  }
+  merged.write(text + "\n]\n");
+  merged.commit(false);
 }
 
 }  // namespace
@@ -97,21 +111,12 @@ Status merge_timelines(const std::string& path, std::span<const std::string> par
                                                   place->second, part, header->rank));
   }
   if (by_rank.empty()) return Status::invalid_argument("merging timelines: there is no file to merge.");
-  const std::string fresh = path + ".new";
-  errno = 0;
-  std::ofstream merged(fresh, std::ios::binary | std::ios::trunc);
-  merged << "[\n"
-         << R"({"name":"rueda_merged_timeline","ph":"M","pid":0,"tid":0,"args":{"ranks":)" << by_rank.size()
-         << "}}";
-  for (const auto& [rank, part] : by_rank) {
-    std::ifstream file(part, std::ios::binary);
-    for (std::string line; next_event(file, line);) merged << ",\n" << line;
+  try {
+    write_merged(path, by_rank);
+    return {};
+  } catch (const std::runtime_error& error) {
+    return Status::invalid_argument(fmt::format("merging timelines: {}", error.what()));
   }
-  merged << "\n]\n";
-  merged.close();
-  if (!merged) return cannot("write", fresh);
-  if (std::rename(fresh.c_str(), path.c_str()) != 0) return cannot("write", path);
-  return {};
 }
 
 }  // namespace rueda

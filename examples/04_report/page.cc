@@ -2,14 +2,10 @@
 #include "examples/04_report/page.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <stdexcept>
-#include <system_error>
 
+#include "core/base/files/whole_file.h"
 #include "examples/04_report/assets.h"
 #include "examples/04_report/html_text.h"
 #include "examples/04_report/sections.h"
@@ -47,11 +43,6 @@ std::string task_html(const Runs& runs) {
          split_section(runs);
 }
 
-[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
-  throw std::runtime_error(
-      fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(error)));
-}
-
 }  // namespace
 
 std::string page_html(const std::vector<RunRecord>& records) {
@@ -66,24 +57,9 @@ std::string page_html(const std::vector<RunRecord>& records) {
 }
 
 void write_page(const std::filesystem::path& path, const std::string& html) {
-  std::filesystem::path half = path;
-  half += fmt::format(".{}.part", getpid());
-  std::error_code ignored;
-  {
-    std::ofstream stream(half, std::ios::binary | std::ios::trunc);
-    if (!stream) cannot_write(path, errno);
-    stream << html << std::flush;
-    if (!stream) {
-      const int error = errno;
-      std::filesystem::remove(half, ignored);
-      cannot_write(path, error);
-    }
-  }
-  std::error_code failure;
-  std::filesystem::rename(half, path, failure);
-  if (!failure) return;
-  std::filesystem::remove(half, ignored);
-  cannot_write(path, failure.value());
+  WholeFile file(path);
+  file.write(html);
+  file.commit();
 }
 
 }  // namespace rueda::examples::report

@@ -110,7 +110,7 @@ def test_models_that_start_at_random_take_it(tmp_path, trainer, more):
         (["--sizes", "7", "{text}"], 2, "unrecognised option '--sizes'"),
         (["--size", "7", "{text}"], 1, "a vocabulary of 7 has no room"),
         (["{none}"], 1, "cannot open {none}: No such file"),
-        (["--output", "/nonexistent/vocab.txt", "{text}"], 1, "cannot write /nonexistent/vocab.txt"),
+        (["--output", "/nonexistent/vocab.txt", "{text}"], 1, "cannot write '/nonexistent/vocab.txt'"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, arguments, code, words):

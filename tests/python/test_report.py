@@ -247,5 +247,5 @@ def test_wrong_arguments_are_named(tmp_path):
     strange = tmp_path / "strange.html"
     done = subprocess.run([BIN / "report", good, "-o", strange, "--labels", b"na\xefve"], capture_output=True, timeout=60)
     assert done.returncode == 0 and "na\ufffdve" in strange.read_text(encoding="utf-8", errors="replace")
-    assert fails(good, "-o", nowhere) == (1, f"cannot write {nowhere}: No such file or directory")
+    assert fails(good, "-o", nowhere) == (1, f"cannot write '{nowhere}': No such file or directory")
     assert json.loads(good.read_text())["task"] == "squad"

@@ -33,7 +33,7 @@ WholeFile::WholeFile(const std::filesystem::path& place)
     : place_(place),
       hidden_(hidden_beside(place)),
       file_(::open(hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
-  if (!file_) fail_on("open", place_);
+  if (!file_) fail_on("write", place_);
 }
 
 WholeFile::~WholeFile() {
@@ -48,10 +48,11 @@ void WholeFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void WholeFile::commit() {
-  if (::fsync(file_.number()) != 0) fail_on("write", place_);
+void WholeFile::commit(bool durable) {
+  if (durable && ::fsync(file_.number()) != 0) fail_on("write", place_);
   if (::rename(hidden_.c_str(), place_.c_str()) != 0) fail_on("write", place_);
   committed_ = true;
+  if (!durable) return;
   const std::filesystem::path folder = place_.parent_path();
   const Descriptor entries(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!entries || ::fsync(entries.number()) != 0) fail_on("write", place_);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/base/system/descriptor.h"
 
@@ -23,8 +24,9 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  // Puts the file in its place. Returns after the file and its name are on the disk.
-  void commit();
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // Puts the file in its place. Durable: returns after the file and its name are on the disk.
+  void commit(bool durable = true);
 
  private:
   std::filesystem::path place_;

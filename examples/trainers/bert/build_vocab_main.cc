@@ -9,11 +9,11 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "core/base/files/whole_file.h"
 #include "examples/lib/data/files/bad_items.h"
 #include "examples/lib/data/text_source.h"
 #include "examples/lib/data/tokenizer/vocabulary.h"
@@ -62,18 +62,10 @@ void check(const VocabOptions& options) {
     throw po::error(fmt::format("--bad-items is '{}'; it must be refuse or skip", options.on_bad));
 }
 
-// Whole or not at all: to another name first.
 void write_lines(const std::filesystem::path& path, const std::vector<std::string>& lines) {
-  const std::filesystem::path unfinished = path.string() + ".tmp";
-  std::ofstream file(unfinished, std::ios::binary);
-  for (const std::string& line : lines) file << line << '\n';
-  file.close();
-  std::error_code failure;
-  if (file) std::filesystem::rename(unfinished, path, failure);
-  if (file && !failure) return;
-  std::error_code ignored;
-  std::filesystem::remove(unfinished, ignored);
-  throw std::runtime_error(fmt::format("cannot write {}; choose another file with --output", path.string()));
+  WholeFile file(path);
+  for (const std::string& line : lines) file.write(line + '\n');
+  file.commit();
 }
 
 int run(const VocabOptions& options, bool lower_case) {

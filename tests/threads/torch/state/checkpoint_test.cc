@@ -207,7 +207,7 @@ TEST(Checkpoint, WhatCannotBeWrittenIsToldOnEveryRankAndChangesNothing) {
     unsavable.of([&] { save(path, {{"tensor", tensor}, {"module", module}}, runtime); });
     EXPECT_THROW(save(path + std::to_string(runtime.topology().rank), tensor, runtime), Mismatch);
   });
-  EXPECT_THAT(missing.common(3), AllOf(HasSubstr("save: rank 0: cannot open"), HasSubstr("nowhere"),
+  EXPECT_THAT(missing.common(3), AllOf(HasSubstr("save: rank 0: cannot write"), HasSubstr("nowhere"),
                                        HasSubstr("No such file or directory")));
   EXPECT_THAT(unsavable.common(3), HasSubstr("rank 0: no ink"));
   EXPECT_EQ(std::filesystem::file_size(path), 3U);

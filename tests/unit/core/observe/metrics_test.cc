@@ -153,7 +153,22 @@ TEST(MetricsFile, IsWrittenAtOnceAgainAndAtTheEnd) {
     while (calls.load() < 3) std::this_thread::yield();
   }
   EXPECT_EQ(content_of(path), "call " + std::to_string(calls.load()) + "\n");
-  EXPECT_FALSE(std::filesystem::exists(path + ".new"));
+  const std::filesystem::directory_iterator files(folder.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);  // nothing of the way there
+}
+
+// Somebody else may have left a link in a folder that all may write to.
+TEST(MetricsFile, ALinkIsNotFollowed) {
+  ScratchFolder folder;
+  const std::string path = (folder.path() / "metrics.prom").string();
+  const std::filesystem::path precious = folder.write("precious", "kept");
+  for (const char* ending : {"", ".new", ".tmp"}) std::filesystem::create_symlink(precious, path + ending);
+  {
+    const MetricsFile file(
+        path, [] { return "numbers\n"; }, std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(content_of(precious.string()), "kept");
+  EXPECT_EQ(content_of(path), "numbers\n");
 }
 
 TEST(MetricsFile, AFolderThatIsMissingDoesNoHarm) {

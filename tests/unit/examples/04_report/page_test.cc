@@ -109,7 +109,7 @@ TEST(Page, IsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(std::filesystem::file_size(page), 3u);
   const std::filesystem::path nowhere = scratch.path() / "none" / "page.html";
   EXPECT_EQ(error_message([&] { write_page(nowhere, "new"); }),
-            "cannot write " + nowhere.string() + ": No such file or directory");
+            "cannot write '" + nowhere.string() + "': No such file or directory");
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) files += entry.exists();
   EXPECT_EQ(files, 1u);
