@@ -141,7 +141,7 @@ job(seconds / 2)
 attack = ["/usr/bin/python3", "-c", open(folder + "/attack.py").read(), str(seconds + 12), "400"]
 known = tempfile.NamedTemporaryFile(dir="/tmp")
 os.chmod(known.name, 0o666)
-attackers = [subprocess.Popen([*nobody, *attack, known.name, "127.0.0.1", "::1", address["h0"]], stdout=subprocess.PIPE, text=True),
+attackers = [subprocess.Popen([*hosts, "h0", *nobody, *attack, known.name, "127.0.0.1", "::1", address["h0"]], stdout=subprocess.PIPE, text=True),
              subprocess.Popen([*hosts, "h2", *nobody, *attack, known.name, address["h0"], address["h1"]], stdout=subprocess.PIPE, text=True)]
 for attacker in attackers:
     attacker.stdout.readline()

@@ -249,6 +249,12 @@ def test_a_killed_ruedarun_leaves_nothing():
     running.check_nothing_is_left(ALL_OVER)
 
 
+def test_a_host_runs_commands_on_itself_and_on_others():
+    for path in (["h0"], ["h1"], ["h1", "h0"], ["h1", "h1"]):
+        words = [word for host in path for word in (HOSTS, "exec", host)]
+        assert hosts("with", "2", "--", *words, "sh", "-c", "hostname; cat /sys/class/net/eth0/carrier") == (0, f"{path[-1]}\n1\n", ""), path
+
+
 def test_hosts_of_a_running_job_can_be_changed_from_outside():
     jobs = [Job("--virtual-hosts", 2, "--rate", "1gbit", "-np", 2, BIN / "rank", "reduces", 30) for _ in range(2)]
     for running in jobs:
