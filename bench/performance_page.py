@@ -207,14 +207,29 @@ def figure_of(row: dict[str, Any]) -> dict[str, Any]:
     return figure
 
 
+def figures_of_starts(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of rueda-bench start --json: two for each number of ranks, or one where there is no mpiexec."""
+    figures: list[dict[str, Any]] = []
+    for row in (row for row in run["rows"] if row["side"] == "ruedarun"):
+        theirs = next((other for other in run["rows"] if other["side"] != "ruedarun" and other["ranks"] == row["ranks"]), None)
+        for key, what in (("first_ms", "to the first allreduce"), ("end_ms", "from the last rank to the end"), ("whole_ms", "start to end")):
+            figure: dict[str, Any] = {"figure": f"{row['ranks']} ranks, {what}", "value": round(row[key], 1)}
+            if theirs:
+                figure |= {"peer": round(theirs[key], 1), "ratio": round(theirs[key] / row[key], 1)}
+            figures.append(figure)
+    return figures
+
+
 def taken_in(run: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     rows = run if isinstance(run, list) else [run]
+    starts = isinstance(run, dict) and run.get("mode") == "start"
     try:
-        figures = [figure_of(row) for row in rows]
+        figures = figures_of_starts(run) if starts else [figure_of(row) for row in rows]
     except (KeyError, TypeError) as error:
         raise Unusable(f"{arguments.run} is no result of rueda-bench: {error} is missing; give the file that rueda-bench --json has written") from None
     result = {"title": arguments.title, "group": arguments.group, "date": datetime.date.today().isoformat(), "machine": machine(),
-              "command": arguments.command, "about": [], "unit": "µs", "peer": next((row["against"]["name"] for row in rows if "against" in row), "MPI")}
+              "command": arguments.command, "about": [], "unit": "ms" if starts else "µs",
+              "peer": "mpiexec" if starts else next((row["against"]["name"] for row in rows if "against" in row), "MPI")}
     if len(rows) > 1 and all("ratio" in figure and "bytes" in figure for figure in figures):
         result["chart"] = {"x": "bytes", "y": "ratio", "label": "times as fast as the peer"}
     return result | {"figures": figures}

@@ -64,6 +64,17 @@ def test_tensors_of_one_run(tmp_path):
     assert "| 160 tensors, 640 KiB in all, ordinary | 260 | 130 | 2 |" in (tmp_path / "page.md").read_text()
 
 
+def test_starts_and_ends_of_jobs(tmp_path):
+    times = {"first_ms": 20.04, "end_ms": 5.0, "whole_ms": 30.0}
+    rows = [{"ranks": 2, "side": "ruedarun"} | times, {"ranks": 2, "side": "mpiexec"} | {key: 3 * ms for key, ms in times.items()},
+            {"ranks": 4, "side": "ruedarun"} | times]
+    assert add(tmp_path, {"mode": "start", "hosts": 1, "turns": 7, "rows": rows}).returncode == 0
+    page = (tmp_path / "page.md").read_text()
+    assert "| 2 ranks, to the first allreduce | 60.1 | 20 | 3 |" in page and "| 2 ranks, start to end | 90 | 30 | 3 |" in page
+    assert "| 4 ranks, start to end |  | 30 |" in page and "Rueda, ms" in page
+    assert "is missing" in add(tmp_path, {"mode": "start", "rows": [{"side": "ruedarun"}]}).stderr
+
+
 def test_what_is_no_result_is_refused(tmp_path):
     for run, words in [("{", "is no JSON"), ('[{"op": "allreduce"}]', "'bytes' is missing"), ([1], "no result of rueda-bench")]:
         done = add(tmp_path, run)
