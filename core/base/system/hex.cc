@@ -14,12 +14,14 @@ std::string to_hex(ConstBytes bytes) {
 }
 
 std::optional<Bytes> from_hex(std::string_view text) {
-  Bytes bytes(text.size() / 2);
+  if (text.empty()) return Bytes();
+  Bytes bytes(text.size() / 2 + 1);  // one more: the library takes no null pointer
   std::size_t length = 0;
   const char* end = nullptr;
   const int failed = sodium_hex2bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
                                     text.size(), nullptr, &length, &end);
-  const bool whole = failed == 0 && length == bytes.size() && end == text.data() + text.size();
+  const bool whole = failed == 0 && length == text.size() / 2 && end == text.data() + text.size();
+  bytes.resize(length);
   return whole ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
