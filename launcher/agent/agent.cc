@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -25,6 +26,7 @@
 #include "launcher/agent/janitor.h"
 #include "launcher/agent/local_rank.h"
 #include "launcher/agent/pmi_server.h"
+#include "launcher/agent/terminal_keys.h"
 #include "launcher/system/epoll_set.h"
 #include "launcher/system/processes.h"
 #include "launcher/system/signals.h"
@@ -72,6 +74,10 @@ class Agent {
   void hear_supervisor();
   void obey(const agents::Message& message);
   void start(agents::Launch launch);
+  LocalRank& start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
+                        std::uint64_t open_files);
+  void take_input(const std::string& text);
+  void rank_0_has_ended();
   void hear_rank(std::uint64_t key);
   bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
   void forward_last_output(LocalRank& rank);
@@ -95,7 +101,8 @@ class Agent {
   SharedValues values_;
   std::vector<std::pair<int, std::string>> unanswered_;  // local ranks, and the keys that they want
   std::optional<PmiServer> pmi_;
-  AgentInput input_;                         // of rank 0, where ruedarun is on another host
+  AgentInput input_;                         // of rank 0, where ruedarun forwards it
+  TerminalKeys keys_;                        // of its terminal
   std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output
 };
 
@@ -147,8 +154,10 @@ void Agent::turn() {
 }
 
 int Agent::milliseconds_to_act() const {
-  if (!act_at_) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*act_at_ - Clock::now()).count();
+  std::optional<Clock::time_point> next = keys_.next_time();
+  if (act_at_) next = std::min(next.value_or(*act_at_), *act_at_);
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::max<std::int64_t>(0, left));
 }
 
@@ -175,6 +184,7 @@ void Agent::obey(const agents::Message& message) {
   } else if (const auto* wanted = std::get_if<agents::SendSignal>(&message)) {
     for (LocalRank& rank : ranks_) {
       rank.ask_to_end();
+      if (wanted->signal == SIGINT && rank.place().rank == 0 && keys_.rank_0_has_it()) continue;
       wanted->signal == SIGKILL ? rank.signal_all(SIGKILL) : rank.signal_main(wanted->signal);
     }
   } else if (const auto* passed = std::get_if<agents::PassOn>(&message)) {
@@ -188,7 +198,9 @@ void Agent::obey(const agents::Message& message) {
   } else if (const auto* output = std::get_if<agents::HoldOutput>(&message)) {
     held_ = output->hold;
   } else if (const auto* input = std::get_if<agents::Input>(&message)) {
-    input_.add(input->text);
+    take_input(input->text);
+  } else if (const auto* resize = std::get_if<agents::Resize>(&message)) {
+    if (input_.terminal() != nullptr) input_.terminal()->resize(resize->size);
   } else if (std::holds_alternative<agents::JobOver>(message)) {
     clear_up();
   }
@@ -212,16 +224,12 @@ void Agent::start(agents::Launch launch) {
   try {
     for (const Place& place : launch.places) {
       const std::size_t number = ranks_.size();
-      Descriptor input = place.rank != 0         ? Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC))
-                         : launch.forwards_input ? input_.open()
-                                                 : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
-      LocalRank& rank =
-          ranks_.emplace_back(place, LocalRank::Start{launch, std::move(input), cores[number], open_files});
+      LocalRank& rank = start_rank(launch, place, cores[number], open_files);
       const auto key = [&](Source source) { return number << 2 | static_cast<std::uint64_t>(source); };
       words_.add(rank.channel().descriptor(), key(Source::line));
       words_.add(rank.pmi(), key(Source::pmi));
       outputs_.add(rank.output(0), key(Source::output));
-      outputs_.add(rank.output(1), key(Source::errors));
+      if (rank.output(1) >= 0) outputs_.add(rank.output(1), key(Source::errors));
       tell(agents::Started{place.rank, rank.process(), in_ranges(cores[number])});
     }
   } catch (const std::system_error& error) {
@@ -232,6 +240,38 @@ void Agent::start(agents::Launch launch) {
                                       launch.places.size(), kFilesOfRank * launch.places.size() + kOwnFiles)
                         : "")});
   }
+}
+
+LocalRank& Agent::start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
+                             std::uint64_t open_files) {
+  LocalRank::Start start{.launch = launch, .input = {}, .cores = std::move(cores), .open_files = open_files};
+  if (place.rank != 0) {
+    start.input = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  } else if (launch.terminal) {
+    input_.open(start.terminal = std::make_shared<PseudoTerminal>(*launch.terminal));
+  } else {
+    start.input =
+        launch.forwards_input ? input_.open() : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  }
+  return ranks_.emplace_back(place, std::move(start));
+}
+
+void Agent::rank_0_has_ended() {
+  if (keys_.on_end_of_rank_0()) tell(agents::KeyTyped{SIGINT});
+  input_.leave_terminal();
+}
+
+// For rank 0, the first of its host.
+void Agent::take_input(const std::string& text) {
+  if (text.empty()) return input_.end();
+  if (input_.terminal() == nullptr || ranks_.empty()) return input_.add(text);
+  LocalRank& rank = ranks_.front();
+  const TerminalKeys::Sorted sorted =
+      keys_.sort(text, input_.terminal()->modes(), rank.has_the_keys(), Clock::now());
+  input_.add(sorted.text);
+  input_.skip(text.size() - sorted.text.size());
+  if (sorted.interrupts_rank_0) rank.signal_main(SIGINT);
+  for (const int signal : sorted.signals_of_job) tell(agents::KeyTyped{signal});
 }
 
 void Agent::hear_rank(std::uint64_t key) {
@@ -273,6 +313,7 @@ void Agent::reap() {
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
+      if (rank.place().rank == 0) rank_0_has_ended();
       rank.note_end();
       forward_last_output(rank);
       const int local_rank = rank.place().local_rank;
@@ -310,6 +351,8 @@ void Agent::answer(const std::vector<PmiServer::Answer>& answers) {
 }
 
 void Agent::act_on_time() {
+  if (keys_.next_time() && keys_.interrupts_job(Clock::now(), input_.terminal()->modes()))
+    tell(agents::KeyTyped{SIGINT});
   if (state_ == State::clearing && !supervisor_.has_unsent() &&
       std::ranges::all_of(ranks_, &LocalRank::output_is_over))
     state_ = State::over;

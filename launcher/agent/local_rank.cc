@@ -29,6 +29,7 @@ constexpr int kCannotStart = 127;
 
 // The rank's ends of all that connects it with the agent.
 struct RanksEnds {
+  int terminal = -1;  // -1: it has the next three
   int input = -1;
   std::array<int, LocalRank::kStreams> outputs{-1, -1};
   std::array<int, 2> inherited{-1, -1};  // to stay open under their numbers
@@ -52,15 +53,23 @@ void bind_to(const std::vector<int>& cores) {
   ::_exit(kCannotStart);
 }
 
-// In the child. Never returns.
-[[noreturn]] void become_rank(pid_t agent, const RanksEnds& ends, const LocalRank::Start& start,
-                              const std::vector<std::string>& environment) {
+void take_streams(const RanksEnds& ends) {
+  if (ends.terminal >= 0) {
+    if (!move_to_terminal(ends.terminal)) refuse_to_start("cannot move to a terminal of its own");
+    return;
+  }
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != agent) ::_exit(kCannotStart);  // the agent has ended before the line above
   ::dup2(ends.input, STDIN_FILENO);
   ::dup2(ends.outputs[0], STDOUT_FILENO);
   ::dup2(ends.outputs[1], STDERR_FILENO);
+}
+
+// In the child. Never returns.
+[[noreturn]] void become_rank(pid_t agent, const RanksEnds& ends, const LocalRank::Start& start,
+                              const std::vector<std::string>& environment) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != agent) ::_exit(kCannotStart);  // the agent has ended before the line above
+  take_streams(ends);
   for (const int descriptor : ends.inherited) ::fcntl(descriptor, F_SETFD, 0);
   bind_to(start.cores);
   limit_descriptors(start.open_files);
@@ -94,11 +103,13 @@ int socket_of(int core) {
 
 }  // namespace
 
-LocalRank::LocalRank(const Place& place, Start start) : place_(place) {
+LocalRank::LocalRank(const Place& place, Start start) : place_(place), terminal_(start.terminal) {
   auto [ours, theirs] = pmi_sockets();
   pmi_ = std::move(ours);
-  Pipe output = make_pipe(), errors = make_pipe();
-  const RanksEnds ends{.input = start.input.number(),
+  Pipe output, errors;
+  if (!terminal_) output = make_pipe(), errors = make_pipe();
+  const RanksEnds ends{.terminal = terminal_ ? terminal_->programs_end() : -1,
+                       .input = start.input.number(),
                        .outputs = {output.write_end.number(), errors.write_end.number()},
                        .inherited = {theirs.number(), channel_.ranks_end()}};
   EnvironmentMap own = rank_variables(place);
@@ -111,16 +122,19 @@ LocalRank::LocalRank(const Place& place, Start start) : place_(place) {
   process_ = ::fork();
   if (process_ == 0) become_rank(agent, ends, start, environment);
   if (process_ < 0) cannot(fmt::format("fork rank {}", place.rank));
-  ::setpgid(process_, process_);  // here too: whichever comes first
   channel_.close_the_ranks_end();
+  if (terminal_) return;
+  ::setpgid(process_, process_);  // here too: whichever comes first
   outputs_ = {std::move(output.read_end), std::move(errors.read_end)};
   for (const Descriptor& each : outputs_) set_non_blocking(each.number());
 }
 
-// A stopped process takes no signal but SIGKILL until it continues.
+// A stopped process takes no signal but SIGKILL until it continues. Nobody outside of its session could
+// continue a rank on a terminal of its own, so the kernel does not stop it by SIGTSTP.
 void LocalRank::signal_all(int signal) {
   if (process_ == 0) return;
-  ::kill(-process_, signal);
+  if (signal == SIGTSTP && terminal_) signal = SIGSTOP;
+  if (::kill(-process_, signal) != 0) ::kill(process_, signal);  // it has not begun its session yet
   if (signal == SIGTERM) ::kill(-process_, SIGCONT);
 }
 
@@ -136,11 +150,26 @@ void LocalRank::notify_of_failure() {
   channel_.signal_member(SIGUSR1);
 }
 
+void LocalRank::note_end() {
+  process_ = 0;
+  if (terminal_) terminal_->close_programs_end();
+}
+
+int LocalRank::output(std::size_t stream) const {
+  if (!terminal_) return outputs_[stream].number();
+  return stream == 0 ? terminal_->descriptor() : -1;
+}
+
 std::string LocalRank::read_output(std::size_t stream) {
-  Descriptor& pipe = outputs_[stream];
-  if (!pipe) return "";
-  std::string text(read_some(pipe.number()));
-  if (text.empty() && errno != EAGAIN && errno != EINTR) pipe.close();
+  const int descriptor = output(stream);
+  if (descriptor < 0) return "";
+  std::string text(read_some(descriptor));
+  if (!text.empty() || errno == EAGAIN || errno == EINTR) return text;
+  if (terminal_) {
+    terminal_->close();
+  } else {
+    outputs_[stream].close();
+  }
   return text;
 }
 

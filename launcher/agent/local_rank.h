@@ -5,12 +5,14 @@
 #include <sys/types.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "launcher/agent/rank_channel.h"
 #include "launcher/protocol/agent_message.h"
 #include "launcher/system/descriptor.h"
+#include "launcher/system/pseudo_terminal.h"
 
 namespace rueda {
 
@@ -26,16 +28,19 @@ class LocalRank {
     Descriptor input;
     std::vector<int> cores;
     std::uint64_t open_files = 0;  // the limit as ruedarun has inherited it
+    // In place of `input` and of the pipes for output, where there is one.
+    std::shared_ptr<PseudoTerminal> terminal{};
   };
-  // Forks. The rank has a process group of its own, and dies with the agent. Throws std::system_error when a
-  // pipe or a process cannot be made.
+  // Forks. The rank has a process group of its own, on a terminal also a session, and dies with the agent.
+  // Throws std::system_error when a pipe or a process cannot be made.
   LocalRank(const Place& place, Start start);
   LocalRank(LocalRank&&) = default;
 
   const Place& place() const { return place_; }
   pid_t process() const { return process_; }  // 0: has ended
   RankChannel& channel() { return channel_; }
-  int output(std::size_t stream) const { return outputs_[stream].number(); }
+  // -1: the rank has no such stream, or it has ended. A terminal is stream 0.
+  int output(std::size_t stream) const;
   int pmi() const { return pmi_.number(); }
 
   // For all processes of the rank's group; SIGTERM also wakes those that are stopped.
@@ -47,11 +52,13 @@ class LocalRank {
   void notify_of_failure();
   void ask_to_end() { asked_ = true; }
   bool asked() const { return asked_; }
-  void note_end() { process_ = 0; }
+  void note_end();
 
   // Some bytes that the rank has written; empty when there are none now. At the end the pipe is closed.
   std::string read_output(std::size_t stream);
-  bool output_is_over() const { return !outputs_[0] && !outputs_[1]; }
+  bool output_is_over() const { return output(0) < 0 && output(1) < 0; }
+  // Its process group reads the keys of its terminal.
+  bool has_the_keys() const { return terminal_ && process_ != 0 && terminal_->is_in_foreground(process_); }
   // Whole lines that have come on the PMI socket. Nonsense closes it.
   std::vector<std::string> read_pmi();
   void answer_pmi(const std::string& line);
@@ -61,6 +68,7 @@ class LocalRank {
   pid_t process_ = 0;
   RankChannel channel_;
   std::array<Descriptor, kStreams> outputs_;
+  std::shared_ptr<PseudoTerminal> terminal_;
   Descriptor pmi_;
   std::string pmi_heard_;
   bool asked_ = false;

@@ -69,6 +69,9 @@ constexpr std::array kFlags{
     Flag{Kind::own, "output", "RANKS", "show the output of these ranks only: 0,4-7"},
     Flag{Kind::own, "label", "none|rank|host", "put [rank] or [host:rank] before each line; default: rank"},
     Flag{Kind::own, "no-prefix", "", "the same as --label none"},
+    Flag{Kind::own, "tty", "auto|always|never",
+         "whether rank 0 has a terminal of its own; default: auto, where standard input, output and error "
+         "are one"},
     Flag{Kind::own, "prefix-output-with-timestamp", "", "put the time there, too (also -prefix-timestamp)"},
     Flag{Kind::own, "config-file", "YAML", "flags from a file in horovodrun's form; those given here win"},
     Flag{Kind::own, "stop-after", "TIME",

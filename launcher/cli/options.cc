@@ -148,6 +148,10 @@ void set_grace(LaunchOptions& options, const std::string& flag, const std::strin
   options.grace_given = true;
 }
 
+void set_terminal(LaunchOptions& options, const std::string& text) {
+  options.terminal = choice_of<LaunchOptions::Terminal>("tty", text, std::array{"auto", "always", "never"});
+}
+
 // For MPI, and for data by TCP.
 void use_card(LaunchOptions& options, const std::string& text) {
   options.network_interface = one_card(text);
@@ -194,6 +198,7 @@ const std::map<std::string_view, Act>& acts() {
        [](LaunchOptions& o, const std::string& text) {
          o.label = choice_of<LaunchOptions::Label>("label", text, std::array{"none", "rank", "host"});
        }},
+      {"tty", set_terminal},
       {"no-prefix", [](LaunchOptions& o, const std::string&) { o.label = LaunchOptions::Label::none; }},
       {"prefix-output-with-timestamp", [](LaunchOptions& o, const std::string&) { o.prefix_time = true; }},
       {"config-file", [](LaunchOptions&, const std::string&) {}},  // has been read
@@ -267,6 +272,10 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.action != Action::launch) return options;
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
+  if (options.terminal == LaunchOptions::Terminal::always && !options.shown.empty() &&
+      !options.shown.contains(0))
+    throw UsageError(
+        "--tty always shows the output of rank 0, and --output leaves it out; add 0 to --output");
   settle_virtual_hosts(options);
   if (!options.mpiexec_words.empty() && options.launcher != LaunchOptions::Launcher::hydra)
     options.notes.push_back(

@@ -32,6 +32,7 @@ struct LaunchOptions {
   enum class Action { launch, help, version, print_config, check_build, merge_timeline };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
+  enum class Terminal { automatic, always, never };
 
   // A setting given by a flag: its text, and the flag.
   struct Given {
@@ -47,8 +48,9 @@ struct LaunchOptions {
   std::vector<std::string> remote_shell;  // starts agents on other hosts; empty: ssh
   agents::Binding binding = agents::Binding::core;
   VirtualHosts virtual_hosts;
-  std::string output_folder;  // empty: no files
-  Label label = Label::rank;  // before each line
+  std::string output_folder;                // empty: no files
+  Label label = Label::rank;                // before each line
+  Terminal terminal = Terminal::automatic;  // of rank 0
   bool prefix_time = false;
   std::set<int> shown;  // the ranks whose output is shown; empty: all
   bool verbose = false;

@@ -50,6 +50,17 @@ std::vector<std::string> get_texts(Reader& reader) {
   return texts;
 }
 
+void put_size(Writer& writer, const TerminalSize& size) {
+  for (const std::uint16_t number : {size.rows, size.columns, size.width, size.height}) writer.put(number);
+}
+
+TerminalSize get_size(Reader& reader) {
+  TerminalSize size;
+  for (std::uint16_t* number : {&size.rows, &size.columns, &size.width, &size.height})
+    *number = reader.get<std::uint16_t>();
+  return size;
+}
+
 void write(Writer& writer, const Launch& message) {
   writer.put_count(message.places.size());
   for (const Place& place : message.places)
@@ -64,6 +75,8 @@ void write(Writer& writer, const Launch& message) {
   writer.put(message.binding);
   put_flag(writer, message.forwards_input);
   writer.put_string(message.hosts_of_processes);
+  put_flag(writer, message.terminal.has_value());
+  if (message.terminal) put_size(writer, *message.terminal);
 }
 void read(Reader& reader, Launch& message) {
   const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
@@ -81,6 +94,7 @@ void read(Reader& reader, Launch& message) {
   message.binding = get_up_to(reader, Binding::socket);
   message.forwards_input = get_flag(reader);
   message.hosts_of_processes = reader.get_string();
+  if (get_flag(reader)) message.terminal = get_size(reader);
   if (message.places.empty() || message.command.empty()) reader.fail();
 }
 
@@ -161,6 +175,13 @@ void write(Writer& writer, const Input& message) { writer.put_string(message.tex
 void read(Reader& reader, Input& message) { message.text = get_text(reader, kLongestOutput); }
 void write(Writer& writer, const InputTaken& message) { writer.put(message.bytes); }
 void read(Reader& reader, InputTaken& message) { message.bytes = reader.get<std::uint32_t>(); }
+void write(Writer& writer, const Resize& message) { put_size(writer, message.size); }
+void read(Reader& reader, Resize& message) { message.size = get_size(reader); }
+void write(Writer& writer, const KeyTyped& message) { writer.put(message.signal); }
+void read(Reader& reader, KeyTyped& message) {
+  message.signal = get_signal(reader);
+  if (message.signal != SIGINT && message.signal != SIGQUIT && message.signal != SIGTSTP) reader.fail();
+}
 void write(Writer&, const BarrierIn&) {}
 void read(Reader&, BarrierIn&) {}
 void write(Writer&, const BarrierOut&) {}

@@ -10,6 +10,7 @@
 
 #include "core/base/bytes.h"
 #include "launcher/job/placement.h"
+#include "launcher/system/pseudo_terminal.h"
 #include "launcher/system/signals.h"
 
 namespace rueda::agents {
@@ -32,6 +33,7 @@ struct Launch {
   Binding binding = Binding::none;
   bool forwards_input = false;     // rank 0 gets what Input brings; else ruedarun's own standard input
   std::string hosts_of_processes;  // for MPI: which host each rank is on, as PMI has it
+  std::optional<TerminalSize> terminal{};  // rank 0 gets a terminal of this size, and `forwards_input` counts
   bool operator==(const Launch&) const = default;
 };
 // Agent to ruedarun, the first message.
@@ -118,9 +120,20 @@ struct InputTaken {
 struct JobOver {
   bool operator==(const JobOver&) const = default;
 };
+// ruedarun to agent: the user's terminal has this size now.
+struct Resize {
+  TerminalSize size;
+  bool operator==(const Resize&) const = default;
+};
+// Agent to ruedarun: the user has typed the key of this signal, and it is for the whole job.
+struct KeyTyped {
+  std::int32_t signal = 0;  // SIGINT, SIGQUIT or SIGTSTP
+  bool operator==(const KeyTyped&) const = default;
+};
 
-using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
-                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver>;
+using Message =
+    std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
+                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped>;
 
 Bytes encode(const Message& message);
 // Nothing when `bytes` are no message.

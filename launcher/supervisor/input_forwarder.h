@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ruedarun's standard input, on its way to a rank 0 on another host.
+// ruedarun's standard input, on its way to a rank 0 on another host, or on a terminal of its own.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,10 @@ namespace rueda {
 // supervisor.
 class InputForwarder {
  public:
-  void begin() { reading_ = true; }
+  // `keys`: they come from a terminal in raw mode. So they are read also where the rank takes none, and those
+  // that make no signal are lost then.
+  void begin(bool keys);
+  void end() { reading_ = false; }  // what has not been read is for others
   // To be polled; -1 while nothing may be read. Where ruedarun is in the background of its terminal, reading
   // would stop it.
   int descriptor() const;
@@ -26,6 +29,7 @@ class InputForwarder {
   static constexpr std::size_t kAhead = 256 << 10;  // bytes
 
   bool reading_ = false;
+  bool keys_ = false;
   std::size_t ahead_ = 0;  // bytes that rank 0 has not taken yet
 };
 

@@ -43,8 +43,8 @@ std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& opti
 
 }  // namespace
 
-JobOutput::JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts)
-    : shown_(options.shown), outputs_(outputs_of(options, hosts, news_)) {
+JobOutput::JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts, bool terminal)
+    : shown_(options.shown), terminal_(terminal), outputs_(outputs_of(options, hosts, news_)) {
   if (options.output_folder.empty()) return;
   outputs_[0].keep_copies(options.output_folder, "stdout");
   outputs_[1].keep_copies(options.output_folder, "stderr");
@@ -57,12 +57,18 @@ void JobOutput::add(const agents::Output& output) {
   Dropped& dropped = dropped_[static_cast<std::size_t>(output.stream)];
   if (dropped.dropping) {
     dropped.lines += static_cast<std::uint64_t>(std::ranges::count(output.text, '\n'));
+  } else if (terminal_ && output.rank == 0) {
+    to.show_as_it_is(output.rank, output.text);
   } else {
     to.show(output.rank, output.text);
   }
 }
 
 void JobOutput::say(std::string_view line) { outputs_[1].add_line(line); }
+
+void JobOutput::use(LineEnd line_end) {
+  for (RankOutput& output : outputs_) output.use(line_end);
+}
 
 void JobOutput::show_due(LineMixer::Time now) {
   for (RankOutput& output : outputs_) output.show_due(now);

@@ -26,10 +26,12 @@ class JobOutput {
   static constexpr std::size_t kStreams = 2;  // standard output, standard error
 
   // Throws UsageError where --output-filename cannot be written.
-  JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts);
+  // `terminal`: rank 0 has one. Its bytes are shown as they are, without a label.
+  JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts, bool terminal = false);
 
   void add(const agents::Output& output);
   void say(std::string_view line);  // ruedarun's own words
+  void use(LineEnd line_end);       // for lines from now on
   void show_due(LineMixer::Time now);
   std::optional<LineMixer::Time> next_time() const;  // show_due() has something to do then
   void flush();
@@ -45,6 +47,7 @@ class JobOutput {
  private:
   WriterNews news_ = make_writer_news();
   std::set<int> shown_;  // ranks; empty: all
+  bool terminal_;        // of rank 0
   std::array<RankOutput, kStreams> outputs_;
   struct Dropped {
     bool dropping = false;

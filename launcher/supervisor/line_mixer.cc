@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "launcher/supervisor/control_sequences.h"
+
 namespace rueda {
 namespace {
 
@@ -25,6 +27,10 @@ LineMixer::LineMixer(int sources, Prefix prefix)
     : prefix_(std::move(prefix)), sources_(static_cast<std::size_t>(sources)) {}
 
 void LineMixer::add(int source, std::string_view text, Time now) {
+  if (line_until_) {
+    deferred_.push_back({source, std::string(text), now});
+    return;
+  }
   Source& from = sources_[static_cast<std::size_t>(source)];
   from.by_blocks = !text.empty() && text.size() % kBlock == 0;
   while (!text.empty()) {
@@ -52,20 +58,81 @@ void LineMixer::add(int source, std::string_view text, Time now) {
   }
 }
 
+void LineMixer::add_as_it_is(int source, std::string_view text, Time now) {
+  Source& from = sources_[static_cast<std::size_t>(source)];
+  from.as_it_is = true;
+  from.held += text;
+  from.oldest = from.youngest = now;
+  const std::size_t whole = whole_sequences(from.held);
+  write_as_it_is(source, std::string_view(from.held).substr(0, whole), now);
+  from.held.erase(0, whole);
+  if (from.held.empty()) {
+    holding_.erase(source);
+  } else {
+    holding_.insert(source);
+  }
+}
+
+void LineMixer::write_as_it_is(int source, std::string_view text, Time now) {
+  if (text.empty()) return;
+  const bool is_bar = over_bar_ && text.starts_with('\r');
+  if (prefix_ && writer_ != source && cursor_ != Cursor::line_start && !is_bar) begin_new_line();
+  const bool in_line = writer_ == source && cursor_ == Cursor::behind_text;
+  ready_ += text;
+  writer_ = source;
+  note_cursor(text);
+  if (cursor_ != Cursor::behind_text) return add_deferred();
+  const bool begins_line = !in_line || text.find_first_of("\r\n") != text.npos;
+  if (begins_line && !line_until_) line_until_ = now + kLineTime;
+}
+
+void LineMixer::add_deferred() {
+  line_until_.reset();
+  for (const Deferred& each : std::exchange(deferred_, {}))
+    each.source < 0 ? add_own_line(each.text) : add(each.source, each.text, each.time);
+}
+
+// After text that begins and ends outside of control sequences, which are taken for invisible.
+void LineMixer::note_cursor(std::string_view text) {
+  while (!text.empty()) {
+    const bool is_return = text.starts_with('\r') && !text.starts_with("\r\n");
+    if (text.front() == '\n') {
+      cursor_ = Cursor::line_start;
+      over_bar_ = false;
+    } else if (is_return) {
+      if (cursor_ == Cursor::behind_text) cursor_ = Cursor::over_text;
+      over_bar_ = true;
+    } else if (static_cast<unsigned char>(text.front()) >= ' ') {
+      cursor_ = Cursor::behind_text;
+    }
+    text.remove_prefix(std::max<std::size_t>(1, sequence_length(text)));
+  }
+}
+
 void LineMixer::add_own_line(std::string_view line) {
+  if (line_until_) {
+    deferred_.push_back({-1, std::string(line), {}});
+    return;
+  }
   if (cursor_ != Cursor::line_start) begin_new_line();
+  if (line.ends_with('\n')) line.remove_suffix(1);
   ready_ += line;
-  if (!line.ends_with('\n')) ready_ += '\n';
+  ready_ += line_end_;
 }
 
 void LineMixer::show_due(Time now) {
+  if (line_until_ && *line_until_ <= now) add_deferred();
   for (auto next = holding_.begin(); next != holding_.end();) {
     Source& from = sources_[static_cast<std::size_t>(*next)];
     if (now < from.due()) {
       ++next;
       continue;
     }
-    show_part(*next);
+    if (from.as_it_is) {
+      write_as_it_is(*next, std::exchange(from.held, {}), now);
+    } else {
+      show_part(*next);
+    }
     from.oldest = from.youngest = now;
     next = from.held.empty() ? holding_.erase(next) : std::next(next);
   }
@@ -73,6 +140,7 @@ void LineMixer::show_due(Time now) {
 
 std::optional<LineMixer::Time> LineMixer::next_time() const {
   std::optional<Time> next;
+  if (!deferred_.empty()) next = line_until_;
   for (int source : holding_) {
     const Source& from = sources_[static_cast<std::size_t>(source)];
     next = std::min(next.value_or(from.due()), from.due());
@@ -81,7 +149,16 @@ std::optional<LineMixer::Time> LineMixer::next_time() const {
 }
 
 void LineMixer::finish() {
-  for (int source : std::exchange(holding_, {})) show(source, prefix_ ? End::line : End::none);
+  add_deferred();
+  for (int source : std::exchange(holding_, {})) {
+    Source& from = sources_[static_cast<std::size_t>(source)];
+    if (from.as_it_is) {
+      write_as_it_is(source, std::exchange(from.held, {}), from.youngest);
+      line_until_.reset();
+    } else {
+      show(source, prefix_ ? End::line : End::none);
+    }
+  }
   if (prefix_ && cursor_ != Cursor::line_start) begin_new_line();
 }
 
@@ -136,13 +213,13 @@ void LineMixer::write(std::string_view text, End end) {
   if (end == End::none) {
     cursor_ = Cursor::behind_text;
   } else {
-    ready_ += end == End::line ? '\n' : '\r';
+    ready_ += end == End::line ? line_end_ : "\r";
     cursor_ = end == End::line ? Cursor::line_start : Cursor::over_text;
   }
 }
 
 void LineMixer::begin_new_line() {
-  ready_ += '\n';
+  ready_ += line_end_;
   cursor_ = Cursor::line_start;
 }
 

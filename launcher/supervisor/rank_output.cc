@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -61,6 +62,14 @@ void RankOutput::copy(int rank, std::string_view text) {
 
 void RankOutput::show(int rank, std::string_view text) {
   mixer_->add(first_source_ + rank, text, std::chrono::steady_clock::now());
+}
+
+void RankOutput::show_as_it_is(int rank, std::string_view text) {
+  mixer_->add_as_it_is(first_source_ + rank, text, std::chrono::steady_clock::now());
+}
+
+void RankOutput::use(LineEnd line_end) {
+  if (::isatty(descriptor_) == 1) mixer_->use(line_end);
 }
 
 void RankOutput::add_line(std::string_view line) { mixer_->add_own_line(line); }

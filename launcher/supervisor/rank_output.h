@@ -32,7 +32,9 @@ class RankOutput {
 
   void copy(int rank, std::string_view text);  // to the rank's file
   void show(int rank, std::string_view text);
-  void add_line(std::string_view line);  // ruedarun's own words
+  void show_as_it_is(int rank, std::string_view text);  // of a terminal
+  void add_line(std::string_view line);                 // ruedarun's own words
+  void use(LineEnd line_end);                           // no effect where it writes to no terminal
   void show_due(LineMixer::Time now) { mixer_->show_due(now); }
   std::optional<LineMixer::Time> next_time() const { return mixer_->next_time(); }
   void flush();   // hands whole lines to the writer

@@ -45,7 +45,8 @@ Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, double
       values_(agents_, hosts_.size()),
       job_(hosts_),
       stop_after_(options.stop_after, options.grace),
-      output_(options, hosts_),
+      terminal_(options),
+      output_(options, hosts_, terminal_.is_wanted()),
       signals_{.waiting = std::move(signals), .inherited = inherited},
       start_{.timeout = start_timeout, .folder = std::filesystem::current_path().string()} {}
 
@@ -92,8 +93,7 @@ void Supervisor::turn() {
   for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
   if (waits[2].revents != 0)
     for (const std::string& line : starter_.lines()) output_.say(line);
-  if (waits[3].revents != 0)
-    if (const std::optional<agents::Input> input = input_.read()) agents_.tell(0, *input);
+  if (waits[3].revents != 0) forward_input();
   move_output();
   act_on_time();
 }
@@ -103,7 +103,7 @@ int Supervisor::milliseconds_to_next_act() const {
   if (end_.holding) next = Clock::now() + kBetweenLooks;
   for (const std::optional<Clock::time_point>& time :
        {ending_.next_time(), stop_after_.next_time(), start_.deadline, agents_.next_deadline(),
-        output_.next_time(), end_.farewell})
+        output_.next_time(), end_.farewell, terminal_.next_time(Clock::now())})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -121,6 +121,10 @@ void Supervisor::on_signal(int signal) {
     case SIGTERM:
     case SIGHUP: return end_by(signal);
     case SIGTSTP: return stop_with_the_ranks();
+    case SIGWINCH: return adapt_to_terminal();
+    case SIGCONT:
+      if (terminal_.resume()) adapt_to_terminal();
+      return pass_on(signal);
     default: pass_on(signal);
   }
 }
@@ -130,11 +134,50 @@ void Supervisor::pass_on(int signal) {
   if (!job_.all_started() && signal != SIGCONT) signals_.passed_on.insert(signal);
 }
 
+void Supervisor::forward_input() {
+  const std::optional<agents::Input> input = input_.read();
+  if (!input) return;
+  if (terminal_.demands_end(input->text, end_.signal != 0, Clock::now())) on_key(SIGINT);
+  agents_.tell(0, *input);
+}
+
+// As the terminal does it in its other mode: all processes of the foreground get the signal, a script around
+// ruedarun, too.
+void Supervisor::on_key(int signal) {
+  if (!terminal_.is_raw()) return on_signal(signal);
+  if (signal == SIGTSTP) terminal_.pause();  // a shell may take the terminal at once
+  ::kill(0, signal);
+  read_signals();
+}
+
+void Supervisor::adapt_to_terminal() {
+  output_.use(terminal_.is_raw() ? LineEnd::both : LineEnd::feed);
+  if (const std::optional<TerminalSize> size = terminal_.size()) agents_.tell(0, agents::Resize{*size});
+}
+
+void Supervisor::watch_terminal() {
+  switch (terminal_.next_act(Clock::now(), output_.all_written())) {
+    case TerminalSession::Act::nothing: return;
+    case TerminalSession::Act::resumed: return adapt_to_terminal();
+    case TerminalSession::Act::left: return leave_terminal();
+  }
+}
+
+// The user's keys are ruedarun's again.
+void Supervisor::leave_terminal() {
+  terminal_.leave();
+  input_.end();
+  output_.use(LineEnd::feed);
+}
+
 // Ranks are not in the terminal's session: it stops ruedarun alone.
 void Supervisor::stop_with_the_ranks() {
   agents_.tell_all(agents::PassOn{SIGTSTP});
   const auto before = Clock::now();
+  terminal_.pause();
   stop_until_continued();
+  terminal_.resume();
+  adapt_to_terminal();
   if (start_.deadline) *start_.deadline += Clock::now() - before;
   agents_.tell_all(agents::PassOn{SIGCONT});
 }
@@ -180,6 +223,7 @@ void Supervisor::starter_ended(const AgentStarter::EndedStarter& starter) {
 void Supervisor::hear(const AgentServer::Heard& heard) {
   if (const auto* message = std::get_if<agents::Message>(&heard.what)) return hear(heard.host, *message);
   const bool early = !job_.all_started_on(heard.host);
+  if (heard.host == 0) terminal_.on_end(Clock::now());
   for (const int rank : job_.note_gone(heard.host)) fail(rank);
   if (early && !end_.said_over)
     fail_start(fmt::format("the agent on {} has gone, and {} did not start; {}",
@@ -193,6 +237,7 @@ void Supervisor::hear(int host, const agents::Message& message) {
   const auto is_its = [&](int rank) { return job_.is_rank(rank) && job_.is_on(rank, host); };
   if (const auto* output = std::get_if<agents::Output>(&message)) {
     if (is_its(output->rank)) output_.add(*output);
+    if (output->rank == 0 && is_its(0)) terminal_.on_output(Clock::now());
     if (end_.said_over) still_ending();
   } else if (const auto* put = std::get_if<agents::Put>(&message)) {
     values_.put(*put);
@@ -209,6 +254,8 @@ void Supervisor::hear(int host, const agents::Message& message) {
     fail_start(fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host));
   } else if (const auto* taken = std::get_if<agents::InputTaken>(&message)) {
     input_.note_taken(taken->bytes);
+  } else if (const auto* key = std::get_if<agents::KeyTyped>(&message)) {
+    if (terminal_.is_wanted() && is_its(0) && !signals_.inherited.ignores(key->signal)) on_key(key->signal);
   }
 }
 
@@ -218,15 +265,18 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
   if (ending_.has_begun()) return agents_.tell(host, agents::JobOver{});
   const HostRanks& here = hosts_[static_cast<std::size_t>(host)];
   const bool has_rank_0 = here.places.front().rank == 0;
+  const bool is_here = starter_.is_here(static_cast<std::size_t>(host));
   agents::Launch order{.places = here.places,
                        .command = options_.command,
                        .environment = job_environment(),
                        .folder = start_.folder,
                        .signals = signals_.inherited,
                        .binding = options_.binding,
-                       .forwards_input = has_rank_0 && !starter_.is_here(static_cast<std::size_t>(host)),
-                       .hosts_of_processes = process_mapping(hosts_)};
-  if (order.forwards_input) input_.begin();
+                       .forwards_input = has_rank_0 && (!is_here || terminal_.is_wanted()),
+                       .hosts_of_processes = process_mapping(hosts_),
+                       .terminal = has_rank_0 ? terminal_.size() : std::nullopt};
+  if (order.forwards_input) input_.begin(terminal_.is_wanted());
+  if (has_rank_0) terminal_.on_start();
   job_.note_launch(host);
   agents_.tell(host, order);
   values_.welcome(host);
@@ -243,6 +293,7 @@ void Supervisor::started(const agents::Started& started) {
 
 void Supervisor::ended(const agents::Ended& ended) {
   bool failed = job_.note_end(ended);
+  if (ended.rank == 0) terminal_.on_end(Clock::now());
   // A rank that was asked to stop, by nothing but --stop-after, has to end well.
   if (ended.status != 0 && stop_after_.asked_at() && !ending_.has_begun()) failed = true;
   if (failed) fail(ended.rank);
@@ -316,6 +367,7 @@ void Supervisor::check_output() {
 
 void Supervisor::act_on_time() {
   const auto now = Clock::now();
+  watch_terminal();
   if (start_.deadline && now >= *start_.deadline)
     fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
                            job_.missing(), start_.timeout, starter_.remedy()));
@@ -372,16 +424,20 @@ void Supervisor::finish() {
   kill_descendants(start_.others);
   say_the_end();
   output_.finish();
+  const auto terminals = Clock::now() + kLastPatience;
+  wait_for_reader([&] { return !terminal_.is_raw() || Clock::now() >= terminals; });
+  leave_terminal();
   const auto enough = Clock::now() + kLastPatience;
-  wait_for_reader(enough);
+  // As long as it takes, but after a signal only until then.
+  const auto is_enough = [&] { return end_.signal != 0 && Clock::now() >= enough; };
+  wait_for_reader(is_enough);
   check_output();  // the last words may be lost, too
   output_.finish();
-  wait_for_reader(enough);
+  wait_for_reader(is_enough);
 }
 
-// As long as it takes, but after a signal only until then.
-void Supervisor::wait_for_reader(Clock::time_point enough) {
-  while (!output_.all_written() && (end_.signal == 0 || Clock::now() < enough)) {
+void Supervisor::wait_for_reader(const std::function<bool()>& is_enough) {
+  while (!output_.all_written() && !is_enough()) {
     std::array<pollfd, 2> waits{{{signals_.waiting.number(), POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
     ::poll(waits.data(), waits.size(), 1000);
     read_signals();

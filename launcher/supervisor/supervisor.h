@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@
 #include "launcher/supervisor/job_output.h"
 #include "launcher/supervisor/job_record.h"
 #include "launcher/supervisor/stop_after.h"
+#include "launcher/supervisor/terminal_session.h"
 #include "launcher/supervisor/termination.h"
 #include "launcher/supervisor/value_exchange.h"
 #include "launcher/system/descriptor.h"
@@ -49,6 +51,11 @@ class Supervisor {
   int milliseconds_to_next_act() const;
   void read_signals();
   void on_signal(int signal);
+  void forward_input();
+  void watch_terminal();
+  void leave_terminal();
+  void on_key(int signal);
+  void adapt_to_terminal();
   void end_by(int signal);
   void pass_on(int signal);
   void stop_with_the_ranks();
@@ -71,7 +78,7 @@ class Supervisor {
   void force();
   void give_up_agents();
   void finish();
-  void wait_for_reader(Clock::time_point enough);
+  void wait_for_reader(const std::function<bool()>& is_enough);
   void say_the_end();
   int exit_status() const;
 
@@ -110,6 +117,7 @@ class Supervisor {
   JobRecord job_;
   Ending ending_;
   StopAfter stop_after_;
+  TerminalSession terminal_;
   JobOutput output_;
   InputForwarder input_;
   Signals signals_;

@@ -65,7 +65,7 @@ Descriptor catch_signals_of_job(const SignalState& inherited) {
   sigset_t caught;
   ::sigemptyset(&caught);
   ::sigaddset(&caught, SIGCHLD);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH})
     if (!inherited.ignores(signal)) ::sigaddset(&caught, signal);
   return catch_set(caught);
 }

@@ -404,7 +404,7 @@ def test_ruedarun_lets_nobody_in_without_the_key(tmp_path):
     job.wait_until_running()
     assert not listening(job.pid)
     everything = "".join(text_of(pid, "cmdline") + text_of(pid, "environ") for pid in job.below())
-    assert "rueda-agent-1" not in everything, "the key stands in no command line and in no environment"
+    assert "rueda-agent-" not in everything, "the key stands in no command line and in no environment"
     status, err, _ = job.end()
     assert status == 0, err
 

@@ -69,6 +69,32 @@ TEST(LocalRank, SignalsReachItsWholeGroup) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
+TEST(LocalRank, ATerminalInPlaceOfPipes) {
+  const agents::Launch launch{
+      .places = {{0, 1, 0, 1, 0, 1}},
+      .command = {"sh", "-c", "read x; echo $x; echo oops >&2; stty size; sleep 60 & wait"},
+      .environment = {"PATH=/usr/bin:/bin"},
+      .folder = "/"};
+  const auto terminal = std::make_shared<PseudoTerminal>(TerminalSize{.rows = 12, .columns = 34});
+  LocalRank rank(launch.places.front(), {launch, Descriptor(), {}, 0, terminal});
+  EXPECT_EQ(rank.output(1), -1);
+  ASSERT_EQ(::write(terminal->descriptor(), "in\n", 3), 3);
+  std::string text;
+  while (text.find("12 34\r\n") == text.npos) text += rank.read_output(0);
+  EXPECT_EQ(text, "in\r\nin\r\noops\r\n12 34\r\n");
+  EXPECT_TRUE(rank.has_the_keys());
+  rank.signal_all(SIGTSTP);
+  int status = 0;
+  EXPECT_EQ(::waitpid(rank.process(), &status, WUNTRACED), rank.process());
+  EXPECT_TRUE(WIFSTOPPED(status)) << "nobody else could stop it";
+  rank.signal_all(SIGTERM);
+  EXPECT_EQ(::waitpid(rank.process(), &status, 0), rank.process());
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  rank.note_end();
+  EXPECT_FALSE(rank.has_the_keys());
+  EXPECT_EQ(all_output(rank)[0], "");
+}
+
 TEST(LocalRank, CoresInEqualShares) {
   const auto all = threads_for_each(1);
   const auto shares = cores_of_ranks(agents::Binding::core, all);

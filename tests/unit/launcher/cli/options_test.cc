@@ -67,6 +67,19 @@ TEST(Options, OutputLabelsAndTheirChoices) {
   EXPECT_THROW(words_of("'a"), UsageError);
 }
 
+TEST(Options, ATerminalForRank0) {
+  using Terminal = LaunchOptions::Terminal;
+  EXPECT_EQ(parse_launch_options(Words{"-np", "1", "p"}).terminal, Terminal::automatic);
+  EXPECT_EQ(parse_launch_options(Words{"--tty", "auto", "-np", "1", "p"}).terminal, Terminal::automatic);
+  EXPECT_EQ(parse_launch_options(Words{"--tty=always", "-np", "1", "p"}).terminal, Terminal::always);
+  EXPECT_EQ(parse_launch_options(Words{"--tty", "never", "-np", "1", "p"}).terminal, Terminal::never);
+  EXPECT_THAT(error_of({"--tty", "yes", "-np", "1", "p"}),
+              AllOf(HasSubstr("--tty"), HasSubstr("auto, always, never")));
+  EXPECT_THAT(error_of({"--tty", "always", "--output", "1-2", "-np", "3", "p"}),
+              HasSubstr("add 0 to --output"));
+  EXPECT_EQ(error_of({"--tty", "always", "--output", "0-1", "-np", "3", "p"}), "no error");
+}
+
 TEST(Options, TimelinesToMerge) {
   const LaunchOptions options =
       parse_launch_options(Words{"--merge-timeline", "out.json", "a.json", "b.json"});

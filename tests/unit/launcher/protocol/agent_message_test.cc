@@ -20,7 +20,8 @@ std::vector<Message> one_of_each() {
                  .signals = {3, 4},
                  .binding = Binding::core,
                  .forwards_input = true,
-                 .hosts_of_processes = "(vector,(0,2,2))"},
+                 .hosts_of_processes = "(vector,(0,2,2))",
+                 .terminal = TerminalSize{1, 2, 3, 4}},
           Ready{"node3", 16},
           Started{3, 17, "0-3"},
           Ended{3, 9, true, true},
@@ -35,7 +36,9 @@ std::vector<Message> one_of_each() {
           HoldOutput{true},
           Input{"text"},
           InputTaken{4},
-          JobOver{}};
+          JobOver{},
+          Resize{{24, 80, 0, 0}},
+          KeyTyped{2}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {
@@ -68,6 +71,8 @@ TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(SendSignal{1000})));
   EXPECT_FALSE(decode(encode(PassOn{0})));
   EXPECT_FALSE(decode(encode(PassOn{1000})));
+  EXPECT_FALSE(decode(encode(KeyTyped{0})));
+  EXPECT_FALSE(decode(encode(KeyTyped{9}))) << "no key makes it";
   EXPECT_FALSE(decode(encode(Started{0, 0, ""}))) << "signals to process 0 go to everybody";
   EXPECT_FALSE(decode(encode(Started{-1, 7, ""})));
   EXPECT_FALSE(decode(encode(Output{0, static_cast<Stream>(2), ""})));

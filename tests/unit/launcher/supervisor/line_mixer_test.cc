@@ -127,6 +127,71 @@ TEST(LineMixer, WhatIsTooLongToHoldIsShown) {
   EXPECT_EQ(mixer.take(), line.substr(LineMixer::kLongestHeld) + "\n");
 }
 
+TEST(LineMixer, ATerminalsBytesAreShownAtOnceAndAsTheyAre) {
+  LineMixer mixer = with_prefixes(2);
+  mixer.use(LineEnd::both);
+  mixer.add_as_it_is(0, "name? ", kStart);
+  EXPECT_EQ(mixer.take(), "name? ");
+  mixer.show_due(kStart + LineMixer::kLineTime);
+  mixer.add(1, "x\n", kStart);
+  EXPECT_EQ(mixer.take(), "\r\n[1] x\r\n");
+  mixer.add_as_it_is(0, "Bob\r\n", kStart + 1s);
+  mixer.add(1, "y\n", kStart + 1s);
+  mixer.add_own_line("told");
+  EXPECT_EQ(mixer.take(), "Bob\r\n[1] y\r\ntold\r\n");
+  mixer.add(1, "part", kStart + 1s);
+  mixer.show_due(kStart + 2s);
+  mixer.add_as_it_is(0, "z\r\n", kStart + 2s);
+  EXPECT_EQ(mixer.take(), "[1] part\r\nz\r\n");
+}
+
+TEST(LineMixer, NothingComesIntoASequenceOfATerminal) {
+  LineMixer mixer = with_prefixes(2);
+  mixer.add_as_it_is(0, "a\r\n\x1b[3", kStart);
+  mixer.add(1, "x\n", kStart);
+  EXPECT_EQ(mixer.take(), "a\r\n[1] x\n");
+  EXPECT_EQ(mixer.next_time(), kStart + LineMixer::kQuiet);
+  mixer.add_as_it_is(0, "1mred\xe2\x82", kStart + 1ms);
+  EXPECT_EQ(mixer.take(), "\x1b[31mred");
+  mixer.show_due(kStart + 1s);
+  EXPECT_EQ(mixer.take(), "\xe2\x82") << "its end has not come";
+  mixer.add_as_it_is(0, "\x1b[", kStart + 1s);
+  mixer.finish();
+  EXPECT_EQ(mixer.take(), "\x1b[\n");
+}
+
+TEST(LineMixer, ALineOfATerminalMayComeInPieces) {
+  LineMixer mixer = with_prefixes(2);
+  mixer.add_as_it_is(0, "loss", kStart);
+  mixer.add(1, "x\n", kStart);
+  mixer.add_own_line("told");
+  EXPECT_EQ(mixer.next_time(), kStart + LineMixer::kLineTime);
+  mixer.add_as_it_is(0, " 1.5", kStart + 1ms);
+  EXPECT_EQ(mixer.take(), "loss 1.5");
+  mixer.add_as_it_is(0, "\r\n", kStart + 2ms);
+  EXPECT_EQ(mixer.take(), "\r\n[1] x\ntold\n");
+  mixer.add_as_it_is(0, "slow", kStart + 1s);
+  mixer.add(1, "y\n", kStart + 1s);
+  mixer.show_due(kStart + 1s + LineMixer::kLineTime);
+  EXPECT_EQ(mixer.take(), "slow\n[1] y\n");
+  mixer.add_as_it_is(0, "last", kStart + 2s);
+  mixer.add(1, "z\n", kStart + 2s);
+  mixer.finish();
+  EXPECT_EQ(mixer.take(), "last\n[1] z\n");
+}
+
+TEST(LineMixer, BarsOfATerminalAndOfASourceShareALine) {
+  LineMixer mixer = with_prefixes(2);
+  for (int update = 0; update < 2; ++update) {
+    mixer.add_as_it_is(0, fmt::format("\r{}/2", update), kStart);
+    mixer.show_due(kStart + 1s);
+    mixer.add(1, fmt::format("{}/9\r", update), kStart + 1s);
+  }
+  EXPECT_EQ(mixer.take(), "\r0/2\r[1] 0/9\r\r1/2\r[1] 1/9\r");
+  mixer.add_as_it_is(0, "line\r\n", kStart);
+  EXPECT_EQ(mixer.take(), "\nline\r\n");
+}
+
 // Random texts, cut at random and shown at random times.
 class RandomText {
  public:

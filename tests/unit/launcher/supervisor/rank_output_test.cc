@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "launcher/cli/options.h"
+#include "launcher/system/pseudo_terminal.h"
 
 namespace rueda {
 namespace {
@@ -64,6 +66,25 @@ TEST(RankOutput, BothStreamsOfATerminalAreOneText) {
   output.show(0, "Bob\n");
   EXPECT_EQ(all_written(output), std::error_code());
   EXPECT_EQ(all_of(pipe), "[1] warning\n[0] name? \n[0] oops\n[0] Bob\n");
+}
+
+TEST(RankOutput, ATerminalInRawModeNeedsBothEndsOfALineAndAPipeDoesNot) {
+  PseudoTerminal terminal(TerminalSize{});
+  Pipe pipe = make_pipe();
+  RankOutput shown(terminal.programs_end(), 1, {}, make_writer_news());
+  RankOutput piped(pipe.write_end.number(), 1, {}, make_writer_news());
+  termios raw{};
+  ASSERT_EQ(::tcgetattr(terminal.programs_end(), &raw), 0);
+  ::cfmakeraw(&raw);
+  ASSERT_EQ(::tcsetattr(terminal.programs_end(), TCSANOW, &raw), 0);
+  for (RankOutput* output : {&shown, &piped}) {
+    output->use(LineEnd::both);
+    output->show(0, "x\n");
+    output->show_as_it_is(0, "y\n");
+    EXPECT_EQ(all_written(*output), std::error_code());
+  }
+  EXPECT_EQ(read_some(terminal.descriptor()), "x\r\ny\n");
+  EXPECT_EQ(all_of(pipe), "x\ny\n");
 }
 
 TEST(RankOutput, ALineOverTheLimitComesInParts) {

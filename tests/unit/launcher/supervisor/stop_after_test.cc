@@ -7,32 +7,32 @@ namespace rueda {
 namespace {
 
 using namespace std::chrono_literals;
-using Act = StopAfter::Act;
+using StopAct = StopAfter::Act;
 
-const StopAfter::Time kBegin{};
+const StopAfter::Time kJobBegin{};
 
 TEST(StopAfter, AsksOnceAndThenGivesUp) {
   StopAfter stop(30s, 10s);
   EXPECT_FALSE(stop.next_time());
-  stop.on_start(kBegin);
-  EXPECT_EQ(stop.next_time(), kBegin + 30s);
-  EXPECT_EQ(stop.next_act(kBegin + 29s), Act::nothing);
-  EXPECT_EQ(stop.next_act(kBegin + 31s), Act::ask);
-  EXPECT_EQ(stop.asked_at(), kBegin + 31s);
-  EXPECT_EQ(stop.next_act(kBegin + 40s), Act::nothing);
-  EXPECT_EQ(stop.next_act(kBegin + 41s), Act::give_up);
-  EXPECT_EQ(stop.next_act(kBegin + 99s), Act::nothing);
+  stop.on_start(kJobBegin);
+  EXPECT_EQ(stop.next_time(), kJobBegin + 30s);
+  EXPECT_EQ(stop.next_act(kJobBegin + 29s), StopAct::nothing);
+  EXPECT_EQ(stop.next_act(kJobBegin + 31s), StopAct::ask);
+  EXPECT_EQ(stop.asked_at(), kJobBegin + 31s);
+  EXPECT_EQ(stop.next_act(kJobBegin + 40s), StopAct::nothing);
+  EXPECT_EQ(stop.next_act(kJobBegin + 41s), StopAct::give_up);
+  EXPECT_EQ(stop.next_act(kJobBegin + 99s), StopAct::nothing);
   EXPECT_FALSE(stop.next_time());
 }
 
 TEST(StopAfter, NothingIsDueWithoutATimeOrAfterTheEnd) {
   StopAfter never(0s, 10s);
-  never.on_start(kBegin);
+  never.on_start(kJobBegin);
   EXPECT_FALSE(never.next_time());
   StopAfter ended(30s, 10s);
-  ended.on_start(kBegin);
+  ended.on_start(kJobBegin);
   ended.on_end();
-  EXPECT_EQ(ended.next_act(kBegin + 31s), Act::nothing);
+  EXPECT_EQ(ended.next_act(kJobBegin + 31s), StopAct::nothing);
   EXPECT_FALSE(ended.asked_at());
 }
 

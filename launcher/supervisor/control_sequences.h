@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places in the output of a terminal program where other text may stand.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace rueda {
+
+inline constexpr std::size_t kLongestSequence = 4096;  // bytes; nobody waits for the end of longer ones
+
+// The length of the first part of `text` that ends neither inside of a control sequence (ESC [ 3 1 m, a
+// title, an image) nor inside of a character of UTF-8. `text` begins outside of both.
+std::size_t whole_sequences(std::string_view text);
+
+// Of a sequence or character at the begin of `text`: its length; 0 where its end has not come.
+std::size_t sequence_length(std::string_view text);
+
+}  // namespace rueda

@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A terminal of its own for rank 0, with ruedarun under a pseudo terminal as a shell would start it."""
+
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+from test_ruedarun import RUEDARUN, SECONDS, clean_environment, lives, remote_shell_of_this_machine, run
+from test_ruedarun_signals import below, state_of, wait_until
+
+__all__ = ["remote_shell_of_this_machine"]  # a fixture
+
+# A shell with job control: it leads the session of the terminal, and says how the job goes on. It never touches the terminal's modes.
+SHELL = """
+import fcntl, os, signal, sys, termios
+terminal, place, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    if place == "foreground":
+        os.tcsetpgrp(terminal, os.getpgrp())
+    for stream in range(3):
+        os.dup2(terminal, stream)
+    for number in (signal.SIGTTOU, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(command[0], command)
+print(job, flush=True)
+while True:
+    _, status = os.waitpid(job, os.WUNTRACED)
+    os.tcsetpgrp(terminal, os.getpgrp())
+    if not os.WIFSTOPPED(status):
+        break
+    print("stopped", flush=True)
+    if sys.stdin.readline() == "foreground\\n":
+        os.tcsetpgrp(terminal, job)
+    os.kill(-job, signal.SIGCONT)
+print(os.waitstatus_to_exitcode(status), flush=True)
+sys.stdin.readline()
+"""
+
+
+class Session:
+    """ruedarun in a terminal, as the job of a shell."""
+
+    def __init__(self, *words, size=(33, 111), place="foreground", around=(), **settings):
+        self.screen, terminal = os.openpty()
+        self.resize(*size)
+        self.normal = self.modes()
+        self.shell = subprocess.Popen([sys.executable, "-c", SHELL, str(terminal), place, *around, RUEDARUN, *words], text=True, start_new_session=True,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[terminal], env=clean_environment(**settings))
+        os.close(terminal)
+        self.seen, self.at = b"", 0
+        self.job = int(self.next_news())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.shell.poll() is None:
+            for process in reversed(below(self.shell.pid)):
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.shell.kill()
+        self.shell.wait(timeout=SECONDS)
+        self.shell.stdin.close()
+        self.shell.stdout.close()
+        os.close(self.screen)
+
+    def next_news(self):
+        deadline = time.monotonic() + SECONDS
+        while not select.select([self.shell.stdout], [], [], 0)[0]:
+            self.look(0.02)
+            assert time.monotonic() < deadline, f"the job does nothing; it has shown {self.seen!r}"
+        return self.shell.stdout.readline().strip()
+
+    def modes(self):
+        return termios.tcgetattr(self.screen)
+
+    def is_raw(self):
+        return not self.modes()[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.screen, text.encode())
+
+    def look(self, seconds=0):
+        if select.select([self.screen], [], [], seconds)[0]:
+            self.seen += os.read(self.screen, 1 << 16)
+
+    def expect(self, pattern):
+        """Waits until it stands behind what was expected before; the match."""
+        deadline = time.monotonic() + SECONDS
+        while not (found := re.compile(pattern.encode(), re.S).search(self.seen, self.at)):
+            assert time.monotonic() < deadline, f"no {pattern!r} in {self.seen[self.at:]!r}"
+            self.look(0.05)
+        self.at = found.end()
+        return found
+
+    def wait_until_raw(self):
+        wait_until(self.is_raw)
+
+    def end(self):
+        """The exit status. All that was shown is in `seen`, and the terminal is as it was."""
+        status = int(self.next_news())
+        while select.select([self.screen], [], [], 0.05)[0]:
+            self.look()
+        assert self.modes() == self.normal
+        return status
+
+    def lines(self):
+        """Those that have been shown. A line that comes as the terminal changes its mode may have one carriage return more."""
+        assert not self.seen or self.seen.endswith(b"\r\n")
+        return re.split(rb"\r+\n", self.seen)[:-1]
+
+
+def python(program):
+    return [sys.executable, "-c", program]
+
+
+TERMINALS = "import os, sys\nprint(os.environ['RUEDA_RANK'], [stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)])"
+
+
+@pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")], ids=["here", "elsewhere"])
+def test_only_rank_0_has_a_terminal(options, shell_here):
+    with Session(*options, "--remote-shell", shell_here, "-np", "2", *python(TERMINALS)) as session:
+        assert session.end() == 0
+    assert sorted(session.lines()) == [b"0 [True, True, True]", b"[1] 1 [False, False, False]"]
+
+
+@pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")], ids=["here", "elsewhere"])
+def test_prompts_and_line_editing(options, shell_here):
+    program = "import os\nif os.environ['RUEDA_RANK'] == '0': print('hello', input('name? '))"
+    with Session(*options, "--remote-shell", shell_here, "-np", "2", *python(program)) as session:
+        session.expect(r"name\? $")
+        session.type("Bobé\x7fx\x7f\r")
+        session.expect("hello Bob\r\n")
+        assert session.end() == 0
+
+
+def test_the_end_of_input_is_a_key():
+    with Session("-np", "1", "/bin/sh", "-c", "cat; echo over") as session:
+        session.wait_until_raw()
+        session.type("one\r\x04")
+        session.expect("one\r\none\r\nover\r\n")
+        assert session.end() == 0
+
+
+@pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")], ids=["here", "elsewhere"])
+def test_the_size_of_the_terminal_and_its_changes(options, shell_here):
+    program = ("import os, signal, sys\nif os.environ['RUEDA_RANK'] != '0': sys.exit()\n"
+               "signal.signal(signal.SIGWINCH, lambda *_: print('now', tuple(os.get_terminal_size())))\n"
+               "print('first', tuple(os.get_terminal_size()))\ninput()")
+    with Session(*options, "--remote-shell", shell_here, "-np", "2", *python(program)) as session:
+        session.expect(r"first \(111, 33\)")
+        session.resize(50, 140)
+        session.expect(r"now \(140, 50\)")
+        session.type("\r")
+        assert session.end() == 0
+
+
+DEBUGGED = "import os, time\nif os.environ['RUEDA_RANK'] == '0': breakpoint()\n{}"
+
+
+@pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")], ids=["here", "elsewhere"])
+def test_ctrl_c_at_the_prompt_of_a_debugger_is_for_the_debugger(options, shell_here):
+    with Session(*options, "--remote-shell", shell_here, "-np", "2", *python(DEBUGGED.format("time.sleep(2)\nprint('done')"))) as session:
+        session.expect(r"\(Pdb\) $")
+        session.type("p 'unfin\x03")
+        session.expect(r"KeyboardInterrupt.*\(Pdb\) ")
+        session.type("p 6 * 7\r")
+        session.expect("42\r\n")
+        session.type("c\r")
+        assert session.end() == 0
+    assert session.seen.count(b"done") == 2
+
+
+def test_ctrl_c_leads_back_to_a_debugger_that_has_continued():
+    with Session("-np", "2", *python(DEBUGGED.format("for _ in range(6000): time.sleep(0.01)"))) as session:
+        session.expect(r"\(Pdb\) $")
+        session.type("c\r")
+        time.sleep(0.5)
+        session.type("\x03")
+        session.expect(r"Program interrupted.*\(Pdb\) ")
+        time.sleep(0.7)
+        session.type("p 6 * 7\r")
+        session.expect("42\r\n")
+        session.type("import os; os._exit(7)\r")
+        assert session.end() == 7
+
+
+@pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")], ids=["here", "elsewhere"])
+def test_ctrl_c_ends_the_job_and_all_ranks_may_save(options, shell_here):
+    script = "trap 'echo saved $RUEDA_RANK; exit 0' INT; echo up; while :; do sleep 0.02; done"
+    with Session(*options, "--remote-shell", shell_here, "-np", "2", "/bin/bash", "-c", script) as session:
+        for _ in range(2):
+            session.expect("up\r\n")
+        begin = time.monotonic()
+        session.type("\x03")
+        assert session.end() == 128 + signal.SIGINT
+        assert time.monotonic() - begin < 4
+    assert session.seen.count(b"saved 0\r\n") == session.seen.count(b"[1] saved 1\r\n") == 1
+    assert b"ended by Interrupt" in session.seen and b"failed" not in session.seen
+
+
+def test_ctrl_c_reaches_a_script_around_ruedarun():
+    with Session("-np", "2", "/bin/sh", "-c", "echo up; exec sleep 60", around=("/bin/sh", "-c", 'trap "echo script; exit 9" INT; "$0" "$@"')) as session:
+        for _ in range(2):
+            session.expect("up\r\n")
+        session.type("\x03")
+        assert session.end() == 9
+    assert b"ended by Interrupt" in session.seen and b"script" in session.seen
+
+
+def test_ctrl_c_ends_ranks_that_do_not_handle_it():
+    with Session("-np", "2", "/bin/sh", "-c", "echo up; exec sleep 60") as session:
+        for _ in range(2):
+            session.expect("up\r\n")
+        session.type("\x03")
+        assert session.end() == 128 + signal.SIGINT
+    assert b"was killed" not in session.seen
+
+
+def test_ctrl_c_ends_a_job_whose_rank_0_ignores_it():
+    script = "trap '' INT; echo up; while :; do sleep 0.02; done"
+    with Session("--grace", "1s", "-np", "2", "/bin/sh", "-c", script) as session:
+        for _ in range(2):
+            session.expect("up\r\n")
+        begin = time.monotonic()
+        session.type("\x03")
+        assert session.end() == 128 + signal.SIGINT
+        assert 1 < time.monotonic() - begin < 4
+
+
+def test_a_second_ctrl_c_ends_it_at_once():
+    with Session("-np", "2", "/bin/sh", "-c", "trap '' INT TERM; echo up; while :; do sleep 0.02; done") as session:
+        for _ in range(2):
+            session.expect("up\r\n")
+        session.type("\x03")
+        time.sleep(0.8)
+        begin = time.monotonic()
+        session.type("\x03")
+        assert session.end() == 128 + signal.SIGINT
+        assert time.monotonic() - begin < 3
+
+
+def test_ctrl_c_three_times_ends_a_job_whose_rank_0_takes_every_key_and_reads_none():
+    with Session("--grace", "1s", "-np", "2", "/bin/sh", "-c", "[ $RUEDA_RANK = 1 ] || stty raw; echo up; exec sleep 60") as session:
+        for _ in range(2):
+            session.expect("up")
+        session.type("\x03")
+        time.sleep(1.2)
+        assert lives(session.job)
+        session.type("\x03\x03\x03")
+        assert session.end() == 128 + signal.SIGINT
+
+
+def test_keys_of_a_program_that_a_shell_runs_are_its_own():
+    """Rank 0 is a shell with job control."""
+    with Session("-np", "1", "/bin/bash", "--norc", "--noprofile", "-i", PS1="ready> ") as session:
+        session.expect("ready> $")
+        session.type("sleep 60\r")
+        time.sleep(0.5)
+        session.type("\x03")
+        session.expect(r"\^C.*ready> ")
+        session.type("exit 5\r")
+        assert session.end() == 5
+
+
+def test_ctrl_backslash_reaches_every_rank():
+    script = "trap 'echo quit $RUEDA_RANK; exit 0' QUIT; echo up; while :; do sleep 0.02; done"
+    with Session("-np", "2", "/bin/bash", "-c", script) as session:
+        for _ in range(2):
+            session.expect("up\r\n")
+        session.type("\x1c")
+        assert session.end() == 0
+    assert b"\r\nquit 0\r\n" in session.seen and b"[1] quit 1\r\n" in session.seen
+
+
+SCRIPT = ("/bin/sh", "-c", '"$0" "$@"; exit $?')
+
+
+@pytest.mark.parametrize("around", [(), SCRIPT], ids=["alone", "in_a_script"])
+def test_ctrl_z_stops_the_job_and_the_foreground_continues_it(around):
+    program = ("import os, time\nprint('process', os.getpid(), flush=True)\n"
+               "if os.environ['RUEDA_RANK'] == '0':\n    input()\n    print('columns', os.get_terminal_size().columns)\nelse: time.sleep(2)")
+    with Session("-np", "2", *python(program), around=around) as session:
+        ranks = [int(session.expect(r"process (\d+)\r\n")[1]) for _ in range(2)]
+        session.type("\x1a")
+        assert session.next_news() == "stopped"
+        assert session.modes() == session.normal
+        wait_until(lambda: all(state_of(one) == "T" for one in (session.job, *ranks)))
+        session.resize(20, 44)
+        print("foreground", file=session.shell.stdin, flush=True)
+        session.wait_until_raw()
+        session.type("\r")
+        session.expect("columns 44\r\n")
+        assert session.end() == 0
+
+
+def test_a_job_that_continues_in_the_background_leaves_the_terminal_alone():
+    with Session("-np", "2", "/bin/sh", "-c", "[ $RUEDA_RANK = 1 ] || read line; sleep 1; echo done $line") as session:
+        session.wait_until_raw()
+        session.type("\x1a")
+        assert session.next_news() == "stopped"
+        print("background", file=session.shell.stdin, flush=True)
+        session.expect(r"\[1\] done")
+        time.sleep(0.5)
+        assert session.modes() == session.normal
+        os.kill(session.job, signal.SIGTERM)
+        assert session.end() == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("options", [(), ("--tty", "always")])
+def test_a_job_of_the_background_is_not_stopped(options):
+    with Session(*options, "-np", "2", "/bin/sh", "-c", "sleep 0.5; test -t 1 && echo terminal; echo done", place="background") as session:
+        session.expect("done")
+        assert session.end() == 0
+    assert (b"terminal" in session.seen) == bool(options)
+
+
+def test_a_terminal_that_stops_and_continues_from_outside_is_raw_again():
+    with Session("-np", "1", "/bin/sh", "-c", "read line; echo got $line") as session:
+        session.wait_until_raw()
+        os.kill(session.job, signal.SIGSTOP)
+        assert session.next_news() == "stopped"
+        termios.tcsetattr(session.screen, termios.TCSANOW, session.normal)  # as shells do
+        print("foreground", file=session.shell.stdin, flush=True)
+        session.wait_until_raw()
+        session.type("x\r")
+        session.expect("got x")
+        assert session.end() == 0
+
+
+def test_lines_of_other_ranks_stay_whole_beside_a_progress_bar():
+    program = ("import os, sys, time\n"
+               "if os.environ['RUEDA_RANK'] == '0':\n"
+               "    for step in range(200):\n        sys.stdout.write(f'\\r\\x1b[3{step % 8}m{step:3}/200 \\u2588\\u2588\\x1b[0m')\n        time.sleep(0.005)\n"
+               "    print()\n"
+               "else:\n    for step in range(100):\n        print('line', step)\n        time.sleep(0.01)\n")
+    with Session("-np", "2", *python(program)) as session:
+        assert session.end() == 0
+    text = session.seen.decode()  # no character is torn
+    assert [int(number) for number in re.findall(r"\n\[1\] line (\d+)\r(?=\n)", "\n" + text)] == list(range(100))
+    assert len(re.findall(r"\r\x1b\[3\dm *\d+/200 \u2588\u2588\x1b\[0m", text)) == 200, "no sequence is torn"
+
+
+def test_ctrl_s_stops_the_output_and_no_rank(tmp_path):
+    program = f"print('up')\ninput()\nfor number in range(20000): print(number)\nopen('{tmp_path}/done', 'w')\ninput()"
+    with Session("-np", "1", *python(program)) as session:
+        session.expect("up\r\n")
+        session.type("\x13\r")
+        wait_until((tmp_path / "done").exists)
+        session.look()
+        assert b"19999" not in session.seen
+        session.type("\x11")
+        session.expect("\n19999\r\n")
+        session.type("\r")
+        assert session.end() == 0
+
+
+def test_bytes_of_rank_0_come_as_they_are():
+    every = bytes(range(256)) * 40
+    program = f"import os, tty\ntty.setraw(1)\ndata = bytes(range(256)) * 40\nwhile data: data = data[os.write(1, data):]"
+    with Session("-np", "1", *python(program)) as session:
+        assert session.end() == 0
+    assert session.seen.startswith(every)
+
+
+@pytest.mark.parametrize("script, status", [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("stty -echo raw; exit 4", 4)])
+def test_the_terminal_is_as_before_after_every_end_of_rank_0(script, status):
+    with Session("-np", "2", "/bin/sh", "-c", f"[ $RUEDA_RANK = 1 ] && exec sleep 0.5; {script}") as session:
+        assert session.end() == status
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
+def test_the_terminal_is_as_before_after_a_signal(sent):
+    with Session("-np", "2", "/bin/sh", "-c", "ulimit -c 0; echo up; exec sleep 60") as session:
+        session.expect("up")
+        session.wait_until_raw()
+        os.kill(session.job, sent)
+        assert session.end() == 128 + sent
+
+
+@pytest.mark.parametrize("sent", [signal.SIGSEGV, signal.SIGABRT, signal.SIGALRM])
+def test_the_terminal_is_as_before_after_a_crash(sent):
+    with Session("-np", "2", "/bin/sh", "-c", "ulimit -c 0; echo up; exec sleep 60") as session:
+        session.expect("up")
+        session.wait_until_raw()
+        os.kill(session.job, sent)
+        assert session.end() == -sent
+
+
+def test_the_terminal_is_as_before_after_a_start_that_fails(tmp_path):
+    shell = tmp_path / "shell"
+    shell.write_text("#!/bin/sh\nsleep 0.7\nexit 5\n")
+    shell.chmod(0o755)
+    with Session("-H", "localhost:1,hostb:1", "--remote-shell", str(shell), "-np", "2", "sleep", "60") as session:
+        session.wait_until_raw()
+        assert session.end() == 1
+    assert b"did not start" in session.seen
+
+
+def test_the_end_of_rank_0_gives_the_terminal_back():
+    with Session("-np", "2", "/bin/sh", "-c", "[ $RUEDA_RANK = 0 ] || exec sleep 60; echo over") as session:
+        session.expect("over")
+        wait_until(lambda: session.modes() == session.normal)
+        session.type("\x03")
+        assert session.end() == 128 + signal.SIGINT
+
+
+def test_never():
+    with Session("--tty", "never", "-np", "2", *python(TERMINALS)) as session:
+        assert session.end() == 0
+    assert session.seen.count(b"[False, False, False]") == 1 and b"[0] 0 [True, False, False]" in session.seen
+
+
+@pytest.mark.parametrize("redirection", ["2>err", ">out", "</dev/null"])
+def test_auto_leaves_streams_that_go_elsewhere_alone(redirection, tmp_path):
+    program = "import os\nopen(f'rank.{os.environ[\"RUEDA_RANK\"]}', 'w').write(str([os.isatty(stream) for stream in (1, 2)]))"
+    with Session("-np", "2", *python(program), around=("/bin/sh", "-c", f'cd {tmp_path}; "$0" "$@" {redirection}')) as session:
+        assert session.end() == 0
+    assert (tmp_path / "rank.0").read_text() == "[False, False]"
+
+
+def test_always_without_a_terminal():
+    status, out, err = run("--tty", "always", "-np", "2", *python(TERMINALS))
+    assert (status, sorted(out), err) == (0, ["0 [True, True, True]", "[1] 1 [False, False, False]"], "")
+
+
+@pytest.mark.parametrize("given", ["one\ntwo\n", "one\ntwo", ""])
+def test_always_gives_the_end_of_an_input_that_is_no_terminal(given):
+    status, out, err = run("--tty", "always", "-np", "2", *python("import os, sys\nif os.environ['RUEDA_RANK'] == '0': print(sys.stdin.read().split())"),
+                           given=given)
+    assert (status, err) == (0, "") and f"{given.split()}" in "".join(out)
+
+
+def test_always_with_another_launcher():
+    status, out, err = run("--launcher", "hydra", "--tty", "always", "-np", "2", *python(TERMINALS))
+    if status == 2 and "mpiexec" in err:
+        pytest.skip(err)
+    assert (status, sorted(out)) == (0, ["0 [True, True, True]", "[1] 1 [False, False, False]"]), err
+
+
+def test_output_of_some_ranks():
+    with Session("--output", "1", "-np", "2", *python(TERMINALS)) as session:
+        assert session.end() == 0
+    assert session.lines() == [b"[1] 1 [False, False, False]"]
+    status, _, err = run("--tty", "always", "--output", "1", "-np", "2", "true")
+    assert status == 2 and "add 0 to --output" in err
+
+
+def test_copies_and_labels(tmp_path):
+    with Session("--output-filename", str(tmp_path), "--label", "host", "-np", "2", "/bin/sh", "-c", "echo out; echo err >&2") as session:
+        assert session.end() == 0
+    assert (tmp_path / "rank.0" / "stdout").read_bytes() == b"out\r\nerr\r\n"
+    assert (tmp_path / "rank.0" / "stderr").read_bytes() == b""
+    assert (tmp_path / "rank.1" / "stderr").read_bytes() == b"err\n"
+    assert len(re.findall(rb"^\[\S+:1\] (?:out|err)\r$", session.seen.replace(b"\r\n", b"\r\n"), re.M)) == 2
+
+
+def test_an_error_with_a_program_that_is_not_there():
+    with Session("-np", "1", "/bin/sh", "-c", "exec /no/such/program") as session:
+        assert session.end() == 127
+
+
+def test_a_large_output_is_complete():
+    with Session("-np", "1", "seq", "100000") as session:
+        assert session.end() == 0
+    assert session.seen == "".join(f"{number}\r\n" for number in range(1, 100001)).encode()
+
+
+def test_a_rank_that_closes_all_its_streams_goes_on():
+    with Session("-np", "1", "/bin/sh", "-c", "exec <&- >&- 2>&-; sleep 0.5; exec >/dev/tty; echo back") as session:
+        assert session.end() == 0
+    assert session.seen == b"back\r\n"
