@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/control/bootstrap/ranks_of_job.h"
 #include "core/engine/clock_exchange.h"
+#include "core/engine/submissions/work_failure.h"
 #include "rueda/version.h"
 
 namespace rueda {
@@ -107,10 +108,17 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
   StartedJob job{bootstrap(components, shared, patience), {}, {}};
   if (!job.welcome.status.ok()) return job;
   const auto alive = [&shared] { shared.heartbeat.fetch_add(1, std::memory_order_relaxed); };
-  if (components.meet) components.meet(job.welcome, alive);
-  std::ranges::find_if(components.backends, [&](auto& each) { return each->meet(job.welcome.hosts, alive); });
-  job.node = tree::by_host(components.rank, job.welcome.hosts);
-  begin_observation(job, components, shared, clock_now() + from_seconds(patience));
+  try {
+    if (components.meet) components.meet(job.welcome, alive);
+    std::ranges::find_if(components.backends,
+                         [&](auto& each) { return each->meet(job.welcome.hosts, alive); });
+    job.node = tree::by_host(components.rank, job.welcome.hosts);
+    begin_observation(job, components, shared, clock_now() + from_seconds(patience));
+  } catch (const PeerGone& gone) {
+    job.welcome.status = Status::peer_lost(
+        fmt::format("init: rank {} ({}) ended, or left, while the job started. Its own output tells why.",
+                    gone.rank, job.place_of(gone.rank)));
+  }
   return job;
 }
 

@@ -86,6 +86,8 @@ Runtime::Runtime(RuntimeComponents components)
     welcome = started.get();
   } catch (const std::exception& error) {
     welcome.status = Status::backend_error(fmt::format("init: rank {} failed: {}", rank, error.what()));
+  } catch (...) {
+    welcome.status = Status::backend_error(fmt::format("init: rank {} failed without words", rank));
   }
   if (!welcome.status.ok()) {
     thread_.join();

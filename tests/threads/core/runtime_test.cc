@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a Runtime starts, fails and ends, on ranks that are threads.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,6 +16,8 @@
 
 namespace rueda {
 namespace {
+
+using testing::HasSubstr;
 
 Handle sum(Runtime& runtime, const std::string& name, std::vector<float>& values) {
   return allreduce_async(name, view(values), view(values), {ReduceOp::sum}, runtime);
@@ -324,6 +327,27 @@ TEST(Runtime, BadSubmissionsAreRefusedWithARemedy) {
     TestTensor flags(DataType::boolean, {3});
     expect([&] { allreduce_async("x", flags.view(), flags.view(), {}, runtime); }, "bool has no average");
   });
+}
+
+TEST(Runtime, ARankThatGoesWhileOthersConnectIsNamed) {
+  MemoryNetwork network(1);
+  for (const bool known : {true, false}) {
+    RuntimeComponents components = memory_components(network, 0, 1, {});
+    components.meet = [known](const Welcome&, const RuntimeComponents::Alive&) {
+      if (known) throw PeerGone{0};
+      throw 7;
+    };
+    try {
+      Runtime runtime(std::move(components));
+      ADD_FAILURE() << "it started";
+    } catch (const PeerLost& error) {
+      EXPECT_TRUE(known);
+      EXPECT_THAT(error.what(), HasSubstr("init: rank 0 (process "));
+      EXPECT_THAT(error.what(), HasSubstr("ended, or left, while the job started"));
+    } catch (const BackendError& error) {
+      EXPECT_FALSE(known) << error.what();
+    }
+  }
 }
 
 TEST(FrontDoor, NeedsInitAndComesBackAfterShutdown) {
