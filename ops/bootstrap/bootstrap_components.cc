@@ -18,10 +18,12 @@
 #include "core/control/bootstrap/ranks_of_job.h"
 #include "ops/bootstrap/agent_line.h"
 #include "ops/bootstrap/file_store.h"
+#include "ops/bootstrap/munge_address.h"
 #include "ops/bootstrap/pmi_connection.h"
 #include "ops/bootstrap/star_transport.h"
 #include "ops/bootstrap/start_error.h"
 #include "ops/bootstrap/torch_store.h"
+#include "ops/munge/munge.h"
 #include "ops/sockets/tcp_socket.h"
 
 namespace rueda {
@@ -42,10 +44,12 @@ std::string name_of_job(const std::vector<Rank>& ranks) {
   return to_hex(std::span(hash).first(kBytes));
 }
 
-// The address is known beforehand: rank 0 publishes nothing, and draws no secret.
-bool is_known(const Launch& launch) {
+// A host and a port are known beforehand: those of rank 0, or of its credential.
+bool has_place(const Launch& launch) {
   return launch.method == BootstrapMethod::store || launch.method == BootstrapMethod::slurm;
 }
+// They are those of rank 0, which publishes nothing, and draws no secret.
+bool is_known(const Launch& launch) { return has_place(launch) && !launch.by_munge; }
 
 const char* text_of_secret() { return std::getenv("RUEDA_SECRET"); }
 
@@ -57,6 +61,12 @@ void warn_without_secret(const Launch& launch) {
       "every process that reaches {}:{} can join this job. Set RUEDA_SECRET to the same random text on every "
       "rank, or start the job by ruedarun.",
       launch.one_host ? "127.0.0.1" : launch.host, launch.port);
+}
+
+// Where munge works. It then does on all hosts of a Slurm that uses it.
+bool can_use_munge(const Launch& launch) {
+  return launch.method == BootstrapMethod::slurm && text_of_secret() == nullptr &&
+         seal_by_munge("?", munge_socket()).outcome == MungeText::Outcome::good;
 }
 
 // One for the process: the process manager must not lose it before the process ends.
@@ -79,26 +89,9 @@ std::string known_host(const Launch& launch) {
   return launch.one_host && !is_loopback(launch.host) ? "127.0.0.1" : launch.host;
 }
 
-std::unique_ptr<RootAddress> root_address(const Launch& launch, const std::string& job) {
-  const std::string key = "rueda-root-" + job;
-  switch (launch.method) {
-    case BootstrapMethod::launcher: return address_in_store(std::make_shared<AgentStore>(), key);
-    case BootstrapMethod::pmi: return address_by_pmi(pmi_connection());
-    case BootstrapMethod::torchrun:
-      return address_in_store(std::make_shared<TorchStore>(launch.host, launch.port), key);
-    case BootstrapMethod::file: return address_in_store(std::make_shared<FileStore>(launch.folder), key);
-    case BootstrapMethod::store:
-    case BootstrapMethod::slurm: return known_address(known_host(launch), launch.port, secret_of_user());
-    case BootstrapMethod::alone:
-    case BootstrapMethod::mpi: break;
-  }
-  return nullptr;
-}
-
-// Where rank 0 listens.
+// Where rank 0 listens if nobody knows it beforehand.
 std::vector<TcpAddress> addresses_to_listen_at(const Launch& launch, const Config& config) {
   constexpr std::size_t kMost = 8;  // a line of PMI holds so many
-  if (is_known(launch)) return addresses_of(known_host(launch), launch.port);
   std::vector<TcpAddress> all;
   if (!launch.one_host) all = own_addresses(cards_in(config.rails)).addresses;
   if (all.size() > kMost) all.resize(kMost);
@@ -130,31 +123,67 @@ Listening listen_at_each(const std::vector<TcpAddress>& addresses) {
   return listening;
 }
 
+[[noreturn]] void cannot_listen(const std::string& why, std::string_view remedy) {
+  cannot_start(fmt::format("rank 0 cannot listen: {}. {}", why, remedy));
+}
+
 // A name such as that of a service of Kubernetes stands for no address of this host: rank 0 listens at all of
 // its own then.
-StarListener listen(const Launch& launch, const Config& config) {
-  Listening listening = listen_at_each(addresses_to_listen_at(launch, config));
+StarListener listen_at_place(const Launch& launch) {
+  Listening listening = listen_at_each(addresses_of(known_host(launch), launch.port));
   if (listening.why.empty()) listening.why = known_host(launch) + " has no address";
   const auto none = [&] { return listening.listener.sockets.empty(); };
-  if (none() && !is_known(launch)) listening = listen_at_each({{"::1", 0}});  // there is no IPv4
-  if (none() && is_known(launch) && !is_loopback(known_host(launch)) && !listening.in_use) {
+  if (none() && !is_loopback(known_host(launch)) && !listening.in_use) {
     log(LogLevel::warning, "rank 0 listens at every address of this host, since {} is none of them ({})",
         launch.host, listening.why);
     listening = listen_at_each({{"0.0.0.0", launch.port}});
     if (none()) listening = listen_at_each({{"::", launch.port}});
   }
-  if (none())
-    cannot_start(fmt::format("rank 0 cannot listen: {}. {}", listening.why,
-                             is_known(launch)
-                                 ? "Name a host and a free port of rank 0 by RUEDA_STORE=HOST:PORT."
-                                 : "Bring a network card up."));
-  listening.listener.endpoint.secret = is_known(launch) ? secret_of_user() : random_key();
-  if (is_known(launch)) warn_without_secret(launch);
+  if (none()) cannot_listen(listening.why, "Name a host and a free port of rank 0 by RUEDA_STORE=HOST:PORT.");
   return std::move(listening.listener);
 }
 
+StarListener listen(const Launch& launch, const Config& config) {
+  if (is_known(launch)) {
+    StarListener listener = listen_at_place(launch);
+    listener.endpoint.secret = secret_of_user();
+    warn_without_secret(launch);
+    return listener;
+  }
+  Listening listening = listen_at_each(addresses_to_listen_at(launch, config));
+  if (listening.listener.sockets.empty()) listening = listen_at_each({{"::1", 0}});  // there is no IPv4
+  if (listening.listener.sockets.empty()) cannot_listen(listening.why, "Bring a network card up.");
+  listening.listener.endpoint.secret = random_key();
+  return std::move(listening.listener);
+}
+
+std::unique_ptr<RootAddress> address_behind_munge(const Launch& launch, bool root) {
+  std::vector<Descriptor> listeners;
+  if (root) listeners = listen_at_place(launch).sockets;
+  return address_by_munge({known_host(launch), launch.port}, std::move(listeners));
+}
+
+std::unique_ptr<RootAddress> root_address(const Launch& launch, const StarMember& self) {
+  const std::string key = "rueda-root-" + self.job;
+  switch (launch.method) {
+    case BootstrapMethod::launcher: return address_in_store(std::make_shared<AgentStore>(), key);
+    case BootstrapMethod::pmi: return address_by_pmi(pmi_connection());
+    case BootstrapMethod::torchrun:
+      return address_in_store(std::make_shared<TorchStore>(launch.host, launch.port), key);
+    case BootstrapMethod::file: return address_in_store(std::make_shared<FileStore>(launch.folder), key);
+    case BootstrapMethod::program: return address_in_store(launch.program_store, key);
+    case BootstrapMethod::slurm:
+      if (launch.by_munge) return address_behind_munge(launch, self.rank == 0);
+      [[fallthrough]];
+    case BootstrapMethod::store: return known_address(known_host(launch), launch.port, secret_of_user());
+    case BootstrapMethod::alone:
+    case BootstrapMethod::mpi: break;
+  }
+  return nullptr;
+}
+
 std::unique_ptr<Transport> star(const Launch& launch, const Config& config, StarMember self) {
-  std::unique_ptr<RootAddress> address = root_address(launch, self.job);
+  std::unique_ptr<RootAddress> address = root_address(launch, self);
   const Duration deadline = from_seconds(config.network_deadline);
   if (self.rank != 0) return std::make_unique<StarLeaf>(std::move(self), std::move(address), deadline);
   return std::make_unique<StarRoot>(std::move(self), listen(launch, config), std::move(address), deadline);
@@ -166,7 +195,7 @@ void check(const Launch& launch, const std::vector<Rank>& ranks) {
   if (launch.method == BootstrapMethod::pmi && ranks.size() != static_cast<std::size_t>(launch.size))
     cannot_start(
         "a job of some of the ranks cannot be started by RUEDA_BOOTSTRAP=pmi. Use ruedarun, or mpi.");
-  if (is_known(launch) && ranks.front() != 0)
+  if (has_place(launch) && ranks.front() != 0)
     cannot_start(fmt::format(
         "a job of the ranks [{}] has no rank 0 to listen at {}:{}. Use RUEDA_BOOTSTRAP=file:FOLDER.",
         fmt::join(ranks, ", "), launch.host, launch.port));
@@ -202,10 +231,22 @@ void listen_to_agent(RuntimeComponents& components) {
   };
 }
 
+std::string found_by(const Launch& launch) {
+  std::string place;
+  if (!launch.host.empty()) place = fmt::format(", {}:{}", launch.host, launch.port);
+  if (launch.by_munge) place += ", with munge";
+  const std::optional<PmiProcess> process = pmi_process();
+  if (launch.method == BootstrapMethod::pmi && process)
+    place = fmt::format(", {}", dialect_of(*process)->name());
+  return fmt::format("rank {} of {} by {}: the others are found by {}{}", launch.rank, launch.size,
+                     launch.source, to_string(launch.method), place);
+}
+
 }  // namespace
 
-RuntimeComponents bootstrap_components(const Config& config, const Launch& launch, std::vector<Rank> ranks) {
+RuntimeComponents bootstrap_components(const Config& config, Launch launch, std::vector<Rank> ranks) {
   check(launch, ranks);
+  launch.by_munge = can_use_munge(launch);
   if (are_all_ranks(ranks, launch.size)) ranks.clear();
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -219,11 +260,12 @@ RuntimeComponents bootstrap_components(const Config& config, const Launch& launc
     components.size = static_cast<Rank>(ranks.size());
     components.started_as = ranks;
   }
-  components.found_by = fmt::format(
-      "rank {} of {} by {}: the others are found by {}{}", launch.rank, launch.size, launch.source,
-      to_string(launch.method), launch.host.empty() ? "" : fmt::format(", {}:{}", launch.host, launch.port));
+  components.found_by = found_by(launch);
   components.start_may_be_repeated = launch.method != BootstrapMethod::pmi;
   if (launch.method == BootstrapMethod::launcher) listen_to_agent(components);
+  // ruedarun may number its processes in another way than the program does: what it says of them is not for
+  // this job.
+  if (launch.method == BootstrapMethod::program) AgentLine::of_this_process().tell_joined();
   if (components.size > 1)
     components.transport =
         star(launch, config, StarMember{components.rank, components.size, name_of_job(ranks)});

@@ -11,6 +11,6 @@ namespace rueda {
 
 // A rank with a transport to and from rank 0, and no backend yet. `ranks`: those of all that were started
 // that make up the job, this one among them; empty: all. Throws BackendError and InvalidArgument.
-RuntimeComponents bootstrap_components(const Config& config, const Launch& launch, std::vector<Rank> ranks);
+RuntimeComponents bootstrap_components(const Config& config, Launch launch, std::vector<Rank> ranks);
 
 }  // namespace rueda

@@ -18,6 +18,10 @@ class KeyValueStore {
   virtual std::optional<std::string> get(const std::string& key) = 0;
   // The key is needed no more.
   virtual void remove(const std::string& key) { static_cast<void>(key); }
+  // The value is needed no more. The next job may have set its own already, which stays.
+  virtual void retire(const std::string& key, const std::string& value) {
+    if (get(key) == value) remove(key);
+  }
   virtual std::string in_words() const = 0;
 };
 

@@ -62,7 +62,7 @@ class Reading {
             (text("MPIR_CVAR_CH4_NETMOD") == "ucx" ||
              (has("FI_PROVIDER") && text("FI_PROVIDER").find("tcp") == std::string_view::npos)));
   }
-  Launch pmi() const { return from(BootstrapMethod::pmi, kOfPmi, text("MPI_LOCALNRANKS")); }
+  Launch pmi() const;
   Launch torchrun() const;
   Launch slurm() const;
   Launch store() const;
@@ -120,6 +120,12 @@ Launch Reading::torchrun() const {
       text("MASTER_ADDR"), text("MASTER_PORT"), "MASTER_ADDR with MASTER_PORT");
 }
 
+Launch Reading::pmi() const {
+  Launch launch = from(BootstrapMethod::pmi, kOfPmi, text("MPI_LOCALNRANKS"));
+  launch.one_host |= has("PMI_JOBID") && text("SLURM_STEP_NUM_NODES") == "1";  // of Slurm
+  return launch;
+}
+
 Launch Reading::slurm() const {
   Launch launch = from(BootstrapMethod::slurm, kOfSlurm, "");
   launch.one_host = text("SLURM_STEP_NUM_NODES") == "1";
@@ -163,6 +169,7 @@ std::string_view to_string(BootstrapMethod method) {
     case BootstrapMethod::slurm: return "slurm";
     case BootstrapMethod::store: return "store";
     case BootstrapMethod::file: return "file";
+    case BootstrapMethod::program: return "a store of the program's";
   }
   return "?";
 }

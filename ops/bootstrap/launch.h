@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/base/config.h"
+#include "ops/bootstrap/key_value_store.h"
 #include "rueda/types.h"
 
 namespace rueda {
@@ -26,6 +28,7 @@ enum class BootstrapMethod {
   slurm,     // the first node of the step, at a port that follows from it
   store,     // a host and a port that the user names: rank 0 listens there
   file,      // a folder that all hosts share
+  program,   // a store that the program has given to init()
 };
 std::string_view to_string(BootstrapMethod method);
 
@@ -38,7 +41,9 @@ struct Launch {
   std::string host;        // store, slurm and torchrun: the host ...
   std::uint16_t port = 0;  // ... and the port
   std::string folder;      // file
+  bool by_munge = false;   // slurm: rank 0 hands out its address there, for its user alone
   std::string source;      // of rank and size, for messages: "RANK and WORLD_SIZE"
+  std::shared_ptr<KeyValueStore> program_store;  // program
 };
 
 // Reads RUEDA_BOOTSTRAP and RUEDA_STORE, and the variables of launchers. `mpi_has_begun`: by the program.

@@ -8,25 +8,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
 #include "core/base/system/pmi_line.h"
+#include "core/base/time.h"
 #include "ops/bootstrap/start_error.h"
 
 namespace rueda {
 namespace {
 
-[[noreturn]] void blame_manager(const std::string& why) {
-  cannot_start(
-      fmt::format("the process manager behind PMI_FD {}. Use ruedarun, or RUEDA_BOOTSTRAP=mpi.", why));
-}
-
 constexpr int kAnswerMs = 10'000;
-constexpr std::size_t kLongestLine = 1023;  // of PMI-1
+// Of PMI-1. Slurm's server of PMI-2 writes behind its memory where a value has some thousand bytes.
+constexpr std::size_t kLongestMessage = 1023;
 
 std::optional<int> number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -57,7 +56,7 @@ class PmiAddress final : public RootAddress {
     if (!std::exchange(entered_, true)) connection_->enter_barrier();
     if (!settled()) return std::nullopt;
     found_ = endpoint_from_text(connection_->get(key_));
-    if (!found_) blame_manager("gives no address under the key of rank 0");
+    if (!found_) blame_process_manager("gives no address under the key of rank 0");
     return found_;
   }
   bool may_block() const override { return false; }
@@ -85,83 +84,100 @@ std::optional<PmiProcess> pmi_process() {
   struct stat file {};
   if (!descriptor || !rank || !size || *rank >= *size) return std::nullopt;
   if (::fstat(*descriptor, &file) != 0 || !S_ISSOCK(file.st_mode)) return std::nullopt;
-  return PmiProcess{*descriptor, *rank, *size};
+  const char* job = std::getenv("PMI_JOBID");
+  return PmiProcess{*descriptor, *rank, *size, job == nullptr ? "" : job};
 }
 
-// Slurm ends its daemon where a process says version 1.2, so this one says 1.1.
-PmiConnection::PmiConnection(const PmiProcess& process) : socket_(process.descriptor), process_(::getpid()) {
+PmiConnection::PmiConnection(const PmiProcess& process)
+    : socket_(process.descriptor), process_(::getpid()), dialect_(dialect_of(process)) {
   ::fcntl(socket_.number(), F_SETFD, FD_CLOEXEC);
-  answer("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
-  space_ = pmi_field(answer("cmd=get_my_kvsname", "my_kvsname"), "kvsname");
-  if (space_.empty()) blame_manager("names no space for keys");
+  introduce(process);
+}
+
+void PmiConnection::introduce(const PmiProcess& process) {
+  std::string last = answer(dialect_->greeting());
+  greeted_ = true;
+  for (const PmiRequest& request : dialect_->introduction(process)) {
+    last = answer(request);
+    for (const auto& [name, number] : {std::pair("rank", process.rank), std::pair("size", process.size)}) {
+      const std::string_view told = dialect_->field(last, name);
+      if (!told.empty() && told != std::to_string(number))
+        blame_process_manager(fmt::format("says {}={}, and the environment says {}", name, told, number));
+    }
+  }
+  space_ = dialect_->field(last, dialect_->space_field());
+  if (space_.empty()) blame_process_manager("names no space for keys");
 }
 
 // A process that ends inside of a barrier leaves the others there: the process manager ends them.
 PmiConnection::~PmiConnection() {
   if (in_barrier_ || ::getpid() != process_) return;
   try {
-    answer("cmd=finalize", "finalize_ack");
+    answer(dialect_->finalize());
   } catch (const Error&) {  // it has gone already
   }
 }
 
 void PmiConnection::put(const std::string& key, const std::string& value) {
-  answer(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, value), "put_result");
+  answer(dialect_->put(space_, key, value));
 }
 
 void PmiConnection::enter_barrier() {
-  if (in_barrier_) blame_manager("waits for processes that have not called init() for an earlier job");
-  say("cmd=barrier_in");
+  if (in_barrier_)
+    blame_process_manager("waits for processes that have not called init() for an earlier job");
+  say(dialect_->framed(dialect_->barrier().text));
   in_barrier_ = true;
 }
 
 bool PmiConnection::barrier_is_over() {
-  const std::optional<std::string> out = line(0);
+  const std::optional<std::string> out = message(0);
   if (!out) return false;
-  if (pmi_field(*out, "cmd") != "barrier_out") blame_manager("ended a barrier by '" + *out + "'");
+  const std::string_view code = dialect_->field(*out, "rc");
+  if (dialect_->field(*out, "cmd") != dialect_->barrier().answer || (!code.empty() && code != "0"))
+    blame_process_manager("ended a barrier by '" + *out + "'");
   in_barrier_ = false;
   return true;
 }
 
 std::string PmiConnection::get(const std::string& key) {
-  return std::string(
-      pmi_field(answer(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result"), "value"));
+  return std::string(dialect_->field(answer(dialect_->get(space_, key)), "value"));
 }
 
-void PmiConnection::say(const std::string& command) {
-  const std::string text = command + "\n";
-  if (text.size() > kLongestLine)
-    blame_manager(fmt::format("takes lines of {} bytes, not {}", kLongestLine, text.size()));
-  if (::send(socket_.number(), text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
-    blame_manager("has closed the connection");
+void PmiConnection::say(const std::string& bytes) {
+  if (bytes.size() > kLongestMessage)
+    blame_process_manager(fmt::format("takes messages of {} bytes, not {}", kLongestMessage, bytes.size()));
+  if (::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(bytes.size()))
+    blame_process_manager("has closed the connection");
 }
 
-std::string PmiConnection::answer(const std::string& command, std::string_view expected) {
-  say(command);
-  std::optional<std::string> heard = line(kAnswerMs);
-  if (!heard) blame_manager(fmt::format("does not answer '{}' within {} s", command, kAnswerMs / 1000));
-  const std::string_view code = pmi_field(*heard, "rc");
-  if (pmi_field(*heard, "cmd") != expected || (!code.empty() && code != "0"))
-    blame_manager(fmt::format("answered '{}' by '{}'", command, *heard));
+std::string PmiConnection::answer(const PmiRequest& request) {
+  say(greeted_ ? dialect_->framed(request.text) : request.text + "\n");
+  std::optional<std::string> heard = message(kAnswerMs);
+  if (!heard)
+    blame_process_manager(fmt::format("does not answer '{}' within {} s", request.text, kAnswerMs / 1000));
+  const auto field = [&](std::string_view name) {
+    return greeted_ ? dialect_->field(*heard, name) : pmi_field(*heard, name);
+  };
+  const std::string_view code = field("rc");
+  if (field("cmd") != request.answer || (!code.empty() && code != "0"))
+    blame_process_manager(fmt::format("answered '{}' by '{}'", request.text, *heard));
   return std::move(*heard);
 }
 
-// One line without its end; nothing if none has come within that time.
-std::optional<std::string> PmiConnection::line(int milliseconds) {
-  while (true) {
-    if (const std::size_t end = heard_.find('\n'); end != std::string::npos) {
-      std::string whole = heard_.substr(0, end);
-      heard_.erase(0, end + 1);
-      return whole;
-    }
-    if (heard_.size() > kLongestLine) blame_manager("sends a line without end");
+// One message; nothing if none has come whole within that time.
+std::optional<std::string> PmiConnection::message(int milliseconds) {
+  for (const Time end = clock_now() + std::chrono::milliseconds(milliseconds);;) {
+    std::optional<std::string> whole = greeted_ ? dialect_->take(heard_) : take_pmi_line(heard_);
+    if (whole) return whole;
     pollfd wait{socket_.number(), POLLIN, 0};
-    const int ready = ::poll(&wait, 1, milliseconds);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock_now());
+    const int ready = ::poll(&wait, 1, std::max(0, static_cast<int>(left.count())));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return std::nullopt;
     std::array<char, 4096> buffer{};
     const ssize_t count = ::recv(socket_.number(), buffer.data(), buffer.size(), 0);
-    if (count <= 0) blame_manager("has closed the connection");
+    if (count <= 0) blame_process_manager("has closed the connection");
     heard_.append(buffer.data(), static_cast<std::size_t>(count));
   }
 }

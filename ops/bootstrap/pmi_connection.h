@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PMI-1, by which a process manager such as MPICH's mpiexec lets its processes exchange values; without MPI.
+// PMI, by which a process manager such as MPICH's mpiexec or Slurm's srun lets its processes exchange values;
+// without MPI.
 #pragma once
 
 #include <memory>
@@ -10,17 +11,13 @@
 #include <sys/types.h>
 
 #include "core/base/system/descriptor.h"
+#include "ops/bootstrap/pmi_dialect.h"
 #include "ops/bootstrap/root_address.h"
 
 namespace rueda {
 
-// What PMI tells a process of itself.
-struct PmiProcess {
-  int descriptor = -1;  // PMI_FD, a Unix stream socket
-  int rank = 0;
-  int size = 1;
-};
-// From PMI_FD, PMI_RANK and PMI_SIZE; nothing where one of them is missing, or the descriptor is no socket.
+// From PMI_FD, PMI_RANK, PMI_SIZE and PMI_JOBID; nothing where one of the first three is missing, or the
+// descriptor is no socket.
 std::optional<PmiProcess> pmi_process();
 
 // Purpose: this process's line to the process manager. A value that one process puts is seen by the others
@@ -28,7 +25,7 @@ std::optional<PmiProcess> pmi_process();
 // manager hears that the process has come to a regular end, unless a barrier is still open.
 class PmiConnection {
  public:
-  // Throws BackendError where the process manager does not speak PMI-1.
+  // Throws BackendError where the process manager does not speak PMI.
   explicit PmiConnection(const PmiProcess& process);
   ~PmiConnection();
   PmiConnection(const PmiConnection&) = delete;
@@ -44,13 +41,16 @@ class PmiConnection {
   int next_job() { return jobs_++; }
 
  private:
-  void say(const std::string& command);
-  std::optional<std::string> line(int milliseconds);
-  std::string answer(const std::string& command, std::string_view expected);
+  void introduce(const PmiProcess& process);
+  void say(const std::string& bytes);
+  std::optional<std::string> message(int milliseconds);
+  std::string answer(const PmiRequest& request);
 
   Descriptor socket_;
   const pid_t process_;
-  std::string space_;  // "kvsname" of PMI
+  std::unique_ptr<const PmiDialect> dialect_;
+  bool greeted_ = false;  // before, messages are lines in both dialects
+  std::string space_;     // that the keys belong to
   std::string heard_;
   bool in_barrier_ = false;
   int jobs_ = 0;

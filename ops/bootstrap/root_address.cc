@@ -28,10 +28,7 @@ class StoredAddress final : public RootAddress {
     const std::optional<std::string> text = store_->get(key_);
     return text ? endpoint_from_text(*text) : std::nullopt;
   }
-  // The next job may have published its own already.
-  void retire() override {
-    if (store_->get(key_) == value_) store_->remove(key_);
-  }
+  void retire() override { store_->retire(key_, value_); }
   std::string in_words() const override { return store_->in_words(); }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "core/base/error.h"
 #include "ops/bootstrap/start_error.h"
 #include "rueda/version.h"
 
@@ -47,6 +48,15 @@ const MpiModule& load_mpi_module(const std::string& path) {
 const MpiModule& mpi_module() {
   static const MpiModule& module = load_mpi_module(own_folder() + "/librueda_mpi.so");
   return module;
+}
+
+bool has_mpi_module() {
+  try {
+    mpi_module();
+    return true;
+  } catch (const BackendError&) {
+    return false;
+  }
 }
 
 }  // namespace rueda

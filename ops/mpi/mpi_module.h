@@ -26,6 +26,9 @@ using MpiModuleFunction = const MpiModule* (*)();
 // The library beside librueda, loaded by the first call. Throws BackendError if it cannot be loaded.
 const MpiModule& mpi_module();
 
+// Whether it can be loaded. If so, it is.
+bool has_mpi_module();
+
 // The library in this file. Throws BackendError if there is none, or one of another version.
 const MpiModule& load_mpi_module(const std::string& path);
 

@@ -17,6 +17,7 @@
 #include "ops/link/launcher_environment.h"
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_components.h"
+#include "ops/mpi/mpi_module.h"
 #include "ops/setup/devices.h"
 #include "ops/shm/shm_components.h"
 #include "ops/tcp/tcp_components.h"
@@ -54,12 +55,29 @@ const char* variable(const char* name) {
   return of_a_rank_above ? nullptr : std::getenv(name);
 }
 
+// A program that a process manager has started may begin MPI later, which then needs PMI for itself. Where
+// there is no MPI, PMI is free.
+Launch launch_of(const Config& config) {
+  const bool mpi_begun = mpi_has_begun();
+  Launch launch = find_launch(config, &variable, mpi_begun);
+  const bool left_to_mpi = launch.method == BootstrapMethod::mpi && config.bootstrap == "auto" &&
+                           config.network != "mpi" && !mpi_begun;
+  if (!left_to_mpi || !pmi_process() || has_mpi_module()) return launch;
+  Config by_pmi = config;
+  by_pmi.bootstrap = "pmi";
+  return find_launch(by_pmi, &variable, mpi_begun);
+}
+
 }  // namespace
 
 RuntimeComponents defaults(const Config& config, const std::vector<Rank>& ranks) {
-  const Launch launch = find_launch(config, &variable, mpi_has_begun());
+  return components_for(launch_of(config), config, ranks);
+}
+
+RuntimeComponents components_for(const Launch& launch, const Config& config, const std::vector<Rank>& ranks) {
   RuntimeComponents components = transport_of(launch, config, ranks);
-  if (ranks.empty() && config.bootstrap != "alone") check_others_were_found(components.size);
+  if (ranks.empty() && config.bootstrap != "alone" && launch.method != BootstrapMethod::program)
+    check_others_were_found(components.size);
   if (components.size > 1) {
     const bool by_mpi = launch.method == BootstrapMethod::mpi;
     add_tcp(components,

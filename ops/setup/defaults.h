@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "core/engine/runtime_components.h"
+#include "ops/bootstrap/launch.h"
 
 namespace rueda::ops {
 
 // The parts of this process's rank: over MPI when it is one of several, else alone. `ranks`: those of all
 // that were started that make up the job; empty: all.
 RuntimeComponents defaults(const Config& config, const std::vector<Rank>& ranks);
+
+// The same for a rank that is described already.
+RuntimeComponents components_for(const Launch& launch, const Config& config, const std::vector<Rank>& ranks);
 
 }  // namespace rueda::ops

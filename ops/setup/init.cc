@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rueda/rueda.h"
+#include <fmt/format.h>
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/unknown_variables.h"
 #include "core/default_runtime.h"
+#include "ops/bootstrap/program_store.h"
 #include "ops/setup/defaults.h"
+#include "rueda/rueda.h"
+#include "rueda/store.h"
 
 namespace rueda {
+namespace {
 
-void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
+using MakeComponents = std::function<RuntimeComponents(const Config&)>;
+
+void start(const RankLists& process_sets, const MakeComponents& make) {
   check_not_forked();
   if (is_initialized()) {  // checks that the job can still go on
     RuntimeComponents components;
@@ -16,7 +28,7 @@ void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<
     return init(std::move(components));
   }
   const Config config = config_from_environment();
-  RuntimeComponents components = ops::defaults(config, ranks);
+  RuntimeComponents components = make(config);
   components.process_sets = process_sets;
   configure_log(*log_level_from(config.log_level), config.log_hide_time, components.rank);
   if (!components.found_by.empty()) log(LogLevel::info, "{}", components.found_by);
@@ -24,6 +36,40 @@ void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<
     for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
   }
   init(std::move(components));
+}
+
+// Purpose: while it lives, threads of a start may use the program's store.
+class StoreOfStart {
+ public:
+  explicit StoreOfStart(std::shared_ptr<ProgramStore> store) : store_(std::move(store)) {}
+  ~StoreOfStart() { store_->close(); }
+  StoreOfStart(const StoreOfStart&) = delete;
+  StoreOfStart& operator=(const StoreOfStart&) = delete;
+
+ private:
+  std::shared_ptr<ProgramStore> store_;
+};
+
+}  // namespace
+
+void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
+  start(process_sets, [&](const Config& config) { return ops::defaults(config, ranks); });
+}
+
+void init(std::shared_ptr<Store> store, Rank rank, Rank size,
+          const std::vector<std::vector<Rank>>& process_sets) {
+  if (!store) refuse("init: the store is null; give one that all ranks reach");
+  if (rank < 0 || rank >= size)
+    refuse(fmt::format("init: rank {} is none of {} ranks, which count from 0", rank, size));
+  Launch launch;
+  launch.method = BootstrapMethod::program;
+  launch.rank = rank;
+  launch.size = size;
+  launch.source = "the program";
+  const auto shown = std::make_shared<ProgramStore>(std::move(store), rank, size);
+  launch.program_store = shown;
+  const StoreOfStart in_use(shown);
+  start(process_sets, [&](const Config& config) { return ops::components_for(launch, config, {}); });
 }
 
 }  // namespace rueda

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,12 @@
 #include "ops/setup/device_report.h"
 #include "python/src/errors.h"
 #include "python/src/python_lock.h"
+#include "python/src/python_store.h"
 #include "python/src/scope.h"
 #include "python/src/signals.h"
 #include "rueda/process_set.h"
 #include "rueda/rueda.h"
+#include "rueda/store.h"
 
 namespace py = pybind11;
 
@@ -38,6 +41,18 @@ RankSet set_of(const std::vector<Rank>& list) {
   return ranks;
 }
 
+void init_with_store(const std::vector<std::vector<Rank>>& process_sets, const py::object& object, Rank rank,
+                     Rank size) {
+  const auto store = std::make_shared<PythonStore>(object);
+  try {
+    const WithoutPythonLock unlocked;
+    init(store, rank, size, process_sets);
+  } catch (const Error&) {
+    if (store->restore_interruption()) throw py::error_already_set();
+    throw;
+  }
+}
+
 void bind_job(py::module_& module) {
   module.def(
       "init",
@@ -45,6 +60,7 @@ void bind_job(py::module_& module) {
         init(process_sets, ranks);
       },
       NoPythonLock());
+  module.def("init_with_store", &init_with_store);
   module.def("shutdown", &shutdown, NoPythonLock());
   module.def("end_without_others", &end_without_others);
   module.def("is_initialized", &is_initialized);

@@ -3,7 +3,7 @@
 
 import contextlib
 import os
-import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,47 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from hand_started import BIN, CLEAN, Job, check, free_port, mpiexec
 
-BIN = Path(os.environ["RUEDA_BIN"])
-LAUNCHERS = ("RUEDA_", "HOROVOD_", "PMI", "SLURM_", "OMPI_", "TORCHELASTIC_", "HYDRA_", "MPI_")
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 SUITES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "adasum", "strides", "barrier", "mismatches", "name_in_flight")
-RUEDARUN = BIN / "ruedarun"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Job:
-    """Processes with their environments; killed by their ids when the test ends."""
-
-    def __init__(self, command, environments, delay=0.0):
-        self.ranks = []
-        for environment in environments:
-            self.ranks.append(subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                               env={**CLEAN, **environment}))
-            time.sleep(delay)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for rank in self.ranks:
-            with contextlib.suppress(ProcessLookupError):
-                rank.kill()
-            rank.wait()
-
-    def results(self, seconds=90):
-        """(status, standard output, standard error) of each rank."""
-        end = time.monotonic() + seconds
-        results = []
-        for rank in self.ranks:
-            out, err = rank.communicate(timeout=max(0.1, end - time.monotonic()))
-            results.append((rank.returncode, out, err))
-        return results
 
 
 def by_store(size, address=None, **more):
@@ -78,11 +40,6 @@ def by_slurm(size, **more):
              **more} for rank in range(size)]
 
 
-def check(results):
-    for status, out, err in results:
-        assert status == 0, (out, err)
-
-
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("method", ["store", "file", "torch", "slurm"])
 def test_conformance(method, suite, tmp_path):
@@ -103,6 +60,14 @@ def test_conformance_by_pmi(suite):
     done = subprocess.run([mpiexec(), "-n", "3", BIN / "conformance", suite], env={**CLEAN, "RUEDA_BOOTSTRAP": "pmi"}, capture_output=True,
                           text=True, timeout=90)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pmi_in_place_of_an_mpi_that_is_not_there(tmp_path):
+    """Nobody asks for PMI, and librueda is there alone."""
+    shutil.copy(BIN.parent / "lib" / "librueda.so.0", tmp_path / "librueda.so.0")
+    done = subprocess.run([mpiexec(), "-n", "3", BIN / "conformance", "allreduce"], capture_output=True, text=True, timeout=90,
+                          env={**CLEAN, "LD_LIBRARY_PATH": str(tmp_path), "RUEDA_LOG_LEVEL": "info"})
+    assert done.returncode == 0 and "found by pmi, PMI-1" in done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("method", ["store", "file", "torch", "slurm", "pmi", "mpi"])
@@ -146,11 +111,6 @@ mpi.MPI_Finalize()
                           env={**CLEAN, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split("\n")) == ["", "rank 0 of 2", "rank 1 of 2"], done.stdout + done.stderr
-
-
-def mpiexec():
-    build = subprocess.run([RUEDARUN, "--check-build"], capture_output=True, text=True, env=CLEAN, check=True).stdout
-    return re.search(r"mpiexec (\S+)", build)[1]
 
 
 def test_ranks_that_come_late_are_waited_for():

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that srun starts, with PMI and without, in a Slurm that these tests start themselves."""
 
+import contextlib
 import os
+import pwd
+import shutil
+import socket
 import subprocess
 import tempfile
-from pathlib import Path
+import threading
+import time
 
 import pytest
+from hand_started import BIN, CLEAN, LAUNCHERS, Job, check, free_port
 from slurm_cluster import SlurmCluster, missing
-
-BIN = Path(os.environ["RUEDA_BIN"])
-LAUNCHERS = ("RUEDA_", "HOROVOD_", "PMI", "SLURM_", "OMPI_", "TORCHELASTIC_", "HYDRA_", "MPI_")
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +54,36 @@ def test_two_steps_at_a_time(cluster):
         assert step.returncode == 0, out
 
 
+@pytest.fixture
+def pmi2(cluster):
+    """The cluster, if its Slurm has PMI-2."""
+    listed = srun(cluster, "--mpi=list")
+    if "pmi2" not in listed.stdout + listed.stderr:
+        pytest.skip("this Slurm has no plugin mpi_pmi2")
+    return cluster
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("bootstrap", ["pmi", "mpi"])
-def test_with_pmi(cluster, bootstrap):
-    """Slurm's own PMI server: PMI-1 as Rueda speaks it, and MPICH's by way of PMI-2."""
-    version = "pmi2"
-    done = srun(cluster, f"--mpi={version}", "-N", 2, "-n", 4, BIN / "conformance", "allreduce", RUEDA_BOOTSTRAP=bootstrap)
+def test_with_pmi(pmi2, bootstrap, nodes):
+    """Slurm's own server of PMI-2: as Rueda speaks it, and as MPICH does."""
+    done = srun(pmi2, "--mpi=pmi2", "-N", nodes, "-n", 4, BIN / "conformance", "allreduce", RUEDA_BOOTSTRAP=bootstrap, RUEDA_LOG_LEVEL="info")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert ("rank 3 of 4 by PMI_RANK and PMI_SIZE: the others are found by pmi, PMI-2" in done.stderr) == (bootstrap == "pmi"), done.stderr
+
+
+def test_pmi_in_place_of_an_mpi_that_is_not_there(pmi2, tmp_path):
+    """As in a Python environment without MPICH: librueda alone."""
+    shutil.copy(BIN.parent / "lib" / "librueda.so.0", tmp_path / "librueda.so.0")
+    done = srun(pmi2, "--mpi=pmi2", "-N", 2, "-n", 3, BIN / "conformance", "allgather", LD_LIBRARY_PATH=str(tmp_path), RUEDA_LOG_LEVEL="info")
+    assert done.returncode == 0 and "found by pmi, PMI-2" in done.stderr, done.stdout + done.stderr
+
+
+def test_a_task_that_never_calls_init(pmi2):
+    """The barrier of PMI-2 has no time limit of its own."""
+    script = f'if [ "$SLURM_PROCID" = 1 ]; then exit 0; fi; exec {BIN / "rank"} reduces 1'
+    done = srun(pmi2, "--mpi=pmi2", "-N", 2, "-n", 3, "/bin/sh", "-c", script, RUEDA_BOOTSTRAP="pmi", RUEDA_START_TIMEOUT="1.5")
+    assert done.returncode != 0 and "waits until every process has called init()" in done.stderr, done.stderr
 
 
 def test_a_task_that_is_killed_is_named(cluster):
@@ -66,3 +93,103 @@ exec {BIN / 'rank'} reduces 30
 """
     done = srun(cluster, "--mpi=none", "-N", 1, "-n", 3, "/bin/sh", "-c", script, RUEDA_STORE="127.0.0.1:29818")
     assert done.returncode != 0 and "rank 2" in done.stderr, done.stderr
+
+
+def munge_of(cluster):
+    return {"RUEDA_MUNGE_SOCKET": str(cluster.folder / "run" / "munge.socket"), "RUEDA_LOG_LEVEL": "info"}
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_ranks_agree_on_a_secret_by_munge(cluster, nodes):
+    script = f"export SLURM_STEP_NODELIST=localhost; exec {BIN / 'conformance'} allgather"
+    done = srun(cluster, "--mpi=none", "-N", nodes, "-n", 4, "/bin/sh", "-c", script, **munge_of(cluster))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "with munge" in done.stderr and "RUEDA_SECRET" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("settings", [{"RUEDA_MUNGE_SOCKET": "/nowhere/munge.socket"}, {"RUEDA_SECRET": "0123456789abcdef"}],
+                         ids=["no munge", "a secret"])
+def test_munge_is_not_used(cluster, settings):
+    """It does not work, or the user has set a secret."""
+    script = f"export SLURM_STEP_NODELIST=localhost; exec {BIN / 'rank'} reduces 1"
+    done = srun(cluster, "--mpi=none", "-N", 1, "-n", 2, "/bin/sh", "-c", script, **{**munge_of(cluster), **settings})
+    assert done.returncode == 0 and "with munge" not in done.stderr, done.stdout + done.stderr
+    assert ("Set RUEDA_SECRET" in done.stderr) == ("RUEDA_SECRET" not in settings), done.stderr
+
+
+def credential_at(port):
+    """What rank 0 gives to whoever connects."""
+    end = time.monotonic() + 20
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                return connection.makefile().read()
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def munge(cluster, program, *words, text=None, user=None):
+    return subprocess.run([program, "--socket", cluster.folder / "run" / "munge.socket", *words], input=text, capture_output=True, text=True,
+                          user=user, timeout=20)
+
+
+def by_slurm(cluster, port, rank):
+    """As srun describes the ranks of a step of two on this host."""
+    return {"SLURM_STEP_ID": "0", "SLURM_JOB_ID": "77", "SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1",
+            "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_RESV_PORTS": f"{port}-{port}", **munge_of(cluster)}
+
+
+def test_another_user_cannot_join(cluster):
+    port, nobody = free_port(), pwd.getpwnam("nobody").pw_uid
+    for name in ("bin/rank", "lib/librueda.so.0"):  # the build may lie where others cannot read
+        copy = cluster.folder / "build" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(BIN.parent / name, copy)
+    with Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, port, 0)]) as first:
+        refused = munge(cluster, "unmunge", text=credential_at(port), user=nobody)
+        assert refused.returncode != 0 and "Unauthorized" in refused.stdout + refused.stderr, refused
+        environment = {**CLEAN, **by_slurm(cluster, port, 1), "LD_LIBRARY_PATH": str(cluster.folder / "build" / "lib")}
+        stranger = subprocess.run([cluster.folder / "build" / "bin" / "rank", "reduces", "1"], env=environment, user=nobody, group=nobody,
+                                  cwd="/", capture_output=True, text=True, timeout=60)
+        assert stranger.returncode != 0 and f"at localhost:{port} is a job of another user: Unauthorized" in stranger.stderr, stranger.stderr
+        with Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, port, 1)]) as second:
+            check(second.results())
+        check(first.results())
+
+
+@contextlib.contextmanager
+def giving(text):
+    """A port at which the first guest gets `text`."""
+    def give():
+        guest, _ = server.accept()
+        guest.sendall(text.encode())
+        guest.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+        thread = threading.Thread(target=give)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+def test_a_credential_of_another_user_leads_nowhere(cluster):
+    """Somebody else has taken the port of rank 0 on this host."""
+    forged = munge(cluster, "munge", "--string", "01020304", user=pwd.getpwnam("nobody").pw_uid).stdout.strip()
+    with giving(forged) as port, Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, port, 1)]) as job:
+        status, _, err = job.results()[0]
+    assert status != 0 and "is a job of another user: it was made by user" in err, err
+
+
+def test_a_rank_that_comes_after_the_life_of_the_credential(cluster):
+    """munge says that it has expired, and has been opened before, but still opens it."""
+    port = free_port()
+    with Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, port, 0)]) as first:
+        endpoint = munge(cluster, "unmunge", "--metadata", "/dev/null", text=credential_at(port)).stdout
+        old = munge(cluster, "munge", "--ttl", "1", "--restrict-uid", str(os.geteuid()), "--string", endpoint).stdout.strip()
+        time.sleep(2.5)
+        assert "Expired" in munge(cluster, "unmunge", text=old).stdout
+        with giving(old) as place, Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, place, 1)]) as second:
+            check(second.results())
+        check(first.results())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import sys
 import time
@@ -16,17 +17,23 @@ from rueda.common.children import check_no_worker
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 
 
-def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[int]] | None = None) -> None:
+def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[int]] | None = None, *, store: Any = None,
+         rank: int | None = None, size: int | None = None) -> None:
     """Starts Rueda on this process, with the ranks that the launcher has started (ruedarun, mpiexec, srun); without one, as one rank.
 
     comm: None: all of them. Else those that make up the job, a list or a communicator of mpi4py: they are numbered in its order, and each
         of them gives the same. The others may make jobs of their own; MPI begins when all have called init(), or mpi4py has begun it.
     process_sets: ProcessSets (or lists of ranks of the job), the same on every rank; or "dynamic", which says that add_process_set() will be called,
         and that is always possible here.
+    store, rank, size: this process is rank `rank` of `size`, whatever a launcher says, and the ranks find one another by the store. That is a
+        TCPStore, FileStore or PrefixStore of torch.distributed, or any object with set(key, value), get(key) and wait([key], timedelta).
+        Threads of init() call it one at a time, and nobody once init() has returned.
     A second call does nothing. After shutdown() it may be called again, until a rank has been lost. Raises ValueError for what cannot mean
     anything, HorovodInternalError when ranks do not come, and RuntimeError in a worker that multiprocessing has started.
     """
-    check_no_worker()
+    numbers = None if store is None and rank is None and size is None else _checked(store, rank, size, comm)
+    if numbers is None:
+        check_no_worker()
     if isinstance(process_sets, str) and process_sets != "dynamic":
         raise ValueError(f"init: process_sets is {process_sets!r}; it must be a list of process sets, or \"dynamic\"")
     given: Sequence[Any] = [] if process_sets is None or isinstance(process_sets, str) else process_sets
@@ -37,10 +44,38 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
         raise ValueError(f"init: comm is {ranks}; name ranks that were started, or leave it out for all")
     if not _core.is_initialized():
         sets.job["ranks"] = ranks
-    _core.init([sets.ranks_in_job(each, sets.job["ranks"]) for each in wanted], ranks or [])
+        _given_store.clear()
+        if numbers is not None:
+            _given_store.update(store=store, rank=numbers[0], size=numbers[1])
+    lists = [sets.ranks_in_job(each, sets.job["ranks"]) for each in wanted]
+    if numbers is not None:
+        _core.init_with_store(lists, store, *numbers)
+    else:
+        _core.init(lists, ranks or [])
     for process_set, made in zip(wanted, _core.process_sets()):
         if process_set.process_set_id is None:
             sets.register(process_set, made)
+
+
+_given_store: dict[str, Any] = {}  # store, rank and size of the job, for begin_again()
+
+
+def _checked(store, rank, size, comm):
+    """rank and size as numbers. Raises ValueError where the arguments of a store make no sense."""
+    if store is None:
+        raise ValueError("init: rank and size are for a store; give store=, too, or leave them to the launcher")
+    if comm is not None:
+        raise ValueError("init: comm names ranks that a launcher has started, and store makes a job without one; give one of them")
+    missing = [name for name in ("set", "get", "wait") if not callable(getattr(store, name, None))]
+    if missing:
+        raise ValueError(f"init: the store {store!r} has no {', '.join(missing)}; give a Store of torch.distributed, or an object with set, get and wait")
+    try:
+        numbers = operator.index(rank), operator.index(size)
+    except TypeError:
+        raise ValueError(f"init: a store needs rank and size as whole numbers; they are {rank!r} and {size!r}") from None
+    if not 0 <= numbers[0] < numbers[1] < 2**31:
+        raise ValueError(f"init: rank {rank} is none of {size} ranks, which count from 0")
+    return numbers
 
 
 def shutdown() -> None:
@@ -64,7 +99,7 @@ def begin_again() -> None:
     """shutdown(), then init() as it was called before, with the process sets that there are. Collective."""
     registered = sets.registered()
     shutdown()
-    init(sets.job["ranks"], registered)
+    init(sets.job["ranks"], registered, **_given_store)
 
 
 _CTRL_C_REACHES_ALL_IN = 0.2  # seconds; operations of the others fail when this rank leaves, and would hide theirs

@@ -117,6 +117,9 @@ TEST(Launch, AProcessManagerIsLeftToMpiUnlessPmiIsAskedFor) {
   EXPECT_EQ(launch.method, BootstrapMethod::pmi);
   EXPECT_EQ(launch.rank, 1);
   EXPECT_TRUE(launch.one_host);
+  Variables slurm{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "7.0"}, {"RUEDA_BOOTSTRAP", "pmi"}};
+  EXPECT_FALSE(launch_of(with(slurm, {{"SLURM_STEP_NUM_NODES", "2"}})).one_host);
+  EXPECT_TRUE(launch_of(with(slurm, {{"SLURM_STEP_NUM_NODES", "1"}})).one_host);
   EXPECT_EQ(launch_of({}, true).method, BootstrapMethod::mpi);
   EXPECT_EQ(launch_of(with(kMpiexec, {{"RUEDA_BOOTSTRAP", "alone"}})).method, BootstrapMethod::alone);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of lines of PMI-1.
+// Fields of messages of PMI.
 #include "core/base/system/pmi_line.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,10 @@ TEST(PmiLine, Fields) {
   EXPECT_EQ(pmi_field(kLine, "value"), "a=b");
   for (const char* name : {"msg", "c", "md", "get_result", "valu"})
     EXPECT_EQ(pmi_field(kLine, name), "") << name;
+  constexpr std::string_view kOfPmi2 = "cmd=fullinit-response;rc=0;errmsg=a b=c;size=4;";
+  EXPECT_EQ(pmi_field(kOfPmi2, "cmd", ';'), "fullinit-response");
+  EXPECT_EQ(pmi_field(kOfPmi2, "errmsg", ';'), "a b=c");
+  EXPECT_EQ(pmi_field(kOfPmi2, "size", ';'), "4");
   EXPECT_EQ(pmi_field("", "cmd"), "");
   EXPECT_EQ(pmi_field("cmd", "cmd"), "");
 }
