@@ -44,8 +44,8 @@ class TcpLink final : public Link {
   const std::optional<std::string>& failure(Rank peer) const { return peers_.at(peer)->failure(); }
   // What the network says of that peer, which has been lost by it: see TcpPeer. Empty of all others.
   std::string silence(Rank peer) const;
-  // Of control messages to and from that peer, which is connected.
-  const RailKeys::Directions& control_keys(Rank peer) const { return peers_.at(peer)->control_keys(); }
+  // Of the first rail to that peer, which is connected.
+  const RailKeys& keys(Rank peer) const { return peers_.at(peer)->keys(); }
   // Bytes by rail, headers included; none once the peer is lost.
   std::vector<TcpPeer::Traffic> traffic(Rank peer) const { return peers_.at(peer)->traffic(); }
 

@@ -50,14 +50,14 @@ std::shared_ptr<Incoming> own_buffer(const Frame& frame) {
 TcpPeer::Rail::Rail(ConnectedRail connected, std::size_t rails)
     : socket(std::move(connected.socket)), pace(rails) {
   const RailKeys& keys = connected.keys;
-  if (keys.cipher == Cipher::none) return;
+  if (!keys.encrypted) return;
   input.decrypt(keys.cipher, keys.data.receive);
   output.encrypt(keys.cipher, keys.data.send);
 }
 
 void TcpPeer::connect(std::vector<ConnectedRail> rails) {
   RUEDA_ASSERT(!rails.empty() && rails_.empty());
-  control_keys_ = rails.front().keys.control;
+  keys_ = rails.front().keys;
   for (ConnectedRail& rail : rails) {
     rails_.emplace_back(std::move(rail), rails.size());
     watch(rails_.size() - 1, EPOLL_CTL_ADD);

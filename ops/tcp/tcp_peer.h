@@ -26,7 +26,7 @@ class TcpPeer {
   TcpPeer(Rank rank, Rank peer, int epoll) : rank_(rank), peer_(peer), epoll_(epoll), book_(rank, peer) {}
   // All of them, once.
   void connect(std::vector<ConnectedRail> rails);
-  const RailKeys::Directions& control_keys() const { return control_keys_; }
+  const RailKeys& keys() const { return keys_; }
 
   void send(std::shared_ptr<Outgoing> message);
   void receive(std::shared_ptr<Incoming> message);
@@ -85,7 +85,7 @@ class TcpPeer {
   Rank peer_;
   int epoll_;
   std::vector<Rail> rails_;  // none before connect(), and after a loss
-  RailKeys::Directions control_keys_;
+  RailKeys keys_;            // of the first rail
   FlowControl book_;
   std::optional<Time> control_since_;  // as write() has seen it
   std::size_t turn_ = 0;               // the rail that may take a fragment first

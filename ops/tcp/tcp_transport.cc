@@ -19,8 +19,8 @@ namespace rueda {
 namespace {
 
 constexpr std::size_t kPieceBytes = Frame::kMostEager;
-constexpr std::size_t kData = kPieceBytes - 1 - MessageSealer::kMostExtra;  // of a message, in a piece
-constexpr int kExpected = 2;                                                // pieces from a neighbour
+constexpr std::size_t kData = kPieceBytes - 1 - RecordCipher::kTagBytes;  // of a message, in a piece
+constexpr int kExpected = 2;                                              // pieces from a neighbour
 constexpr auto kPatience = std::chrono::seconds(2);
 
 // The last byte of a piece, before it is encrypted.
@@ -65,7 +65,7 @@ void TcpTransport::connect(const std::set<Rank>& neighbours) {
     start_.reset();
   }
   for (const Rank peer : neighbours) {
-    Edge& edge = edges_.try_emplace(peer, link_->control_keys(peer)).first->second;
+    Edge& edge = edges_.try_emplace(peer, link_->keys(peer)).first->second;
     for (int i = 0; i < kExpected; ++i) expect(peer, edge, Bytes(kPieceBytes));
   }
 }
@@ -85,18 +85,20 @@ void TcpTransport::send(Rank to, Bytes bytes) {
     Bytes piece(bytes.begin() + static_cast<std::ptrdiff_t>(begin),
                 bytes.begin() + static_cast<std::ptrdiff_t>(begin + kData));
     piece.push_back(kMore);
-    post(to, found->second, piece);
+    post(to, found->second, std::move(piece));
   }
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(begin));
   bytes.push_back(kEnd);
-  post(to, found->second, bytes);
+  post(to, found->second, std::move(bytes));
   link_->write();
 }
 
 // What is for a rank that has ended is dropped: lost() tells.
-void TcpTransport::post(Rank peer, Edge& edge, ConstBytes piece) {
+void TcpTransport::post(Rank peer, Edge& edge, Bytes piece) {
   if (link_->failure(peer)) return;
-  Piece& posted = edge.sending.emplace_back(0, edge.sealer.seal(piece));
+  piece.resize(piece.size() + RecordCipher::kTagBytes);
+  edge.sealer.seal({}, piece);
+  Piece& posted = edge.sending.emplace_back(0, std::move(piece));
   posted.ticket = link_->post_send(peer, posted.bytes, kControlTag);
 }
 
@@ -131,19 +133,18 @@ void TcpTransport::take_pieces(Rank peer, Edge& edge) {
     Piece piece = std::move(edge.receiving.front());
     edge.receiving.pop_front();
     const std::size_t came = link_->done(piece.ticket).value_or(0);
-    take(peer, edge, ConstBytes(piece.bytes).first(came));
+    take(peer, edge, MutableBytes(piece.bytes).first(came));
     expect(peer, edge, std::move(piece.bytes));
   }
 }
 
-void TcpTransport::take(Rank peer, Edge& edge, ConstBytes sealed) {
-  const std::optional<Bytes> piece = edge.opener.open(sealed);
-  if (!piece)
+void TcpTransport::take(Rank peer, Edge& edge, MutableBytes sealed) {
+  if (!edge.opener.open({}, sealed))
     throw std::runtime_error(
         fmt::format("rank {} received a control message of {} bytes that rank {} has not sent: somebody "
                     "changes them on their way",
                     rank_, sealed.size(), peer));
-  add(peer, edge, *piece);
+  add(peer, edge, sealed.first(sealed.size() - RecordCipher::kTagBytes));
 }
 
 void TcpTransport::add(Rank peer, Edge& edge, ConstBytes piece) {
@@ -173,7 +174,7 @@ std::vector<Rank> TcpTransport::lost(Time now) {
 
 // The words of the end are on their way then; nobody closes a connection while they are.
 void TcpTransport::say_farewell() {
-  for (auto& [peer, edge] : edges_) post(peer, edge, ConstBytes(&kFarewell, 1));
+  for (auto& [peer, edge] : edges_) post(peer, edge, {kFarewell});
   const Time end = clock_now() + kPatience;
   for (bool waiting = true; waiting && clock_now() < end;) {
     link_->progress();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/system/owner_thread.h"
-#include "core/base/system/secret_stream.h"
+#include "core/base/system/record_cipher.h"
 #include "core/control/messages/transport.h"
 #include "ops/tcp/tcp_link.h"
 
@@ -66,10 +66,11 @@ class TcpTransport final : public Transport {
     Bytes bytes;
   };
   struct Edge {
-    explicit Edge(const RailKeys::Directions& keys) : sealer(keys.send), opener(keys.receive) {}
+    explicit Edge(const RailKeys& keys)
+        : sealer(keys.cipher, keys.control.send), opener(keys.cipher, keys.control.receive) {}
 
-    MessageSealer sealer;
-    MessageOpener opener;
+    RecordCipher sealer;
+    RecordCipher opener;
     std::deque<Piece> receiving;
     std::deque<Piece> sending;
     Bytes message;          // what has come of it
@@ -77,10 +78,10 @@ class TcpTransport final : public Transport {
     bool told = false;      // that it is lost
   };
 
-  void post(Rank peer, Edge& edge, ConstBytes piece);
+  void post(Rank peer, Edge& edge, Bytes piece);
   void expect(Rank peer, Edge& edge, Bytes room);
   void take_pieces(Rank peer, Edge& edge);
-  void take(Rank peer, Edge& edge, ConstBytes sealed);
+  void take(Rank peer, Edge& edge, MutableBytes sealed);
   void add(Rank peer, Edge& edge, ConstBytes piece);
   void retire(Edge& edge);
   void say_farewell();

@@ -12,7 +12,6 @@ namespace {
 constexpr std::size_t kStreamHeader = crypto_secretstream_xchacha20poly1305_HEADERBYTES;
 constexpr std::size_t kSealBytes = crypto_secretstream_xchacha20poly1305_ABYTES;
 static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == sizeof(Proof));
-static_assert(kStreamHeader + kSealBytes == MessageSealer::kMostExtra);
 
 const unsigned char* octets(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 unsigned char* octets(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }

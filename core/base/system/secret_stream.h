@@ -2,7 +2,6 @@
 // One direction of a connection, encrypted: nobody else can read, change, drop or repeat its messages.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 
@@ -15,8 +14,6 @@ namespace rueda {
 // message begins with a random header. Each is 17 bytes longer than the plain one. Owned by one thread.
 class MessageSealer {
  public:
-  static constexpr std::size_t kMostExtra = 24 + 17;  // bytes that a message grows by
-
   // Both sides of one direction have the same key; no other direction or connection has it.
   explicit MessageSealer(const Proof& key);
   ~MessageSealer();

@@ -27,8 +27,7 @@ Proof prove(const TcpSecret& secret, const TcpHello& hello, const TcpAnswer& ans
                       {std::as_bytes(std::span(&kSide, 1)), without_proof(hello), without_proof(answer)});
 }
 
-Cipher cipher_for(const TcpHello& hello, bool encrypted) {
-  if (!encrypted && hello.encrypted == 0) return Cipher::none;
+Cipher cipher_for(const TcpHello& hello) {
   const bool aes = hello.best == Cipher::aes256_gcm && best_cipher() == Cipher::aes256_gcm;
   return aes ? Cipher::aes256_gcm : Cipher::chacha20_poly1305;
 }
@@ -52,7 +51,8 @@ TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t fro
 TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, bool encrypted) {
   TcpAnswer answer;
   answer.nonce = random_nonce();
-  answer.cipher = cipher_for(hello, encrypted);
+  answer.cipher = cipher_for(hello);
+  answer.encrypted = encrypted || hello.encrypted != 0 ? 1 : 0;
   answer.proof = prove(secret, hello, answer);
   return answer;
 }
@@ -73,6 +73,7 @@ RailKeys keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answ
   };
   const Side other = own == Side::connecting ? Side::listening : Side::connecting;
   return {answer.cipher,
+          answer.encrypted != 0,
           {key("data of a rail", own), key("data of a rail", other)},
           {key("control messages", own), key("control messages", other)}};
 }

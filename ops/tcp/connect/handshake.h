@@ -25,14 +25,15 @@ struct TcpHello {
   std::uint32_t from_card = 0;  // which address of each card
   std::uint32_t to_card = 0;
   Cipher best = Cipher::none;   // that this side can use
-  std::uint32_t encrypted = 0;  // 1: this side wants it used
+  std::uint32_t encrypted = 0;  // 1: this side wants data encrypted, too
   Nonce nonce{};
   Proof proof{};
 };
 // The answer: a proof over the hello and the rest of this, as the listening side.
 struct TcpAnswer {
   Nonce nonce{};
-  Cipher cipher = Cipher::none;  // for data; none where neither side wants one
+  Cipher cipher = Cipher::none;  // that both sides can use
+  std::uint32_t encrypted = 0;   // 1: data, too, since one side wants it
   Proof proof{};
 };
 // At last, of each connection that is kept: which rail it is, of how many.
@@ -40,7 +41,7 @@ struct Settled {
   std::uint32_t rail = 0;
   std::uint32_t rails = 0;
 };
-static_assert(sizeof(TcpHello) == 80 && sizeof(TcpAnswer) == 52 && sizeof(Settled) == 8);
+static_assert(sizeof(TcpHello) == 80 && sizeof(TcpAnswer) == 56 && sizeof(Settled) == 8);
 
 // With a fresh nonce, and its proof.
 TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card,
@@ -52,7 +53,8 @@ bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& sec
 
 // What one end uses from then on. Both nonces are in the keys, so no other connection has them.
 struct RailKeys {
-  Cipher cipher = Cipher::none;  // of data; control messages are always encrypted
+  Cipher cipher = Cipher::none;
+  bool encrypted = false;  // data; control messages always are
   struct Directions {
     Proof send{};
     Proof receive{};

@@ -38,7 +38,8 @@ inline std::array<RailKeys, 2> keys_for_tests(Cipher cipher) {
   const TcpSecret secret = random_key();
   const TcpHello hello = make_hello(secret, 0, 1, 0, 0);
   TcpAnswer answer = answer_to(hello, secret);
-  answer.cipher = cipher;
+  answer.encrypted = cipher == Cipher::none ? 0 : 1;
+  if (cipher != Cipher::none) answer.cipher = cipher;
   return {keys_of(HandshakeSide::connecting, hello, answer, secret),
           keys_of(HandshakeSide::listening, hello, answer, secret)};
 }

@@ -103,9 +103,9 @@ TEST(TcpHello, IsProvedByTheSecretAlone) {
   const TcpAnswer answer = answer_to(hello, secret);
   EXPECT_TRUE(proves(answer, hello, secret));
   EXPECT_FALSE(proves(answer, hello, random_key()));
-  EXPECT_FALSE(proves(TcpAnswer{{}, Cipher::none, hello.proof}, hello, secret));
+  EXPECT_FALSE(proves(TcpAnswer{{}, Cipher::none, 0, hello.proof}, hello, secret));
   TcpAnswer plain = answer_to(make_hello(secret, 3, 5, 1, 0, true), secret);
-  plain.cipher = Cipher::none;  // somebody on the way wants to read the data
+  plain.encrypted = 0;  // somebody on the way wants to read the data
   EXPECT_FALSE(proves(plain, hello, secret));
 }
 
@@ -114,10 +114,11 @@ TEST(TcpHello, DataIsEncryptedWhereOneSideWantsIt) {
   for (const bool here : {false, true}) {
     for (const bool there : {false, true}) {
       TcpHello hello = make_hello(secret, 3, 5, 1, 0, here);
-      EXPECT_EQ(answer_to(hello, secret, there).cipher, here || there ? best_cipher() : Cipher::none);
+      const TcpAnswer answer = answer_to(hello, secret, there);
+      EXPECT_EQ(answer.encrypted, here || there ? 1u : 0u);
+      EXPECT_EQ(answer.cipher, best_cipher());
       hello.best = Cipher::chacha20_poly1305;
-      EXPECT_EQ(answer_to(hello, secret, there).cipher,
-                here || there ? Cipher::chacha20_poly1305 : Cipher::none);
+      EXPECT_EQ(answer_to(hello, secret, there).cipher, Cipher::chacha20_poly1305);
     }
   }
 }
