@@ -5,16 +5,14 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
-#include "core/base/time.h"
 #include "core/default_runtime.h"
 #include "core/engine/memory/output_pool.h"
 #include "core/submission_arguments.h"
@@ -22,22 +20,19 @@
 namespace rueda {
 namespace {
 
-// A Runtime after shutdown(). Other threads may still be in the middle of a call, which then fails.
-struct Ended {
-  std::unique_ptr<Runtime> runtime;
-  Time since;
-};
-constexpr std::chrono::seconds kLongestCall(10);
+// So many of the last Runtimes stay after shutdown(). Other threads may still be in the middle of a call,
+// which then fails.
+constexpr std::size_t kEndedRuntimes = 4;
 
 // The one global: the default Runtime, and what must be remembered when it is gone.
 struct Global {
   std::mutex mutex;
-  std::unique_ptr<Runtime> runtime;     // written under the mutex
-  std::atomic<Runtime*> current{};      // the same, for reading
-  std::vector<Ended> ended;             // guarded by the mutex
-  const Runtime* of_parent = nullptr;   // in a forked child; of it only what never changes
-  std::atomic<std::uint64_t> jobs = 0;  // that have begun; written under the mutex
-  Status failed;                        // why a job could not go on, which is final; guarded by the mutex
+  std::unique_ptr<Runtime> runtime;            // written under the mutex
+  std::atomic<Runtime*> current{};             // the same, for reading
+  std::deque<std::unique_ptr<Runtime>> ended;  // guarded by the mutex
+  const Runtime* of_parent = nullptr;          // in a forked child; of it only what never changes
+  std::atomic<std::uint64_t> jobs = 0;         // that have begun; written under the mutex
+  Status failed;  // why a job could not go on, which is final; guarded by the mutex
 };
 
 Global& global() {
@@ -117,9 +112,8 @@ void shutdown() {
   process.runtime->shutdown();
   process.failed = process.runtime->failure();
   process.current.store(nullptr);
-  const Time now = clock_now();
-  std::erase_if(process.ended, [&](const Ended& each) { return now - each.since > kLongestCall; });
-  process.ended.push_back({std::move(process.runtime), now});
+  process.ended.push_back(std::move(process.runtime));
+  if (process.ended.size() > kEndedRuntimes) process.ended.pop_front();
   OutputPool::of_process().drop_kept();
 }
 

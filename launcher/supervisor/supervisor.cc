@@ -93,7 +93,8 @@ void Supervisor::turn() {
   for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
   if (waits[2].revents != 0)
     for (const std::string& line : starter_.lines()) output_.say(line);
-  if (waits[3].revents != 0) forward_input();
+  // A signal may have sent this process into the background meanwhile, where reading would stop it.
+  if (waits[3].revents != 0 && input_.descriptor() >= 0) forward_input();
   move_output();
   act_on_time();
 }

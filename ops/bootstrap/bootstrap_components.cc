@@ -65,8 +65,11 @@ void warn_without_secret(const Launch& launch) {
 
 // Where munge works. It then does on all hosts of a Slurm that uses it.
 bool can_use_munge(const Launch& launch) {
-  return launch.method == BootstrapMethod::slurm && text_of_secret() == nullptr &&
-         seal_by_munge("?", munge_socket()).outcome == MungeText::Outcome::good;
+  if (launch.method != BootstrapMethod::slurm || text_of_secret() != nullptr) return false;
+  const MungeText tried = seal_by_munge("?", munge_socket());
+  if (tried.outcome == MungeText::Outcome::good) return true;
+  log(LogLevel::info, "rank {}: the job starts without munge: {}", launch.rank, tried.why);
+  return false;
 }
 
 // One for the process: the process manager must not lose it before the process ends.

@@ -34,8 +34,10 @@ class CredentialServer {
   CredentialServer(std::vector<Descriptor> listeners, std::string credential)
       : listeners_(std::move(listeners)),
         credential_(std::move(credential)),
-        end_(::eventfd(0, EFD_CLOEXEC)),
-        thread_([this] { serve(); }) {}
+        end_(::eventfd(0, EFD_CLOEXEC)) {
+    if (!end_) cannot_start("rank 0 has no descriptor left for the place of its address; raise ulimit -n");
+    thread_ = std::thread([this] { serve(); });
+  }
   ~CredentialServer() {
     ::eventfd_write(end_.number(), 1);
     thread_.join();

@@ -37,6 +37,13 @@ std::optional<int> number_in(const char* variable) {
   return value;
 }
 
+// Errors go into logs, and a value may hold the secret of the job.
+std::string without_value(std::string_view text) {
+  const std::size_t value = text.find("value=");
+  return value == std::string_view::npos ? std::string(text)
+                                         : fmt::format("{}value=...", text.substr(0, value));
+}
+
 // One job's.
 class PmiAddress final : public RootAddress {
  public:
@@ -155,13 +162,15 @@ std::string PmiConnection::answer(const PmiRequest& request) {
   say(greeted_ ? dialect_->framed(request.text) : request.text + "\n");
   std::optional<std::string> heard = message(kAnswerMs);
   if (!heard)
-    blame_process_manager(fmt::format("does not answer '{}' within {} s", request.text, kAnswerMs / 1000));
+    blame_process_manager(
+        fmt::format("does not answer '{}' within {} s", without_value(request.text), kAnswerMs / 1000));
   const auto field = [&](std::string_view name) {
     return greeted_ ? dialect_->field(*heard, name) : pmi_field(*heard, name);
   };
   const std::string_view code = field("rc");
   if (field("cmd") != request.answer || (!code.empty() && code != "0"))
-    blame_process_manager(fmt::format("answered '{}' by '{}'", request.text, *heard));
+    blame_process_manager(
+        fmt::format("answered '{}' by '{}'", without_value(request.text), without_value(*heard)));
   return std::move(*heard);
 }
 

@@ -36,6 +36,8 @@ void ProgramStore::ask(std::string_view what, const std::function<void(Store&)>&
   } catch (const std::exception& error) {
     failure = error.what();
     if (failure.empty()) failure = "an exception without words";
+  } catch (...) {
+    failure = "an exception without words";
   }
   store.reset();
   {
@@ -73,7 +75,12 @@ void ProgramStore::close() {
       return;
     }
   }
-  if (retired_) overwrite(*store, retired_->first, retired_->second);
+  std::optional<std::pair<std::string, std::string>> retired;
+  {
+    const std::lock_guard lock(mutex_);
+    retired = retired_;
+  }
+  if (retired) overwrite(*store, retired->first, retired->second);
 }
 
 // The job has started, and goes on whatever happens to a value that is needed no more.
@@ -82,6 +89,8 @@ void ProgramStore::overwrite(Store& store, const std::string& key, const std::st
     if (store.get(key) == value) store.set(key, kNothing);
   } catch (const std::exception& error) {
     log(LogLevel::info, "the value \"{}\" of a start that is over stays: {}", key, error.what());
+  } catch (...) {
+    log(LogLevel::info, "the value \"{}\" of a start that is over stays", key);
   }
 }
 

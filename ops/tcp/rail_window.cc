@@ -40,7 +40,9 @@ RailWindow::Sight RailWindow::look_at(int socket) {
 
 std::size_t RailWindow::room(const Sight& sight, std::uint64_t written, Time now) {
   if (refused_ && sight.held == 0) most_ = std::min(*most_ * kGrowth, kMost);
-  measure(sight, written - sight.held, now);
+  // Held are also the few bytes that encryption adds: what has arrived never becomes less.
+  const std::uint64_t arrived = written - std::min<std::uint64_t>(written, sight.held);
+  measure(sight, std::max(arrived, arrived_), now);
   if (!most_) return Frame::kMostData;
   refused_ = static_cast<double>(sight.held) > *most_ * (1 - 1 / kFragments);
   return refused_ ? 0 : std::min(static_cast<std::size_t>(*most_ / kFragments), Frame::kMostData);

@@ -240,7 +240,7 @@ for job in range(60):
     rueda.init()
     rueda.shutdown()
     counts.append(len(os.listdir("/proc/self/fd")))
-print(counts[5], counts[-1])
+print(counts[10], counts[-1])
 """
     environments = by_store(2, f"127.0.0.1:{port}", PYTHONPATH=os.environ.get("PYTHONPATH", ""))
     begin = time.monotonic()

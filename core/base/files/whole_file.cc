@@ -19,7 +19,9 @@ std::filesystem::path hidden_beside(const std::filesystem::path& place) {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number)))
     throw std::runtime_error("the system gives no random numbers for the name of a new file");
-  return place.parent_path() / fmt::format(".{}.{:016x}.partial", place.filename().string(), number);
+  constexpr std::size_t kLongestPart = 200;  // of a name; with what is added a folder takes it
+  const std::string name = place.filename().string().substr(0, kLongestPart);
+  return place.parent_path() / fmt::format(".{}.{:016x}.partial", name, number);
 }
 
 [[noreturn]] void fail_on(const char* action, const std::filesystem::path& path) {
@@ -50,6 +52,9 @@ void WholeFile::write(std::span<const std::byte> bytes) {
 
 void WholeFile::commit(bool durable) {
   if (durable && ::fsync(file_.number()) != 0) fail_on("write", place_);
+  // Some file systems tell only now that there is no room.
+  const int copy = ::dup(file_.number());
+  if (copy < 0 || ::close(copy) != 0) fail_on("write", place_);
   if (::rename(hidden_.c_str(), place_.c_str()) != 0) fail_on("write", place_);
   committed_ = true;
   if (!durable) return;

@@ -96,6 +96,10 @@ FdPassing::FdPassing(std::shared_ptr<SharedFile> file) : file_(std::move(file)),
 
 void FdPassing::serve() {
   constexpr int kAtOnce = 64;  // whoever asks without end does not keep the background thread
+  const auto answer_all = [this] {
+    std::erase_if(asking_, [this](const Descriptor& connection) { return answer(connection.number()); });
+  };
+  answer_all();  // before others take their place
   for (int asked = 0; socket_.number() >= 0 && asked < kAtOnce; ++asked) {
     Descriptor connection(accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.number() < 0) break;
@@ -103,7 +107,7 @@ void FdPassing::serve() {
     if (asking_.size() == kAtOnce) asking_.pop_front();
     asking_.push_back(std::move(connection));
   }
-  std::erase_if(asking_, [this](const Descriptor& connection) { return answer(connection.number()); });
+  answer_all();
 }
 
 // True when nothing more is to come from there.

@@ -88,8 +88,11 @@ bool TcpAcceptor::hear_hello(Guest& guest) {
     return false;
   }
   guest.known = true;
-  const TcpAnswer answer = answer_to(hello, secret_, encrypted_);
-  guest.keys = keys_of(HandshakeSide::listening, hello, answer, secret_);
+  const ExchangeKeys exchange = random_exchange_keys();
+  const TcpAnswer answer = answer_to(hello, secret_, exchange.open, encrypted_);
+  const std::optional<RailKeys> keys = keys_of(HandshakeSide::listening, hello, answer, secret_, exchange);
+  if (!keys) return false;
+  guest.keys = *keys;
   return send_block(guest.socket, answer);
 }
 

@@ -104,7 +104,8 @@ void TcpConnector::hear(Lane& lane, Time now) {
     if (error != 0) return leave(lane, std::generic_category().message(error));
     lane.connected = true;
     const auto at = static_cast<std::size_t>(&lane - lanes_.data());
-    lane.hello = make_hello(theirs_.secret, rank_, peer_, at, *lane.target, encrypted_);
+    lane.exchange = random_exchange_keys();
+    lane.hello = make_hello(theirs_.secret, rank_, peer_, at, *lane.target, lane.exchange.open, encrypted_);
     if (!send_block(lane.socket, lane.hello)) return leave(lane, "closed the connection");
   }
   switch (lane.answer.read(lane.socket)) {
@@ -115,6 +116,10 @@ void TcpConnector::hear(Lane& lane, Time now) {
     case BlockReader<TcpAnswer>::Came::all: break;
   }
   if (!proves(lane.answer.block(), lane.hello, theirs_.secret)) return leave(lane, "is not of this job");
+  const std::optional<RailKeys> keys =
+      keys_of(HandshakeSide::connecting, lane.hello, lane.answer.block(), theirs_.secret, lane.exchange);
+  if (!keys) return leave(lane, "is not of this job");
+  lane.keys = *keys;
   lane.answered = true;
   if (!first_answer_) first_answer_ = now;
 }
@@ -142,8 +147,7 @@ bool TcpConnector::settle() {
       rails_.clear();
       return false;
     }
-    rails_.push_back({std::move(lane.socket),
-                      keys_of(HandshakeSide::connecting, lane.hello, lane.answer.block(), theirs_.secret)});
+    rails_.push_back({std::move(lane.socket), lane.keys});
   }
   for (Lane& lane : lanes_) lane.socket.close();
   return true;

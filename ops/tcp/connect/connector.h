@@ -43,7 +43,9 @@ class TcpConnector {
     bool connected = false;
     bool answered = false;
     bool given_up = false;
+    ExchangeKeys exchange;  // of the hello
     TcpHello hello;
+    RailKeys keys;  // once it is answered
     BlockReader<TcpAnswer> answer;
     std::string words;  // how the last try ended
 

@@ -35,7 +35,7 @@ Cipher cipher_for(const TcpHello& hello) {
 }  // namespace
 
 TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card,
-                    bool encrypted) {
+                    const PublicKey& exchange, bool encrypted) {
   TcpHello hello;
   hello.from = from;
   hello.to = to;
@@ -43,13 +43,16 @@ TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t fro
   hello.to_card = static_cast<std::uint32_t>(to_card);
   hello.best = best_cipher();
   hello.encrypted = encrypted ? 1 : 0;
+  hello.exchange = exchange;
   hello.nonce = random_nonce();
   hello.proof = prove(secret, hello);
   return hello;
 }
 
-TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, bool encrypted) {
+TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, const PublicKey& exchange,
+                    bool encrypted) {
   TcpAnswer answer;
+  answer.exchange = exchange;
   answer.nonce = random_nonce();
   answer.cipher = cipher_for(hello);
   answer.encrypted = encrypted || hello.encrypted != 0 ? 1 : 0;
@@ -66,16 +69,20 @@ bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& sec
   return same(answer.proof, prove(secret, hello, answer));
 }
 
-RailKeys keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer, const TcpSecret& secret) {
+std::optional<RailKeys> keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer,
+                                const TcpSecret& secret, const ExchangeKeys& exchange) {
+  const bool connects = own == Side::connecting;
+  const auto shared = shared_secret(exchange, connects ? answer.exchange : hello.exchange);
+  if (!shared) return std::nullopt;
   const auto key = [&](std::string_view use, Side sender) {
-    return rueda::prove(secret, {std::as_bytes(std::span(use)), std::as_bytes(std::span(&sender, 1)),
+    return rueda::prove(secret, {*shared, std::as_bytes(std::span(use)), std::as_bytes(std::span(&sender, 1)),
                                  without_proof(hello), without_proof(answer)});
   };
-  const Side other = own == Side::connecting ? Side::listening : Side::connecting;
-  return {answer.cipher,
-          answer.encrypted != 0,
-          {key("data of a rail", own), key("data of a rail", other)},
-          {key("control messages", own), key("control messages", other)}};
+  const Side other = connects ? Side::listening : Side::connecting;
+  return RailKeys{answer.cipher,
+                  answer.encrypted != 0,
+                  {key("data of a rail", own), key("data of a rail", other)},
+                  {key("control messages", own), key("control messages", other)}};
 }
 
 }  // namespace rueda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/base/system/authentication.h"
 #include "core/base/system/descriptor.h"
@@ -26,11 +27,13 @@ struct TcpHello {
   std::uint32_t to_card = 0;
   Cipher best = Cipher::none;   // that this side can use
   std::uint32_t encrypted = 0;  // 1: this side wants data encrypted, too
+  PublicKey exchange{};         // fresh
   Nonce nonce{};
   Proof proof{};
 };
 // The answer: a proof over the hello and the rest of this, as the listening side.
 struct TcpAnswer {
+  PublicKey exchange{};
   Nonce nonce{};
   Cipher cipher = Cipher::none;  // that both sides can use
   std::uint32_t encrypted = 0;   // 1: data, too, since one side wants it
@@ -41,17 +44,19 @@ struct Settled {
   std::uint32_t rail = 0;
   std::uint32_t rails = 0;
 };
-static_assert(sizeof(TcpHello) == 80 && sizeof(TcpAnswer) == 56 && sizeof(Settled) == 8);
+static_assert(sizeof(TcpHello) == 112 && sizeof(TcpAnswer) == 88 && sizeof(Settled) == 8);
 
-// With a fresh nonce, and its proof.
+// With a fresh nonce, and its proof. `exchange`: its public key is told.
 TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card,
+                    const PublicKey& exchange, bool encrypted = false);
+TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, const PublicKey& exchange,
                     bool encrypted = false);
-TcpAnswer answer_to(const TcpHello& hello, const TcpSecret& secret, bool encrypted = false);
 
 bool proves(const TcpHello& hello, const TcpSecret& secret);
 bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& secret);
 
-// What one end uses from then on. Both nonces are in the keys, so no other connection has them.
+// One end uses these from then on. They come from both nonces, and from the secret of both public keys: who
+// learns the secret of the job later, or on its way over MPI, cannot read what was recorded.
 struct RailKeys {
   Cipher cipher = Cipher::none;
   bool encrypted = false;  // data; control messages always are
@@ -63,7 +68,9 @@ struct RailKeys {
   Directions control;
 };
 enum class HandshakeSide : unsigned char { connecting = 1, listening = 2 };
-RailKeys keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer, const TcpSecret& secret);
+// Nothing where the other side's public key is none.
+std::optional<RailKeys> keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer,
+                                const TcpSecret& secret, const ExchangeKeys& exchange);
 
 // A connection whose ends know each other.
 struct ConnectedRail {

@@ -36,12 +36,13 @@ inline std::array<Descriptor, 2> tcp_pair() {
 // As both sides of one handshake have them.
 inline std::array<RailKeys, 2> keys_for_tests(Cipher cipher) {
   const TcpSecret secret = random_key();
-  const TcpHello hello = make_hello(secret, 0, 1, 0, 0);
-  TcpAnswer answer = answer_to(hello, secret);
+  const ExchangeKeys here = random_exchange_keys(), there = random_exchange_keys();
+  const TcpHello hello = make_hello(secret, 0, 1, 0, 0, here.open);
+  TcpAnswer answer = answer_to(hello, secret, there.open);
   answer.encrypted = cipher == Cipher::none ? 0 : 1;
   if (cipher != Cipher::none) answer.cipher = cipher;
-  return {keys_of(HandshakeSide::connecting, hello, answer, secret),
-          keys_of(HandshakeSide::listening, hello, answer, secret)};
+  return {keys_of(HandshakeSide::connecting, hello, answer, secret, here).value(),
+          keys_of(HandshakeSide::listening, hello, answer, secret, there).value()};
 }
 
 inline void connect_links(TcpLink& low, Rank low_rank, TcpLink& high, Rank high_rank, std::size_t rails,

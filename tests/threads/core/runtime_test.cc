@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -388,7 +389,7 @@ TEST(FrontDoor, CallsInTheMiddleOfAShutdownFail) {
     MemoryNetwork network(1);
     init(memory_components(network, 0, 1, {}));
     const int before = reduced;
-    while (reduced - before < 10) std::this_thread::yield();
+    while (reduced - before < 10) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     shutdown();
   }
   over = true;

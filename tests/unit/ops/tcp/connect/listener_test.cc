@@ -50,6 +50,8 @@ struct Job {
   }
 };
 
+constexpr PublicKey kNoKey{};
+
 void expect_mirrored(const RailKeys& here, const RailKeys& there) {
   EXPECT_EQ(here.cipher, there.cipher);
   EXPECT_EQ(here.data.send, there.data.receive);
@@ -94,17 +96,17 @@ TEST(TcpEndpoint, IsReadWithinBounds) {
 
 TEST(TcpHello, IsProvedByTheSecretAlone) {
   const TcpSecret secret = random_key();
-  const TcpHello hello = make_hello(secret, 3, 5, 1, 0);
+  const TcpHello hello = make_hello(secret, 3, 5, 1, 0, kNoKey);
   EXPECT_TRUE(proves(hello, secret));
   EXPECT_FALSE(proves(hello, random_key()));
   TcpHello forged = hello;
   forged.from = 4;
   EXPECT_FALSE(proves(forged, secret));
-  const TcpAnswer answer = answer_to(hello, secret);
+  const TcpAnswer answer = answer_to(hello, secret, kNoKey);
   EXPECT_TRUE(proves(answer, hello, secret));
   EXPECT_FALSE(proves(answer, hello, random_key()));
-  EXPECT_FALSE(proves(TcpAnswer{{}, Cipher::none, 0, hello.proof}, hello, secret));
-  TcpAnswer plain = answer_to(make_hello(secret, 3, 5, 1, 0, true), secret);
+  EXPECT_FALSE(proves(TcpAnswer{{}, {}, Cipher::none, 0, hello.proof}, hello, secret));
+  TcpAnswer plain = answer_to(make_hello(secret, 3, 5, 1, 0, kNoKey, true), secret, kNoKey);
   plain.encrypted = 0;  // somebody on the way wants to read the data
   EXPECT_FALSE(proves(plain, hello, secret));
 }
@@ -113,23 +115,30 @@ TEST(TcpHello, DataIsEncryptedWhereOneSideWantsIt) {
   const TcpSecret secret = random_key();
   for (const bool here : {false, true}) {
     for (const bool there : {false, true}) {
-      TcpHello hello = make_hello(secret, 3, 5, 1, 0, here);
-      const TcpAnswer answer = answer_to(hello, secret, there);
+      TcpHello hello = make_hello(secret, 3, 5, 1, 0, kNoKey, here);
+      const TcpAnswer answer = answer_to(hello, secret, kNoKey, there);
       EXPECT_EQ(answer.encrypted, here || there ? 1u : 0u);
       EXPECT_EQ(answer.cipher, best_cipher());
       hello.best = Cipher::chacha20_poly1305;
-      EXPECT_EQ(answer_to(hello, secret, there).cipher, Cipher::chacha20_poly1305);
+      EXPECT_EQ(answer_to(hello, secret, kNoKey, there).cipher, Cipher::chacha20_poly1305);
     }
   }
 }
 
+// Nor one who knows the secret of the job has it.
 TEST(TcpHello, NoTwoConnectionsHaveOneKey) {
   const TcpSecret secret = random_key();
-  const TcpHello hello = make_hello(secret, 3, 5, 1, 0);
-  const auto key = [&](const TcpAnswer& answer) {
-    return keys_of(HandshakeSide::connecting, hello, answer, secret).data.send;
+  const ExchangeKeys here = random_exchange_keys(), there = random_exchange_keys();
+  const TcpHello hello = make_hello(secret, 3, 5, 1, 0, here.open);
+  const TcpAnswer answer = answer_to(hello, secret, there.open), again = answer_to(hello, secret, there.open);
+  const auto key = [&](const TcpAnswer& told, const ExchangeKeys& exchange) {
+    return keys_of(HandshakeSide::connecting, hello, told, secret, exchange)->data.send;
   };
-  EXPECT_NE(key(answer_to(hello, secret)), key(answer_to(hello, secret)));  // somebody repeats a hello
+  EXPECT_EQ(key(answer, here), key(answer, here));
+  EXPECT_NE(key(answer, here), key(again, here));  // somebody repeats a hello
+  EXPECT_NE(key(answer, here), key(answer, random_exchange_keys()));
+  const TcpAnswer without = answer_to(hello, secret, kNoKey);
+  EXPECT_FALSE(keys_of(HandshakeSide::connecting, hello, without, secret, here));
 }
 
 TEST(TcpListener, ConnectsEveryPairByEveryRail) {
@@ -224,7 +233,7 @@ TEST(TcpListener, StrangersStayOutsideAndStopNobody) {
   // One that knows the secret, for another rank, for a rank that is not expected, and for itself.
   for (const auto& [from, to] : {std::pair{0, 2}, {2, 1}, {1, 1}}) {
     ASSERT_TRUE(come());
-    EXPECT_TRUE(send_block(strangers.back(), make_hello(card.secret, from, to, 0, 0)));
+    EXPECT_TRUE(send_block(strangers.back(), make_hello(card.secret, from, to, 0, 0, kNoKey)));
   }
   std::vector<TcpListener::Met> met = job.meet_all();
   ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
