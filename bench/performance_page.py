@@ -184,10 +184,10 @@ def draw(name: str, result: dict[str, Any], folder: Path) -> None:
     pyplot.close(figure)
 
 
-def machine() -> str:
+def machine(load: float) -> str:
     """This machine in words."""
     models = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
-    return f"{len(os.sched_getaffinity(0))} cores, {models[0] if models else os.uname().machine}, load {os.getloadavg()[0]:.1f}"
+    return f"{len(os.sched_getaffinity(0))} cores, {models[0] if models else os.uname().machine}, load {load:.1f}"
 
 
 def figure_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def taken_in(run: Any, arguments: argparse.Namespace) -> dict[str, Any]:
         figures = figures_of_starts(run) if starts else [figure_of(row) for row in rows]
     except (KeyError, TypeError) as error:
         raise Unusable(f"{arguments.run} is no result of rueda-bench: {error} is missing; give the file that rueda-bench --json has written") from None
-    result = {"title": arguments.title, "group": arguments.group, "date": datetime.date.today().isoformat(), "machine": machine(),
+    result = {"title": arguments.title, "group": arguments.group, "date": datetime.date.today().isoformat(), "machine": machine(run.get("load", os.getloadavg()[0]) if starts else os.getloadavg()[0]),
               "command": arguments.command, "about": [], "unit": "ms" if starts else "µs",
               "peer": "mpiexec" if starts else next((row["against"]["name"] for row in rows if "against" in row), "MPI")}
     if len(rows) > 1 and all("ratio" in figure and "bytes" in figure for figure in figures):

@@ -101,7 +101,8 @@ def main(words):
     if given.mpiexec and (folder / "start_mpi").exists():
         sides["mpiexec"] = lambda hosts, ranks: hosts.theirs(given.mpiexec, ranks, folder / "start_mpi")
     rows = []
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {given.turns} turns; milliseconds")
+    load = os.getloadavg()[0]  # before the ranks raise it
+    print(f"{os.cpu_count()} cores, load {load:.1f}; {given.turns} turns; milliseconds")
     print(f"{'ranks':>5} {'side':>9} {'to the first allreduce':>23} {'from the last rank':>19} {'start to end':>13}")
     with Hosts(folder / "rueda-hosts", given.hosts) as hosts:
         for ranks in map(int, given.ranks.split(",")):
@@ -109,7 +110,7 @@ def main(words):
                 print(f"{ranks:>5} {side:>9} {first:>23.1f} {last:>19.1f} {whole:>13.1f}", flush=True)
                 rows.append({"ranks": ranks, "side": side, "first_ms": first, "end_ms": last, "whole_ms": whole})
     if given.json:
-        given.json.write_text(json.dumps({"mode": "start", "hosts": given.hosts or 1, "turns": given.turns, "rows": rows}, indent=1) + "\n")
+        given.json.write_text(json.dumps({"mode": "start", "hosts": given.hosts or 1, "turns": given.turns, "load": load, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
