@@ -23,6 +23,7 @@ using std::chrono::microseconds;
 Introduction introduce(const RuntimeComponents& components) {
   Introduction introduction{components.rank, kVersion, components.host, getpid(), {},
                             components.card, "",       components.job};
+  if (components.transport) introduction.relay = components.transport->relay();
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(components.config)));
   }
@@ -58,6 +59,8 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
       expires = std::max(expires, *since + from_seconds(patience));
     if (std::optional<Envelope> envelope = components.transport->receive()) {
       exchange.receive(envelope->peer, envelope->bytes);
+      if (const std::optional<Referral> referral = exchange.take_referral())
+        components.transport->take_welcome_from(referral->to, referral->relay);
     } else if (const std::vector<Rank> lost = components.transport->lost(clock_now()); !lost.empty()) {
       exchange.lose(lost.front());
     } else if (clock_now() > expires) {

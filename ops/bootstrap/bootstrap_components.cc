@@ -16,13 +16,13 @@
 #include "core/base/log.h"
 #include "core/base/system/hex.h"
 #include "core/control/bootstrap/ranks_of_job.h"
-#include "ops/bootstrap/agent_line.h"
-#include "ops/bootstrap/file_store.h"
-#include "ops/bootstrap/munge_address.h"
-#include "ops/bootstrap/pmi_connection.h"
-#include "ops/bootstrap/star_transport.h"
-#include "ops/bootstrap/start_error.h"
-#include "ops/bootstrap/torch_store.h"
+#include "ops/bootstrap/address/agent_line.h"
+#include "ops/bootstrap/address/file_store.h"
+#include "ops/bootstrap/address/munge_address.h"
+#include "ops/bootstrap/address/pmi_connection.h"
+#include "ops/bootstrap/address/start_error.h"
+#include "ops/bootstrap/address/torch_store.h"
+#include "ops/bootstrap/star/star_transport.h"
 #include "ops/munge/munge.h"
 #include "ops/sockets/tcp_socket.h"
 
@@ -160,6 +160,14 @@ StarListener listen(const Launch& launch, const Config& config) {
   return std::move(listening.listener);
 }
 
+// Of another rank than rank 0. On one host rank 0 reaches all by itself.
+StarListener listen_for_welcome(const Launch& launch, const Config& config) {
+  if (launch.one_host) return {};
+  StarListener listener = listen_at_each(addresses_to_listen_at(launch, config)).listener;
+  listener.endpoint.secret = random_key();
+  return listener;
+}
+
 std::unique_ptr<RootAddress> address_behind_munge(const Launch& launch, bool root) {
   std::vector<Descriptor> listeners;
   if (root) listeners = listen_at_place(launch).sockets;
@@ -188,7 +196,9 @@ std::unique_ptr<RootAddress> root_address(const Launch& launch, const StarMember
 std::unique_ptr<Transport> star(const Launch& launch, const Config& config, StarMember self) {
   std::unique_ptr<RootAddress> address = root_address(launch, self);
   const Duration deadline = from_seconds(config.network_deadline);
-  if (self.rank != 0) return std::make_unique<StarLeaf>(std::move(self), std::move(address), deadline);
+  if (self.rank != 0)
+    return std::make_unique<StarLeaf>(std::move(self), std::move(address), deadline,
+                                      listen_for_welcome(launch, config));
   return std::make_unique<StarRoot>(std::move(self), listen(launch, config), std::move(address), deadline);
 }
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <limits>
 
-#include "ops/bootstrap/start_error.h"
+#include "ops/bootstrap/address/start_error.h"
 
 namespace rueda {
 namespace {

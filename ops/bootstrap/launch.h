@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/base/config.h"
-#include "ops/bootstrap/key_value_store.h"
+#include "ops/bootstrap/address/key_value_store.h"
 #include "rueda/types.h"
 
 namespace rueda {

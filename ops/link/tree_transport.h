@@ -52,6 +52,10 @@ class TreeTransport final : public Transport {
   bool only_reaches_root() const override { return far_->only_reaches_root(); }
   void end_in_order() override { far_->end_in_order(); }
   bool drain() override { return far_->drain(); }
+  std::string relay() const override { return far_->relay(); }
+  void take_welcome_from(Rank rank, const std::string& relay) override {
+    far_->take_welcome_from(rank, relay);
+  }
   std::optional<Time> known_to_root_since() const override { return far_->known_to_root_since(); }
 
  private:

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "ops/bootstrap/start_error.h"
+#include "ops/bootstrap/address/start_error.h"
 #include "rueda/version.h"
 
 namespace rueda {

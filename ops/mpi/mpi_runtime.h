@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "ops/bootstrap/agent_line.h"
+#include "ops/bootstrap/address/agent_line.h"
 #include "ops/mpi/mpi_group.h"
 #include "rueda/types.h"
 

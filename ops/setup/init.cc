@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/unknown_variables.h"
 #include "core/default_runtime.h"
-#include "ops/bootstrap/program_store.h"
+#include "ops/bootstrap/address/program_store.h"
 #include "ops/setup/defaults.h"
 #include "rueda/rueda.h"
 #include "rueda/store.h"

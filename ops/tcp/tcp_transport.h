@@ -51,6 +51,10 @@ class TcpTransport final : public Transport {
   bool wait(Duration longest) override { return !connected_ && start_->wait(longest); }
   std::string obstacle() const override { return connected_ ? "" : start_->obstacle(); }
   bool only_reaches_root() const override { return !connected_ && start_->only_reaches_root(); }
+  std::string relay() const override { return start_->relay(); }
+  void take_welcome_from(Rank rank, const std::string& relay) override {
+    start_->take_welcome_from(rank, relay);
+  }
   std::optional<Time> known_to_root_since() const override {
     return connected_ ? std::nullopt : start_->known_to_root_since();
   }

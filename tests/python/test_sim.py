@@ -91,12 +91,32 @@ def test_a_trace_shows_what_a_loss_leaves_open(tmp_path):
     assert some_failed
 
 
+def test_the_bytes_of_a_start_grow_with_the_ranks_not_with_their_square(tmp_path):
+    few, out = summary_of(tmp_path, "--start", "--ranks", 1000)
+    assert "rank 0 has heard all ranks after" in out and "every rank has the list of ranks after" in out
+    many, _ = summary_of(tmp_path, "--start", "--ranks", 4000)
+    assert few["root_connections"] == 999 and many["root_connections"] == 3999
+    for figure in ["root_received", "list_bytes", "root_sent"]:
+        assert 3.5 * few[figure] < many[figure] < 4.5 * few[figure]
+    assert many["direct"] == 3999 * many["list_bytes"] > 50 * many["root_sent"]
+    # Rank 0 has 7 others on its host, and 32 leaders below; so has each other rank at most.
+    assert 39 * many["list_bytes"] < many["root_sent"] < 39 * many["list_bytes"] + 4000 * 100
+    assert many["most_relayed"] == 39 * many["list_bytes"]
+    assert few["all_heard_ms"] < few["all_told_ms"] < few["all_heard_ms"] + 100
+
+
+def test_a_start_on_one_host_needs_no_relay(tmp_path):
+    summary, _ = summary_of(tmp_path, "--start", "--ranks", 64, "--ranks-per-host", 64)
+    assert summary["root_sent"] == summary["direct"] and summary["most_relayed"] == 0
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["--ranks", "0"], "--ranks is 0; it must be 1 to 10000000"),
     (["--hop-us", "nan"], "--hop-us is nan; it must be 0 to 1000000000"),
     (["--skew-us", "-1"], "--skew-us is -1; it must be 0 to"),
     (["--ranks", "4", "--lost", "4"], "--lost is 4; it must be 0 to 3"),
     (["--stragglers", "9"], "--stragglers is 9; it must be 0 to 8"),
+    (["--gbit", "0"], "--gbit is 0; it must be 0.001 to"),
     (["--ranks", "many"], "the argument ('many') for option '--ranks' is invalid"),
     (["--rnaks", "4"], "unrecognised option '--rnaks'"),
     (["ranks"], "too many positional options"),

@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "tests/sim/simulated_network.h"
+#include "tests/sim/simulated_start.h"
 
 namespace rueda {
 
 // Times in microseconds.
 struct Experiment {
   ClusterShape shape;
+  bool start = false;  // of the job, and nothing else
+  StartCosts start_costs;
   int tensors = 200;
   int steps = 20;  // after the first
   std::uint32_t seed = 1;

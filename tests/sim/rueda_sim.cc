@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rueda-sim: how long N ranks take to agree, by the real Negotiators on a simulated network.
+// rueda-sim: how long N ranks take to agree, or to start, by the real Negotiators or Bootstraps on a
+// simulated network.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -88,6 +89,36 @@ nlohmann::json summary(const Experiment& experiment, const Result& result, doubl
   return summary;
 }
 
+void print(const Experiment& experiment, const StartResult& result, double wall) {
+  const ClusterShape& shape = experiment.shape;
+  fmt::print(
+      "the start of {} ranks, {} a host, radix {}; {} us a hop, {} us a message, {} us a connection, "
+      "{} Gbit/s a host\n",
+      shape.ranks, shape.ranks_per_host, tree::kRadix, shape.hop, shape.message,
+      experiment.start_costs.connect, experiment.start_costs.gigabits);
+  fmt::print("  rank 0 has heard all ranks after           {:9.1f} ms\n", result.all_heard / 1e3);
+  fmt::print("  every rank has the list of ranks after     {:9.1f} ms\n", result.all_told / 1e3);
+  fmt::print("  rank 0: {} connections, {} bytes received, {} sent; the list is {} bytes\n",
+             result.connections, result.root_received, result.root_sent, result.list);
+  fmt::print("  the most that another rank sends: {} bytes. Without relays rank 0 would send {} bytes\n",
+             result.most_relayed, result.direct);
+  fmt::print("simulated in {:.1f} s, {:.0f} MB\n", wall, resident_megabytes());
+}
+
+nlohmann::json summary(const Experiment& experiment, const StartResult& result, double wall) {
+  return {{"ranks", experiment.shape.ranks},
+          {"all_heard_ms", result.all_heard / 1e3},
+          {"all_told_ms", result.all_told / 1e3},
+          {"root_connections", result.connections},
+          {"root_received", result.root_received},
+          {"root_sent", result.root_sent},
+          {"list_bytes", result.list},
+          {"most_relayed", result.most_relayed},
+          {"direct", result.direct},
+          {"wall_s", wall},
+          {"rss_mb", resident_megabytes()}};
+}
+
 // Opened before the work: a path that cannot be written is told at once.
 std::ofstream open_summary(const std::string& path) {
   std::ofstream file;
@@ -99,12 +130,19 @@ std::ofstream open_summary(const std::string& path) {
 
 void simulate(const Experiment& experiment) {
   std::ofstream file = open_summary(experiment.json);
-  const auto begin = std::chrono::steady_clock::now();
-  const Result result = run(experiment);
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
-  print(experiment, result, wall.count());
+  const auto show = [&](const auto& run) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto result = run();
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+    print(experiment, result, wall.count());
+    file << summary(experiment, result, wall.count()).dump(2) << '\n';
+  };
+  if (experiment.start) {
+    show([&] { return simulate_start(experiment.shape, experiment.start_costs); });
+  } else {
+    show([&] { return run(experiment); });
+  }
   if (experiment.json.empty()) return;
-  file << summary(experiment, result, wall.count()).dump(2) << '\n';
   if (!file.flush()) throw std::runtime_error(fmt::format("--json: cannot write '{}'", experiment.json));
 }
 

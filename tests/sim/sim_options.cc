@@ -39,6 +39,10 @@ options::options_description all_options(Experiment& experiment) {
   add("cache-capacity", value(shape.cache_capacity), "the setting RUEDA_CACHE_CAPACITY");
   add("steps", value(experiment.steps), "steps after the first (at least 1)");
   add("seed", value(experiment.seed), "of what is random");
+  add("start", options::bool_switch(&experiment.start), "the start of the job, and nothing else");
+  add("connect-us", value(experiment.start_costs.connect),
+      "of a start: what taking a connection costs a rank, keys included");
+  add("gbit", value(experiment.start_costs.gigabits), "of a start: Gbit/s of a host");
   add("json", options::value(&experiment.json), "write a summary there");
   add("trace", options::value(&experiment.trace), "write a timeline there, for Perfetto");
   add("trace-ranks", value(experiment.trace_ranks), "of so many ranks, from rank 0 on");
@@ -67,6 +71,8 @@ void check(const Experiment& experiment) {
   check("linger-us", shape.linger, 0, kMostTime);
   check("cache-capacity", static_cast<double>(shape.cache_capacity), 0, 1e9);
   check("steps", experiment.steps, 1, 1e6);
+  check("connect-us", experiment.start_costs.connect, 0, kMostTime);
+  check("gbit", experiment.start_costs.gigabits, 1e-3, 1e6);
   check("trace-ranks", experiment.trace_ranks, 1, 1024);
 }
 

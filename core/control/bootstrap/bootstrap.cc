@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -14,7 +15,8 @@ Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets, Rank r
       process_sets_(std::move(process_sets)),
       size_(size),
       node_(tree::by_rank(own_.rank, size, radix)),
-      missing_(node_.subtree) {
+      missing_(node_.subtree),
+      awaited_(node_.parent) {
   own_.process_sets = in_words(process_sets_);
   missing_.remove(RankSet::of(own_.rank));
   if (own_.rank == 0) {
@@ -28,9 +30,13 @@ Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets, Rank r
 
 void Bootstrap::receive(Rank from, ConstBytes bytes) {
   std::optional<Message> message = decode(bytes);
-  if (message && std::holds_alternative<Welcome>(*message) && own_.rank != 0) {
-    finish(std::move(std::get<Welcome>(*message)));
-    return;
+  if (message && own_.rank != 0) {
+    if (auto* welcome = std::get_if<Welcome>(&*message)) return finish(std::move(*welcome));
+    if (auto* referral = std::get_if<Referral>(&*message)) {
+      awaited_ = referral->to;
+      referral_ = std::move(*referral);
+      return;
+    }
   }
   if (!message || !std::holds_alternative<Hello>(*message)) {
     finish({Status::backend_error(
@@ -52,11 +58,17 @@ void Bootstrap::receive(Rank from, ConstBytes bytes) {
 }
 
 void Bootstrap::expire(double seconds, const std::string& obstacle) {
+  const std::string why = obstacle.empty() ? "" : " (" + obstacle + ")";
+  if (awaited_ != node_.parent)
+    return finish({Status::peer_lost(
+        fmt::format("init: rank {} did not pass the list of ranks on to rank {} within {} s{}. Let each rank "
+                    "reach the others, or allow more time by RUEDA_START_TIMEOUT.",
+                    awaited_, own_.rank, seconds, why))});
   const std::string whom = own_.rank == 0 ? to_string(missing_) : fmt::format("rank {}", node_.parent);
   finish({Status::peer_lost(
       fmt::format("init: {} of {} did not come within {} s{}. Start every rank, or allow more time "
                   "by RUEDA_START_TIMEOUT.",
-                  whom, size_, seconds, obstacle.empty() ? "" : " (" + obstacle + ")"))});
+                  whom, size_, seconds, why))});
 }
 
 void Bootstrap::lose(Rank rank) {
@@ -110,12 +122,33 @@ void Bootstrap::conclude() {
     welcome.cards.push_back(introduction->card);
     welcome.job = std::max(welcome.job, introduction->job);
   }
-  finish(std::move(welcome));
+  if (!welcome.status.ok()) return finish(std::move(welcome));
+  welcome_all(welcome);
+  welcome_ = std::move(welcome);
 }
 
-void Bootstrap::finish(Welcome welcome) {
+// At rank 0. Whose parent can relay nothing gets the list from here, too. Those who relay it come first.
+void Bootstrap::welcome_all(const Welcome& welcome) {
+  const std::vector<Rank> parents = tree::parents_by_host(welcome.hosts);
   const Bytes bytes = encode(welcome);
-  for (Rank child : node_.children) outgoing_.push_back({child, bytes});
+  std::vector<Envelope> referrals;
+  for (Rank child : node_.children) {
+    const Introduction& parent = *heard_[parents[child]];
+    if (parent.rank == 0 || parent.relay.empty()) {
+      outgoing_.push_back({child, bytes});
+    } else {
+      referrals.push_back({child, encode(Referral{parent.rank, parent.relay})});
+    }
+  }
+  std::ranges::move(referrals, std::back_inserter(outgoing_));
+}
+
+// Children by number, or those that rank 0 has referred to this rank.
+void Bootstrap::finish(Welcome welcome) {
+  std::vector<Rank> children = node_.children;
+  if (welcome.status.ok() && !own_.relay.empty()) children = tree::by_host(own_.rank, welcome.hosts).children;
+  const Bytes bytes = encode(welcome);
+  for (Rank child : children) outgoing_.push_back({child, bytes});
   welcome_ = std::move(welcome);
 }
 

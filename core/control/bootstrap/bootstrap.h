@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/control/bootstrap/static_process_sets.h"
@@ -14,8 +15,9 @@
 namespace rueda {
 
 // Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come; when
-// rank 0 has heard all, it welcomes everybody with the list of hosts. Pure, as the Negotiator is. Owned by a
-// ProgressEngine.
+// rank 0 has heard all, it welcomes everybody with the list of hosts. Where each rank reaches rank 0 only,
+// the list would leave rank 0 once for each of them: rank 0 sends it to its own children in the tree by host,
+// and refers each other rank to its parent there. Pure, as the Negotiator is. Owned by a ProgressEngine.
 class Bootstrap {
  public:
   // `process_sets`: those that this rank gave to init(). `radix`: of the tree by rank number; `size` where
@@ -31,6 +33,8 @@ class Bootstrap {
   void lose(Rank rank);
 
   std::vector<Envelope> take_outgoing();
+  // Rank 0's word that the Welcome comes from another rank, once.
+  std::optional<Referral> take_referral() { return std::exchange(referral_, std::nullopt); }
   // Once there: how the start ended, and who is where.
   const std::optional<Welcome>& welcome() const { return welcome_; }
   // At rank 0: settings in which ranks differ, in words.
@@ -39,6 +43,7 @@ class Bootstrap {
  private:
   void conclude();
   Status error() const;
+  void welcome_all(const Welcome& welcome);
   void finish(Welcome welcome);
 
   Introduction own_;
@@ -48,6 +53,8 @@ class Bootstrap {
   Hello unsent_;                                    // for the parent
   std::vector<std::optional<Introduction>> heard_;  // at rank 0, by rank
   RankSet missing_;                                 // of the subtree
+  Rank awaited_;                                    // it will send the Welcome
+  std::optional<Referral> referral_;
   std::vector<Envelope> outgoing_;
   std::optional<Welcome> welcome_;
 };

@@ -19,6 +19,7 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put_string(introduction.card);
   writer.put_string(introduction.process_sets);
   writer.put(introduction.job);
+  writer.put_string(introduction.relay);
 }
 
 std::string read_card(Reader& reader) {
@@ -37,6 +38,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.card = read_card(reader);
   introduction.process_sets = reader.get_string();
   introduction.job = reader.get<std::uint64_t>();
+  introduction.relay = read_card(reader);
   return introduction;
 }
 
@@ -69,6 +71,17 @@ Welcome read_welcome(Reader& reader) {
   }
   welcome.job = reader.get<std::uint64_t>();
   return welcome;
+}
+
+void write(Writer& writer, const Referral& referral) {
+  writer.put(referral.to);
+  writer.put_string(referral.relay);
+}
+
+Referral read_referral(Reader& reader) {
+  const auto to = reader.get<Rank>();
+  if (to < 0) reader.fail();
+  return {to, read_card(reader)};
 }
 
 void write(Writer& writer, const Report& report) {
@@ -265,6 +278,7 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 6: message = read_inquiry(reader); break;
     case 7: message = read_answer(reader); break;
     case 8: message = read_abort(reader); break;
+    case 9: message = read_referral(reader); break;
     default: reader.fail();
   }
   if (!reader.complete()) return std::nullopt;

@@ -2,7 +2,7 @@
 // What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads
 // received bytes.
 //   up:    Hello (once, at start), Report, Abort, Stall, Answer, Failure
-//   down:  Welcome (once, at start), Orders, Abort, Inquiry, Failure
+//   down:  Welcome or Referral (once, at start), Orders, Abort, Inquiry, Failure
 #pragma once
 
 #include <optional>
@@ -27,6 +27,7 @@ struct Introduction {
   std::string card;                   // how ranks of its host can share memory with it; read by ops alone
   std::string process_sets;           // given to init(), in words that differ where the sets do
   std::uint64_t job = 0;              // how many jobs the process has had before
+  std::string relay;                  // how others take the Welcome from it; empty: they cannot
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -46,6 +47,13 @@ struct Welcome {
   std::vector<std::string> cards;
   std::uint64_t job = 0;  // more than any of the processes has had before
   friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+// Rank 0's word to a rank that is to take the Welcome from another one.
+struct Referral {
+  Rank to = 0;
+  std::string relay;  // of that rank's introduction
+  friend bool operator==(const Referral&, const Referral&) = default;
 };
 
 // One wish and the ranks that have it.
@@ -133,7 +141,8 @@ struct Failure {
 // A longer card is an error of the message that carries it.
 inline constexpr std::size_t kLongestCard = 1024;
 
-using Message = std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort>;
+using Message =
+    std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort, Referral>;
 
 Bytes encode(const Message& message);
 // The same, of what is sent most.

@@ -47,6 +47,14 @@ class Transport {
   virtual std::string obstacle() const { return ""; }
   // During the start: whether only rank 0 can be reached, and by rank 0 all.
   virtual bool only_reaches_root() const { return false; }
+  // During the start: a text by which other ranks can take the Welcome from this one, and then only; empty
+  // where they cannot. drain() waits for them, for some seconds.
+  virtual std::string relay() const { return ""; }
+  // During the start: the Welcome comes from that rank. `relay` is its text.
+  virtual void take_welcome_from(Rank rank, const std::string& relay) {
+    static_cast<void>(rank);
+    static_cast<void>(relay);
+  }
   // During the start: since when rank 0 knows that this rank is there; nothing before, and where that is not
   // known. From then on rank 0 tells when waiting has lasted too long.
   virtual std::optional<Time> known_to_root_since() const { return std::nullopt; }

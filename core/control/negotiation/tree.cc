@@ -59,12 +59,17 @@ class Hosts {
   std::vector<RankSet> members_;
 };
 
-TreeNode node_of(Rank rank, const Hosts& hosts, Rank radix) {
+Rank parent_of(Rank rank, const Hosts& hosts, Rank radix) {
   const Rank host = hosts.host_of(rank);
   const Rank leader = hosts.leader(host);
-  TreeNode node{rank, leader, {}, {}, RankSet::of(rank)};
-  if (rank != leader) return node;
-  node.parent = host == 0 ? 0 : hosts.leader((host - 1) / radix);
+  if (rank != leader) return leader;
+  return host == 0 ? 0 : hosts.leader((host - 1) / radix);
+}
+
+TreeNode node_of(Rank rank, const Hosts& hosts, Rank radix) {
+  const Rank host = hosts.host_of(rank);
+  TreeNode node{rank, parent_of(rank, hosts, radix), {}, {}, RankSet::of(rank)};
+  if (rank != hosts.leader(host)) return node;
   auto add = [&](Rank child, RankSet below) {
     node.children.push_back(child);
     node.subtree.add(below);
@@ -94,6 +99,14 @@ TreeNode by_rank(Rank rank, Rank size, Rank radix) {
 
 TreeNode by_host(Rank rank, std::span<const std::string> hosts) {
   return node_of(rank, Hosts(hosts), kRadix);
+}
+
+std::vector<Rank> parents_by_host(std::span<const std::string> hosts, Rank radix) {
+  const Hosts known(hosts);
+  std::vector<Rank> parents(hosts.size());
+  for (Rank rank = 0; rank < static_cast<Rank>(hosts.size()); ++rank)
+    parents[rank] = parent_of(rank, known, radix);
+  return parents;
 }
 
 std::vector<TreeNode> all_by_host(std::span<const std::string> hosts, Rank radix) {

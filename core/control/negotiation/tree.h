@@ -32,7 +32,10 @@ TreeNode by_rank(Rank rank, Rank size, Rank radix = kRadix);
 // the host of each rank.
 TreeNode by_host(Rank rank, std::span<const std::string> hosts);
 
-// The same for every rank at once, for simulations.
+// The parent of each rank in that tree; rank 0 is its own.
+std::vector<Rank> parents_by_host(std::span<const std::string> hosts, Rank radix = kRadix);
+
+// The nodes of every rank at once, for simulations.
 std::vector<TreeNode> all_by_host(std::span<const std::string> hosts, Rank radix = kRadix);
 
 }  // namespace tree

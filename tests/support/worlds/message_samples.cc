@@ -64,8 +64,9 @@ std::vector<Message> message_samples() {
   grouped.capture = 3;
   grouped.elsewhere = true;
   return {
-      Hello{
-          {{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"}, {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7}}},
+      Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"},
+             {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7, "relay"}}},
+      Referral{5, "relay"},
       Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}, 7},
       Welcome{Status::peer_lost("gone"), {}, {}, {}},
       Report{41,

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/bootstrap/address/agent_line.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kLongestPacket = 8192;
+constexpr int kPatienceMs = 20;  // with a value that has not been put yet
+
+// "number:device:file", as in the environment: another descriptor may have got the number since.
+bool is_identity_of(int descriptor, std::string_view identity) {
+  struct stat about {};
+  return ::fstat(descriptor, &about) == 0 &&
+         fmt::format("{}:{}:{}", descriptor, about.st_dev, about.st_ino) == identity;
+}
+
+}  // namespace
+
+AgentLine& AgentLine::of_this_process() {
+  static AgentLine& line = *new AgentLine;  // threads may use it until the process ends
+  return line;
+}
+
+AgentLine::AgentLine() {
+  const char* identity = std::getenv("RUEDA_AGENT_LINE");
+  if (identity == nullptr) return;
+  const std::string_view text(identity);
+  int descriptor = -1;
+  std::from_chars(text.data(), text.data() + text.size(), descriptor);
+  if (descriptor < 0 || !is_identity_of(descriptor, text)) return;
+  socket_ = Descriptor(descriptor);
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+void AgentLine::tell(std::string_view packet) {
+  if (socket_) ::send(socket_.number(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void AgentLine::put(const std::string& key, const std::string& value) {
+  tell(fmt::format("put {} {}", key, value));
+}
+
+std::optional<std::string> AgentLine::get(const std::string& key, int milliseconds) {
+  {
+    const std::lock_guard lock(mutex_);
+    hear();
+    values_.erase(key);  // a newer one may have been put
+  }
+  tell("get " + key);
+  const auto take = [&]() -> std::optional<std::string> {
+    const std::lock_guard lock(mutex_);
+    hear();
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  };
+  std::optional<std::string> value = take();
+  if (value || !socket_) return value;
+  pollfd wait{socket_.number(), POLLIN, 0};
+  ::poll(&wait, 1, milliseconds);
+  return take();
+}
+
+// The agent may have gone: then nothing comes any more, and others see to the end of this process.
+void AgentLine::hear() {
+  std::array<char, kLongestPacket> packet{};
+  while (socket_) {
+    const ssize_t count = ::recv(socket_.number(), packet.data(), packet.size(), MSG_DONTWAIT);
+    if (count <= 0) break;
+    std::string_view text(packet.data(), static_cast<std::size_t>(count));
+    LostPeer peer;
+    if (read_lost(text, peer)) {
+      lost_.push_back(std::move(peer));
+    } else if (text.starts_with("value ")) {
+      text.remove_prefix(6);
+      const std::size_t end = std::min(text.find(' '), text.size() - 1);
+      values_[std::string(text.substr(0, end))] = text.substr(end + 1);
+    }
+  }
+}
+
+std::vector<LostPeer> AgentLine::lost(std::size_t& seen) {
+  const std::lock_guard lock(mutex_);
+  hear();
+  std::vector<LostPeer> fresh(lost_.begin() + static_cast<std::ptrdiff_t>(seen), lost_.end());
+  seen = lost_.size();
+  return fresh;
+}
+
+// The agent's words begin with "rank 2 (process 17 on node3) ".
+std::string AgentLine::how_it_ended(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  hear();
+  const auto found = std::ranges::find(lost_, rank, &LostPeer::rank);
+  if (found == lost_.end()) return "";
+  const std::size_t end_of_place = found->words.find(") ");
+  return end_of_place == std::string::npos ? found->words : found->words.substr(end_of_place + 2);
+}
+
+void AgentStore::set(const std::string& key, const std::string& value) {
+  AgentLine::of_this_process().put(key, value);
+}
+
+std::optional<std::string> AgentStore::get(const std::string& key) {
+  return AgentLine::of_this_process().get(key, kPatienceMs);
+}
+
+void AgentStore::remove(const std::string& key) { AgentLine::of_this_process().put(key, ""); }
+
+bool read_lost(std::string_view packet, LostPeer& lost) {
+  constexpr std::string_view kStart = "lost ";
+  if (!packet.starts_with(kStart)) return false;
+  packet.remove_prefix(kStart.size());
+  auto [end, error] = std::from_chars(packet.data(), packet.data() + packet.size(), lost.rank);
+  if (error != std::errc() || lost.rank < 0 || end == packet.data() + packet.size() || *end != ' ')
+    return false;
+  lost.words = packet.substr(static_cast<std::size_t>(end + 1 - packet.data()));
+  return true;
+}
+
+}  // namespace rueda

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank 0's address for the processes of one user, at a place that everybody knows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/system/descriptor.h"
+#include "ops/bootstrap/address/root_address.h"
+
+namespace rueda {
+
+// Where munge's daemon listens: RUEDA_MUNGE_SOCKET, or empty for libmunge's own choice.
+std::string munge_socket();
+
+// Purpose: the host and the port where rank 0 hands out its credential.
+struct MungePlace {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+// Rank 0 gives a credential of munge to whoever connects to `listeners`. It carries the endpoint and the
+// secret, and processes of the same user alone can open it. `listeners`: those of `place` on rank 0; none on
+// others.
+std::unique_ptr<RootAddress> address_by_munge(MungePlace place, std::vector<Descriptor> listeners);
+
+}  // namespace rueda
