@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kMostUnknown = 256;
 constexpr int kAcceptedAtOnce = 64;
 constexpr int kMostComplaints = 5;
+// Connections of one card of a peer that have not settled on a rail.
+constexpr std::ptrdiff_t kMostUnsettled = 16;
 
 }  // namespace
 
@@ -83,10 +85,11 @@ bool TcpAcceptor::hear_hello(Guest& guest) {
   }
   const TcpHello hello = guest.hello.block();
   if (!proves(hello, secret_) || hello.to != rank_ || hello.to_card != guest.card ||
-      !expected_.contains(hello.from) || is_here_already(hello)) {
+      !expected_.contains(hello.from) || here_.contains(hello.from)) {
     complain(guest, "did not prove that it belongs to this job");
     return false;
   }
+  limit_repetitions(hello);
   guest.known = true;
   const ExchangeKeys exchange = random_exchange_keys();
   const TcpAnswer answer = answer_to(hello, secret_, exchange.open, encrypted_);
@@ -99,7 +102,12 @@ bool TcpAcceptor::hear_hello(Guest& guest) {
 // The guest becomes a rail.
 bool TcpAcceptor::keep(Guest& guest) {
   const Rank from = guest.hello.block().from;
-  const auto [rail, count] = guest.settled.block();
+  const Settled settled = guest.settled.block();
+  if (!proves(settled, guest.keys)) {
+    complain(guest, "repeats words of a rank");
+    return false;
+  }
+  const auto [rail, count, proof] = settled;
   std::vector<ConnectedRail>& rails = rails_[from];
   if (rails.empty() && count <= listeners_.size()) rails.resize(count);
   if (rails.size() != count || rail >= count || rails[rail].socket) {
@@ -112,13 +120,16 @@ bool TcpAcceptor::keep(Guest& guest) {
   return true;
 }
 
-// The same pair of cards again: somebody repeats what he has overheard.
-bool TcpAcceptor::is_here_already(const TcpHello& hello) const {
-  return here_.contains(hello.from) || std::ranges::any_of(guests_, [&](const Guest& guest) {
-           if (!guest.known) return false;
-           const TcpHello other = guest.hello.block();
-           return other.from == hello.from && other.to_card == hello.to_card;
-         });
+// Somebody may repeat a hello that he has overheard, before or after the rank that made it; only that rank
+// can settle. It does so soon, so the eldest of too many goes.
+void TcpAcceptor::limit_repetitions(const TcpHello& hello) {
+  const auto is_same = [&](const Guest& guest) {
+    if (!guest.known) return false;
+    const TcpHello other = guest.hello.block();
+    return other.from == hello.from && other.to_card == hello.to_card;
+  };
+  if (std::ranges::count_if(guests_, is_same) < kMostUnsettled) return;
+  std::ranges::find_if(guests_, is_same)->socket.close();
 }
 
 void TcpAcceptor::complain(const Guest& guest, const std::string& what) {

@@ -48,7 +48,7 @@ class TcpAcceptor {
   bool hear(Guest& guest);  // whether it may stay
   bool hear_hello(Guest& guest);
   bool keep(Guest& guest);
-  bool is_here_already(const TcpHello& hello) const;
+  void limit_repetitions(const TcpHello& hello);
   void complain(const Guest& guest, const std::string& what);
 
   Rank rank_;

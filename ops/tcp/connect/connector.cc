@@ -139,11 +139,10 @@ bool TcpConnector::expired(const Lane& lane, Time now) const {
 
 // All that have been answered are rails; the others are closed.
 bool TcpConnector::settle() {
-  const auto count = static_cast<std::uint32_t>(std::ranges::count(lanes_, true, &Lane::answered));
+  const auto count = static_cast<std::size_t>(std::ranges::count(lanes_, true, &Lane::answered));
   for (Lane& lane : lanes_) {
     if (!lane.answered) continue;
-    const Settled settled{static_cast<std::uint32_t>(rails_.size()), count};
-    if (!send_block(lane.socket, settled)) {
+    if (!send_block(lane.socket, settled_as(rails_.size(), count, lane.keys))) {
       rails_.clear();
       return false;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tcp/connect/handshake.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -25,6 +26,10 @@ Proof prove(const TcpSecret& secret, const TcpHello& hello, const TcpAnswer& ans
   constexpr Side kSide = Side::listening;
   return rueda::prove(secret,
                       {std::as_bytes(std::span(&kSide, 1)), without_proof(hello), without_proof(answer)});
+}
+
+Proof prove(const RailKeys& keys, const Settled& settled) {
+  return rueda::prove(keys.settling, {without_proof(settled)});
 }
 
 Cipher cipher_for(const TcpHello& hello) {
@@ -69,6 +74,16 @@ bool proves(const TcpAnswer& answer, const TcpHello& hello, const TcpSecret& sec
   return same(answer.proof, prove(secret, hello, answer));
 }
 
+Settled settled_as(std::size_t rail, std::size_t rails, const RailKeys& keys) {
+  Settled settled{static_cast<std::uint32_t>(rail), static_cast<std::uint32_t>(rails), {}};
+  settled.proof = prove(keys, settled);
+  return settled;
+}
+
+bool proves(const Settled& settled, const RailKeys& keys) {
+  return same(settled.proof, prove(keys, settled));
+}
+
 std::optional<RailKeys> keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer,
                                 const TcpSecret& secret, const ExchangeKeys& exchange) {
   const bool connects = own == Side::connecting;
@@ -79,10 +94,14 @@ std::optional<RailKeys> keys_of(HandshakeSide own, const TcpHello& hello, const 
                                  without_proof(hello), without_proof(answer)});
   };
   const Side other = connects ? Side::listening : Side::connecting;
-  return RailKeys{answer.cipher,
-                  answer.encrypted != 0,
-                  {key("data of a rail", own), key("data of a rail", other)},
-                  {key("control messages", own), key("control messages", other)}};
+  RailKeys keys{answer.cipher,
+                answer.encrypted != 0,
+                {key("data of a rail", own), key("data of a rail", other)},
+                {key("control messages", own), key("control messages", other)},
+                {}};
+  std::ranges::copy_n(key("choice of rails", Side::connecting).begin(), keys.settling.size(),
+                      keys.settling.begin());
+  return keys;
 }
 
 }  // namespace rueda

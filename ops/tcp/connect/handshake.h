@@ -17,7 +17,7 @@ namespace rueda {
 // of the listening side, which never travels here.
 struct TcpHello {
   static constexpr std::uint32_t kMagic = 0x48656452;  // "RdeH"
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -39,12 +39,14 @@ struct TcpAnswer {
   std::uint32_t encrypted = 0;   // 1: data, too, since one side wants it
   Proof proof{};
 };
-// At last, of each connection that is kept: which rail it is, of how many.
+// At last, of each connection that is kept: which rail it is, of how many. The proof shows that its sender
+// has made the hello: who repeats one that he has overheard does not get so far.
 struct Settled {
   std::uint32_t rail = 0;
   std::uint32_t rails = 0;
+  Proof proof{};
 };
-static_assert(sizeof(TcpHello) == 112 && sizeof(TcpAnswer) == 88 && sizeof(Settled) == 8);
+static_assert(sizeof(TcpHello) == 112 && sizeof(TcpAnswer) == 88 && sizeof(Settled) == 40);
 
 // With a fresh nonce, and its proof. `exchange`: its public key is told.
 TcpHello make_hello(const TcpSecret& secret, Rank from, Rank to, std::size_t from_card, std::size_t to_card,
@@ -66,7 +68,11 @@ struct RailKeys {
   };
   Directions data;
   Directions control;
+  AuthenticationKey settling{};  // the same on both sides, for Settled only
 };
+Settled settled_as(std::size_t rail, std::size_t rails, const RailKeys& keys);
+bool proves(const Settled& settled, const RailKeys& keys);
+
 enum class HandshakeSide : unsigned char { connecting = 1, listening = 2 };
 // Nothing where the other side's public key is none.
 std::optional<RailKeys> keys_of(HandshakeSide own, const TcpHello& hello, const TcpAnswer& answer,
