@@ -49,22 +49,22 @@ void check_working_folder() {
 
 using Words = std::vector<std::string>;
 
-int supervise(const LaunchOptions& options, double start_timeout) {
+int supervise(const LaunchOptions& options, const Config& config) {
   const SignalState inherited = signal_state();
   Descriptor signals = catch_signals_of_job(inherited);  // from here on none of them ends ruedarun by itself
   tell_what_is_ignored(options);
   LaunchMethod method = launch_method(options, surroundings());
-  return Supervisor(options, std::move(method), start_timeout, std::move(signals), inherited).run();
+  return Supervisor(options, std::move(method), config, std::move(signals), inherited).run();
 }
 
 int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual_host) {
   const Config config = config_from_environment();  // what is not legal is told once, not by every rank
   check_program(options.command.front());
   check_working_folder();
-  if (options.virtual_hosts.count == 0) return supervise(options, config.start_timeout);
+  if (options.virtual_hosts.count == 0) return supervise(options, config);
   if (!on_virtual_host) move_to_virtual_hosts(options.virtual_hosts, arguments);
   fmt::print(stderr, "{}", what_was_made(options.virtual_hosts));
-  const int status = supervise(options, config.start_timeout);
+  const int status = supervise(options, config);
   fmt::print(stderr, "{}", bytes_of_cards());
   return status;
 }

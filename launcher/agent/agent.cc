@@ -76,6 +76,7 @@ class Agent {
   void start(agents::Launch launch);
   LocalRank& start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
                         std::uint64_t open_files);
+  std::shared_ptr<PseudoTerminal> open_terminal(const agents::Launch& launch);
   void take_input(const std::string& text);
   void rank_0_has_ended();
   void hear_rank(std::uint64_t key);
@@ -247,13 +248,25 @@ LocalRank& Agent::start_rank(const agents::Launch& launch, const Place& place, s
   LocalRank::Start start{.launch = launch, .input = {}, .cores = std::move(cores), .open_files = open_files};
   if (place.rank != 0) {
     start.input = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  } else if (launch.terminal) {
-    input_.open(start.terminal = std::make_shared<PseudoTerminal>(*launch.terminal));
+  } else if ((start.terminal = open_terminal(launch))) {
+    input_.open(start.terminal);
   } else {
     start.input =
         launch.forwards_input ? input_.open() : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   }
   return ranks_.emplace_back(place, std::move(start));
+}
+
+// Null where rank 0 gets none.
+std::shared_ptr<PseudoTerminal> Agent::open_terminal(const agents::Launch& launch) {
+  if (!launch.terminal) return nullptr;
+  try {
+    return std::make_shared<PseudoTerminal>(*launch.terminal);
+  } catch (const std::system_error& error) {
+    if (launch.needs_terminal) throw;
+    tell(agents::NoTerminal{error.what()});
+    return nullptr;
+  }
 }
 
 void Agent::rank_0_has_ended() {

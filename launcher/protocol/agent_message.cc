@@ -77,6 +77,7 @@ void write(Writer& writer, const Launch& message) {
   writer.put_string(message.hosts_of_processes);
   put_flag(writer, message.terminal.has_value());
   if (message.terminal) put_size(writer, *message.terminal);
+  put_flag(writer, message.needs_terminal);
 }
 void read(Reader& reader, Launch& message) {
   const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
@@ -95,6 +96,7 @@ void read(Reader& reader, Launch& message) {
   message.forwards_input = get_flag(reader);
   message.hosts_of_processes = reader.get_string();
   if (get_flag(reader)) message.terminal = get_size(reader);
+  message.needs_terminal = get_flag(reader);
   if (message.places.empty() || message.command.empty()) reader.fail();
 }
 
@@ -135,6 +137,11 @@ void write(Writer& writer, const CannotStart& message) {
   writer.put_string(message.why.substr(0, kLongestWords));
 }
 void read(Reader& reader, CannotStart& message) { message.why = get_text(reader, kLongestWords); }
+
+void write(Writer& writer, const NoTerminal& message) {
+  writer.put_string(message.why.substr(0, kLongestWords));
+}
+void read(Reader& reader, NoTerminal& message) { message.why = get_text(reader, kLongestWords); }
 
 void write(Writer& writer, const Output& message) {
   writer.put(message.rank);

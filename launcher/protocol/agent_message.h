@@ -34,6 +34,7 @@ struct Launch {
   bool forwards_input = false;     // rank 0 gets what Input brings; else ruedarun's own standard input
   std::string hosts_of_processes;  // for MPI: which host each rank is on, as PMI has it
   std::optional<TerminalSize> terminal{};  // rank 0 gets a terminal of this size, and `forwards_input` counts
+  bool needs_terminal = false;             // without one the ranks do not start
   bool operator==(const Launch&) const = default;
 };
 // Agent to ruedarun, the first message.
@@ -61,6 +62,11 @@ struct Ended {
 struct CannotStart {
   std::string why;
   bool operator==(const CannotStart&) const = default;
+};
+// Agent to ruedarun: rank 0 starts without a terminal, since the host has none.
+struct NoTerminal {
+  std::string why;
+  bool operator==(const NoTerminal&) const = default;
 };
 // Agent to ruedarun: a rank has written this.
 struct Output {
@@ -133,7 +139,7 @@ struct KeyTyped {
 
 using Message =
     std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
-                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped>;
+                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal>;
 
 Bytes encode(const Message& message);
 // Nothing when `bytes` are no message.

@@ -11,7 +11,7 @@
 namespace rueda {
 namespace {
 
-constexpr std::string_view kBegin = "rueda-agent-2 ";  // with the version of the line and of all messages
+constexpr std::string_view kBegin = "rueda-agent-3 ";  // with the version of the line and of all messages
 constexpr std::size_t kLongestHostName = 256;
 
 bool read_number(std::string_view text, int& number) {

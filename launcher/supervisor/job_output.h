@@ -30,8 +30,9 @@ class JobOutput {
   JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts, bool terminal = false);
 
   void add(const agents::Output& output);
-  void say(std::string_view line);  // ruedarun's own words
-  void use(LineEnd line_end);       // for lines from now on
+  void show_rank_0_by_line() { terminal_ = false; }  // it has got no terminal
+  void say(std::string_view line);                   // ruedarun's own words
+  void use(LineEnd line_end);                        // for lines from now on
   void show_due(LineMixer::Time now);
   std::optional<LineMixer::Time> next_time() const;  // show_due() has something to do then
   void flush();

@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/base/log.h"
 #include "launcher/job/environment.h"
 #include "launcher/system/processes.h"
 
@@ -36,7 +37,7 @@ std::vector<std::string> names_of(const std::vector<HostRanks>& hosts) {
 
 }  // namespace
 
-Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, double start_timeout,
+Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, const Config& config,
                        Descriptor signals, const SignalState& inherited)
     : options_(options),
       hosts_(place_ranks(options.ranks, method.hosts, host_name())),
@@ -48,7 +49,9 @@ Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, double
       terminal_(options),
       output_(options, hosts_, terminal_.is_wanted()),
       signals_{.waiting = std::move(signals), .inherited = inherited},
-      start_{.timeout = start_timeout, .folder = std::filesystem::current_path().string()} {}
+      start_{.timeout = config.start_timeout,
+             .shows_info = options.verbose || log_level_from(config.log_level) <= LogLevel::info,
+             .folder = std::filesystem::current_path().string()} {}
 
 int Supervisor::run() {
   adopt_orphans();
@@ -253,6 +256,8 @@ void Supervisor::hear(int host, const agents::Message& message) {
   } else if (const auto* refusal = std::get_if<agents::CannotStart>(&message)) {
     job_.note_no_start(host);
     fail_start(fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host));
+  } else if (const auto* terminal = std::get_if<agents::NoTerminal>(&message)) {
+    if (terminal_.is_wanted() && is_its(0)) do_without_terminal(terminal->why);
   } else if (const auto* taken = std::get_if<agents::InputTaken>(&message)) {
     input_.note_taken(taken->bytes);
   } else if (const auto* key = std::get_if<agents::KeyTyped>(&message)) {
@@ -275,13 +280,22 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
                        .binding = options_.binding,
                        .forwards_input = has_rank_0 && (!is_here || terminal_.is_wanted()),
                        .hosts_of_processes = process_mapping(hosts_),
-                       .terminal = has_rank_0 ? terminal_.size() : std::nullopt};
+                       .terminal = has_rank_0 ? terminal_.size() : std::nullopt,
+                       .needs_terminal = options_.terminal == LaunchOptions::Terminal::always};
   if (order.forwards_input) input_.begin(terminal_.is_wanted());
   if (has_rank_0) terminal_.on_start();
   job_.note_launch(host);
   agents_.tell(host, order);
   values_.welcome(host);
   for (const int signal : signals_.passed_on) agents_.tell(host, agents::PassOn{signal});
+}
+
+void Supervisor::do_without_terminal(const std::string& why) {
+  terminal_.do_without();
+  input_.begin(false);
+  output_.use(LineEnd::feed);
+  output_.show_rank_0_by_line();
+  if (start_.shows_info) output_.say("ruedarun: rank 0 starts without a terminal: " + why);
 }
 
 void Supervisor::started(const agents::Started& started) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/config.h"
 #include "launcher/cli/options.h"
 #include "launcher/job/placement.h"
 #include "launcher/start/agent_starter.h"
@@ -35,7 +36,7 @@ namespace rueda {
 class Supervisor {
  public:
   // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
-  Supervisor(const LaunchOptions& options, LaunchMethod method, double start_timeout, Descriptor signals,
+  Supervisor(const LaunchOptions& options, LaunchMethod method, const Config& config, Descriptor signals,
              const SignalState& inherited);
 
   // Returns ruedarun's exit status.
@@ -64,6 +65,7 @@ class Supervisor {
   void hear(const AgentServer::Heard& heard);
   void hear(int host, const agents::Message& message);
   void launch(int host, const agents::Ready& ready);
+  void do_without_terminal(const std::string& why);
   void started(const agents::Started& started);
   void ended(const agents::Ended& ended);
   void fail(int rank);
@@ -90,6 +92,7 @@ class Supervisor {
 
   struct Start {
     const double timeout;      // seconds
+    const bool shows_info;     // the user wants to know more
     const std::string folder;  // the working directory of ranks
     std::set<pid_t> others;    // children of ruedarun that are not of the job: `exec ruedarun` behind `| tee`
     std::optional<Clock::time_point> deadline{};

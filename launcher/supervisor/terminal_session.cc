@@ -62,6 +62,11 @@ void TerminalSession::leave() {
   raw_.leave();
 }
 
+void TerminalSession::do_without() {
+  wanted_ = false;
+  leave();
+}
+
 TerminalSession::Act TerminalSession::next_act(Time now, bool all_is_shown) {
   if (state_ == State::running && !raw_.is_on() && all_is_shown && resume()) return Act::resumed;
   if (state_ != State::leaving || now < leave_at_) return Act::nothing;

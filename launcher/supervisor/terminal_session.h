@@ -34,6 +34,7 @@ class TerminalSession {
   // True when the terminal is raw again, and may have another size. Call it after SIGCONT.
   bool resume();
   void leave();
+  void do_without();  // rank 0 has got no terminal
   bool is_raw() const { return raw_.is_on(); }
 
   // Due at next_time(): only a look tells whether the shell has given the foreground back.

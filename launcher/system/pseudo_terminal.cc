@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void cannot_open() {
   throw std::system_error(errno, std::generic_category(),
-                          "cannot open a pseudo terminal, which --tty never does without");
+                          "cannot open a pseudo terminal; mount devpts on /dev/pts, or add --tty never");
 }
 
 // Without IUTF8 the erase key removes one byte of a longer character. With IXON Ctrl-S would stop the

@@ -487,3 +487,30 @@ def test_a_rank_that_closes_all_its_streams_goes_on():
     with Session("-np", "1", "/bin/sh", "-c", "exec <&- >&- 2>&-; sleep 0.5; exec >/dev/tty; echo back") as session:
         assert session.end() == 0
     assert session.seen == b"back\r\n"
+
+
+@pytest.fixture(name="without_devpts")
+def a_mount_namespace_without_devpts():
+    """Words before a command, which can then open no pseudo terminal."""
+    words = ("unshare", "-m", "/bin/sh", "-c", 'mount -t tmpfs none /dev/pts && exec "$0" "$@"')
+    tried = subprocess.run([*words, "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(tried.stderr)
+    return words
+
+
+@pytest.mark.parametrize("level", ["warning", "info"])
+def test_auto_does_without_a_terminal_that_cannot_be_had(level, without_devpts):
+    program = "import os\nif os.environ['RUEDA_RANK'] == '0': print([os.isatty(stream) for stream in range(3)], input('name? '))"
+    with Session("-np", "2", *python(program), around=without_devpts, RUEDA_LOG_LEVEL=level) as session:
+        session.expect(r"\[0\] name\? $")
+        session.type("Ada\r")
+        assert session.end() == 0
+    assert b"[False, False, False] Ada\r\n" in session.seen
+    assert (b"rank 0 starts without a terminal: cannot open a pseudo terminal" in session.seen) == (level == "info")
+
+
+def test_always_says_why_a_terminal_cannot_be_had(without_devpts):
+    done = subprocess.run([*without_devpts, RUEDARUN, "--tty", "always", "-np", "2", "true"], capture_output=True, text=True, timeout=SECONDS, env=clean_environment())
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(r"ruedarun: cannot open a pseudo terminal; mount devpts on /dev/pts, or add --tty never: [^\n]+, on \S+\n", done.stderr)

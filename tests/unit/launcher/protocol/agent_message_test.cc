@@ -21,7 +21,8 @@ std::vector<Message> one_of_each() {
                  .binding = Binding::core,
                  .forwards_input = true,
                  .hosts_of_processes = "(vector,(0,2,2))",
-                 .terminal = TerminalSize{1, 2, 3, 4}},
+                 .terminal = TerminalSize{1, 2, 3, 4},
+                 .needs_terminal = true},
           Ready{"node3", 16},
           Started{3, 17, "0-3"},
           Ended{3, 9, true, true},
@@ -38,7 +39,8 @@ std::vector<Message> one_of_each() {
           InputTaken{4},
           JobOver{},
           Resize{{24, 80, 0, 0}},
-          KeyTyped{2}};
+          KeyTyped{2},
+          NoTerminal{"no devpts"}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {
