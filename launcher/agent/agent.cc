@@ -26,6 +26,7 @@
 #include "launcher/agent/janitor.h"
 #include "launcher/agent/local_rank.h"
 #include "launcher/agent/pmi_server.h"
+#include "launcher/agent/supervisor_line.h"
 #include "launcher/agent/terminal_keys.h"
 #include "launcher/system/epoll_set.h"
 #include "launcher/system/processes.h"
@@ -49,7 +50,7 @@ constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
 // values and notices to them. When ruedarun is gone, it ends them. Owned by the only thread of its process.
 class Agent {
  public:
-  explicit Agent(SecureChannel supervisor) : supervisor_(std::move(supervisor)) {}
+  explicit Agent(SecureChannel channel) : supervisor_(std::move(channel)) {}
 
   // Until the job is over. False when ruedarun has gone without an order.
   bool run();
@@ -83,7 +84,7 @@ class Agent {
   bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
   void forward_last_output(LocalRank& rank);
   void reap();
-  void tell(const agents::Message& message) { supervisor_.send(agents::encode(message)); }
+  void tell(const agents::Message& message) { supervisor_.tell(message); }
   void request(LocalRank& rank, const RankChannel::Request& request);
   void take_value(const agents::Put& put);
   void answer(const std::vector<PmiServer::Answer>& answers);
@@ -91,7 +92,7 @@ class Agent {
   void end_ranks();
   void clear_up();
 
-  SecureChannel supervisor_;
+  SupervisorLine supervisor_;
   Descriptor signals_;
   State state_ = State::meeting;
   bool ordered_ = false;  // ruedarun has said something
@@ -125,8 +126,7 @@ void Agent::part() {
   while (supervisor_.state() == SecureChannel::State::open && Clock::now() < until) {
     pollfd wait{supervisor_.descriptor(), POLLIN, 0};
     ::poll(&wait, 1, 100);
-    supervisor_.progress();
-    while (supervisor_.take()) {}
+    supervisor_.hear();
   }
 }
 
@@ -137,7 +137,7 @@ void Agent::greet() {
 }
 
 void Agent::turn() {
-  const short out = supervisor_.has_unsent() ? POLLOUT : 0;
+  const short out = supervisor_.wants_to_write() ? POLLOUT : 0;
   std::array<pollfd, 5> waits{{{signals_.number(), POLLIN, 0},
                                {supervisor_.descriptor(), static_cast<short>(POLLIN | out), 0},
                                {words_.descriptor(), POLLIN, 0},
@@ -163,13 +163,12 @@ int Agent::milliseconds_to_act() const {
 }
 
 void Agent::hear_supervisor() {
-  supervisor_.progress();
+  const std::vector<agents::Message> messages = supervisor_.hear();
   greet();
-  while (std::optional<Bytes> bytes = supervisor_.take())
-    if (const std::optional<agents::Message> message = agents::decode(*bytes)) {
-      ordered_ = true;
-      obey(*message);
-    }
+  for (const agents::Message& message : messages) {
+    ordered_ = true;
+    obey(message);
+  }
   if (supervisor_.state() == SecureChannel::State::closed) end_ranks();
 }
 
@@ -304,9 +303,11 @@ void Agent::hear_rank(std::uint64_t key) {
 }
 
 bool Agent::forward_output(LocalRank& rank, std::size_t stream) {
-  std::string text = rank.read_output(stream);
+  const std::string text = rank.read_output(stream);
   if (text.empty()) return false;
-  tell(agents::Output{rank.place().rank, static_cast<agents::Stream>(stream), std::move(text)});
+  for (std::size_t begin = 0; begin < text.size(); begin += agents::kLongestOutput)
+    tell(agents::Output{rank.place().rank, static_cast<agents::Stream>(stream),
+                        text.substr(begin, agents::kLongestOutput)});
   if (state_ == State::clearing) act_at_ = Clock::now() + kLastOutput;
   return true;
 }
@@ -366,13 +367,13 @@ void Agent::answer(const std::vector<PmiServer::Answer>& answers) {
 void Agent::act_on_time() {
   if (keys_.next_time() && keys_.interrupts_job(Clock::now(), input_.terminal()->modes()))
     tell(agents::KeyTyped{SIGINT});
-  if (state_ == State::clearing && !supervisor_.has_unsent() &&
+  if (state_ == State::clearing && supervisor_.unsent() == 0 &&
       std::ranges::all_of(ranks_, &LocalRank::output_is_over))
     state_ = State::over;
   const bool none_runs = std::ranges::all_of(ranks_, [](const LocalRank& r) { return r.process() == 0; });
   if (state_ == State::ending && none_runs) state_ = State::over;
   if (!act_at_ || Clock::now() < *act_at_) return;
-  if (state_ == State::clearing && (held_ || supervisor_.has_unsent())) {
+  if (state_ == State::clearing && (held_ || supervisor_.unsent() > 0)) {
     act_at_ = Clock::now() + kLastOutput;  // somebody will read it
     return;
   }

@@ -179,9 +179,11 @@ void read(Reader& reader, PassOn& message) { message.signal = get_signal(reader)
 void write(Writer& writer, const HoldOutput& message) { put_flag(writer, message.hold); }
 void read(Reader& reader, HoldOutput& message) { message.hold = get_flag(reader); }
 void write(Writer& writer, const Input& message) { writer.put_string(message.text); }
-void read(Reader& reader, Input& message) { message.text = get_text(reader, kLongestOutput); }
+void read(Reader& reader, Input& message) { message.text = get_text(reader, kLongestInput); }
 void write(Writer& writer, const InputTaken& message) { writer.put(message.bytes); }
 void read(Reader& reader, InputTaken& message) { message.bytes = reader.get<std::uint32_t>(); }
+void write(Writer& writer, const Credit& message) { writer.put(message.cost); }
+void read(Reader& reader, Credit& message) { message.cost = reader.get<std::uint32_t>(); }
 void write(Writer& writer, const Resize& message) { put_size(writer, message.size); }
 void read(Reader& reader, Resize& message) { message.size = get_size(reader); }
 void write(Writer& writer, const KeyTyped& message) { writer.put(message.signal); }

@@ -15,7 +15,8 @@
 
 namespace rueda::agents {
 
-inline constexpr std::size_t kLongestOutput = 64 << 10;    // bytes of output in one message
+inline constexpr std::size_t kLongestOutput = 16 << 10;  // bytes of output in one message
+inline constexpr std::size_t kLongestInput = 64 << 10;
 inline constexpr std::size_t kLongestMessage = 128 << 20;  // a whole environment; Linux gives a process less
 inline constexpr std::size_t kLongestKey = 256;
 inline constexpr std::size_t kLongestValue = 4096;
@@ -122,6 +123,11 @@ struct InputTaken {
   std::uint32_t bytes = 0;
   bool operator==(const InputTaken&) const = default;
 };
+// ruedarun to agent: it has taken messages of such a cost from the connection.
+struct Credit {
+  std::uint32_t cost = 0;
+  bool operator==(const Credit&) const = default;
+};
 // ruedarun to agent: every rank has ended. The agent clears up and ends.
 struct JobOver {
   bool operator==(const JobOver&) const = default;
@@ -137,9 +143,15 @@ struct KeyTyped {
   bool operator==(const KeyTyped&) const = default;
 };
 
-using Message =
-    std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
-                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal>;
+using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
+                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize,
+                             KeyTyped, NoTerminal, Credit>;
+
+// The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
+// of a socket.
+inline constexpr std::size_t kMostAhead = 32 << 10;
+// In bytes, with what the kernel keeps of a message beside them.
+constexpr std::size_t cost_of(ConstBytes message) { return message.size() + 512; }
 
 Bytes encode(const Message& message);
 // Nothing when `bytes` are no message.

@@ -134,8 +134,10 @@ int AgentServer::host_of(const AgentIntroduction& introduction) const {
 void AgentServer::hear_agent(int host, std::vector<Heard>& heard) {
   std::optional<SecureChannel>& agent = agents_[static_cast<std::size_t>(host)];
   if (!agent || agent->state() == SecureChannel::State::closed) return;
+  std::uint32_t cost = 0;
   agent->progress();
   while (const std::optional<Bytes> bytes = agent->take()) {
+    cost += static_cast<std::uint32_t>(agents::cost_of(*bytes));
     std::optional<agents::Message> message = agents::decode(*bytes);
     if (!message) {
       agent->close();  // it says nonsense: as good as gone
@@ -143,6 +145,7 @@ void AgentServer::hear_agent(int host, std::vector<Heard>& heard) {
     }
     heard.push_back({host, std::move(*message)});
   }
+  if (cost > 0) agent->send(agents::encode(agents::Credit{cost}));
   if (agent->state() == SecureChannel::State::open) return watch(*agent, host, true);
   --there_;
   heard.push_back({host, Gone{}});

@@ -77,6 +77,11 @@ class Job:
         self.pid = self.process.pid
         self.spaces = set()
 
+    def next_line(self):
+        line = self.process.stdout.readline()
+        assert line, self.end()
+        return line.strip()
+
     def wait_until_running(self, ranks):
         """{rank: pid}, when all have printed it."""
         lines = [self.process.stdout.readline() for _ in range(ranks)]
@@ -337,3 +342,29 @@ def test_ranks_that_find_one_another_by_a_folder(suite, tmp_path):
     """MPI does not begin: control and data between hosts go by TCP from the start."""
     status, out, err = job("--virtual-hosts", 2, "-np", 4, BIN / "conformance", suite, RUEDA_BOOTSTRAP=f"file:{tmp_path / 'job'}")
     assert status == 0 and "tcp over 1 card (eth0)" in err, err
+
+
+def test_a_ruedarun_that_stops_for_a_while_loses_no_host_and_no_output():
+    """The ranks wait meanwhile, as with any slow reader. No host counts as lost, whose network would be given up after 10 s."""
+    script = "for step in $(seq 40); do seq -f \"$step-%g\" 2000; sleep 0.05; done"
+    running = Job("--virtual-hosts", 2, "-np", 2, "/bin/bash", "-c", script)
+    lines = []
+    while {line[:4] for line in lines} != {"[0] ", "[1] "}:
+        lines.append(running.next_line())
+    os.kill(running.pid, signal.SIGSTOP)
+    time.sleep(15)
+    os.kill(running.pid, signal.SIGCONT)
+    lines += running.process.stdout.read().splitlines()
+    status, _, err, _ = running.end()
+    assert status == 0, err
+    assert sorted(lines) == sorted(f"[{rank}] {step}-{line}" for rank in (0, 1) for step in range(1, 41) for line in range(1, 2001))
+
+
+def test_a_host_that_the_network_has_lost_is_found_while_its_ranks_write():
+    running = Job("--virtual-hosts", 2, "-np", 2, "/bin/sh", "-c", "while :; do echo $RUEDA_RANK; sleep 0.1; done")
+    while not running.next_line().startswith("[1]"):
+        pass
+    assert hosts("of", str(running.pid), "link", "h1", "0", "down")[0] == 0
+    status, _, err, seconds = running.end()
+    assert status == 128 + 9 and re.search(r"^ruedarun: rank 1 \(process \d+ on h1\) was killed .*its agent .* has gone", err, re.M), err
+    assert seconds < 18, "10 s for the network, and then an end as after any failure"

@@ -40,7 +40,8 @@ std::vector<Message> one_of_each() {
           JobOver{},
           Resize{{24, 80, 0, 0}},
           KeyTyped{2},
-          NoTerminal{"no devpts"}};
+          NoTerminal{"no devpts"},
+          Credit{5}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {

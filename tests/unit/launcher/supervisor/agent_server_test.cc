@@ -66,6 +66,8 @@ TEST(AgentServer, LetsInAnAgentThatKnowsTheKeyAndHearsIt) {
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_EQ(heard[0].host, 1);
   EXPECT_EQ(message_of(heard[0]), agents::Message(agents::Ready{"here", 5}));
+  const auto cost = static_cast<std::uint32_t>(agents::cost_of(agents::encode(agents::Ready{"here", 5})));
+  EXPECT_EQ(next_message(agent), agents::Message(agents::Credit{cost})) << "it may send as much again";
   server.tell(1, agents::SendSignal{15});
   EXPECT_EQ(next_message(agent), agents::Message(agents::SendSignal{15}));
   EXPECT_FALSE(server.all_gone());
