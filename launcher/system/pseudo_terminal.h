@@ -52,7 +52,8 @@ class PseudoTerminal {
 };
 
 // In the child that will be the program: begins a session on this terminal, which becomes its three standard
-// streams. False, with errno, where that is not possible.
+// streams. False, with errno, where that is not possible. The end of that program hangs the terminal up, as
+// an ssh connection does: its helpers get SIGHUP, which `nohup` and `setsid` keep from them.
 bool move_to_terminal(int programs_end);
 
 }  // namespace rueda

@@ -514,3 +514,12 @@ def test_always_says_why_a_terminal_cannot_be_had(without_devpts):
     done = subprocess.run([*without_devpts, RUEDARUN, "--tty", "always", "-np", "2", "true"], capture_output=True, text=True, timeout=SECONDS, env=clean_environment())
     assert done.returncode == 1 and done.stdout == ""
     assert re.fullmatch(r"ruedarun: cannot open a pseudo terminal; mount devpts on /dev/pts, or add --tty never: [^\n]+, on \S+\n", done.stderr)
+
+
+@pytest.mark.parametrize("helper", ["nohup", "setsid"])
+def test_a_helper_that_no_terminal_ends_lives_as_long_as_the_job(helper, tmp_path):
+    """Others get SIGHUP with the end of rank 0, as from any terminal."""
+    script = (f'if [ $RUEDA_RANK = 1 ]; then for _ in $(seq 100); do [ -e {tmp_path}/helper ] && exit; sleep 0.1; done; exit 5; fi; '
+              f'{helper} /bin/sh -c "sleep 0.8; echo > {tmp_path}/helper" > /dev/null 2>&1 & sleep 0.2')
+    with Session("-np", "2", "/bin/sh", "-c", script) as session:
+        assert session.end() == 0
