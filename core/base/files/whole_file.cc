@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,13 +17,49 @@
 namespace rueda {
 namespace {
 
+constexpr std::string_view kEnd = ".partial";
+constexpr std::size_t kDigits = 16;
+
+// All hidden names for this place begin so. Digits and kEnd follow.
+std::string begin_of_hidden(const std::filesystem::path& place) {
+  constexpr std::size_t kLongestPart = 200;  // of a name; a folder takes it with the rest
+  return "." + place.filename().string().substr(0, kLongestPart) + ".";
+}
+
 std::filesystem::path hidden_beside(const std::filesystem::path& place) {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number)))
     throw std::runtime_error("the system gives no random numbers for the name of a new file");
-  constexpr std::size_t kLongestPart = 200;  // of a name; with what is added a folder takes it
-  const std::string name = place.filename().string().substr(0, kLongestPart);
-  return place.parent_path() / fmt::format(".{}.{:016x}.partial", name, number);
+  return place.parent_path() / fmt::format("{}{:0{}x}{}", begin_of_hidden(place), number, kDigits, kEnd);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& place) {
+  return place.has_parent_path() ? place.parent_path() : ".";
+}
+
+bool lock(const Descriptor& file) { return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0; }
+
+// False where remove_leftovers() of another writer has come between. A file system without locks is no reason
+// to write nothing.
+bool take(const Descriptor& file) {
+  struct stat status {};
+  if (!lock(file) && errno == EWOULDBLOCK) return false;
+  return ::fstat(file.number(), &status) == 0 && status.st_nlink > 0;
+}
+
+// Files for this place whose writers were killed. One that lives holds a lock.
+void remove_leftovers(const std::filesystem::path& place) {
+  const std::string begin = begin_of_hidden(place);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_of(place), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name.size() != begin.size() + kDigits + kEnd.size() || !name.starts_with(begin) ||
+        !name.ends_with(kEnd))
+      continue;
+    const Descriptor file(::open(entry->path().c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (file && lock(file)) ::unlink(entry->path().c_str());
+  }
 }
 
 [[noreturn]] void fail_on(const char* action, const std::filesystem::path& path) {
@@ -31,11 +69,13 @@ std::filesystem::path hidden_beside(const std::filesystem::path& place) {
 
 }  // namespace
 
-WholeFile::WholeFile(const std::filesystem::path& place)
-    : place_(place),
-      hidden_(hidden_beside(place)),
-      file_(::open(hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
-  if (!file_) fail_on("write", place_);
+WholeFile::WholeFile(const std::filesystem::path& place) : place_(place) {
+  remove_leftovers(place_);
+  do {
+    hidden_ = hidden_beside(place_);
+    file_ = Descriptor(::open(hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file_) fail_on("write", place_);
+  } while (!take(file_));
 }
 
 WholeFile::~WholeFile() {
@@ -50,16 +90,17 @@ void WholeFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+// Without fsync() some file systems tell only as a descriptor is closed that there is no room. This one stays
+// open, and with it the lock, until the file has its own name.
+bool WholeFile::has_room(bool durable) const {
+  return (durable ? ::fsync(file_.number()) : ::close(::dup(file_.number()))) == 0;
+}
+
 void WholeFile::commit(bool durable) {
-  if (durable && ::fsync(file_.number()) != 0) fail_on("write", place_);
-  // Some file systems tell only now that there is no room.
-  const int copy = ::dup(file_.number());
-  if (copy < 0 || ::close(copy) != 0) fail_on("write", place_);
-  if (::rename(hidden_.c_str(), place_.c_str()) != 0) fail_on("write", place_);
+  if (!has_room(durable) || ::rename(hidden_.c_str(), place_.c_str()) != 0) fail_on("write", place_);
   committed_ = true;
   if (!durable) return;
-  const std::filesystem::path folder = place_.parent_path();
-  const Descriptor entries(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor entries(::open(folder_of(place_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!entries || ::fsync(entries.number()) != 0) fail_on("write", place_);
 }
 

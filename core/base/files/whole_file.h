@@ -14,7 +14,8 @@ namespace rueda {
 
 // Purpose: one file while it is written. It has a hidden name beside its place, which nobody can foretell,
 // and gets its own name at the end. So a link that somebody has left there is never followed. An older file
-// stays until then. Errors are std::runtime_error, and name the place. Used by one thread.
+// stays until then. A writer that is killed leaves the hidden file behind, which the next one for that place
+// removes. Errors are std::runtime_error, and name the place. Used by one thread.
 class WholeFile {
  public:
   explicit WholeFile(const std::filesystem::path& place);
@@ -29,9 +30,11 @@ class WholeFile {
   void commit(bool durable = true);
 
  private:
+  bool has_room(bool durable) const;
+
   std::filesystem::path place_;
   std::filesystem::path hidden_;
-  Descriptor file_;
+  Descriptor file_;  // locked
   bool committed_ = false;
 };
 
