@@ -63,12 +63,41 @@ void warn_without_secret(const Launch& launch) {
       launch.one_host ? "127.0.0.1" : launch.host, launch.port);
 }
 
-// Where munge works. It then does on all hosts of a Slurm that uses it.
+// Of munge's daemon; empty for libmunge's own choice.
+std::string munge_socket() {
+  const char* path = std::getenv("RUEDA_MUNGE_SOCKET");
+  return path == nullptr ? "" : path;
+}
+
+std::string name_of_host() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+// One rank of each host warns.
+void warn_without_munge(const Launch& launch, const std::string& why) {
+  const char* local_rank = std::getenv("SLURM_LOCALID");
+  const bool first = local_rank == nullptr || std::string_view(local_rank) == "0";
+  log(first ? LogLevel::warning : LogLevel::info,
+      "rank {} on {} starts without munge: {}. If it works on other hosts, the ranks do not find one "
+      "another. "
+      "Start munged on each host, or set RUEDA_SECRET to the same random text on every rank.",
+      launch.rank, name_of_host(), why);
+}
+
+// A user who names munge's daemon wants munge: without it the job would start in the open.
 bool can_use_munge(const Launch& launch) {
   if (launch.method != BootstrapMethod::slurm || text_of_secret() != nullptr) return false;
   const MungeText tried = seal_by_munge("?", munge_socket());
   if (tried.outcome == MungeText::Outcome::good) return true;
-  log(LogLevel::info, "rank {}: the job starts without munge: {}", launch.rank, tried.why);
+  if (!munge_socket().empty())
+    cannot_start(
+        fmt::format("rank {} on {} has no munge at RUEDA_MUNGE_SOCKET={}: {}. Start munged there, unset the "
+                    "variable, or set "
+                    "RUEDA_SECRET to the same random text on every rank.",
+                    launch.rank, name_of_host(), munge_socket(), tried.why));
+  warn_without_munge(launch, tried.why);
   return false;
 }
 
@@ -92,7 +121,7 @@ std::string known_host(const Launch& launch) {
   return launch.one_host && !is_loopback(launch.host) ? "127.0.0.1" : launch.host;
 }
 
-// Where rank 0 listens if nobody knows it beforehand.
+// The addresses at which rank 0 listens if nobody knows them beforehand.
 std::vector<TcpAddress> addresses_to_listen_at(const Launch& launch, const Config& config) {
   constexpr std::size_t kMost = 8;  // a line of PMI holds so many
   std::vector<TcpAddress> all;
@@ -171,7 +200,7 @@ StarListener listen_for_welcome(const Launch& launch, const Config& config) {
 std::unique_ptr<RootAddress> address_behind_munge(const Launch& launch, bool root) {
   std::vector<Descriptor> listeners;
   if (root) listeners = listen_at_place(launch).sockets;
-  return address_by_munge({known_host(launch), launch.port}, std::move(listeners));
+  return address_by_munge({known_host(launch), launch.port, munge_socket()}, std::move(listeners));
 }
 
 std::unique_ptr<RootAddress> root_address(const Launch& launch, const StarMember& self) {
@@ -261,11 +290,9 @@ RuntimeComponents bootstrap_components(const Config& config, Launch launch, std:
   check(launch, ranks);
   launch.by_munge = can_use_munge(launch);
   if (are_all_ranks(ranks, launch.size)) ranks.clear();
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   RuntimeComponents components;
   components.config = config;
-  components.host = host.data();
+  components.host = name_of_host();
   components.rank = launch.rank;
   components.size = launch.size;
   if (!ranks.empty()) {

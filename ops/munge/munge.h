@@ -22,8 +22,8 @@ struct MungeText {
 // listens, empty for libmunge's own choice.
 MungeText seal_by_munge(const std::string& text, const std::string& socket);
 
-// What such a credential carries, if a process of this user has made it. Its age does not count: that
-// somebody shows an old one again is no harm, as long as nobody else can open it.
+// The text that such a credential carries, if a process of this user has made it. Its age does not count:
+// that somebody shows an old one again is no harm, as long as nobody else can open it.
 MungeText open_by_munge(const std::string& credential, const std::string& socket);
 
 // Whether a text begins as credentials do.

@@ -4,12 +4,14 @@
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hand_started import BIN, CLEAN, LAUNCHERS, Job, check, free_port
@@ -107,18 +109,35 @@ def test_ranks_agree_on_a_secret_by_munge(cluster, nodes):
     assert "with munge" in done.stderr and "RUEDA_SECRET" not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("settings", [{"RUEDA_MUNGE_SOCKET": "/nowhere/munge.socket"}, {"RUEDA_SECRET": "0123456789abcdef"}],
-                         ids=["no munge", "a secret"])
-def test_munge_is_not_used(cluster, settings):
-    """It does not work, or the user has set a secret."""
+def test_a_secret_takes_the_place_of_munge(cluster):
     script = f"export SLURM_STEP_NODELIST=localhost; exec {BIN / 'rank'} reduces 1"
-    done = srun(cluster, "--mpi=none", "-N", 1, "-n", 2, "/bin/sh", "-c", script, **{**munge_of(cluster), **settings})
-    assert done.returncode == 0 and "with munge" not in done.stderr, done.stdout + done.stderr
-    assert ("Set RUEDA_SECRET" in done.stderr) == ("RUEDA_SECRET" not in settings), done.stderr
+    done = srun(cluster, "--mpi=none", "-N", 1, "-n", 2, "/bin/sh", "-c", script, **munge_of(cluster), RUEDA_SECRET="0123456789abcdef")
+    assert done.returncode == 0 and "munge" not in done.stderr and "Set RUEDA_SECRET" not in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(Path("/run/munge/munge.socket.2").exists(), reason="munge's daemon runs on this machine")
+def test_a_rank_of_each_host_says_why_it_does_without_munge(cluster):
+    script = f"export SLURM_STEP_NODELIST=localhost; exec {BIN / 'rank'} reduces 1"
+    done = srun(cluster, "--mpi=none", "-N", 2, "-n", 4, "/bin/sh", "-c", script)
+    assert done.returncode == 0 and "Set RUEDA_SECRET" in done.stderr, done.stdout + done.stderr
+    warned = re.findall(rf"warning: rank (\d) on {socket.gethostname()} starts without munge: \w.*set RUEDA_SECRET to the same", done.stderr)
+    assert sorted(warned) == ["0", "2"], done.stderr
+
+
+def test_a_munge_that_the_user_names_is_not_done_without(cluster):
+    """On one host it is there, and on the other it is not."""
+    script = f"""
+export SLURM_STEP_NODELIST=localhost
+if [ "$SLURM_NODEID" = 1 ]; then export RUEDA_MUNGE_SOCKET=/nowhere/munge.socket; fi
+exec {BIN / 'rank'} reduces 1
+"""
+    done = srun(cluster, "--mpi=none", "-K", "-N", 2, "-n", 2, "/bin/sh", "-c", script, **munge_of(cluster))
+    assert done.returncode != 0, done.stdout
+    assert f"rank 1 on {socket.gethostname()} has no munge at RUEDA_MUNGE_SOCKET=/nowhere/munge.socket: " in done.stderr, done.stderr
 
 
 def credential_at(port):
-    """What rank 0 gives to whoever connects."""
+    """Rank 0 gives it to everybody who connects."""
     end = time.monotonic() + 20
     while True:
         try:

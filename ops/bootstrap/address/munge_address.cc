@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -80,7 +79,7 @@ bool wait_for(const Descriptor& socket, short events, Time end) {
   return left.count() > 0 && ::poll(&wait, 1, static_cast<int>(left.count())) > 0;
 }
 
-// What comes there until the other side closes; nothing if nobody listens, or it takes too long.
+// All that the other side sends until it closes; nothing if nobody listens, or it takes too long.
 std::optional<std::string> text_at(const TcpAddress& address) {
   const Time end = clock_now() + kLongestVisit;
   const OpenedSocket opened = connect_to(address);
@@ -104,7 +103,7 @@ class MungeAddress final : public RootAddress {
       : place_(std::move(place)), listeners_(std::move(listeners)) {}
 
   void publish(const TcpEndpoint& endpoint) override {
-    MungeText sealed = seal_by_munge(to_text(endpoint), munge_socket());
+    MungeText sealed = seal_by_munge(to_text(endpoint), place_.socket);
     if (sealed.outcome != MungeText::Outcome::good) blame_munge(sealed);
     server_ = std::make_unique<CredentialServer>(std::move(listeners_), std::move(sealed.text));
   }
@@ -113,7 +112,7 @@ class MungeAddress final : public RootAddress {
     for (const TcpAddress& address : addresses_of(place_.host, place_.port)) {
       const std::optional<std::string> text = text_at(address);
       if (!text || !may_be_of_munge(*text)) continue;
-      const MungeText opened = open_by_munge(*text, munge_socket());
+      const MungeText opened = open_by_munge(*text, place_.socket);
       switch (opened.outcome) {
         case MungeText::Outcome::good: return endpoint_from_text(opened.text);
         case MungeText::Outcome::unreadable: break;
@@ -149,11 +148,6 @@ class MungeAddress final : public RootAddress {
 };
 
 }  // namespace
-
-std::string munge_socket() {
-  const char* path = std::getenv("RUEDA_MUNGE_SOCKET");
-  return path == nullptr ? "" : path;
-}
 
 std::unique_ptr<RootAddress> address_by_munge(MungePlace place, std::vector<Descriptor> listeners) {
   return std::make_unique<MungeAddress>(std::move(place), std::move(listeners));

@@ -12,16 +12,14 @@
 
 namespace rueda {
 
-// Where munge's daemon listens: RUEDA_MUNGE_SOCKET, or empty for libmunge's own choice.
-std::string munge_socket();
-
-// Purpose: the host and the port where rank 0 hands out its credential.
+// Purpose: the host and the port at which rank 0 hands out its credential.
 struct MungePlace {
   std::string host;
   std::uint16_t port = 0;
+  std::string socket;  // of munge's daemon on this host; empty: libmunge's own choice
 };
 
-// Rank 0 gives a credential of munge to whoever connects to `listeners`. It carries the endpoint and the
+// Rank 0 gives a credential of munge to all that connect to `listeners`. It carries the endpoint and the
 // secret, and processes of the same user alone can open it. `listeners`: those of `place` on rank 0; none on
 // others.
 std::unique_ptr<RootAddress> address_by_munge(MungePlace place, std::vector<Descriptor> listeners);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank finds where rank 0 should give a credential, on a host without munge's daemon. With one:
+// A rank that looks for rank 0's credential, on a host without munge's daemon. With one:
 // tests/python/test_slurm.py.
 #include "ops/bootstrap/address/munge_address.h"
 
@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -36,7 +35,7 @@ class Stranger {
           ::send(guest.number(), text.data(), text.size(), MSG_NOSIGNAL);
         }) {}
   ~Stranger() { thread_.join(); }
-  MungePlace place() const { return {"127.0.0.1", address_of(listener_, {"127.0.0.1", 0}).port}; }
+  MungePlace place() const { return {"127.0.0.1", address_of(listener_, {"127.0.0.1", 0}).port, kNoDaemon}; }
 
  private:
   Descriptor listener_;
@@ -69,14 +68,13 @@ TEST(MungeAddress, NobodyIsThereYet) {
   Descriptor bound = listen_at({"127.0.0.1", 0}).socket;
   const std::uint16_t port = address_of(bound, {"127.0.0.1", 0}).port;
   bound.close();
-  const auto address = address_by_munge({"127.0.0.1", port}, {});
+  const auto address = address_by_munge({"127.0.0.1", port, kNoDaemon}, {});
   EXPECT_FALSE(address->look());
   EXPECT_TRUE(address->may_block());
   EXPECT_THAT(address->in_words(), HasSubstr("credential of munge"));
 }
 
 TEST(MungeAddress, ADaemonThatHasGoneEndsTheStart) {
-  ::setenv("RUEDA_MUNGE_SOCKET", kNoDaemon, 1);
   try {
     const Stranger stranger("MUNGE:AwQFAAD9:");
     address_by_munge(stranger.place(), {})->look();
@@ -84,8 +82,7 @@ TEST(MungeAddress, ADaemonThatHasGoneEndsTheStart) {
   } catch (const BackendError& error) {
     EXPECT_THAT(error.what(), HasSubstr("munge on this host does not work any more"));
   }
-  EXPECT_THROW(address_by_munge({"127.0.0.1", 1}, {})->publish({}), BackendError);
-  ::unsetenv("RUEDA_MUNGE_SOCKET");
+  EXPECT_THROW(address_by_munge({"127.0.0.1", 1, kNoDaemon}, {})->publish({}), BackendError);
 }
 
 }  // namespace
