@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kEscape = '\x1b', kBell = '\x07', kCancel = '\x18', kSubstitute = '\x1a';
 
-// Of the first byte that `ends` accepts, counted from `from` on: the length of the text up to it.
+// The length of `text` up to the first byte from `from` on that `ends` accepts. 0 if there is none.
 template <class Ends>
 std::size_t length_to(std::string_view text, std::size_t from, Ends ends) {
   const auto end = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), ends);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places in the output of a terminal program where other text may stand.
+// Control sequences in the output of a terminal program: no other text may stand inside of one.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::size_t kLongestSequence = 4096;  // bytes; nobody waits fo
 // title, an image) nor inside of a character of UTF-8. `text` begins outside of both.
 std::size_t whole_sequences(std::string_view text);
 
-// Of a sequence or character at the begin of `text`: its length; 0 where its end has not come.
+// The length of the sequence or character at the begin of `text`. 0 if its end has not come.
 std::size_t sequence_length(std::string_view text);
 
 }  // namespace rueda

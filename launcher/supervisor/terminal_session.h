@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-// Purpose: decides whether rank 0 gets a terminal, and has the user's terminal in raw mode while rank 0 runs
-// and ruedarun is in the foreground: keys then get their meaning from rank 0's terminal. Raw mode outlives
+// Purpose: decides whether rank 0 gets a terminal. Sets the user's terminal to raw mode while rank 0 runs and
+// ruedarun is in the foreground: keys then get their meaning from rank 0's terminal. Raw mode outlives
 // rank 0 until its output is shown. Nothing blocks. Owned by the main thread of the supervisor; its end
 // restores the user's terminal.
 class TerminalSession {
@@ -24,7 +24,7 @@ class TerminalSession {
   explicit TerminalSession(const LaunchOptions& options);
 
   bool is_wanted() const { return wanted_; }
-  // Of rank 0's terminal; nothing where it gets none.
+  // The size of rank 0's terminal. Nothing if rank 0 gets none.
   std::optional<TerminalSize> size() const;
 
   void on_start();           // of rank 0
@@ -37,7 +37,7 @@ class TerminalSession {
   void do_without();  // rank 0 has got no terminal
   bool is_raw() const { return raw_.is_on(); }
 
-  // Due at next_time(): only a look tells whether the shell has given the foreground back.
+  // Due at next_time(): no signal tells that the shell has given the foreground back.
   Act next_act(Time now, bool all_is_shown);
   std::optional<Time> next_time(Time now) const;
 

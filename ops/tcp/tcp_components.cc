@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/system/record_cipher.h"
 #include "core/control/messages/control_message.h"
 #include "ops/algorithms/link_backend.h"
 #include "ops/link/peer_info.h"
@@ -122,7 +124,9 @@ struct TcpMeeting {
     TcpListener::Met met =
         own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
     throw_if_error(met.status);
-    if (rank == 0) notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts));
+    if (rank == 0)
+      notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts) +
+             ciphers_of(met.rails, welcome.hosts));
     for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
     connected = true;
     transport->connect(control_neighbours(rank, welcome.hosts));
@@ -146,6 +150,21 @@ struct TcpMeeting {
       if (names.size() < most.size()) words += fmt::format("; to {} {} only", host, fmt::join(names, ", "));
     }
     return words;
+  }
+
+  // "; encryption: AES-256-GCM", and "none" for hosts of which neither side has asked for it.
+  static std::string ciphers_of(const std::map<Rank, std::vector<ConnectedRail>>& all,
+                                const std::vector<std::string>& hosts) {
+    std::set<Cipher> ciphers;
+    for (const auto& [peer, rails] : all) {
+      if (hosts[peer] == hosts[0]) continue;
+      for (const ConnectedRail& rail : rails)
+        ciphers.insert(rail.keys.encrypted ? rail.keys.cipher : Cipher::none);
+    }
+    if (ciphers == std::set{Cipher::none}) return "";
+    std::vector<std::string_view> names;
+    for (const Cipher cipher : ciphers) names.push_back(to_string(cipher));
+    return fmt::format("; encryption: {}", fmt::join(names, ", "));
   }
 
   bool only_link = false;  // there is no MPI

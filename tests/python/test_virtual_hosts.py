@@ -169,6 +169,10 @@ def test_it_is_said_what_carries_data_between_hosts():
         return re.findall(r"^\[0\] rueda: data between hosts: (.*)$", err, re.M)
     assert said("--rails", 2, ranks=3) == ["tcp over 2 cards (eth0, eth1)"]
     assert said(RUEDA_RAILS="eth0") == ["tcp over 1 card (eth0)"]
+    assert said(RUEDA_ENCRYPT="1")[0] in [f"tcp over 1 card (eth0); encryption: {cipher}" for cipher in ("AES-256-GCM", "ChaCha20-Poly1305")]
+    script = f"[ $RUEDA_RANK != 2 ] || export RUEDA_ENCRYPT=1; exec {BIN / 'allreduce'}"
+    status, _, err = job("--virtual-hosts", 3, "-np", 3, "/bin/sh", "-c", script)
+    assert status == 0 and re.search(r"tcp over 1 card \(eth0\); encryption: none, \S+$", err, re.M), err
     assert said(RUEDA_NETWORK="mpi") == ["mpi, because RUEDA_NETWORK=mpi"]
     assert said(FI_PROVIDER="sockets") == ["mpi, because FI_PROVIDER=sockets"]
     assert said(RUEDA_LOG_LEVEL="error") == []

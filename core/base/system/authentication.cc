@@ -12,7 +12,7 @@ static_assert(crypto_auth_hmacsha256_BYTES == sizeof(Proof));
 
 template <class Block>
 Block random_block() {
-  if (sodium_init() < 0) throw std::runtime_error("libsodium does not start: no source of random numbers");
+  start_libsodium();
   Block block;
   randombytes_buf(block.data(), block.size());
   return block;
@@ -23,6 +23,10 @@ const unsigned char* raw(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+void start_libsodium() {
+  if (sodium_init() < 0) throw std::runtime_error("libsodium does not start: no source of random numbers");
+}
 
 AuthenticationKey random_key() { return random_block<AuthenticationKey>(); }
 Nonce random_nonce() { return random_block<Nonce>(); }

@@ -10,6 +10,9 @@
 
 namespace rueda {
 
+// Before any other use of libsodium, on any thread. Throws std::runtime_error.
+void start_libsodium();
+
 // Both sides know a key, which never travels between them. Each sends a fresh Nonce, and a Proof: a keyed
 // hash (HMAC-SHA256) over all that the two have said.
 using AuthenticationKey = std::array<std::byte, 16>;

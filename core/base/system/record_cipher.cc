@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstring>
-#include <stdexcept>
 
 namespace rueda {
 namespace {
@@ -29,7 +28,7 @@ const unsigned char* octets(ConstBytes bytes) { return reinterpret_cast<const un
 }  // namespace
 
 Cipher best_cipher() {
-  if (sodium_init() < 0) throw std::runtime_error("libsodium does not start: no source of random numbers");
+  start_libsodium();
   return crypto_aead_aes256gcm_is_available() != 0 ? Cipher::aes256_gcm : Cipher::chacha20_poly1305;
 }
 

@@ -4,7 +4,6 @@
 #include <sodium.h>
 
 #include <cstring>
-#include <stdexcept>
 
 namespace rueda {
 namespace {
@@ -16,10 +15,6 @@ static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == sizeof(Proof));
 const unsigned char* octets(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 unsigned char* octets(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
-void start_library() {
-  if (sodium_init() < 0) throw std::runtime_error("libsodium does not start: no source of random numbers");
-}
-
 }  // namespace
 
 struct MessageSealer::State {
@@ -29,7 +24,7 @@ struct MessageSealer::State {
 };
 
 MessageSealer::MessageSealer(const Proof& key) : state_(std::make_unique<State>()) {
-  start_library();
+  start_libsodium();
   crypto_secretstream_xchacha20poly1305_init_push(&state_->stream, octets(state_->header.data()),
                                                   octets(key.data()));
 }
@@ -55,7 +50,7 @@ struct MessageOpener::State {
 };
 
 MessageOpener::MessageOpener(const Proof& key) : state_(std::make_unique<State>()) {
-  start_library();
+  start_libsodium();
   state_->key = key;
 }
 MessageOpener::~MessageOpener() = default;

@@ -66,20 +66,14 @@ void ProgramStore::retire(const std::string& key, const std::string& value) {
 }
 
 void ProgramStore::close() {
-  std::shared_ptr<Store> store;
-  {
-    std::unique_lock lock(mutex_);
-    store = std::exchange(store_, nullptr);
-    if (!idle_.wait_for(lock, kLongestCall, [&] { return !busy_; })) {
-      log(LogLevel::warning, "{} does not answer; a thread of init() still waits for it", words_);
-      return;
-    }
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<Store> store = std::exchange(store_, nullptr);
+  if (!idle_.wait_for(lock, kLongestCall, [&] { return !busy_; })) {
+    log(LogLevel::warning, "{} does not answer; a thread of init() still waits for it", words_);
+    return;
   }
-  std::optional<std::pair<std::string, std::string>> retired;
-  {
-    const std::lock_guard lock(mutex_);
-    retired = retired_;
-  }
+  const std::optional<std::pair<std::string, std::string>> retired = retired_;
+  lock.unlock();
   if (retired) overwrite(*store, retired->first, retired->second);
 }
 
