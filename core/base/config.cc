@@ -87,12 +87,12 @@ Setting reduction_order() {
 
 void add_bootstrap(std::vector<Setting>& table) {
   table.push_back({"BOOTSTRAP", "",
-                   "auto, launcher, mpi, pmi, torchrun, slurm, store, alone, or file: and a folder",
+                   "auto, launcher, mpi, pmi, pmix, torchrun, slurm, store, alone, or file: and a folder",
                    "how ranks find one another; auto: by the program that has started them. launcher: "
                    "ruedarun. store: RUEDA_STORE. file: by files in a "
                    "folder that all hosts share",
                    [](Config& config, std::string_view text) {
-                     constexpr std::string_view kMethods[] = {"auto",     "launcher", "mpi",   "pmi",
+                     constexpr std::string_view kMethods[] = {"auto",     "launcher", "mpi",   "pmi",  "pmix",
                                                               "torchrun", "slurm",    "store", "alone"};
                      config.bootstrap = text;
                      return std::ranges::find(kMethods, text) != std::end(kMethods) ||

@@ -51,6 +51,11 @@ bool has_place(const Launch& launch) {
 // They are those of rank 0, which publishes nothing, and draws no secret.
 bool is_known(const Launch& launch) { return has_place(launch) && !launch.by_munge; }
 
+// Keys have one value, so ranks count their jobs, and must count alike.
+bool needs_all_ranks(const Launch& launch) {
+  return launch.method == BootstrapMethod::pmi || launch.method == BootstrapMethod::pmix;
+}
+
 const char* text_of_secret() { return std::getenv("RUEDA_SECRET"); }
 
 TcpSecret secret_of_user() { return key_from(text_of_secret() == nullptr ? "" : text_of_secret()); }
@@ -211,7 +216,8 @@ std::unique_ptr<RootAddress> root_address(const Launch& launch, const StarMember
     case BootstrapMethod::torchrun:
       return address_in_store(std::make_shared<TorchStore>(launch.host, launch.port), key);
     case BootstrapMethod::file: return address_in_store(std::make_shared<FileStore>(launch.folder), key);
-    case BootstrapMethod::program: return address_in_store(launch.program_store, key);
+    case BootstrapMethod::pmix:
+    case BootstrapMethod::program: return address_in_store(launch.given_store, key);
     case BootstrapMethod::slurm:
       if (launch.by_munge) return address_behind_munge(launch, self.rank == 0);
       [[fallthrough]];
@@ -234,9 +240,10 @@ std::unique_ptr<Transport> star(const Launch& launch, const Config& config, Star
 void check(const Launch& launch, const std::vector<Rank>& ranks) {
   if (ranks.empty()) return;
   check_ranks_of_job(ranks, launch.size, launch.rank);
-  if (launch.method == BootstrapMethod::pmi && ranks.size() != static_cast<std::size_t>(launch.size))
-    cannot_start(
-        "a job of some of the ranks cannot be started by RUEDA_BOOTSTRAP=pmi. Use ruedarun, or mpi.");
+  if (needs_all_ranks(launch) && ranks.size() != static_cast<std::size_t>(launch.size))
+    cannot_start(fmt::format(
+        "a job of some of the ranks cannot be started by RUEDA_BOOTSTRAP={}. Use ruedarun, or mpi.",
+        to_string(launch.method)));
   if (has_place(launch) && ranks.front() != 0)
     cannot_start(fmt::format(
         "a job of the ranks [{}] has no rank 0 to listen at {}:{}. Use RUEDA_BOOTSTRAP=file:FOLDER.",
@@ -301,7 +308,7 @@ RuntimeComponents bootstrap_components(const Config& config, Launch launch, std:
     components.started_as = ranks;
   }
   components.found_by = found_by(launch);
-  components.start_may_be_repeated = launch.method != BootstrapMethod::pmi;
+  components.start_may_be_repeated = !needs_all_ranks(launch);
   if (launch.method == BootstrapMethod::launcher) listen_to_agent(components);
   // ruedarun may number its processes in another way than the program does: what it says of them is not for
   // this job.

@@ -63,6 +63,7 @@ class Reading {
              (has("FI_PROVIDER") && text("FI_PROVIDER").find("tcp") == std::string_view::npos)));
   }
   Launch pmi() const;
+  Launch pmix() const;
   Launch torchrun() const;
   Launch slurm() const;
   Launch store() const;
@@ -126,6 +127,18 @@ Launch Reading::pmi() const {
   return launch;
 }
 
+// Variables of Slurm and Open MPI may be those of a step or of an mpirun around this job: PMIx knows better.
+Launch Reading::pmix() const {
+  if (!has("PMIX_RANK") || !has("PMIX_NAMESPACE"))
+    cannot_start(
+        "RUEDA_BOOTSTRAP=pmix, but PMIX_RANK and PMIX_NAMESPACE are not set. Start the program by srun "
+        "--mpi=pmix or Open MPI's mpirun, or choose another method.");
+  Launch launch;
+  launch.method = BootstrapMethod::pmix;
+  launch.source = "PMIx";
+  return launch;
+}
+
 Launch Reading::slurm() const {
   Launch launch = from(BootstrapMethod::slurm, kOfSlurm, "");
   launch.one_host = text("SLURM_STEP_NUM_NODES") == "1";
@@ -165,6 +178,7 @@ std::string_view to_string(BootstrapMethod method) {
     case BootstrapMethod::launcher: return "launcher";
     case BootstrapMethod::mpi: return "mpi";
     case BootstrapMethod::pmi: return "pmi";
+    case BootstrapMethod::pmix: return "pmix";
     case BootstrapMethod::torchrun: return "torchrun";
     case BootstrapMethod::slurm: return "slurm";
     case BootstrapMethod::store: return "store";
@@ -185,6 +199,7 @@ Launch find_launch(const Config& config, const Environment& environment, bool mp
   if (asked == "torchrun") return reading.torchrun();
   if (asked == "slurm") return reading.slurm();
   if (asked == "pmi") return reading.pmi();
+  if (asked == "pmix") return reading.pmix();
   Launch launch;
   if (asked == "alone") return launch;
   const bool by_process_manager =

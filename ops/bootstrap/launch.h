@@ -24,6 +24,7 @@ enum class BootstrapMethod {
   launcher,  // ruedarun, by the agent of this host
   mpi,       // MPI_Init finds them
   pmi,       // the process manager's keys, without MPI
+  pmix,      // the same, by PMIx
   torchrun,  // the store of torchrun's agent
   slurm,     // the first node of the step, at a port that follows from it
   store,     // a host and a port that the user names: rank 0 listens there
@@ -43,11 +44,12 @@ struct Launch {
   std::string folder;      // file
   bool by_munge = false;   // slurm: rank 0 hands out its address there, for its user alone
   std::string source;      // of rank and size, for messages: "RANK and WORLD_SIZE"
-  std::shared_ptr<KeyValueStore> program_store;  // program
+  std::shared_ptr<KeyValueStore> given_store;  // program; pmix, once it has numbered the ranks
 };
 
 // Reads RUEDA_BOOTSTRAP and RUEDA_STORE, and the variables of launchers. `mpi_has_begun`: by the program.
-// Throws BackendError where variables contradict each other, or a method that was asked for lacks one.
+// Throws BackendError where variables contradict each other, or a method that was asked for lacks one. With
+// pmix the variables do not number the ranks: see numbered_by_pmix().
 Launch find_launch(const Config& config, const Environment& environment, bool mpi_has_begun);
 
 // A host that is this one for every process: "localhost", "127.0.0.1", "::1".

@@ -25,8 +25,9 @@ struct Announcement {
 constexpr Announcement kAnnouncements[] = {
     {"PMI_SIZE", "the launcher", "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
     {"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI",
-     "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with"},
-    {"SLURM_STEP_NUM_TASKS", "srun", "Use srun --mpi=pmi2, or ruedarun in an allocation"},
+     "Use ruedarun, or the mpiexec of the MPI library that Rueda is built with, or set RUEDA_BOOTSTRAP=pmix"},
+    {"SLURM_STEP_NUM_TASKS", "srun",
+     "Use srun --mpi=pmi2, or ruedarun in an allocation, or set RUEDA_BOOTSTRAP=pmix for srun --mpi=pmix"},
     {"WORLD_SIZE", "torchrun", "Use ruedarun", "TORCHELASTIC_RUN_ID"},
     {"HOROVOD_SIZE", "horovodrun", "Use ruedarun", "HOROVOD_CONTROLLER"},  // ruedarun sets the first, too
 };
@@ -61,7 +62,8 @@ void check_launcher_is_understood(std::string_view mpi_version) {
   check_others_were_found(1);
   throw BackendError(Status::backend_error(fmt::format(
       "init: a launcher that speaks PMIx has started this process ({}), and the MPI library here is an MPICH "
-      "without PMIx. Use ruedarun, or srun --mpi=pmi2; for a process that shall be alone, unset {}.",
+      "without PMIx. Set RUEDA_BOOTSTRAP=pmix, or use ruedarun, or srun --mpi=pmi2; for a process that shall "
+      "be alone, unset {}.",
       names.front(), fmt::join(names, ", "))));
 }
 

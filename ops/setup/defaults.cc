@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "core/base/error.h"
 #include "ops/bootstrap/address/agent_line.h"
@@ -18,6 +19,7 @@
 #include "ops/local/local_backend.h"
 #include "ops/mpi/mpi_components.h"
 #include "ops/mpi/mpi_module.h"
+#include "ops/pmix/pmix_store.h"
 #include "ops/setup/devices.h"
 #include "ops/shm/shm_components.h"
 #include "ops/tcp/tcp_components.h"
@@ -56,16 +58,23 @@ const char* variable(const char* name) {
 }
 
 // A program that a process manager has started may begin MPI later, which then needs PMI for itself. Where
-// there is no MPI, PMI is free.
-Launch launch_of(const Config& config) {
+// there is no MPI, PMI and PMIx are free.
+Launch chosen_launch(const Config& config) {
   const bool mpi_begun = mpi_has_begun();
   Launch launch = find_launch(config, &variable, mpi_begun);
   const bool left_to_mpi = launch.method == BootstrapMethod::mpi && config.bootstrap == "auto" &&
                            config.network != "mpi" && !mpi_begun;
-  if (!left_to_mpi || !pmi_process() || has_mpi_module()) return launch;
-  Config by_pmi = config;
-  by_pmi.bootstrap = "pmi";
-  return find_launch(by_pmi, &variable, mpi_begun);
+  const bool by_pmi = pmi_process().has_value();
+  if (!left_to_mpi || !(by_pmi || std::getenv("PMIX_NAMESPACE") != nullptr) || has_mpi_module())
+    return launch;
+  Config without_mpi = config;
+  without_mpi.bootstrap = by_pmi ? "pmi" : "pmix";
+  return find_launch(without_mpi, &variable, mpi_begun);
+}
+
+Launch launch_of(const Config& config) {
+  Launch launch = chosen_launch(config);
+  return launch.method == BootstrapMethod::pmix ? numbered_by_pmix(std::move(launch)) : launch;
 }
 
 }  // namespace

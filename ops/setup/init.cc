@@ -67,7 +67,7 @@ void init(std::shared_ptr<Store> store, Rank rank, Rank size,
   launch.size = size;
   launch.source = "the program";
   const auto shown = std::make_shared<ProgramStore>(std::move(store), rank, size);
-  launch.program_store = shown;
+  launch.given_store = shown;
   const StoreOfStart in_use(shown);
   start(process_sets, [&](const Config& config) { return ops::components_for(launch, config, {}); });
 }

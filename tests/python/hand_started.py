@@ -13,6 +13,7 @@ BIN = Path(os.environ["RUEDA_BIN"])
 LAUNCHERS = ("RUEDA_", "HOROVOD_", "PMI", "SLURM_", "OMPI_", "TORCHELASTIC_", "HYDRA_", "MPI_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 RUEDARUN = BIN / "ruedarun"
+SUITES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "adasum", "strides", "barrier", "mismatches", "name_in_flight")
 
 
 def free_port():

@@ -43,6 +43,7 @@ CredType=cred/munge
 SlurmctldPort={ports[0]}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
+TmpFS={folder}/tmp-%n
 SlurmctldPidFile={folder}/run/ctld.pid
 SlurmdPidFile={folder}/run/d-%n.pid
 SlurmctldLogFile={folder}/log/ctld.log
@@ -76,7 +77,7 @@ class SlurmCluster:
                                              group=user))
 
     def __enter__(self):
-        for name in ("run", "state", "log", "spool-n0", "spool-n1", "munge"):
+        for name in ("run", "state", "log", "spool-n0", "spool-n1", "tmp-n0", "tmp-n1", "munge"):
             (self.folder / name).mkdir(parents=True)
         self.folder.chmod(0o755)
         first, second = adjacent_ports()

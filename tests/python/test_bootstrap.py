@@ -12,9 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hand_started import BIN, CLEAN, Job, check, free_port, mpiexec
-
-SUITES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "adasum", "strides", "barrier", "mismatches", "name_in_flight")
+from hand_started import BIN, CLEAN, SUITES, Job, check, free_port, mpiexec
 
 
 def by_store(size, address=None, **more):
@@ -68,6 +66,14 @@ def test_pmi_in_place_of_an_mpi_that_is_not_there(tmp_path):
     done = subprocess.run([mpiexec(), "-n", "3", BIN / "conformance", "allreduce"], capture_output=True, text=True, timeout=90,
                           env={**CLEAN, "LD_LIBRARY_PATH": str(tmp_path), "RUEDA_LOG_LEVEL": "info"})
     assert done.returncode == 0 and "found by pmi, PMI-1" in done.stderr, done.stdout + done.stderr
+
+
+def test_a_library_of_pmix_that_cannot_be_loaded(tmp_path):
+    (tmp_path / "libpmix.so.2").touch()
+    done = subprocess.run([BIN / "rank", "reduces", "1"], capture_output=True, text=True, timeout=60,
+                          env={**CLEAN, "RUEDA_BOOTSTRAP": "pmix", "PMIX_RANK": "0", "PMIX_NAMESPACE": "x", "LD_LIBRARY_PATH": str(tmp_path)})
+    assert done.returncode != 0 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "libpmix.so.2: file too short. Install it (Debian: libpmix2)" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("method", ["store", "file", "torch", "slurm", "pmi", "mpi"])

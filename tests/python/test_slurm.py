@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that srun starts, with PMI and without, in a Slurm that these tests start themselves."""
+"""Jobs that srun starts, with PMI, with PMIx and without both, in a Slurm that these tests start themselves."""
 
 import contextlib
 import os
@@ -8,13 +8,14 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from hand_started import BIN, CLEAN, LAUNCHERS, Job, check, free_port
+from hand_started import BIN, CLEAN, LAUNCHERS, SUITES, Job, check, free_port
 from slurm_cluster import SlurmCluster, missing
 
 
@@ -33,11 +34,44 @@ def srun(cluster, *words, **settings):
     return subprocess.run(["srun", *map(str, words)], env={**environment, **settings}, capture_output=True, text=True, timeout=90)
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_without_pmi(cluster, nodes):
-    """The nodes are names that nobody resolves; both are this machine."""
-    done = srun(cluster, "--mpi=none", "-N", nodes, "-n", 4, BIN / "conformance", "allreduce", RUEDA_STORE="127.0.0.1:29817")
+def need(cluster, plugin):
+    listed = srun(cluster, "--mpi=list")
+    if plugin not in listed.stdout + listed.stderr:
+        pytest.skip(f"this Slurm has no plugin mpi_{plugin}")
+
+
+# The plugin of Slurm, settings, and how the ranks then say that they find one another. MPI says nothing.
+WAYS = {"none": ("none", {"RUEDA_STORE": "127.0.0.1:29817"}, "by store"),
+        "pmi": ("pmi2", {"RUEDA_BOOTSTRAP": "pmi"}, "by pmi, PMI-2"),
+        "mpi": ("pmi2", {"RUEDA_BOOTSTRAP": "mpi"}, None),
+        "pmix": ("pmix", {"RUEDA_BOOTSTRAP": "pmix"}, "by pmix")}
+
+
+def srun_by(cluster, way, *words):
+    plugin, settings, _ = WAYS[way]
+    need(cluster, plugin)
+    return srun(cluster, f"--mpi={plugin}", *words, RUEDA_LOG_LEVEL="info", **settings)
+
+
+def check_way(done, way):
+    found = WAYS[way][2]
     assert done.returncode == 0, done.stdout + done.stderr
+    if found is None:
+        assert "are found" not in done.stderr, done.stderr
+    else:
+        assert f"the others are found {found}" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("way", WAYS)
+def test_conformance(cluster, way, suite):
+    """The nodes are names that nobody resolves; both are this machine."""
+    check_way(srun_by(cluster, way, "-N", 2, "-n", 3, BIN / "conformance", suite), way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_on_one_node(cluster, way):
+    check_way(srun_by(cluster, way, "-N", 1, "-n", 4, BIN / "conformance", "allreduce"), way)
 
 
 def test_the_address_follows_from_the_step(cluster):
@@ -59,26 +93,60 @@ def test_two_steps_at_a_time(cluster):
 @pytest.fixture
 def pmi2(cluster):
     """The cluster, if its Slurm has PMI-2."""
-    listed = srun(cluster, "--mpi=list")
-    if "pmi2" not in listed.stdout + listed.stderr:
-        pytest.skip("this Slurm has no plugin mpi_pmi2")
+    need(cluster, "pmi2")
     return cluster
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("bootstrap", ["pmi", "mpi"])
-def test_with_pmi(pmi2, bootstrap, nodes):
-    """Slurm's own server of PMI-2: as Rueda speaks it, and as MPICH does."""
-    done = srun(pmi2, "--mpi=pmi2", "-N", nodes, "-n", 4, BIN / "conformance", "allreduce", RUEDA_BOOTSTRAP=bootstrap, RUEDA_LOG_LEVEL="info")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert ("rank 3 of 4 by PMI_RANK and PMI_SIZE: the others are found by pmi, PMI-2" in done.stderr) == (bootstrap == "pmi"), done.stderr
+@pytest.fixture
+def pmix(cluster):
+    """The cluster, if its Slurm has PMIx."""
+    need(cluster, "pmix")
+    return cluster
 
 
-def test_pmi_in_place_of_an_mpi_that_is_not_there(pmi2, tmp_path):
-    """As in a Python environment without MPICH: librueda alone."""
+@pytest.mark.parametrize("way", ["pmi", "pmix"])
+def test_in_place_of_an_mpi_that_is_not_there(cluster, way, tmp_path):
+    """As in a Python environment without MPICH: librueda alone. Nobody names the way."""
+    plugin = WAYS[way][0]
+    need(cluster, plugin)
     shutil.copy(BIN.parent / "lib" / "librueda.so.0", tmp_path / "librueda.so.0")
-    done = srun(pmi2, "--mpi=pmi2", "-N", 2, "-n", 3, BIN / "conformance", "allgather", LD_LIBRARY_PATH=str(tmp_path), RUEDA_LOG_LEVEL="info")
-    assert done.returncode == 0 and "found by pmi, PMI-2" in done.stderr, done.stdout + done.stderr
+    check_way(srun(cluster, f"--mpi={plugin}", "-N", 2, "-n", 3, BIN / "conformance", "allgather", LD_LIBRARY_PATH=str(tmp_path),
+                   RUEDA_LOG_LEVEL="info"), way)
+
+
+def test_pmix_ends_with_the_start(pmix):
+    """Jobs follow one another in a process. Nothing of MPI is loaded, and libpmix has no thread left."""
+    script = """
+import os, rueda
+for _ in range(3):
+    rueda.init()
+    rueda.shutdown()
+maps, threads = open("/proc/self/maps").read(), len(os.listdir("/proc/self/task"))
+os.write(1, f"libpmix: {'/libpmix' in maps}, MPI: {'/libmpi' in maps or '/librueda_mpi' in maps}, threads: {threads}\\n".encode())
+"""
+    done = srun(pmix, "--mpi=pmix", "-N", 2, "-n", 3, sys.executable, "-c", script, RUEDA_BOOTSTRAP="pmix",
+                PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    assert done.returncode == 0 and done.stdout == "libpmix: True, MPI: False, threads: 1\n" * 3, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("absent", [0, 1])
+def test_a_task_that_pmix_waits_for_in_vain(pmix, absent):
+    script = f'if [ "$PMIX_RANK" = {absent} ]; then exit 0; fi; exec {BIN / "rank"} reduces 1'
+    done = srun(pmix, "--mpi=pmix", "-N", 2, "-n", 3, "/bin/sh", "-c", script, RUEDA_BOOTSTRAP="pmix", RUEDA_START_TIMEOUT="1.5")
+    assert done.returncode != 0 and done.stderr.count(f"rank {absent} of 3 did not come within") == 2, done.stderr
+
+
+def test_a_task_that_is_killed_before_all_have_come(pmix):
+    """Slurm ends the step, and names the task."""
+    script = f"""
+if [ "$PMIX_RANK" = 2 ]; then exec timeout -s KILL 1 {BIN / 'rank'} reduces 1; fi
+if [ "$PMIX_RANK" = 0 ]; then sleep 3; fi
+exec {BIN / 'rank'} reduces 1
+"""
+    begin = time.monotonic()
+    done = srun(pmix, "--mpi=pmix", "-N", 1, "-n", 3, "/bin/sh", "-c", script, RUEDA_BOOTSTRAP="pmix", RUEDA_START_TIMEOUT="10")
+    assert done.returncode != 0 and "task 2: Killed" in done.stderr, done.stderr
+    assert time.monotonic() - begin < 25
 
 
 def test_a_task_that_never_calls_init(pmi2):
@@ -88,13 +156,14 @@ def test_a_task_that_never_calls_init(pmi2):
     assert done.returncode != 0 and "waits until every process has called init()" in done.stderr, done.stderr
 
 
-def test_a_task_that_is_killed_is_named(cluster):
+@pytest.mark.parametrize("way", ["none", "pmix"])
+def test_a_task_that_is_killed_is_named(cluster, way):
     script = f"""
 if [ "$SLURM_PROCID" = 2 ]; then exec timeout -s KILL 2 {BIN / 'rank'} reduces 30; fi
 exec {BIN / 'rank'} reduces 30
 """
-    done = srun(cluster, "--mpi=none", "-N", 1, "-n", 3, "/bin/sh", "-c", script, RUEDA_STORE="127.0.0.1:29818")
-    assert done.returncode != 0 and "rank 2" in done.stderr, done.stderr
+    done = srun_by(cluster, way, "-N", 1, "-n", 3, "/bin/sh", "-c", script)
+    assert done.returncode != 0 and len(re.findall("error: rank 2 .*is lost", done.stderr)) == 2, done.stderr
 
 
 def munge_of(cluster):

@@ -29,6 +29,7 @@ class StoredAddress final : public RootAddress {
     return text ? endpoint_from_text(*text) : std::nullopt;
   }
   void retire() override { store_->retire(key_, value_); }
+  bool may_block() const override { return store_->may_block(); }
   std::string in_words() const override { return store_->in_words(); }
 
  private:

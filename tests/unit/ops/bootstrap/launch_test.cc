@@ -124,6 +124,14 @@ TEST(Launch, AProcessManagerIsLeftToMpiUnlessPmiIsAskedFor) {
   EXPECT_EQ(launch_of(with(kMpiexec, {{"RUEDA_BOOTSTRAP", "alone"}})).method, BootstrapMethod::alone);
 }
 
+TEST(Launch, PmixIsLeftToMpiUnlessItIsAskedFor) {
+  const Variables pmix = with(kSrun, {{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "slurm.pmix.17.0"}});
+  EXPECT_EQ(launch_of(pmix).method, BootstrapMethod::mpi);
+  EXPECT_EQ(launch_of(with(pmix, {{"RUEDA_BOOTSTRAP", "pmix"}})).method, BootstrapMethod::pmix);
+  EXPECT_EQ(launch_of(with(pmix, {{"RUEDA_BOOTSTRAP", "slurm"}})).method, BootstrapMethod::slurm);
+  EXPECT_EQ(launch_of(with(pmix, {{"RUEDA_STORE", "a:1"}})).method, BootstrapMethod::store);
+}
+
 TEST(Launch, AStoreThatTheUserNamesComesFirst) {
   for (const Variables& launcher : {kTorchrun, kSrun, kMpiexec}) {
     const Launch launch = launch_of(with(launcher, {{"RUEDA_STORE", "[::1]:4242"}}));
@@ -155,6 +163,8 @@ TEST(Launch, ErrorsNameTheVariables) {
   EXPECT_THAT(error_of(with(kTorchrun, {{"RANK", "x"}})), HasSubstr("RANK='x'"));
   EXPECT_THAT(error_of(with(kTorchrun, {{"MASTER_PORT", "0"}})), HasSubstr("MASTER_PORT"));
   EXPECT_THAT(error_of({{"RUEDA_BOOTSTRAP", "file:/x"}}), HasSubstr("RUEDA_RANK"));
+  EXPECT_THAT(error_of({{"RUEDA_BOOTSTRAP", "pmix"}, {"PMIX_RANK", "0"}}),
+              HasSubstr("PMIX_NAMESPACE are not set"));
 }
 
 TEST(Launch, TheFirstHostOfAList) {
