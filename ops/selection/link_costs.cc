@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <sstream>
+#include <thread>
 
 #include "core/base/time.h"
 #include "core/observe/rank_file.h"
@@ -21,12 +22,11 @@
 namespace rueda {
 namespace {
 
-constexpr std::uint32_t kShort = 4, kLong = 64 << 10;
-constexpr std::uint32_t kMostTimes = 16;
+constexpr std::uint32_t kAtOnce = 4;     // messages, before it is asked whether more follow
 constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
 constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
-constexpr double kEnough = 0.05;         // seconds of long messages
-constexpr std::size_t kMostLong = 32;    // times
+constexpr auto kSpinning = std::chrono::milliseconds(1);  // for a message; longer waits leave the core
+constexpr auto kNap = std::chrono::microseconds(100);
 constexpr std::size_t kMostOfFile = 64 << 10;
 
 double median(std::vector<double> values) {
@@ -40,6 +40,8 @@ double seconds_since(Time begin) { return std::chrono::duration<double>(clock_no
 // Purpose: the messages of one rank. Lives for one measurement, on the background thread.
 class Exchanges {
  public:
+  static constexpr std::uint32_t kMostBytes = 64 << 10;
+
   Exchanges(Link& link, double patience, const std::function<void()>& alive)
       : wire_(link, link.largest_tag()), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
 
@@ -77,10 +79,15 @@ class Exchanges {
   }
 
   bool finish(Transfer& one, Transfer& other) {
-    while (!(one.done() & other.done())) {
-      if (clock_now() > end_) return false;
+    for (const Time begin = clock_now(); !(one.done() & other.done());) {
+      const Time now = clock_now();
+      if (now > end_) return false;
       alive_();
-      sched_yield();
+      if (now - begin < kSpinning) {
+        sched_yield();
+      } else {
+        std::this_thread::sleep_for(kNap);
+      }
     }
     return true;
   }
@@ -88,40 +95,38 @@ class Exchanges {
   Channel wire_;
   Time end_;
   const std::function<void()>& alive_;
-  std::vector<std::byte> sent_ = std::vector<std::byte>(kLong);
-  std::vector<std::byte> received_ = std::vector<std::byte>(kLong);
+  std::vector<std::byte> sent_ = std::vector<std::byte>(kMostBytes);
+  std::vector<std::byte> received_ = std::vector<std::byte>(kMostBytes);
 };
 
-// The seconds of a short message while all ranks send theirs, as they do in an allreduce: two ranks alone may
-// have idle cores and cards that all together have not. Nothing once the time is over.
-std::optional<double> seconds_of_short_ones(Exchanges& exchanges, Rank rank, Rank ranks) {
-  std::vector<Rank> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  std::vector<double> seconds;
-  for (std::uint32_t i = 0; i < kMostTimes; ++i) {
-    const Time begin = clock_now();
-    if (!exchanges.double_up(all, rank, kShort)) return std::nullopt;
-    seconds.push_back(seconds_since(begin) / doubling_rounds(ranks));
-  }
-  return median(std::move(seconds));
-}
+// Purpose: which messages are timed, and for how long.
+struct Series {
+  std::uint32_t bytes;
+  double enough;     // seconds of messages
+  std::size_t most;  // of them
+};
+// While all ranks send theirs, as they do in an allreduce: two ranks alone may have idle cores and cards that
+// all together have not.
+constexpr Series kShort{4, 0.01, 16};
+// Between hosts, until it is known what the network carries for a while: many take bursts at once first.
+constexpr Series kLong{Exchanges::kMostBytes, 0.05, 32};
 
-// The same of long messages between hosts, sent until it is known what the network carries for a while: many
-// take bursts at once first. The first of `ranks` says how many follow, none unless `wanted`.
-std::optional<double> seconds_of_long_ones(Exchanges& exchanges, std::span<const Rank> ranks, Rank place,
-                                           bool wanted) {
+// The seconds of one message. The first of `ranks` says how many follow, none unless `wanted`. Nothing once
+// the time is over, or where none was wanted.
+std::optional<double> seconds_of(const Series& series, Exchanges& exchanges, std::span<const Rank> ranks,
+                                 Rank place, bool wanted) {
   const Rank rounds = doubling_rounds(static_cast<Rank>(ranks.size()));
   std::vector<double> seconds;
   double spent = 0;
   while (true) {
-    std::uint32_t times = seconds.empty() || seconds.front() > kEnough / 8 ? 1 : 4;
-    if (!wanted || spent > kEnough || seconds.size() >= kMostLong) times = 0;
+    std::uint32_t times = seconds.empty() || seconds.front() * rounds > series.enough / 8 ? 1 : kAtOnce;
+    if (!wanted || spent > series.enough || seconds.size() >= series.most) times = 0;
     const std::optional<std::uint32_t> agreed = exchanges.hear_from_the_first(ranks, place, times);
-    if (!agreed || *agreed > kMostTimes) return std::nullopt;
+    if (!agreed || *agreed > kAtOnce) return std::nullopt;
     if (*agreed == 0) break;
     for (std::uint32_t i = 0; i < *agreed; ++i) {
       const Time begin = clock_now();
-      if (!exchanges.double_up(ranks, place, kLong)) return std::nullopt;
+      if (!exchanges.double_up(ranks, place, series.bytes)) return std::nullopt;
       const double all = seconds_since(begin);
       spent += all;
       seconds.push_back(all / rounds);
@@ -168,14 +173,15 @@ std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<
   const std::vector<Rank> first = first_ranks(hosts);
   if (first.size() < 2) return std::nullopt;
   Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, alive);
-  const std::optional<double> message =
-      seconds_of_short_ones(exchanges, rank, static_cast<Rank>(hosts.size()));
+  std::vector<Rank> all(hosts.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::optional<double> message = seconds_of(kShort, exchanges, all, rank, wanted);
   const auto own = std::ranges::find(first, rank);
   if (!message || own == first.end()) return std::nullopt;
   const std::optional<double> of_long =
-      seconds_of_long_ones(exchanges, first, static_cast<Rank>(own - first.begin()), wanted);
+      seconds_of(kLong, exchanges, first, static_cast<Rank>(own - first.begin()), wanted);
   if (rank != 0 || !of_long) return std::nullopt;
-  return LinkCosts{*message, std::max(0.0, *of_long - *message) / kLong};
+  return LinkCosts{*message, std::max(0.0, *of_long - *message) / kLong.bytes};
 }
 
 SavedCosts read_costs(const std::string& path, std::string_view link) {

@@ -20,9 +20,9 @@ struct LinkCosts {
 };
 
 // All ranks exchange some short messages, then the first ranks of all hosts long ones, for less than a
-// second; every rank calls it. Rank 0 says how many, none unless `wanted`, so that nobody has to agree
-// before. Nothing where somebody did not answer in time, and on all ranks but 0. Throws PeerGone as the link
-// does.
+// second; every rank calls it. Rank 0 says how many of each, none unless `wanted`, so that nobody has to
+// agree before. Nothing where somebody did not answer in time, and on all ranks but 0. Throws PeerGone as the
+// link does.
 std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
                                        bool wanted, const std::function<void()>& alive);
 

@@ -100,6 +100,8 @@ class SlurmCluster:
         return self
 
     def __exit__(self, *_):
+        with contextlib.suppress(TimeoutError):  # a step that has not quite ended would look for its daemons for ever
+            self.wait_for(self.is_idle)
         for daemon in reversed(self.daemons):
             with contextlib.suppress(ProcessLookupError):
                 daemon.send_signal(signal.SIGTERM)
