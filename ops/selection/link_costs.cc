@@ -13,6 +13,7 @@
 #include <span>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "core/base/time.h"
 #include "core/observe/rank_file.h"
@@ -25,8 +26,10 @@ namespace {
 constexpr std::uint32_t kAtOnce = 4;     // messages, before it is asked whether more follow
 constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
 constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
-constexpr auto kSpinning = std::chrono::milliseconds(1);  // for a message; longer waits leave the core
-constexpr auto kNap = std::chrono::microseconds(100);
+// Where many ranks share few cores: after some time of waiting for a message a rank leaves its core to those
+// that have something to do, for a quarter of that time.
+constexpr auto kSpinning = std::chrono::microseconds(200);
+constexpr Duration kShortestNap = std::chrono::microseconds(50), kLongestNap = std::chrono::milliseconds(5);
 constexpr std::size_t kMostOfFile = 64 << 10;
 
 double median(std::vector<double> values) {
@@ -42,8 +45,12 @@ class Exchanges {
  public:
   static constexpr std::uint32_t kMostBytes = 64 << 10;
 
-  Exchanges(Link& link, double patience, const std::function<void()>& alive)
-      : wire_(link, link.largest_tag()), end_(clock_now() + from_seconds(patience)), alive_(alive) {}
+  // `crowded`: many ranks share few cores.
+  Exchanges(Link& link, double patience, bool crowded, const std::function<void()>& alive)
+      : wire_(link, link.largest_tag()),
+        end_(clock_now() + from_seconds(patience)),
+        crowded_(crowded),
+        alive_(alive) {}
 
   // The messages of an allreduce of so many bytes by recursive doubling among `ranks`, of which this rank is
   // one; false once the time is over.
@@ -83,10 +90,10 @@ class Exchanges {
       const Time now = clock_now();
       if (now > end_) return false;
       alive_();
-      if (now - begin < kSpinning) {
+      if (!crowded_ || now - begin < kSpinning) {
         sched_yield();
       } else {
-        std::this_thread::sleep_for(kNap);
+        std::this_thread::sleep_for(std::clamp((now - begin) / 4, kShortestNap, kLongestNap));
       }
     }
     return true;
@@ -94,6 +101,7 @@ class Exchanges {
 
   Channel wire_;
   Time end_;
+  bool crowded_;
   const std::function<void()>& alive_;
   std::vector<std::byte> sent_ = std::vector<std::byte>(kMostBytes);
   std::vector<std::byte> received_ = std::vector<std::byte>(kMostBytes);
@@ -172,7 +180,9 @@ std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<
                                        bool wanted, const std::function<void()>& alive) {
   const std::vector<Rank> first = first_ranks(hosts);
   if (first.size() < 2) return std::nullopt;
-  Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, alive);
+  const auto here = std::ranges::count(hosts, hosts[static_cast<std::size_t>(rank)]);
+  const bool crowded = std::cmp_greater(here, 2 * std::thread::hardware_concurrency());
+  Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, crowded, alive);
   std::vector<Rank> all(hosts.size());
   std::iota(all.begin(), all.end(), 0);
   const std::optional<double> message = seconds_of(kShort, exchanges, all, rank, wanted);

@@ -104,7 +104,7 @@ struct TcpMeeting {
   TcpTransport* transport = nullptr;  // of the parts; lives as long as their background thread
   bool connected = false;
 
-  // Ranks of one host are connected when they first have to be.
+  // On one host no rank has to be connected from the start.
   void meet_on_host(const Welcome& welcome) {
     const std::shared_ptr<TcpListener> own = std::exchange(loopback, nullptr);
     only_link = true;
@@ -120,16 +120,18 @@ struct TcpMeeting {
     if (without != welcome.cards.end()) {
       return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
     }
-    const auto size = static_cast<Rank>(welcome.hosts.size());
-    TcpListener::Met met =
-        own->meet(rank, welcome.hosts, welcome.cards, RankSet(0, size) - RankSet::of(rank), alive);
+    const std::set<Rank> neighbours = control_neighbours(rank, welcome.hosts);
+    RankSet first;
+    for (const Rank peer : neighbours) first.add(RankSet::of(peer));
+    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.cards, first, alive);
     throw_if_error(met.status);
     if (rank == 0)
       notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts) +
              ciphers_of(met.rails, welcome.hosts));
     for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
+    link->dial_on_demand(std::move(met.dialer));
     connected = true;
-    transport->connect(control_neighbours(rank, welcome.hosts));
+    transport->connect(neighbours);
   }
 
   // "2 cards (eth0, eth1)", and to which hosts only some of them: those may have fewer, or did not answer.

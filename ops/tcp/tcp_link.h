@@ -63,7 +63,7 @@ class TcpLink final : public Link {
 
   Rank rank_;
   Descriptor epoll_;
-  std::unique_ptr<TcpDialer> dialer_;  // null: all peers are connected at the start
+  std::unique_ptr<TcpDialer> dialer_;  // null: no others than those that have been given
   std::unordered_map<Rank, std::unique_ptr<TcpPeer>> peers_;
   std::vector<TcpPeer*> writing_;  // may have something to write
   std::vector<std::shared_ptr<TcpMessage>> messages_;

@@ -19,16 +19,13 @@ namespace rueda {
 
 // Purpose: the listening side of all pairs of ranks. Who does not prove in time that he is an expected peer
 // is closed; when too many do nothing the eldest goes, so that nobody can keep others out. A peer is here
-// when all the rails that it has settled on are. Part of TcpListener::meet().
+// when all the rails that it has settled on are. Part of a TcpDialer.
 class TcpAcceptor {
  public:
   TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners, RankSet expected,
               Duration patience, bool encrypted);
 
   void step(Time now);
-  bool over() const { return here_.count() == expected_.count(); }
-  RankSet missing() const { return expected_ - here_; }
-  std::map<Rank, std::vector<ConnectedRail>> take_rails() { return std::move(rails_); }
   // Those of the peers that are here, each told once.
   std::map<Rank, std::vector<ConnectedRail>> take_complete();
   void watch(std::vector<pollfd>& sockets) const;

@@ -17,7 +17,7 @@ namespace rueda {
 // Purpose: the connecting side of one pair of ranks. Each card of ours tries the addresses of the peer, that
 // with its own index first, one after the other; no address has two rails. What does not connect within the
 // patience is left out; an answer may take until the deadline of the caller, as long as the peer has answered
-// nobody. When nobody got through, all begin again. Part of TcpListener::meet().
+// nobody. When nobody got through, all begin again. Part of a TcpDialer.
 class TcpConnector {
  public:
   TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs, Duration patience,

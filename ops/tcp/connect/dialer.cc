@@ -2,6 +2,7 @@
 #include "ops/tcp/connect/dialer.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <stdexcept>
 #include <utility>
@@ -46,6 +47,19 @@ std::map<Rank, std::vector<ConnectedRail>> TcpDialer::progress(Time now) {
     if (now - wanted_[peer] > deadline_) give_up(connector);
   }
   return fresh;
+}
+
+void TcpDialer::sleep() const {
+  constexpr int kLongestSleep = 10;  // milliseconds; limits of time are looked at that often
+  std::vector<pollfd> sockets;
+  acceptor_.watch(sockets);
+  for (const auto& [peer, connector] : connectors_) connector.watch(sockets);
+  ::poll(sockets.data(), sockets.size(), kLongestSleep);
+}
+
+TcpDialer::Missing TcpDialer::missing() const {
+  if (connectors_.empty()) return {wanted_.begin()->first, std::nullopt};
+  return {connectors_.begin()->first, connectors_.begin()->second.tried()};
 }
 
 void TcpDialer::give_up(const TcpConnector& connector) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,9 @@
 
 namespace rueda {
 
-// Purpose: ranks of one host seldom send each other data by TCP, so no pair connects before it has to. Both
+// Purpose: most pairs of ranks never send each other data by TCP, so no pair connects before it has to. Both
 // ranks of a pair want each other, since both run the same Plan; the lower one connects. One may come to that
-// Plan much later than the other, which waits for it. Owned by a TcpLink, used by the background thread. No
-// call blocks.
+// Plan much later than the other, which waits for it. Used by the background thread. No call blocks.
 class TcpDialer {
  public:
   // The endpoints of all ranks, by rank; the listeners are those of this rank's. `deadline`: how
@@ -28,6 +28,14 @@ class TcpDialer {
   void want(Rank peer, Time now);
   // Ranks are wanted that are not connected yet.
   bool busy() const { return !wanted_.empty(); }
+  // Waits until progress() can do something, but not for long.
+  void sleep() const;
+  // One of the ranks that are wanted: which ways to it have been tried; nothing where it is to connect.
+  struct Missing {
+    Rank peer = 0;
+    std::optional<std::string> tried;
+  };
+  Missing missing() const;
   // The rails of those that have been connected since the last call. Throws std::runtime_error, naming both
   // ranks, where one has taken no connection for the deadline.
   std::map<Rank, std::vector<ConnectedRail>> progress(Time now);

@@ -27,7 +27,7 @@ struct TcpSettings {
 
 // Purpose: listens at every network card of this rank; then connects it with others, each pair of ranks by as
 // many rails as the one with fewer cards has, each card once. The card made at the start travels to all ranks
-// by another way. Used by the thread that starts the Runtime; gone once all are connected.
+// by another way. Used by the thread that starts the Runtime; one of the last two functions is called, once.
 class TcpListener {
   struct Key {};  // only open() constructs one
 
@@ -40,13 +40,13 @@ class TcpListener {
   // For the introduction of this rank; to be given to meet() of all others.
   std::string card() const { return to_bytes(card_); }
 
-  // Connects to all `peers`, which must do the same, within the deadline; the lower rank of a pair connects.
-  // The hosts and cards of all ranks are in their order. An error names both ranks, their hosts, what was
-  // tried, and the remedy. Calls `alive` while it waits. May be called once.
-  // Instead of meet(): nobody connects before it has to. Throws BackendError where an endpoint cannot be
-  // read.
+  // Nobody connects before it has to. The hosts and cards of all ranks are in their order. Throws
+  // BackendError where an endpoint cannot be read.
   std::unique_ptr<TcpDialer> dial_on_demand(Rank rank, std::span<const std::string> hosts,
                                             std::span<const std::string> cards);
+  // Connects to all `peers` within the deadline, as they do; to others on demand, afterwards or already while
+  // it waits. An error names both ranks, their hosts, the ways that were tried, and the remedy. Calls `alive`
+  // while it waits.
   struct Met;
   Met meet(
       Rank rank, std::span<const std::string> hosts, std::span<const std::string> cards, const RankSet& peers,
@@ -64,9 +64,11 @@ struct TcpListener::Opened {
   Status status;
 };
 
-// The rails of each peer, in the same order on both sides, ready for TcpLink::connect().
+// The rails of each peer, and of others that have come, in the same order on both sides, ready for
+// TcpLink::connect().
 struct TcpListener::Met {
   std::map<Rank, std::vector<ConnectedRail>> rails;
+  std::unique_ptr<TcpDialer> dialer;  // to all others
   Status status;
 };
 

@@ -73,13 +73,13 @@ TEST(TcpAcceptor, WhoRepeatsAHelloNeitherTakesARailNorKeepsTheRankOut) {
   Caller& last = before.back();
   EXPECT_TRUE(send_block(last.socket, Settled{0, 1, {}}));
   EXPECT_TRUE(last.is_closed());
-  EXPECT_FALSE(waiting.acceptor->over());
+  EXPECT_TRUE(waiting.acceptor->take_complete().empty());
   const auto keys = keys_of(HandshakeSide::connecting, hello, *answer, waiting.secret, exchange);
   ASSERT_TRUE(keys);
   EXPECT_TRUE(send_block(rank.socket, settled_as(0, 1, *keys)));
   EXPECT_TRUE(wait_until([&] {
     waiting.step();
-    return waiting.acceptor->over();
+    return waiting.acceptor->take_complete().contains(0);
   }));
   Caller after(waiting, hello);
   EXPECT_FALSE(after.answer());
@@ -97,7 +97,7 @@ TEST(TcpAcceptor, ARailThatCannotBeIsRefused) {
     EXPECT_TRUE(send_block(
         rank.socket, settled_as(static_cast<std::size_t>(rail), static_cast<std::size_t>(rails), *keys)));
     EXPECT_TRUE(rank.is_closed());
-    EXPECT_FALSE(waiting.acceptor->over());
+    EXPECT_TRUE(waiting.acceptor->take_complete().empty());
   }
 }
 

@@ -181,6 +181,22 @@ TEST(TcpListener, PairsThatDoNotConnectAreLeftOut) {
   }
 }
 
+// While one rank waits for its only peer, another one that it does not need yet connects with it.
+TEST(TcpListener, OthersConnectOnDemandAlreadyDuringTheMeeting) {
+  Job job(std::vector(3, settings_of({"127.0.0.1"})));
+  TcpListener::Met met;
+  std::thread waiting([&] { met = job.doors[2]->meet(2, job.hosts, job.cards, RankSet::of(1)); });
+  const auto early = job.doors[0]->dial_on_demand(0, job.hosts, job.cards);
+  early->want(2, clock_now());
+  EXPECT_TRUE(wait_until([&] { return early->progress(clock_now()).contains(2); }));
+  const auto expected = job.doors[1]->dial_on_demand(1, job.hosts, job.cards);
+  expected->want(2, clock_now());
+  EXPECT_TRUE(wait_until([&] { return expected->progress(clock_now()).contains(2); }));
+  waiting.join();
+  EXPECT_TRUE(met.status.ok()) << met.status.message;
+  EXPECT_TRUE(met.rails.contains(0) && met.rails.contains(1));
+}
+
 TEST(TcpListener, WhoCannotBeReachedIsNamed) {
   Job job({settings_of({"127.0.0.1"}, 0.6), settings_of({"127.0.0.1"}, 0.6)});
   const TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
@@ -202,8 +218,8 @@ TEST(TcpListener, WhoCannotBeReachedIsNamed) {
               HasSubstr("127.0.0.1 -> " + to_string(tcp_endpoint_from(other.cards[1])->addresses[0]) +
                         " did not answer"));
   other.cards[1] = "nonsense";
-  EXPECT_THAT(other.meet(0).status.message,
-              HasSubstr("rank 0 cannot read the TCP addresses of rank 1 on host1"));
+  EXPECT_THAT([&] { other.meet(0); }, testing::ThrowsMessage<BackendError>(HasSubstr(
+                                          "rank 0 cannot read the TCP addresses of rank 1 on host1")));
 }
 
 TEST(TcpListener, CardsThatAreNotThereAreNamed) {
