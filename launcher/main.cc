@@ -15,7 +15,7 @@
 #include "core/base/config.h"
 #include "core/base/error.h"
 #include "core/observe/timeline_merge.h"
-#include "launcher/agent/agent.h"
+#include "launcher/agent/agent_process.h"
 #include "launcher/cli/build_info.h"
 #include "launcher/cli/horovod_names.h"
 #include "launcher/cli/options.h"

@@ -13,22 +13,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
-#include <iostream>
-#include <memory>
-#include <optional>
-#include <span>
 #include <system_error>
-#include <utility>
 
-#include "launcher/agent/agent_client.h"
-#include "launcher/agent/agent_input.h"
-#include "launcher/agent/janitor.h"
-#include "launcher/agent/local_rank.h"
-#include "launcher/agent/pmi_server.h"
-#include "launcher/agent/supervisor_line.h"
-#include "launcher/agent/terminal_keys.h"
-#include "launcher/system/epoll_set.h"
 #include "launcher/system/processes.h"
 #include "launcher/system/signals.h"
 
@@ -36,77 +22,14 @@ namespace rueda {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends ranks by itself
 constexpr auto kLastOutput = 2s;      // for output at the end, while none comes
 constexpr auto kFarewell = 5s;        // for ruedarun to take the last words
 constexpr std::size_t kMostUnsent = 256 << 10;
-constexpr int kCannotReach = 1;
-constexpr int kAttempts = 5;  // a crowd of strangers may push an agent out before ruedarun knows it
 constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
 
-// Purpose: starts the ranks of one host, reports their ends and their output to ruedarun, carries signals,
-// values and notices to them. When ruedarun is gone, it ends them. Owned by the only thread of its process.
-class Agent {
- public:
-  explicit Agent(SecureChannel channel) : supervisor_(std::move(channel)) {}
-
-  // Until the job is over. False when ruedarun has gone without an order.
-  bool run();
-
- private:
-  // From the start of the ranks to the end of the agent.
-  enum class State {
-    meeting,   // ruedarun
-    waiting,   // for its order
-    running,   // ranks
-    ending,    // ranks, because ruedarun is gone
-    clearing,  // the ranks have ended: their output has to leave
-    over,
-  };
-  enum class Source : std::uint64_t { line, pmi, output, errors };
-
-  void greet();
-  void part();
-  void turn();
-  int milliseconds_to_act() const;
-  bool may_read_output() const { return !held_ && supervisor_.unsent() < kMostUnsent; }
-  void hear_supervisor();
-  void obey(const agents::Message& message);
-  void start(agents::Launch launch);
-  LocalRank& start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
-                        std::uint64_t open_files);
-  std::shared_ptr<PseudoTerminal> open_terminal(const agents::Launch& launch);
-  void take_input(const std::string& text);
-  void rank_0_has_ended();
-  void hear_rank(std::uint64_t key);
-  bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
-  void forward_last_output(LocalRank& rank);
-  void reap();
-  void tell(const agents::Message& message) { supervisor_.tell(message); }
-  void request(LocalRank& rank, const RankChannel::Request& request);
-  void take_value(const agents::Put& put);
-  void answer(const std::vector<PmiServer::Answer>& answers);
-  void act_on_time();
-  void end_ranks();
-  void clear_up();
-
-  SupervisorLine supervisor_;
-  Descriptor signals_;
-  State state_ = State::meeting;
-  bool ordered_ = false;  // ruedarun has said something
-  std::vector<LocalRank> ranks_;
-  EpollSet words_;    // of ranks, which are heard at once
-  EpollSet outputs_;  // of ranks, which may have to wait
-  bool held_ = false;
-  SharedValues values_;
-  std::vector<std::pair<int, std::string>> unanswered_;  // local ranks, and the keys that they want
-  std::optional<PmiServer> pmi_;
-  AgentInput input_;                         // of rank 0, where ruedarun forwards it
-  TerminalKeys keys_;                        // of its terminal
-  std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output
-};
+}  // namespace
 
 bool Agent::run() {
   ::prctl(PR_SET_NAME, "rueda-agent");
@@ -153,6 +76,8 @@ void Agent::turn() {
   if (const std::uint32_t taken = input_.write(); taken > 0) tell(agents::InputTaken{taken});
   act_on_time();
 }
+
+bool Agent::may_read_output() const { return !held_ && supervisor_.unsent() < kMostUnsent; }
 
 int Agent::milliseconds_to_act() const {
   std::optional<Clock::time_point> next = keys_.next_time();
@@ -294,7 +219,7 @@ void Agent::hear_rank(std::uint64_t key) {
       return;
     case Source::pmi:
       for (const std::string& line : rank.read_pmi())
-        answer(pmi_->hear(rank.place().local_rank, line, values_));
+        answer(pmi_->hear(rank.place().local_rank, line, values_.all()));
       if (pmi_->aborted(rank.place().local_rank)) rank.signal_all(SIGKILL);
       return;
     case Source::output: static_cast<void>(forward_output(rank, 0)); return;
@@ -340,23 +265,13 @@ void Agent::reap() {
 
 void Agent::request(LocalRank& rank, const RankChannel::Request& request) {
   if (request.kind == RankChannel::Request::Kind::put) return tell(agents::Put{request.key, request.value});
-  const auto found = values_.find(request.key);
-  if (found != values_.end()) return rank.channel().tell_value(request.key, found->second);
-  const std::pair wish(rank.place().local_rank, request.key);
-  if (std::ranges::find(unanswered_, wish) == unanswered_.end()) unanswered_.push_back(wish);
+  if (const std::string* value = values_.get(rank.place().local_rank, request.key))
+    rank.channel().tell_value(request.key, *value);
 }
 
 void Agent::take_value(const agents::Put& put) {
-  if (put.value.empty()) {
-    values_.erase(put.key);
-    return;
-  }
-  values_[put.key] = put.value;
-  std::erase_if(unanswered_, [&](const auto& each) {
-    if (each.second != put.key) return false;
-    ranks_[static_cast<std::size_t>(each.first)].channel().tell_value(put.key, put.value);
-    return true;
-  });
+  for (const int local_rank : values_.put(put.key, put.value))
+    ranks_[static_cast<std::size_t>(local_rank)].channel().tell_value(put.key, put.value);
 }
 
 void Agent::answer(const std::vector<PmiServer::Answer>& answers) {
@@ -398,73 +313,6 @@ void Agent::clear_up() {
   kill_descendants();
   for (LocalRank& rank : ranks_) rank.note_end();
   act_at_ = Clock::now() + kLastOutput;
-}
-
-// The first line of standard input, byte by byte: all behind it is not for this process.
-std::string first_line() {
-  constexpr std::size_t kLongest = 8192;
-  std::string line;
-  for (char c = 0; line.size() < kLongest && ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) line += c;
-  return line;
-}
-
-int number_in(const std::string& words) {
-  const char* value = std::getenv(words.c_str());
-  return std::atoi(value == nullptr ? words.c_str() : value);
-}
-
-// The terminal is for others now: a rank, which is in no session of it, would take their input.
-void take_no_input() {
-  const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ::dup2(nothing.number(), STDIN_FILENO);
-}
-
-}  // namespace
-
-pid_t fork_agent(Descriptor socket, const AuthenticationKey& key, int host) {
-  const pid_t supervisor = ::getpid();
-  const bool in_background = ::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp();
-  const pid_t janitor = ::fork();
-  if (janitor < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  if (janitor > 0) return janitor;
-  // The agent keeps this one's end of the socket, and no other descriptor of ruedarun.
-  constexpr int kKept = STDERR_FILENO + 1;
-  if (socket.number() != kKept) ::dup3(socket.number(), kKept, O_CLOEXEC);
-  ::close_range(kKept + 1, ~0U, 0);
-  if (in_background) take_no_input();
-  if (::getppid() != supervisor) ::_exit(kCannotReach);
-  leave_janitor_behind();
-  const std::string words = to_text(AgentIntroduction{host, ""});
-  Agent(SecureChannel::connect(Descriptor(kKept), key, std::as_bytes(std::span(words)),
-                               agents::kLongestMessage))
-      .run();
-  ::_exit(0);
-}
-
-int run_agent(const std::vector<std::string>& words) {
-  leave_janitor_behind();
-  const char* given = std::getenv("RUEDA_LAUNCH_AGENT");
-  const std::string line = given == nullptr ? first_line() : given;
-  ::unsetenv("RUEDA_LAUNCH_AGENT");
-  const std::optional<Invitation> invitation = invitation_from(line);
-  const char* name = words.size() > 1 ? std::getenv(words[1].c_str()) : nullptr;
-  const AgentIntroduction introduction{words.empty() ? 0 : number_in(words.front()),
-                                       name == nullptr ? "" : name};
-  bool reached = false;
-  for (int attempt = 0; invitation && attempt < kAttempts; ++attempt) {
-    std::optional<SecureChannel> supervisor = connect_to_supervisor(*invitation, introduction);
-    reached |= supervisor.has_value();
-    if (!supervisor || Agent(std::move(*supervisor)).run()) break;
-  }
-  if (!reached) {
-    fmt::print(
-        stderr,
-        "ruedarun: the agent on {} finds no ruedarun of this job at {} (port, addresses); open the way, "
-        "or name the network by --network-interface\n",
-        host_name(), invitation ? invitation->addresses : "no address at all");
-    return kCannotReach;
-  }
-  return 0;
 }
 
 }  // namespace rueda

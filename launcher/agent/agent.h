@@ -1,24 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that starts the ranks of one host, and sees them through.
+// The loop of one host: it starts the ranks there, and sees them through.
 #pragma once
 
-#include <sys/types.h>
-
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/system/authentication.h"
-#include "core/base/system/descriptor.h"
+#include "launcher/agent/agent_input.h"
+#include "launcher/agent/host_values.h"
+#include "launcher/agent/local_rank.h"
+#include "launcher/agent/pmi_server.h"
+#include "launcher/agent/supervisor_line.h"
+#include "launcher/agent/terminal_keys.h"
+#include "launcher/system/descriptor.h"
+#include "launcher/system/epoll_set.h"
 
 namespace rueda {
 
-// On the host of ruedarun: forks a janitor, and below it an agent. It meets ruedarun at the other end of
-// `socket`. Returns the process number of the janitor. Throws std::system_error.
-pid_t fork_agent(Descriptor socket, const AuthenticationKey& key, int host);
+// Purpose: starts the ranks of one host, reports their ends and their output to ruedarun, carries signals,
+// values and notices to them. When ruedarun is gone, it ends them. Owned by the only thread of its process.
+class Agent {
+ public:
+  explicit Agent(SecureChannel channel) : supervisor_(std::move(channel)) {}
 
-// On another host, as `ruedarun --agent -- NUMBER [NAME]`: the first line of standard input, or the variable
-// RUEDA_LAUNCH_AGENT, is an Invitation. NUMBER is the host's, or the variable that holds it; NAME is the
-// variable that holds its name. Returns an exit status.
-int run_agent(const std::vector<std::string>& words);
+  // Until the job is over. False when ruedarun has gone without an order.
+  bool run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // From the start of the ranks to the end of the agent.
+  enum class State {
+    meeting,   // ruedarun
+    waiting,   // for its order
+    running,   // ranks
+    ending,    // ranks, because ruedarun is gone
+    clearing,  // the ranks have ended: their output has to leave
+    over,
+  };
+  enum class Source : std::uint64_t { line, pmi, output, errors };
+
+  void greet();
+  void part();
+  void turn();
+  int milliseconds_to_act() const;
+  bool may_read_output() const;
+  void hear_supervisor();
+  void obey(const agents::Message& message);
+  void start(agents::Launch launch);
+  LocalRank& start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
+                        std::uint64_t open_files);
+  std::shared_ptr<PseudoTerminal> open_terminal(const agents::Launch& launch);
+  void take_input(const std::string& text);
+  void rank_0_has_ended();
+  void hear_rank(std::uint64_t key);
+  bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
+  void forward_last_output(LocalRank& rank);
+  void reap();
+  void tell(const agents::Message& message) { supervisor_.tell(message); }
+  void request(LocalRank& rank, const RankChannel::Request& request);
+  void take_value(const agents::Put& put);
+  void answer(const std::vector<PmiServer::Answer>& answers);
+  void act_on_time();
+  void end_ranks();
+  void clear_up();
+
+  SupervisorLine supervisor_;
+  Descriptor signals_;
+  State state_ = State::meeting;
+  bool ordered_ = false;  // ruedarun has said something
+  std::vector<LocalRank> ranks_;
+  EpollSet words_;    // of ranks, which are heard at once
+  EpollSet outputs_;  // of ranks, which may have to wait
+  bool held_ = false;
+  HostValues values_;
+  std::optional<PmiServer> pmi_;
+  AgentInput input_;                         // of rank 0, where ruedarun forwards it
+  TerminalKeys keys_;                        // of its terminal
+  std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output
+};
 
 }  // namespace rueda

@@ -19,7 +19,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/agent/agent.h"
+#include "launcher/agent/agent_process.h"
 #include "launcher/hydra/hydra.h"
 #include "launcher/system/processes.h"
 #include "launcher/system/signals.h"

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <variant>
@@ -21,10 +20,6 @@
 namespace rueda {
 namespace {
 
-constexpr auto kInterruptGrace = std::chrono::seconds(5);
-constexpr auto kOneWish = std::chrono::milliseconds(100);
-constexpr auto kFarewell =
-    std::chrono::seconds(10);  // for agents after the end of all ranks, while nothing comes
 constexpr auto kBetweenLooks = std::chrono::seconds(1);  // at an output that is full
 constexpr auto kReaderPatience = std::chrono::seconds(5);
 constexpr auto kLastPatience = std::chrono::seconds(1);  // after a signal that asks for the end
@@ -45,20 +40,20 @@ Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, const 
       starter_(options_, std::move(method), names_of(hosts_)),
       values_(agents_, hosts_.size()),
       job_(hosts_),
-      stop_after_(options.stop_after, options.grace),
       terminal_(options),
       output_(options, hosts_, terminal_.is_wanted()),
       signals_{.waiting = std::move(signals), .inherited = inherited},
       start_{.timeout = config.start_timeout,
              .shows_info = options.verbose || log_level_from(config.log_level) <= LogLevel::info,
-             .folder = std::filesystem::current_path().string()} {}
+             .folder = std::filesystem::current_path().string()},
+      end_(options_, job_, agents_, starter_, output_) {}
 
 int Supervisor::run() {
   adopt_orphans();
   try_start();
   while (!is_over()) turn();
   finish();
-  return exit_status();
+  return end_.exit_status();
 }
 
 void Supervisor::try_start() {
@@ -77,12 +72,12 @@ void Supervisor::start() {
   if (starter_.needs_invitation()) starter_.start_elsewhere(agents_.invite());
   if (options_.verbose)
     for (const std::string& command : starter_.commands()) output_.say("ruedarun: starting " + command);
-  stop_after_.on_start(now);
+  end_.on_start(now);
   start_.deadline = now + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
 }
 
 bool Supervisor::is_over() const {
-  return end_.forced || (end_.said_over && agents_.all_gone() && starter_.none_runs());
+  return end_.is_forced() || (end_.agents_know() && agents_.all_gone() && starter_.none_runs());
 }
 
 void Supervisor::turn() {
@@ -104,10 +99,10 @@ void Supervisor::turn() {
 
 int Supervisor::milliseconds_to_next_act() const {
   std::optional<Clock::time_point> next;
-  if (end_.holding) next = Clock::now() + kBetweenLooks;
+  if (holding_) next = Clock::now() + kBetweenLooks;
   for (const std::optional<Clock::time_point>& time :
-       {ending_.next_time(), stop_after_.next_time(), start_.deadline, agents_.next_deadline(),
-        output_.next_time(), end_.farewell, terminal_.next_time(Clock::now())})
+       {end_.next_time(), start_.deadline, agents_.next_deadline(), output_.next_time(),
+        terminal_.next_time(Clock::now())})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -123,7 +118,7 @@ void Supervisor::on_signal(int signal) {
     case SIGCHLD: return reap();
     case SIGINT:
     case SIGTERM:
-    case SIGHUP: return end_by(signal);
+    case SIGHUP: return end_.end_by(signal);
     case SIGTSTP: return stop_with_the_ranks();
     case SIGWINCH: return adapt_to_terminal();
     case SIGCONT:
@@ -141,7 +136,7 @@ void Supervisor::pass_on(int signal) {
 void Supervisor::forward_input() {
   const std::optional<agents::Input> input = input_.read();
   if (!input) return;
-  if (terminal_.demands_end(input->text, end_.signal != 0, Clock::now())) on_key(SIGINT);
+  if (terminal_.demands_end(input->text, end_.signal() != 0, Clock::now())) on_key(SIGINT);
   agents_.tell(0, *input);
 }
 
@@ -186,24 +181,6 @@ void Supervisor::stop_with_the_ranks() {
   agents_.tell_all(agents::PassOn{SIGCONT});
 }
 
-void Supervisor::end_by(int signal) {
-  const auto now = Clock::now();
-  const bool again = end_.signal != 0;
-  // A terminal that closes, timeout and other programs send one wish as two signals.
-  if (again && now < end_.signal_at + kOneWish) return;
-  if (again) return ending_.on_hurry(now);
-  end_.signal = signal;
-  end_.signal_at = now;
-  if (signal == SIGINT) agents_.tell_all(agents::SendSignal{SIGINT});
-  if (signal == SIGINT)
-    ending_.on_interrupt(now, options_.grace_given ? options_.grace : kInterruptGrace);
-  else if (signal == SIGPIPE)
-    ending_.on_terminate(now);
-  else
-    ending_.on_terminate(now, options_.grace);
-  check_all_ended();
-}
-
 void Supervisor::reap() {
   int status = 0;
   for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
@@ -213,7 +190,7 @@ void Supervisor::reap() {
 // A janitor ends after its agent, of which the connection tells.
 void Supervisor::starter_ended(const AgentStarter::EndedStarter& starter) {
   for (const std::string& line : starter_.lines()) output_.say(line);
-  if (end_.said_over || start_.failed) return;
+  if (end_.agents_know() || end_.start_has_failed()) return;
   const std::string command = starter.on_this_machine ? "the agent on this machine" : starter.command;
   for (const int host : starter.hosts) {
     if (job_.is_ready(host)) continue;
@@ -228,12 +205,12 @@ void Supervisor::hear(const AgentServer::Heard& heard) {
   if (const auto* message = std::get_if<agents::Message>(&heard.what)) return hear(heard.host, *message);
   const bool early = !job_.all_started_on(heard.host);
   if (heard.host == 0) terminal_.on_end(Clock::now());
-  for (const int rank : job_.note_gone(heard.host)) fail(rank);
-  if (early && !end_.said_over)
+  for (const int rank : job_.note_gone(heard.host)) end_.fail(rank);
+  if (early && !end_.agents_know())
     fail_start(fmt::format("the agent on {} has gone, and {} did not start; {}",
                            hosts_[static_cast<std::size_t>(heard.host)].host, job_.ranks_on(heard.host),
                            starter_.remedy()));
-  check_all_ended();
+  end_.check_all_ended();
 }
 
 // An agent speaks of the ranks of its own host only.
@@ -242,7 +219,7 @@ void Supervisor::hear(int host, const agents::Message& message) {
   if (const auto* output = std::get_if<agents::Output>(&message)) {
     if (is_its(output->rank)) output_.add(*output);
     if (output->rank == 0 && is_its(0)) terminal_.on_output(Clock::now());
-    if (end_.said_over) still_ending();
+    if (end_.agents_know()) end_.still_ending();
   } else if (const auto* put = std::get_if<agents::Put>(&message)) {
     values_.put(*put);
   } else if (std::holds_alternative<agents::BarrierIn>(message)) {
@@ -268,7 +245,7 @@ void Supervisor::hear(int host, const agents::Message& message) {
 void Supervisor::launch(int host, const agents::Ready& ready) {
   if (job_.is_ready(host)) return;
   job_.note_ready(host, ready);
-  if (ending_.has_begun()) return agents_.tell(host, agents::JobOver{});
+  if (end_.has_begun()) return agents_.tell(host, agents::JobOver{});
   const HostRanks& here = hosts_[static_cast<std::size_t>(host)];
   const bool has_rank_0 = here.places.front().rank == 0;
   const bool is_here = starter_.is_here(static_cast<std::size_t>(host));
@@ -310,74 +287,25 @@ void Supervisor::ended(const agents::Ended& ended) {
   bool failed = job_.note_end(ended);
   if (ended.rank == 0) terminal_.on_end(Clock::now());
   // A rank that was asked to stop, by nothing but --stop-after, has to end well.
-  if (ended.status != 0 && stop_after_.asked_at() && !ending_.has_begun()) failed = true;
-  if (failed) fail(ended.rank);
-  check_all_ended();
-}
-
-void Supervisor::fail(int rank) {
-  if (end_.signal != 0 || end_.said_over) return;
-  constexpr int kMostLines = 16;
-  const bool first = !end_.failure;
-  if ((first || job_.was_killed(rank)) && ++end_.failure_lines <= kMostLines)
-    output_.say("ruedarun: " + job_.words_for(rank));
-  if (!end_.failure) end_.failure = job_.exit_code_of(rank);
-  // Later ones end because of these.
-  if (++end_.told_failures <= kMostLines) agents_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
-  ending_.on_failure(Clock::now());
-}
-
-void Supervisor::fail_start(const std::string& why) {
-  start_.deadline.reset();
-  if (std::exchange(start_.failed, true) || end_.signal != 0) return;
-  output_.say("ruedarun: " + why);
-  if (!end_.failure) end_.failure = 1;
-  ending_.on_terminate(Clock::now());
-  check_all_ended();
-}
-
-// The agents wait for each other's ranks, so that what one of them leaves behind lives as long as the job.
-void Supervisor::check_all_ended() {
-  const bool over = job_.all_ended() || (ending_.has_begun() && job_.none_runs());
-  if (!over || end_.said_over) return;
-  end_.said_over = true;
-  ending_.on_all_ended(Clock::now());
-  still_ending();
-  agents_.tell_all(agents::JobOver{});
-  starter_.end_those([&](int host) { return !job_.is_ready(host); });
-}
-
-// Agents have something to do: output of ranks that have ended leaves them.
-void Supervisor::still_ending() {
-  ending_.on_output(Clock::now());
-  end_.farewell = Clock::now() + kFarewell;
+  if (ended.status != 0 && end_.is_only_asked()) failed = true;
+  if (failed) end_.fail(ended.rank);
+  end_.check_all_ended();
 }
 
 void Supervisor::move_output() {
   const auto now = Clock::now();
   output_.show_due(now);
   output_.flush();
-  const bool full = output_.is_full(now, end_.signal == 0 ? kReaderPatience : kLastPatience);
-  if (full != end_.holding) agents_.tell_all(agents::HoldOutput{full});
-  end_.holding = full;
-  if (full && end_.said_over) still_ending();
-  check_output();
+  const bool full = output_.is_full(now, end_.signal() == 0 ? kReaderPatience : kLastPatience);
+  if (full != holding_) agents_.tell_all(agents::HoldOutput{full});
+  holding_ = full;
+  if (full && end_.agents_know()) end_.still_ending();
+  end_.check_output();
 }
 
-// A reader that has gone counts as SIGPIPE. Any other error loses words of ranks, and is told.
-void Supervisor::check_output() {
-  const std::error_code lost = output_.lost(), lost_copy = output_.lost_copy();
-  const std::error_code why = lost ? lost : lost_copy;
-  if (!why || end_.output_lost || end_.signal != 0) return;
-  if (lost == std::errc::broken_pipe) {
-    if (!end_.failure) end_by(SIGPIPE);
-    return;
-  }
-  end_.output_lost = true;
-  output_.say(fmt::format("ruedarun: cannot write {}: {}",
-                          lost ? "the output" : "a file of --output-filename", why.message()));
-  if (!end_.failure) end_.failure = 1;
-  if (lost) ending_.on_terminate(Clock::now());
+void Supervisor::fail_start(const std::string& why) {
+  start_.deadline.reset();
+  end_.fail_start(why);
 }
 
 void Supervisor::act_on_time() {
@@ -386,45 +314,7 @@ void Supervisor::act_on_time() {
   if (start_.deadline && now >= *start_.deadline)
     fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
                            job_.missing(), start_.timeout, starter_.remedy()));
-  if (end_.farewell && now >= *end_.farewell) give_up_agents();
-  if (ending_.has_begun() || job_.all_ended()) stop_after_.on_end();
-  for (StopAfter::Act act; (act = stop_after_.next_act(now)) != StopAfter::Act::nothing;)
-    act == StopAfter::Act::ask ? ask_to_stop() : give_up_asking();
-  for (Ending::Act act; (act = ending_.next_act(now)) != Ending::Act::nothing;) {
-    if (act == Ending::Act::terminate) agents_.tell_all(agents::SendSignal{SIGTERM});
-    if (act == Ending::Act::kill) agents_.tell_all(agents::SendSignal{SIGKILL});
-    if (act == Ending::Act::force) force();
-  }
-}
-
-void Supervisor::ask_to_stop() {
-  output_.say(
-      fmt::format("ruedarun: --stop-after {}s: the ranks are asked to stop", options_.stop_after.count()));
-  agents_.tell_all(agents::SendSignal{SIGTERM});
-}
-
-void Supervisor::give_up_asking() {
-  output_.say(
-      fmt::format("ruedarun: ranks still run {} s after they were asked to stop, and are ended; give them "
-                  "more time by --grace",
-                  options_.grace.count()));
-  if (!end_.failure) end_.failure = 128 + SIGTERM;
-  ending_.on_terminate(Clock::now());
-}
-
-void Supervisor::give_up_agents() {
-  end_.farewell.reset();
-  std::string left;
-  for (const std::string& command : starter_.commands()) left += (left.empty() ? "" : "; ") + command;
-  output_.say(fmt::format("ruedarun: all ranks have ended, and these have not within {} s: {}",
-                          kFarewell.count(), left.empty() ? "the agent on this machine" : left));
-  if (!end_.failure) end_.failure = 1;
-  force();
-}
-
-void Supervisor::force() {
-  end_.forced = true;
-  agents_.close();
+  end_.act(now);
 }
 
 // The agents have gone, or are told to: their janitors see to the rest.
@@ -437,16 +327,16 @@ void Supervisor::finish() {
     read_signals();
   }
   kill_descendants(start_.others);
-  say_the_end();
+  end_.say_the_end();
   output_.finish();
   const auto terminals = Clock::now() + kLastPatience;
   wait_for_reader([&] { return !terminal_.is_raw() || Clock::now() >= terminals; });
   leave_terminal();
   const auto enough = Clock::now() + kLastPatience;
   // As long as it takes, but after a signal only until then.
-  const auto is_enough = [&] { return end_.signal != 0 && Clock::now() >= enough; };
+  const auto is_enough = [&] { return end_.signal() != 0 && Clock::now() >= enough; };
   wait_for_reader(is_enough);
-  check_output();  // the last words may be lost, too
+  end_.check_output();  // the last words may be lost, too
   output_.finish();
   wait_for_reader(is_enough);
 }
@@ -459,23 +349,6 @@ void Supervisor::wait_for_reader(const std::function<bool()>& is_enough) {
     output_.is_full(Clock::now(), kReaderPatience);
     output_.flush();
   }
-}
-
-void Supervisor::say_the_end() {
-  if (end_.failure && !start_.failed && !job_.all_started())
-    output_.say(fmt::format("ruedarun: {} did not start", job_.missing()));
-  if (stop_after_.asked_at() && job_.all_ended() && !end_.failure && end_.signal == 0) {
-    const std::chrono::duration<double> took = Clock::now() - *stop_after_.asked_at();
-    output_.say(
-        fmt::format("ruedarun: all ranks have ended, {:.1f} s after they were asked to", took.count()));
-  }
-  if (end_.signal != 0 && end_.signal != SIGPIPE)
-    output_.say(fmt::format("ruedarun: ended by {}", ::strsignal(end_.signal)));
-}
-
-int Supervisor::exit_status() const {
-  if (end_.signal != 0) return 128 + end_.signal;
-  return end_.failure.value_or(0);
 }
 
 }  // namespace rueda

@@ -18,21 +18,19 @@
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/agent_server.h"
 #include "launcher/supervisor/input_forwarder.h"
+#include "launcher/supervisor/job_end.h"
 #include "launcher/supervisor/job_output.h"
 #include "launcher/supervisor/job_record.h"
-#include "launcher/supervisor/stop_after.h"
 #include "launcher/supervisor/terminal_session.h"
-#include "launcher/supervisor/termination.h"
 #include "launcher/supervisor/value_exchange.h"
 #include "launcher/system/descriptor.h"
 #include "launcher/system/signals.h"
 
 namespace rueda {
 
-// Purpose: one job, from the start of its agents to their end. One loop waits for signals, agents, starters,
-// input and time, and blocks in nothing. A job ends early when a rank has failed, when its start has, on
-// Ctrl-C and SIGTERM (Ending has the times), and after a time that the user gave (StopAfter). Owned by the
-// main thread; lives as long as the job.
+// Purpose: one job, from the start of its agents to their end, which JobEnd decides. One loop waits for
+// signals, agents, starters, input and time, and blocks in nothing. Owned by the main thread; lives as long
+// as the job.
 class Supervisor {
  public:
   // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
@@ -57,7 +55,6 @@ class Supervisor {
   void leave_terminal();
   void on_key(int signal);
   void adapt_to_terminal();
-  void end_by(int signal);
   void pass_on(int signal);
   void stop_with_the_ranks();
   void reap();
@@ -68,21 +65,11 @@ class Supervisor {
   void do_without_terminal(const std::string& why);
   void started(const agents::Started& started);
   void ended(const agents::Ended& ended);
-  void fail(int rank);
   void fail_start(const std::string& why);
-  void check_all_ended();
-  void still_ending();
   void move_output();
-  void check_output();
   void act_on_time();
-  void ask_to_stop();
-  void give_up_asking();
-  void force();
-  void give_up_agents();
   void finish();
   void wait_for_reader(const std::function<bool()>& is_enough);
-  void say_the_end();
-  int exit_status() const;
 
   struct Signals {
     Descriptor waiting;           // to be read from
@@ -96,20 +83,6 @@ class Supervisor {
     const std::string folder;  // the working directory of ranks
     std::set<pid_t> others;    // children of ruedarun that are not of the job: `exec ruedarun` behind `| tee`
     std::optional<Clock::time_point> deadline{};
-    bool failed = false;
-  };
-
-  struct End {
-    std::optional<int> failure{};  // exit status of the first rank that failed, or of a start that did
-    int signal = 0;                // the first that asked for the end, or 0
-    Clock::time_point signal_at{};
-    std::optional<Clock::time_point> farewell{};  // of agents, which have nothing left to do
-    int failure_lines = 0;                        // how many ranks have been named
-    int told_failures = 0;                        // and to the others
-    bool output_lost = false;                     // told
-    bool said_over = false;
-    bool forced = false;
-    bool holding = false;  // agents have been told to hold output back
   };
 
   const LaunchOptions options_;
@@ -118,14 +91,13 @@ class Supervisor {
   AgentStarter starter_;
   ValueExchange values_;
   JobRecord job_;
-  Ending ending_;
-  StopAfter stop_after_;
   TerminalSession terminal_;
   JobOutput output_;
   InputForwarder input_;
   Signals signals_;
   Start start_;
-  End end_;
+  JobEnd end_;
+  bool holding_ = false;  // agents have been told to hold output back
 };
 
 }  // namespace rueda

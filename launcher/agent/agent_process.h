@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process of an agent: how it comes to be, and meets ruedarun.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/system/authentication.h"
+#include "core/base/system/descriptor.h"
+
+namespace rueda {
+
+// On the host of ruedarun: forks a janitor, and below it an agent. It meets ruedarun at the other end of
+// `socket`. Returns the process number of the janitor. Throws std::system_error.
+pid_t fork_agent(Descriptor socket, const AuthenticationKey& key, int host);
+
+// On another host, as `ruedarun --agent -- NUMBER [NAME]`: the first line of standard input, or the variable
+// RUEDA_LAUNCH_AGENT, is an Invitation. NUMBER is the host's, or the variable that holds it; NAME is the
+// variable that holds its name. Returns an exit status.
+int run_agent(const std::vector<std::string>& words);
+
+}  // namespace rueda

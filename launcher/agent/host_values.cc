@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/host_values.h"
+
+#include <algorithm>
+
+namespace rueda {
+
+const std::string* HostValues::get(int local_rank, const std::string& key) {
+  const auto found = values_.find(key);
+  if (found != values_.end()) return &found->second;
+  const std::pair wish(local_rank, key);
+  if (std::ranges::find(unanswered_, wish) == unanswered_.end()) unanswered_.push_back(wish);
+  return nullptr;
+}
+
+std::vector<int> HostValues::put(const std::string& key, const std::string& value) {
+  std::vector<int> answered;
+  if (value.empty()) {
+    values_.erase(key);
+    return answered;
+  }
+  values_[key] = value;
+  std::erase_if(unanswered_, [&](const auto& wish) {
+    if (wish.second == key) answered.push_back(wish.first);
+    return wish.second == key;
+  });
+  return answered;
+}
+
+}  // namespace rueda
