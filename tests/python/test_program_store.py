@@ -185,12 +185,12 @@ def test_what_the_store_raises_is_said(rank, function, tmp_path):
     except HorovodInternalError as error:
         print(error)
     """
-    with Ranks(tmp_path, script, "files", tmp_path, 2, ranks=[rank], RUEDA_START_TIMEOUT="10") as job:
+    with Ranks(tmp_path, script, "files", tmp_path, 2, ranks=[rank], RUEDA_START_TIMEOUT="100") as job:
         begun = time.monotonic()
         status, out, err = job.results()[0]
     assert status == 0, err
     assert f"rank {rank} of 2" in out and "the program's Broken has failed: ConnectionError: no route to the store" in out, out
-    assert time.monotonic() - begun < 9
+    assert time.monotonic() - begun < 90  # it does not wait for the end of the start
 
 
 def test_a_server_that_has_gone_is_said(tmp_path):
