@@ -9,6 +9,8 @@
 #include <fstream>
 #include <utility>
 
+#include "core/engine/submissions/work_failure.h"
+
 namespace rueda {
 namespace {
 
@@ -49,7 +51,7 @@ void wait_for_message(Transport& transport, EventCount& doorbell, std::uint32_t 
 }
 
 ClockExchange exchange_clocks(ClockNeighbours neighbours, Transport* transport, RuntimeState& shared,
-                              Time expires) {
+                              Time expires, const std::function<std::vector<Rank>()>& lost) {
   shared.observer.doing("comparing clocks");
   ClockAlignment alignment(neighbours.parent, std::move(neighbours.children), clock_identity(),
                            clock_that_begins_now());
@@ -66,10 +68,8 @@ ClockExchange exchange_clocks(ClockNeighbours neighbours, Transport* transport, 
       if (!alignment.receive(envelope->peer, envelope->bytes, monotonic_ns()))
         result.early.push_back(std::move(*envelope));
       heard = clock_now();
-    } else if (const std::vector<Rank> lost = transport->lost(clock_now()); !lost.empty()) {
-      result.status = Status::peer_lost(
-          fmt::format("init: rank {} is lost: its process ended at the start of the job.", lost.front()));
-      break;
+    } else if (const std::vector<Rank> gone = lost(); !gone.empty()) {
+      throw PeerGone(gone.front());
     } else if (clock_now() > expires || shared.unwanted.load()) {
       result.status = not_heard(alignment);
       break;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,9 +33,9 @@ struct ClockNeighbours {
 };
 
 // Called by the background thread of every rank of the tree, after the bootstrap. Returns when the clock is
-// known here and in the children, or after `expires`, or when a rank is lost. It polls for other hosts, and
-// sleeps for ranks of this one.
+// known here and in the children, or after `expires`. Throws PeerGone when `lost` names a rank. It polls for
+// other hosts, and sleeps for ranks of this one.
 ClockExchange exchange_clocks(ClockNeighbours neighbours, Transport* transport, RuntimeState& shared,
-                              Time expires);
+                              Time expires, const std::function<std::vector<Rank>()>& lost);
 
 }  // namespace rueda

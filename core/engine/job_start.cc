@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -37,6 +38,19 @@ std::string obstacle_of(const RuntimeComponents& components) {
   return condition_of_start(components.started_as) + (obstacle.empty() ? "" : "; " + obstacle);
 }
 
+// By what the launcher tells, which knows best, or by connections.
+std::vector<Rank> lost_ranks(RuntimeComponents& components) {
+  std::vector<Rank> lost;
+  if (components.newly_failed) lost = components.newly_failed();
+  if (components.transport)
+    std::ranges::copy(components.transport->lost(clock_now()), std::back_inserter(lost));
+  return lost;
+}
+
+std::string how_it_ended(const RuntimeComponents& components, Rank rank) {
+  return components.how_it_ended ? components.how_it_ended(rank) : "";
+}
+
 // Rank 0's answer to the introductions of all ranks. Others wait a little longer than rank 0, so that its
 // words, which name the missing, reach them first.
 Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double patience) {
@@ -61,8 +75,8 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
       exchange.receive(envelope->peer, envelope->bytes);
       if (const std::optional<Referral> referral = exchange.take_referral())
         components.transport->take_welcome_from(referral->to, referral->relay);
-    } else if (const std::vector<Rank> lost = components.transport->lost(clock_now()); !lost.empty()) {
-      exchange.lose(lost.front());
+    } else if (const std::vector<Rank> lost = lost_ranks(components); !lost.empty()) {
+      exchange.lose(lost.front(), how_it_ended(components, lost.front()));
     } else if (clock_now() > expires) {
       exchange.expire(patience, obstacle_of(components));
     } else {
@@ -89,8 +103,8 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
     neighbours.parent = job.node.parent;
     neighbours.on_this_host &= is_here(job.node.parent);
   }
-  ClockExchange exchange =
-      exchange_clocks(std::move(neighbours), components.transport.get(), shared, expires);
+  ClockExchange exchange = exchange_clocks(std::move(neighbours), components.transport.get(), shared, expires,
+                                           [&] { return lost_ranks(components); });
   job.early = std::move(exchange.early);
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;
@@ -110,7 +124,15 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
   const double patience = components.config.start_timeout + (components.rank == 0 ? 0.0 : 3.0);
   StartedJob job{bootstrap(components, shared, patience), {}, {}};
   if (!job.welcome.status.ok()) return job;
-  const auto alive = [&shared] { shared.heartbeat.fetch_add(1, std::memory_order_relaxed); };
+  // The launcher is asked now and then: parts of the start call this very often.
+  const auto alive = [&, asked = clock_now()]() mutable {
+    shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
+    constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
+    if (!components.newly_failed || clock_now() - asked < kBetweenLooks) return;
+    asked = clock_now();
+    if (const std::vector<Rank> failed = components.newly_failed(); !failed.empty())
+      throw PeerGone(failed.front());
+  };
   try {
     if (components.meet) components.meet(job.welcome, alive);
     std::ranges::find_if(components.backends,
@@ -118,9 +140,8 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
     job.node = tree::by_host(components.rank, job.welcome.hosts);
     begin_observation(job, components, shared, clock_now() + from_seconds(patience));
   } catch (const PeerGone& gone) {
-    job.welcome.status = Status::peer_lost(
-        fmt::format("init: rank {} ({}) ended, or left, while the job started. Its own output tells why.",
-                    gone.rank, job.place_of(gone.rank)));
+    job.welcome.status =
+        lost_during_start(gone.rank, job.place_of(gone.rank), how_it_ended(components, gone.rank));
   }
   return job;
 }

@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kConnectPatience = 2s;  // with one address
+// ruedarun listens before its agents start. Where every address refuses for so long, it has ended.
+constexpr auto kRefusedPatience = 500ms;
 
 bool wait_for(int descriptor, short what, Clock::time_point until) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -28,17 +30,21 @@ bool wait_for(int descriptor, short what, Clock::time_point until) {
   return ::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(0, left))) == 1;
 }
 
+// Nothing, and the error in errno, where that fails.
 Descriptor connect_to(const Endpoint& endpoint, Clock::time_point until) {
   Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return {};
   keep_alive(socket);
   const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
   if (::connect(socket.number(), address, endpoint.length) == 0) return socket;
-  if (errno != EINPROGRESS || !wait_for(socket.number(), POLLOUT, until)) return {};
-  int error = 0;
+  int error = errno;
+  if (error == EINPROGRESS && !wait_for(socket.number(), POLLOUT, until)) error = ETIMEDOUT;
   socklen_t length = sizeof error;
-  ::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 ? std::move(socket) : Descriptor();
+  if (error == EINPROGRESS) ::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error == 0) return socket;
+  socket.close();
+  errno = error;
+  return {};
 }
 
 // Until both sides have proved themselves, or `until`.
@@ -58,10 +64,12 @@ std::optional<SecureChannel> connect_to_supervisor(const Invitation& invitation,
   const std::vector<Endpoint> endpoints = endpoints_from(invitation.addresses);
   const std::string words = to_text(introduction);
   const auto give_up = Clock::now() + patience;
-  while (!endpoints.empty() && Clock::now() < give_up) {
+  auto answered = Clock::now();  // at last, by anything but a refusal
+  while (!endpoints.empty() && Clock::now() < give_up && Clock::now() - answered < kRefusedPatience) {
     for (const Endpoint& endpoint : endpoints) {
       const auto until = std::min(give_up, Clock::now() + kConnectPatience);
       Descriptor socket = connect_to(endpoint, until);
+      if (socket || errno != ECONNREFUSED) answered = Clock::now();
       if (!socket) continue;
       SecureChannel channel = SecureChannel::connect(
           std::move(socket), invitation.key, std::as_bytes(std::span(words)), agents::kLongestMessage);

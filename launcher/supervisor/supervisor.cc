@@ -206,7 +206,7 @@ void Supervisor::hear(const AgentServer::Heard& heard) {
   const bool early = !job_.all_started_on(heard.host);
   if (heard.host == 0) terminal_.on_end(Clock::now());
   for (const int rank : job_.note_gone(heard.host)) end_.fail(rank);
-  if (early && !end_.agents_know())
+  if (early && !end_.agents_know() && !end_.has_begun())  // else it has done as it was told
     fail_start(fmt::format("the agent on {} has gone, and {} did not start; {}",
                            hosts_[static_cast<std::size_t>(heard.host)].host, job_.ranks_on(heard.host),
                            starter_.remedy()));

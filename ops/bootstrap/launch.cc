@@ -54,6 +54,8 @@ class Reading {
     return has("SLURM_STEP_ID") && numbered(kOfSlurm) && text(kOfSlurm.size) != "1";
   }
 
+  bool numbered_by_hand() const { return numbered(kOfRuedarun) && text(kOfRuedarun.size) != "1"; }
+
   Launch launcher() const { return from(BootstrapMethod::launcher, kOfRuedarun, text("RUEDA_LOCAL_SIZE")); }
   // A network that somebody has chosen for MPI is the quicker one.
   bool wants_mpi() const {
@@ -210,6 +212,11 @@ Launch find_launch(const Config& config, const Environment& environment, bool mp
   }
   if (reading.started_by_torchrun()) return reading.torchrun();
   if (reading.started_by_srun()) return reading.slurm();
+  if (reading.numbered_by_hand())
+    cannot_start(
+        "RUEDA_RANK and RUEDA_SIZE are set, but nothing says how the ranks find one another. Set "
+        "RUEDA_STORE=HOST:PORT, or RUEDA_BOOTSTRAP=file:FOLDER, on every rank; for a process alone "
+        "RUEDA_BOOTSTRAP=alone.");
   return launch;
 }
 

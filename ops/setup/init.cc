@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +22,22 @@ namespace {
 
 using MakeComponents = std::function<RuntimeComponents(const Config&)>;
 
+// A rank holds some descriptors for each other rank: memory that they share, and connections. Its limit rises
+// to what they need, as far as it may.
+void make_room_for_descriptors(Rank rank, Rank size) {
+  constexpr rlim_t kOfRank = 4, kLeast = 64, kOthers = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t of_ranks = kOfRank * static_cast<rlim_t>(size);
+  if (limit.rlim_max < of_ranks + kLeast && rank == 0)
+    log(LogLevel::warning, "{} ranks need some {} open files each, and may have {}. Raise ulimit -Hn.", size,
+        of_ranks + kLeast, limit.rlim_max);
+  const rlim_t wanted = std::min(limit.rlim_max, of_ranks + kOthers);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void start(const RankLists& process_sets, const MakeComponents& make) {
   check_not_forked();
   if (is_initialized()) {  // checks that the job can still go on
@@ -31,6 +49,7 @@ void start(const RankLists& process_sets, const MakeComponents& make) {
   RuntimeComponents components = make(config);
   components.process_sets = process_sets;
   configure_log(*log_level_from(config.log_level), config.log_hide_time, components.rank);
+  make_room_for_descriptors(components.rank, components.size);
   if (!components.found_by.empty()) log(LogLevel::info, "{}", components.found_by);
   if (components.rank == 0) {
     for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);

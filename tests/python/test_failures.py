@@ -133,6 +133,17 @@ def test_a_killed_rank_is_named_by_all(network):
     job.check_nothing_is_left(1)
 
 
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_rank_killed_during_the_start_is_named_by_all(victim):
+    script = f'if [ $RUEDA_RANK = {victim} ]; then sleep 0.1; kill -9 $$; fi; exec "$0"'
+    begun = time.monotonic()
+    done = subprocess.run([BIN / "ruedarun", "-np", "4", "/bin/sh", "-c", script, BIN / "allreduce"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 128 + 9 and f"ruedarun: rank {victim} (" in done.stderr, done.stderr
+    named = re.findall(rf"^\[(\d)\] error: init: rank {victim} was killed by signal 9 \(Killed\) while the job started", done.stderr, re.M)
+    assert set(named) == {"0", "1", "2", "3"} - {str(victim)}, done.stderr
+    assert time.monotonic() - begun < ALL_OVER
+
+
 def test_a_rank_that_exits_is_named():
     job = Job("exits", 0)
     status, err, _ = job.end()

@@ -89,6 +89,13 @@ def test_few_open_files():
     assert status == 0 and sorted(out) == sorted(f"[{rank}] 200" for rank in range(64)), err
 
 
+def test_ranks_raise_their_limit_of_open_files():
+    def low():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (70, 1024))
+    status, out, err = Job("-np", "32", ALLREDUCE, before=low).end()
+    assert status == 0 and "Too many open files" not in err, err
+
+
 def test_a_working_folder_that_has_gone(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -28,6 +28,13 @@ Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets, Rank r
   }
 }
 
+Status lost_during_start(Rank rank, const std::string& place, const std::string& how) {
+  const std::string end = how.empty() ? "ended, or left, while the job started. Its own output tells why."
+                                      : how + " while the job started.";
+  return Status::peer_lost(
+      fmt::format("init: rank {}{} {}", rank, place.empty() ? "" : " (" + place + ")", end));
+}
+
 void Bootstrap::receive(Rank from, ConstBytes bytes) {
   std::optional<Message> message = decode(bytes);
   if (message && own_.rank != 0) {
@@ -71,11 +78,11 @@ void Bootstrap::expire(double seconds, const std::string& obstacle) {
                   whom, size_, seconds, why))});
 }
 
-void Bootstrap::lose(Rank rank) {
+void Bootstrap::lose(Rank rank, const std::string& how) {
   const bool known = own_.rank == 0 && heard_[rank].has_value();
-  finish({Status::peer_lost(fmt::format(
-      "init: rank {}{} ended, or left, while the job started. Its own output tells why.", rank,
-      known ? fmt::format(" (process {} on {})", heard_[rank]->process_id, heard_[rank]->host) : ""))});
+  finish({lost_during_start(
+      rank, known ? fmt::format("process {} on {}", heard_[rank]->process_id, heard_[rank]->host) : "",
+      how)});
 }
 
 std::vector<Envelope> Bootstrap::take_outgoing() {

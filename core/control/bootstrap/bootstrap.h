@@ -14,6 +14,9 @@
 
 namespace rueda {
 
+// `place` and `how` may be empty.
+Status lost_during_start(Rank rank, const std::string& place, const std::string& how);
+
 // Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come; when
 // rank 0 has heard all, it welcomes everybody with the list of hosts. Where each rank reaches rank 0 only,
 // the list would leave rank 0 once for each of them: rank 0 sends it to its own children in the tree by host,
@@ -29,8 +32,9 @@ class Bootstrap {
   // they waited for. `obstacle`: why it may not be reached, or empty.
   void expire(double seconds, const std::string& obstacle = "");
 
-  // That rank's process has ended, or has left, before the start was over.
-  void lose(Rank rank);
+  // That rank's process has ended, or has left, before the start was over. `how`: "was killed by signal 9",
+  // or empty.
+  void lose(Rank rank, const std::string& how = "");
 
   std::vector<Envelope> take_outgoing();
   // Rank 0's word that the Welcome comes from another rank, once.

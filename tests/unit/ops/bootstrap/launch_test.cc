@@ -95,6 +95,17 @@ TEST(Launch, Torchrun) {
   EXPECT_EQ(launch_of(with(kTorchrun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}})).method, BootstrapMethod::alone);
 }
 
+TEST(Launch, RanksThatNothingBringsTogetherAreRefused) {
+  const Variables numbered{{"RUEDA_RANK", "0"}, {"RUEDA_SIZE", "2"}};
+  EXPECT_THAT([&] { launch_of(numbered); },
+              testing::ThrowsMessage<BackendError>(testing::HasSubstr("Set RUEDA_STORE=HOST:PORT, or")));
+  EXPECT_EQ(launch_of(with(numbered, {{"RUEDA_SIZE", "1"}})).method, BootstrapMethod::alone);
+  EXPECT_EQ(launch_of(with(numbered,
+                           {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}))
+                .method,
+            BootstrapMethod::store);
+}
+
 TEST(Launch, SrunWithoutPmi) {
   Launch launch = launch_of(kSrun);
   EXPECT_EQ(launch.method, BootstrapMethod::slurm);
