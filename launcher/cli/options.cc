@@ -11,6 +11,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <sstream>
 #include <string_view>
@@ -338,6 +339,8 @@ std::string help_text() {
 
 void check_program(const std::string& program) {
   if (program.find('/') != std::string::npos) {
+    if (std::error_code none; std::filesystem::is_directory(program, none))
+      throw UsageError(fmt::format("'{}' is a folder, not a program", program));
     if (!is_file(program)) throw UsageError(fmt::format("no such program: '{}'", program));
     if (::access(program.c_str(), X_OK) != 0)
       throw UsageError(fmt::format("not executable: '{}'; try chmod +x", program));

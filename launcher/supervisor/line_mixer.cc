@@ -33,6 +33,7 @@ void LineMixer::add(int source, std::string_view text, Time now) {
   }
   Source& from = sources_[static_cast<std::size_t>(source)];
   from.by_blocks = !text.empty() && text.size() % kBlock == 0;
+  if (!text.empty()) from.begun = false;
   while (!text.empty()) {
     if (from.held.empty()) from.oldest = now;
     from.youngest = now;
@@ -164,15 +165,15 @@ void LineMixer::finish() {
 
 std::string LineMixer::take() { return std::exchange(ready_, {}); }
 
-// Of text without an end. The begin of a character waits once more for its rest.
+// Of text without an end. The begin of a character waits for its rest, but not twice.
 void LineMixer::show_part(int source) {
   Source& from = sources_[static_cast<std::size_t>(source)];
-  const std::size_t begun = begun_character(from.held);
-  const std::size_t shown = begun < from.held.size() ? from.held.size() - begun : from.held.size();
-  std::string rest = from.held.substr(shown);
-  from.held.resize(shown);
-  show(source, End::none);
+  const std::size_t begun = from.begun ? 0 : begun_character(from.held);
+  std::string rest = from.held.substr(from.held.size() - begun);
+  from.held.resize(from.held.size() - begun);
+  if (!from.held.empty()) show(source, End::none);
   from.held = std::move(rest);
+  from.begun = begun > 0;
 }
 
 void LineMixer::show(int source, End end) {

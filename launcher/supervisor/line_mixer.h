@@ -35,6 +35,8 @@ class LineMixer {
   // the way.
   static constexpr std::size_t kBlock = 4096;  // bytes
   static constexpr std::chrono::milliseconds kBlockHold{5000};
+  // The begin of a character of UTF-8 waits for its rest; it may be none.
+  static constexpr std::chrono::milliseconds kCharacterHold{2000};
   // A program on a terminal may write a line in several pieces.
   static constexpr std::chrono::milliseconds kLineTime{50};
 
@@ -70,8 +72,10 @@ class LineMixer {
     bool in_bar = false;     // the piece began with a carriage return
     Time oldest, youngest;   // byte of `held`
     bool by_blocks = false;  // the last piece was of whole blocks
+    bool begun = false;      // `held` is the begin of a character
     bool as_it_is = false;   // it has a terminal
     Time due() const {
+      if (begun) return youngest + kCharacterHold;
       return by_blocks ? youngest + kBlockHold : std::min(youngest + kQuiet, oldest + kLongestHold);
     }
   };

@@ -26,14 +26,15 @@ std::optional<Number> number_from(std::string_view text) {
 struct Numbering {
   const char* rank;
   const char* size;
+  const char* starter;
 };
-constexpr Numbering kOfRuedarun{"RUEDA_RANK", "RUEDA_SIZE"};
-constexpr Numbering kOfTorch{"RANK", "WORLD_SIZE"};
-constexpr Numbering kOfSlurm{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"};
-constexpr Numbering kOfPmi{"PMI_RANK", "PMI_SIZE"};
+constexpr Numbering kOfRuedarun{"RUEDA_RANK", "RUEDA_SIZE", "ruedarun"};
+constexpr Numbering kOfTorch{"RANK", "WORLD_SIZE", "torchrun"};
+constexpr Numbering kOfSlurm{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"};
+constexpr Numbering kOfPmi{"PMI_RANK", "PMI_SIZE", "mpiexec"};
 // Those that a user sets come first.
 constexpr std::array kNumberings{kOfRuedarun, kOfTorch, kOfPmi, kOfSlurm,
-                                 Numbering{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+                                 Numbering{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"}};
 
 // Purpose: reads one process's environment. A plain value, for the time of a call.
 class Reading {
@@ -85,6 +86,10 @@ Launch Reading::from(BootstrapMethod method, const Numbering& numbering, std::st
   Launch launch;
   launch.method = method;
   launch.source = fmt::format("{} and {}", numbering.rank, numbering.size);
+  if (!has(numbering.rank) && !has(numbering.size))
+    cannot_start(
+        fmt::format("{} and {} are not set. Start the program by {}, or choose another RUEDA_BOOTSTRAP.",
+                    numbering.rank, numbering.size, numbering.starter));
   const std::optional<Rank> rank = number_from<Rank>(text(numbering.rank));
   const std::optional<Rank> size = number_from<Rank>(text(numbering.size));
   if (!rank || !size || *rank < 0 || *rank >= *size)

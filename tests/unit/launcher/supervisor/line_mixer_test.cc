@@ -217,9 +217,19 @@ TEST(LineMixer, CharactersOfUtf8StayWhole) {
   mixer.add(0, euro.substr(2) + "b", kStart + LineMixer::kQuiet);
   mixer.show_due(kStart + 2 * LineMixer::kQuiet);
   EXPECT_EQ(mixer.take(), euro + "b");
-  mixer.add(0, "\xe2", kStart + 2 * LineMixer::kQuiet);  // no character
-  for (int turn = 3; turn < 6; ++turn) mixer.show_due(kStart + turn * LineMixer::kQuiet);
-  EXPECT_EQ(mixer.take(), "\xe2");
+  // Another rank writes while a character is on its way.
+  mixer.add(0, euro.substr(0, 1), kStart + 2 * LineMixer::kQuiet);
+  mixer.show_due(kStart + 3 * LineMixer::kQuiet);
+  mixer.add(1, "one\n", kStart + 3 * LineMixer::kQuiet);
+  mixer.show_due(kStart + 4 * LineMixer::kQuiet);
+  mixer.add(0, euro.substr(1) + "\n", kStart + 4 * LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), "\n[1] one\n[0] " + euro + "\n");
+  auto now = kStart + 5 * LineMixer::kQuiet;
+  mixer.add(0, "\xe2", now);  // no character
+  mixer.show_due(now += LineMixer::kQuiet);
+  EXPECT_EQ(mixer.take(), "");
+  mixer.show_due(now += LineMixer::kCharacterHold);
+  EXPECT_EQ(mixer.take(), "[0] \xe2");
   EXPECT_FALSE(mixer.next_time());
 }
 
