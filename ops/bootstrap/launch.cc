@@ -55,7 +55,10 @@ class Reading {
     return has("SLURM_STEP_ID") && numbered(kOfSlurm) && text(kOfSlurm.size) != "1";
   }
 
-  bool numbered_by_hand() const { return numbered(kOfRuedarun) && text(kOfRuedarun.size) != "1"; }
+  // A program that a rank of ruedarun's has started has these variables too, and others.
+  bool numbered_by_hand() const {
+    return numbered(kOfRuedarun) && text(kOfRuedarun.size) != "1" && !has("RUEDA_LOCAL_RANK");
+  }
 
   Launch launcher() const { return from(BootstrapMethod::launcher, kOfRuedarun, text("RUEDA_LOCAL_SIZE")); }
   // A network that somebody has chosen for MPI is the quicker one.

@@ -100,6 +100,8 @@ TEST(Launch, RanksThatNothingBringsTogetherAreRefused) {
   EXPECT_THAT([&] { launch_of(numbered); },
               testing::ThrowsMessage<BackendError>(testing::HasSubstr("Set RUEDA_STORE=HOST:PORT, or")));
   EXPECT_EQ(launch_of(with(numbered, {{"RUEDA_SIZE", "1"}})).method, BootstrapMethod::alone);
+  // A program that a rank of ruedarun's has started, for a job of its own.
+  EXPECT_EQ(launch_of(with(numbered, {{"RUEDA_LOCAL_RANK", "0"}})).method, BootstrapMethod::alone);
   EXPECT_EQ(launch_of(with(numbered,
                            {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}))
                 .method,
