@@ -23,32 +23,38 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// An endpoint that threads share, as a store would hold it.
+// An endpoint that threads share, as a store would hold it. A thread that looks for it may outlive the test.
 struct Board {
-  std::mutex mutex;
-  std::optional<TcpEndpoint> endpoint;
-  bool retired = false;
+  struct Shared {
+    std::mutex mutex;
+    std::optional<TcpEndpoint> endpoint;
+    bool retired = false;
+  };
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+  std::mutex& mutex = shared->mutex;
+  std::optional<TcpEndpoint>& endpoint = shared->endpoint;
+  bool& retired = shared->retired;
 };
 
 class BoardAddress final : public RootAddress {
  public:
-  explicit BoardAddress(Board& board) : board_(board) {}
+  explicit BoardAddress(const Board& board) : board_(board.shared) {}
   void publish(const TcpEndpoint& endpoint) override {
-    std::lock_guard lock(board_.mutex);
-    board_.endpoint = endpoint;
+    std::lock_guard lock(board_->mutex);
+    board_->endpoint = endpoint;
   }
   std::optional<TcpEndpoint> look() override {
-    std::lock_guard lock(board_.mutex);
-    return board_.endpoint;
+    std::lock_guard lock(board_->mutex);
+    return board_->endpoint;
   }
   void retire() override {
-    std::lock_guard lock(board_.mutex);
-    board_.retired = true;
+    std::lock_guard lock(board_->mutex);
+    board_->retired = true;
   }
   std::string in_words() const override { return "the board"; }
 
  private:
-  Board& board_;
+  std::shared_ptr<Board::Shared> board_;
 };
 
 constexpr auto kSilence = std::chrono::seconds(10);
