@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "core/base/log.h"
 #include "core/control/bootstrap/ranks_of_job.h"
 #include "core/engine/clock_exchange.h"
+#include "core/engine/lost_peers.h"
 #include "core/engine/submissions/work_failure.h"
 #include "rueda/version.h"
 
@@ -38,13 +38,12 @@ std::string obstacle_of(const RuntimeComponents& components) {
   return condition_of_start(components.started_as) + (obstacle.empty() ? "" : "; " + obstacle);
 }
 
-// By what the launcher tells, which knows best, or by connections.
-std::vector<Rank> lost_ranks(RuntimeComponents& components) {
-  std::vector<Rank> lost;
-  if (components.newly_failed) lost = components.newly_failed();
-  if (components.transport)
-    std::ranges::copy(components.transport->lost(clock_now()), std::back_inserter(lost));
-  return lost;
+// The launcher knows best, so its ranks come before those whose connections have ended.
+std::vector<Rank> newly_lost(LostPeers& lost, Transport& transport) {
+  const Time now = clock_now();
+  lost.look(now);
+  lost.add(transport.lost(now));
+  return lost.take_unreported();
 }
 
 std::string how_it_ended(const RuntimeComponents& components, Rank rank) {
@@ -53,7 +52,7 @@ std::string how_it_ended(const RuntimeComponents& components, Rank rank) {
 
 // Rank 0's answer to the introductions of all ranks. Others wait a little longer than rank 0, so that its
 // words, which name the missing, reach them first.
-Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double patience) {
+Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers& lost, double patience) {
   Bootstrap exchange(
       introduce(components), components.size, components.process_sets,
       components.transport && components.transport->only_reaches_root() ? components.size : tree::kRadix);
@@ -75,8 +74,8 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
       exchange.receive(envelope->peer, envelope->bytes);
       if (const std::optional<Referral> referral = exchange.take_referral())
         components.transport->take_welcome_from(referral->to, referral->relay);
-    } else if (const std::vector<Rank> lost = lost_ranks(components); !lost.empty()) {
-      exchange.lose(lost.front(), how_it_ended(components, lost.front()));
+    } else if (const std::vector<Rank> gone = newly_lost(lost, *components.transport); !gone.empty()) {
+      exchange.lose(gone.front(), how_it_ended(components, gone.front()));
     } else if (clock_now() > expires) {
       exchange.expire(patience, obstacle_of(components));
     } else {
@@ -94,7 +93,8 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, double pa
   return *exchange.welcome();
 }
 
-void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeState& shared, Time expires) {
+void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeState& shared, LostPeers& lost,
+                       Time expires) {
   const std::vector<std::string>& hosts = job.welcome.hosts;
   const auto is_here = [&](Rank rank) { return hosts[rank] == hosts[components.rank]; };
   ClockNeighbours neighbours{std::nullopt, job.node.children,
@@ -104,7 +104,7 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
     neighbours.on_this_host &= is_here(job.node.parent);
   }
   ClockExchange exchange = exchange_clocks(std::move(neighbours), components.transport.get(), shared, expires,
-                                           [&] { return lost_ranks(components); });
+                                           [&] { return newly_lost(lost, *components.transport); });
   job.early = std::move(exchange.early);
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;
@@ -122,23 +122,20 @@ std::string StartedJob::place_of(Rank rank) const {
 StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
   shared.observer.doing("waiting for the other ranks to start");
   const double patience = components.config.start_timeout + (components.rank == 0 ? 0.0 : 3.0);
-  StartedJob job{bootstrap(components, shared, patience), {}, {}};
+  LostPeers lost(components);
+  StartedJob job{bootstrap(components, shared, lost, patience), {}, {}};
   if (!job.welcome.status.ok()) return job;
-  // The launcher is asked now and then: parts of the start call this very often.
-  const auto alive = [&, asked = clock_now()]() mutable {
+  const auto alive = [&] {
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
-    constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
-    if (!components.newly_failed || clock_now() - asked < kBetweenLooks) return;
-    asked = clock_now();
-    if (const std::vector<Rank> failed = components.newly_failed(); !failed.empty())
-      throw PeerGone(failed.front());
+    lost.look(clock_now());
+    if (lost.unreported()) throw PeerGone(lost.take_unreported().front());
   };
   try {
     if (components.meet) components.meet(job.welcome, alive);
     std::ranges::find_if(components.backends,
                          [&](auto& each) { return each->meet(job.welcome.hosts, alive); });
     job.node = tree::by_host(components.rank, job.welcome.hosts);
-    begin_observation(job, components, shared, clock_now() + from_seconds(patience));
+    begin_observation(job, components, shared, lost, clock_now() + from_seconds(patience));
   } catch (const PeerGone& gone) {
     job.welcome.status =
         lost_during_start(gone.rank, job.place_of(gone.rank), how_it_ended(components, gone.rank));

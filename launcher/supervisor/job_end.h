@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a job comes to its end, and with which exit status.
+// The end of a job, and its exit status.
 #pragma once
 
 #include <chrono>

@@ -165,7 +165,7 @@ void LineMixer::finish() {
 
 std::string LineMixer::take() { return std::exchange(ready_, {}); }
 
-// Of text without an end. The begin of a character waits for its rest, but not twice.
+// Shows text that has no line end yet. The begin of a character waits for its rest, but not twice.
 void LineMixer::show_part(int source) {
   Source& from = sources_[static_cast<std::size_t>(source)];
   const std::size_t begun = from.begun ? 0 : begun_character(from.held);

@@ -68,7 +68,7 @@ void warn_without_secret(const Launch& launch) {
       launch.one_host ? "127.0.0.1" : launch.host, launch.port);
 }
 
-// Of munge's daemon; empty for libmunge's own choice.
+// The socket of munge's daemon. Empty: libmunge chooses.
 std::string munge_socket() {
   const char* path = std::getenv("RUEDA_MUNGE_SOCKET");
   return path == nullptr ? "" : path;
@@ -194,7 +194,7 @@ StarListener listen(const Launch& launch, const Config& config) {
   return std::move(listening.listener);
 }
 
-// Of another rank than rank 0. On one host rank 0 reaches all by itself.
+// The sockets of a rank other than rank 0. On one host it has none: rank 0 reaches all by itself.
 StarListener listen_for_welcome(const Launch& launch, const Config& config) {
   if (launch.one_host) return {};
   StarListener listener = listen_at_each(addresses_to_listen_at(launch, config)).listener;

@@ -86,7 +86,7 @@ PmixClient::PmixClient(const PmixLibrary& library, std::chrono::milliseconds lon
   blame_launcher(fmt::format("says that this is rank {} of {}", self_.rank, told->size));
 }
 
-// Where the launcher is still busy with a value, the end of the process is the end.
+// A launcher that is still busy with a value is not told: it sees the process end.
 PmixClient::~PmixClient() {
   const bool busy = taken_.valid() && taken_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   if (!busy) library_.finalize(nullptr, 0);

@@ -121,9 +121,7 @@ struct TcpMeeting {
       return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
     }
     const std::set<Rank> neighbours = control_neighbours(rank, welcome.hosts);
-    RankSet first;
-    for (const Rank peer : neighbours) first.add(RankSet::of(peer));
-    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.cards, first, alive);
+    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.cards, neighbours, alive);
     throw_if_error(met.status);
     if (rank == 0)
       notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts) +

@@ -22,7 +22,7 @@ class KeyValueStore {
   virtual void retire(const std::string& key, const std::string& value) {
     if (get(key) == value) remove(key);
   }
-  // Whether get() may take longer than some milliseconds.
+  // True if get() may take longer than some milliseconds.
   virtual bool may_block() const { return true; }
   virtual std::string in_words() const = 0;
 };

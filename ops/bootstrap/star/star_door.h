@@ -15,7 +15,7 @@
 
 namespace rueda {
 
-// Where one rank listens for others.
+// The sockets of one rank, and the address by which others find them.
 struct StarListener {
   std::vector<Descriptor> sockets;
   TcpEndpoint endpoint;

@@ -29,7 +29,7 @@ class WelcomeRelay {
   std::optional<Envelope> receive(Time now);
   // Kept until that rank asks for it.
   void send(Rank to, Bytes bytes);
-  // Whether all that was to be sent has left, or too many seconds have passed since the first call.
+  // True once all that was to be sent has left. True too when it has been asked for some seconds.
   bool drain(Time now);
 
   bool following() const { return connector_ || edge_; }

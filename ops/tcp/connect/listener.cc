@@ -72,12 +72,12 @@ std::unique_ptr<TcpDialer> TcpListener::dial_on_demand(Rank rank, std::span<cons
 }
 
 TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts,
-                                   std::span<const std::string> cards, const RankSet& peers,
+                                   std::span<const std::string> cards, const std::set<Rank>& peers,
                                    const std::function<void()>& alive) {
   Met met;
   met.dialer = dial_on_demand(rank, hosts, cards);
   const Time begin = clock_now(), end = begin + from_seconds(settings_.deadline);
-  for (Rank i = 0; i < peers.count(); ++i) met.dialer->want(peers.at(i), begin);
+  for (const Rank peer : peers) met.dialer->want(peer, begin);
   while (met.dialer->busy()) {
     const Time now = clock_now();
     if (now > end)

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@
 #include "core/base/system/descriptor.h"
 #include "ops/sockets/endpoint.h"
 #include "ops/tcp/connect/dialer.h"
-#include "rueda/rank_set.h"
 #include "rueda/status.h"
+#include "rueda/types.h"
 
 namespace rueda {
 
@@ -49,8 +50,8 @@ class TcpListener {
   // while it waits.
   struct Met;
   Met meet(
-      Rank rank, std::span<const std::string> hosts, std::span<const std::string> cards, const RankSet& peers,
-      const std::function<void()>& alive = [] {});
+      Rank rank, std::span<const std::string> hosts, std::span<const std::string> cards,
+      const std::set<Rank>& peers, const std::function<void()>& alive = [] {});
 
  private:
   const TcpSettings settings_;

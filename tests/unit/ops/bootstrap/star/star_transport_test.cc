@@ -7,13 +7,12 @@
 #include <sys/socket.h>
 
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
-#include "tests/support/worlds/tcp_pair.h"
+#include "tests/support/worlds/star_job.h"
 
 namespace rueda {
 namespace {
@@ -23,56 +22,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// An endpoint that threads share, as a store would hold it. A thread that looks for it may outlive the test.
-struct Board {
-  struct Shared {
-    std::mutex mutex;
-    std::optional<TcpEndpoint> endpoint;
-    bool retired = false;
-  };
-  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
-  std::mutex& mutex = shared->mutex;
-  std::optional<TcpEndpoint>& endpoint = shared->endpoint;
-  bool& retired = shared->retired;
-};
-
-class BoardAddress final : public RootAddress {
- public:
-  explicit BoardAddress(const Board& board) : board_(board.shared) {}
-  void publish(const TcpEndpoint& endpoint) override {
-    std::lock_guard lock(board_->mutex);
-    board_->endpoint = endpoint;
-  }
-  std::optional<TcpEndpoint> look() override {
-    std::lock_guard lock(board_->mutex);
-    return board_->endpoint;
-  }
-  void retire() override {
-    std::lock_guard lock(board_->mutex);
-    board_->retired = true;
-  }
-  std::string in_words() const override { return "the board"; }
-
- private:
-  std::shared_ptr<Board::Shared> board_;
-};
-
-constexpr auto kSilence = std::chrono::seconds(10);
-
-std::unique_ptr<StarRoot> make_root(Board& board, Rank size, const std::string& job = "job") {
-  OpenedSocket opened = listen_at(kTestAddress);
-  StarListener listener;
-  listener.endpoint = {random_key(), {address_of(opened.socket, kTestAddress)}};
-  listener.sockets.push_back(std::move(opened.socket));
-  return std::make_unique<StarRoot>(StarMember{0, size, job}, std::move(listener),
-                                    std::make_unique<BoardAddress>(board), kSilence);
-}
-
-std::unique_ptr<StarLeaf> make_leaf(Board& board, Rank rank, Rank size, const std::string& job = "job") {
-  return std::make_unique<StarLeaf>(StarMember{rank, size, job}, std::make_unique<BoardAddress>(board),
-                                    kSilence);
-}
-
 // All are destroyed at the same time, as ranks end.
 template <class... Ends>
 Duration end_together(Ends&... ends) {
@@ -81,11 +30,6 @@ Duration end_together(Ends&... ends) {
   (threads.emplace_back([&ends] { ends.reset(); }), ...);
   for (std::thread& thread : threads) thread.join();
   return clock_now() - begin;
-}
-
-Bytes text(const std::string& words) {
-  const auto bytes = std::as_bytes(std::span(words));
-  return {bytes.begin(), bytes.end()};
 }
 
 TEST(StarTransport, EveryRankTalksToRankZeroWhicheverComesFirst) {
@@ -281,92 +225,6 @@ TEST(StarTransport, ARootThatEndsBeforeItHasSaidAnythingIsLookedForAgain) {
     return (came = root->receive()).has_value();
   }));
   EXPECT_EQ(came->bytes, text("here"));
-}
-
-StarListener listener_of_relay() {
-  OpenedSocket opened = listen_at(kTestAddress);
-  StarListener listener;
-  listener.endpoint = {random_key(), {address_of(opened.socket, kTestAddress)}};
-  listener.sockets.push_back(std::move(opened.socket));
-  return listener;
-}
-
-// Three ranks besides rank 0, each of which can relay.
-struct RelayJob {
-  static constexpr Rank kSize = 4;
-  Board board;
-  std::unique_ptr<StarRoot> root = make_root(board, kSize);
-  std::vector<std::unique_ptr<StarLeaf>> leaves;
-
-  RelayJob() {
-    for (Rank rank = 1; rank < kSize; ++rank) {
-      leaves.push_back(std::make_unique<StarLeaf>(StarMember{rank, kSize, "job"},
-                                                  std::make_unique<BoardAddress>(board), kSilence,
-                                                  listener_of_relay()));
-      leaves.back()->send(0, text("here"));
-    }
-    std::set<Rank> heard;
-    EXPECT_TRUE(wait_until([&] {
-      for (auto& each : leaves) each->receive();
-      if (const auto came = root->receive()) heard.insert(came->peer);
-      return heard.size() == leaves.size();
-    }));
-  }
-  StarLeaf& leaf(Rank rank) { return *leaves[static_cast<std::size_t>(rank - 1)]; }
-};
-
-TEST(StarTransport, TheWelcomeGoesFromRankToRank) {
-  RelayJob job;
-  const Bytes welcome(3'000'000, std::byte{7});
-  job.leaf(3).take_welcome_from(2, job.leaf(2).relay());
-  job.leaf(2).take_welcome_from(1, job.leaf(1).relay());
-  job.root->send(1, welcome);
-  std::map<Rank, Rank> came_from;
-  EXPECT_TRUE(wait_until([&] {
-    job.root->drain();
-    for (Rank rank = 1; rank < RelayJob::kSize; ++rank) {
-      if (const auto came = job.leaf(rank).receive()) {
-        EXPECT_EQ(came->bytes, welcome);
-        came_from[rank] = came->peer;
-        if (rank + 1 < RelayJob::kSize) job.leaf(rank).send(rank + 1, welcome);
-      }
-    }
-    return came_from.size() == 3;
-  }));
-  EXPECT_THAT(came_from, ElementsAre(std::pair(1, 0), std::pair(2, 1), std::pair(3, 2)));
-  EXPECT_TRUE(wait_until([&] { return job.leaf(1).drain() && job.leaf(2).drain() && job.leaf(3).drain(); }));
-  EXPECT_EQ(job.leaf(1).relay(), "");  // it listens no more
-}
-
-TEST(StarTransport, ARelayWaitsSomeSecondsOnlyForARankThatDoesNotAsk) {
-  RelayJob job;
-  job.leaf(1).send(2, text("welcome"));
-  const Time begin = clock_now();
-  EXPECT_FALSE(job.leaf(1).drain());
-  EXPECT_TRUE(wait_until([&] { return job.leaf(1).drain(); }));
-  EXPECT_GT(clock_now() - begin, std::chrono::seconds(2));
-}
-
-TEST(StarTransport, StrangersGetNoWelcome) {
-  RelayJob job;
-  const std::string card = job.leaf(1).relay();
-  TcpEndpoint guessed = *tcp_endpoint_from(card);
-  guessed.secret = random_key();
-  job.leaf(1).send(2, text("welcome"));
-  job.leaf(2).take_welcome_from(1, to_bytes(guessed));
-  EXPECT_TRUE(wait_until([&] {
-    job.leaf(1).receive();
-    EXPECT_FALSE(job.leaf(2).receive());
-    return job.leaf(2).obstacle().find("know the key") != std::string::npos;
-  })) << job.leaf(2).obstacle();
-  EXPECT_THROW(job.leaf(3).take_welcome_from(1, "no card"), BackendError);
-  job.leaf(2).take_welcome_from(1, card);
-  std::optional<Envelope> came;
-  EXPECT_TRUE(wait_until([&] {
-    job.leaf(1).receive();
-    return (came = job.leaf(2).receive()).has_value();
-  }));
-  EXPECT_EQ(came->bytes, text("welcome"));
 }
 
 TEST(StarTransport, WhoDoesNotFitIsTurnedAwayInWords) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "ops/sockets/tcp_socket.h"
@@ -39,7 +40,10 @@ struct Job {
 
   Rank size() const { return static_cast<Rank>(doors.size()); }
   TcpListener::Met meet(Rank rank) {
-    return doors[rank]->meet(rank, hosts, cards, RankSet(0, size()) - RankSet::of(rank));
+    std::set<Rank> others;
+    for (Rank other = 0; other < size(); ++other) others.insert(other);
+    others.erase(rank);
+    return doors[rank]->meet(rank, hosts, cards, others);
   }
   std::vector<TcpListener::Met> meet_all() {
     std::vector<TcpListener::Met> met(doors.size());
@@ -185,7 +189,7 @@ TEST(TcpListener, PairsThatDoNotConnectAreLeftOut) {
 TEST(TcpListener, OthersConnectOnDemandAlreadyDuringTheMeeting) {
   Job job(std::vector(3, settings_of({"127.0.0.1"})));
   TcpListener::Met met;
-  std::thread waiting([&] { met = job.doors[2]->meet(2, job.hosts, job.cards, RankSet::of(1)); });
+  std::thread waiting([&] { met = job.doors[2]->meet(2, job.hosts, job.cards, {1}); });
   const auto early = job.doors[0]->dial_on_demand(0, job.hosts, job.cards);
   early->want(2, clock_now());
   EXPECT_TRUE(wait_until([&] { return early->progress(clock_now()).contains(2); }));
