@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
+import itertools
 import os
 import re
 import shutil
@@ -13,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +90,9 @@ class Machine:
         self.one_rank_only = ""  # why NCCL does not take two ranks on a GPU, once that is known
         self.scratch = BUNDLE / "scratch"
         shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir()
+        self._outputs = self.scratch / "outputs"
+        self._outputs.mkdir(parents=True)
+        self._commands = itertools.count(1)
         if not (BUNDLE / "lib").exists():
             with tarfile.open(BUNDLE / "lib.tar.gz") as packed:
                 packed.extractall(BUNDLE)
@@ -122,8 +124,12 @@ class Machine:
                 "HOME": os.environ.get("HOME", str(self.scratch))}
 
     def run(self, *command: object, seconds: float, more: dict[str, str] | None = None) -> Done:
-        """The status and all output of a command. Throws CutOff, when all that it has started is killed, and Failed where it cannot start."""
-        with tempfile.TemporaryFile("w+", dir=self.scratch, errors="replace") as output:  # no pipe: what outlives a kill may keep that open
+        """The status and all output of a command, which scratch/outputs keeps. Throws CutOff, when all that it has started is killed, and Failed
+        where it cannot start."""
+        kept = self._outputs / f"{next(self._commands):03}-{Path(str(command[0])).name}.txt"
+        with kept.open("w+", errors="replace") as output:  # no pipe: a process that outlives a kill may keep that open
+            print(*command, file=output, flush=True)
+            begin = output.tell()
             try:
                 process = subprocess.Popen(list(map(str, command)), cwd=self.scratch, env={**self.environment(), **(more or {})}, stdin=subprocess.DEVNULL,
                                            stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
@@ -137,7 +143,7 @@ class Machine:
                 kill([process.pid, *descendants(process.pid)])
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(5)
-            output.seek(0)
+            output.seek(begin)
             words = output.read()
         if cut_off:
             raise CutOff(f"{Path(str(command[0])).name} ran for more than {seconds:.0f} s; its last words: {last_words(words)}")
