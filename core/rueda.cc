@@ -79,7 +79,7 @@ void init(RuntimeComponents components) {
     return;
   }
   register_exit_handlers();
-  const bool may_be_repeated = components.start_may_be_repeated;
+  const bool may_be_repeated = components.start_may_be_repeated, elastic = components.elastic;
   try {
     components.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(components));
@@ -92,8 +92,10 @@ void init(RuntimeComponents components) {
     if (!heard_by_all && !may_be_repeated) process.failed = {error.code(), error.what()};
     throw;
   } catch (...) {  // of a WaitCheck
-    process.failed = Status::peer_lost(
-        "An earlier init() on this rank was interrupted before the others were there. Start the job again.");
+    if (!elastic) {
+      process.failed = Status::peer_lost(
+          "An earlier init() on this rank was interrupted before the others were there. Start the job again.");
+    }
     throw;
   }
   process.current.store(process.runtime.get());
@@ -110,7 +112,7 @@ void shutdown() {
     return;
   }
   process.runtime->shutdown();
-  process.failed = process.runtime->failure();
+  if (!process.runtime->elastic()) process.failed = process.runtime->failure();
   process.current.store(nullptr);
   process.ended.push_back(std::move(process.runtime));
   if (process.ended.size() > kEndedRuntimes) process.ended.pop_front();
@@ -136,7 +138,7 @@ JobReference present_job() { return {jobs_begun(), default_runtime().started_as(
 Scope in_present_job(const Scope& scope, const JobReference& job) {
   Runtime& runtime = default_runtime();
   if (job.number == jobs_begun()) return scope;
-  if (job.started_as != runtime.started_as()) {
+  if (!runtime.elastic() && job.started_as != runtime.started_as()) {
     throw NotInitialized(Status::not_initialized(
         "What was made in a job that has ended by shutdown() cannot go on in one of other processes. "
         "Make it again after init(), and what uses it."));

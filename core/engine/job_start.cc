@@ -21,6 +21,8 @@ namespace {
 
 using std::chrono::microseconds;
 
+struct StartSuperseded {};
+
 Introduction introduce(const RuntimeComponents& components) {
   Introduction introduction{components.rank, kVersion, components.host, getpid(), {},
                             components.card, "",       components.job};
@@ -34,7 +36,7 @@ Introduction introduce(const RuntimeComponents& components) {
 // Why others may not have come; empty where nothing is known.
 std::string obstacle_of(const RuntimeComponents& components) {
   std::string obstacle = components.transport->obstacle();
-  if (components.started_as.empty()) return obstacle;
+  if (components.started_as.empty() || components.elastic) return obstacle;
   return condition_of_start(components.started_as) + (obstacle.empty() ? "" : "; " + obstacle);
 }
 
@@ -48,6 +50,14 @@ std::vector<Rank> newly_lost(LostPeers& lost, Transport& transport) {
 
 std::string how_it_ended(const RuntimeComponents& components, Rank rank) {
   return components.how_it_ended ? components.how_it_ended(rank) : "";
+}
+
+bool is_superseded(const RuntimeComponents& components) {
+  return components.superseded && components.superseded();
+}
+
+Status superseded_start() {
+  return Status::peer_lost("init: other ranks make up the job by now. Call init() again.");
 }
 
 // Rank 0's answer to the introductions of all ranks. Others wait a little longer than rank 0, so that its
@@ -65,6 +75,11 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers
       Welcome left;
       left.status = Status::shut_down("init: this rank has left before the others were there.");
       return left;
+    }
+    if (is_superseded(components)) {
+      Welcome other;
+      other.status = superseded_start();
+      return other;
     }
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t rings = shared.doorbell->listen();  // before the look at what has come
@@ -84,7 +99,8 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers
   }
   shared.doorbell->stay_awake();
   // Nobody else moves what is queued until the engine runs.
-  while (components.transport && !components.transport->drain() && clock_now() < expires) {
+  while (components.transport && !components.transport->drain() && clock_now() < expires &&
+         !is_superseded(components)) {
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(microseconds(100));
   }
@@ -121,13 +137,17 @@ std::string StartedJob::place_of(Rank rank) const {
 
 StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
   shared.observer.doing("waiting for the other ranks to start");
-  const double patience = components.config.start_timeout + (components.rank == 0 ? 0.0 : 3.0);
+  // In an elastic job the launcher sees to ranks that do not come.
+  constexpr double kDay = 86'400;
+  const double patience =
+      components.elastic ? kDay : components.config.start_timeout + (components.rank == 0 ? 0.0 : 3.0);
   LostPeers lost(components);
   StartedJob job{bootstrap(components, shared, lost, patience), {}, {}};
   if (!job.welcome.status.ok()) return job;
   const auto alive = [&] {
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
     lost.look(clock_now());
+    if (is_superseded(components)) throw StartSuperseded();
     if (lost.unreported()) throw PeerGone(lost.take_unreported().front());
   };
   try {
@@ -136,6 +156,8 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
                          [&](auto& each) { return each->meet(job.welcome.hosts, alive); });
     job.node = tree::by_host(components.rank, job.welcome.hosts);
     begin_observation(job, components, shared, lost, clock_now() + from_seconds(patience));
+  } catch (const StartSuperseded&) {
+    job.welcome.status = superseded_start();
   } catch (const PeerGone& gone) {
     job.welcome.status =
         lost_during_start(gone.rank, job.place_of(gone.rank), how_it_ended(components, gone.rank));

@@ -18,18 +18,19 @@ void LostPeers::add(std::span<const Rank> ranks) {
 
 void LostPeers::look(Time now) {
   constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-  if (!components_.newly_failed || now - looked_ < kBetweenLooks) return;
+  if (!components_.newly_failed) return;
+  if (components_.has_news ? !components_.has_news() : now - looked_ < kBetweenLooks) return;
   looked_ = now;
   add(components_.newly_failed());
 }
 
-// The launcher may need a moment longer than this rank to hear of the end. The job is over anyway.
+// The launcher may need a moment longer than this rank to hear of the end. A job that goes on does not wait.
 std::string LostPeers::end_of(Rank rank, const std::string& place, std::atomic<std::uint64_t>& heartbeat) {
   constexpr int kLooks = 40;
   ended_.add(RankSet::of(rank));
   if (const std::string words = components_.last_words ? components_.last_words(rank) : ""; !words.empty())
     log(LogLevel::error, "rank {} ({}) was lost; what it did last:{}", rank, place, words);
-  for (int look = 0; components_.how_it_ended && look < kLooks; ++look) {
+  for (int look = 0; components_.how_it_ended && look < (components_.elastic ? 1 : kLooks); ++look) {
     if (std::string words = components_.how_it_ended(rank); !words.empty()) return words;
     heartbeat.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -30,6 +30,7 @@ ProgressEngine::ProgressEngine(RuntimeComponents components, RuntimeState& share
 const Welcome& ProgressEngine::start() {
   job_ = start_job(components_, shared_);
   negotiator_.emplace(job_.node, components_.size, negotiator_settings());
+  cut_where_launcher_tells(job_.welcome.status);
   return job_.welcome;
 }
 
@@ -97,6 +98,13 @@ bool ProgressEngine::must_poll() const {
 
 void ProgressEngine::end_in_order() {
   if (components_.transport && negotiator_->ended() && failure().ok()) components_.transport->end_in_order();
+  cut_where_launcher_tells(failure());
+}
+
+// A rank that is lost takes some time to end its connections.
+void ProgressEngine::cut_where_launcher_tells(const Status& failure) {
+  if (components_.elastic && components_.transport && failure.code == StatusCode::peer_lost)
+    components_.transport->cut();
 }
 
 std::string_view ProgressEngine::phase() const {

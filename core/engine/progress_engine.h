@@ -83,6 +83,7 @@ class ProgressEngine {
     bool on_devices = false;      // some operation was, or is
   };
 
+  void cut_where_launcher_tells(const Status& failure);
   bool accept_submissions(Time now);
   Status refusal(std::span<Entry> group);
   bool receive_messages(Time now);

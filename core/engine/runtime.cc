@@ -56,6 +56,7 @@ Runtime::Runtime(RuntimeComponents components)
       memory_(components.rank, components.tensor_memory, components.accelerator, components.no_accelerator,
               components.device_memory),
       started_as_(components.started_as),
+      elastic_(components.elastic),
       static_sets_(components.process_sets),
       place_(fmt::format("rank {} of {} (process {} on {})", components.rank, components.size, getpid(),
                          components.host)),

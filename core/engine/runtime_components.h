@@ -47,8 +47,15 @@ struct RuntimeComponents {
   // True: the connections of a start end with it, so that a later start of this process hears nothing of
   // it.
   bool start_may_be_repeated = false;
-  // Ranks that have failed, as a launcher tells of them, each once; asked some times a second. No function:
-  // the transport alone knows.
+  // True: where this job cannot go on, another one follows in this process.
+  bool elastic = false;
+  // Whether other ranks make up the job by now, so that this start is in vain. No function: they do not
+  // change.
+  std::function<bool()> superseded;
+  // Whether the launcher has told something since the last call; it rings the doorbell then. No function: it
+  // has to be asked some times a second.
+  std::function<bool()> has_news;
+  // Ranks that have failed, as a launcher tells of them, each once. No function: the transport alone knows.
   std::function<std::vector<Rank>()> newly_failed;
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
   // has said it. No function: nobody will.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,23 @@ void init(const std::vector<std::vector<Rank>>& process_sets = {}, const std::ve
 // Ends the job once every rank has called shutdown() and all submitted operations are complete. Called at the
 // end of the process if the program did not. Does nothing when not initialized.
 void shutdown();
+
+// Whether ruedarun goes on with the job when it loses ranks, and takes others in: ruedarun --min-np. Then
+// PeerLost is not final. shutdown() and init() begin the next generation of the job, with other ranks
+// perhaps: init() waits until all of them have called it. It throws NotInitialized where the job has gone on
+// without this process.
+bool is_elastic();
+
+// What has changed in an elastic job since the last init().
+struct MembershipChange {
+  bool added = false;    // others have joined, or wait until the ranks call shutdown() and init()
+  bool removed = false;  // ranks are lost
+  double since = 0;      // when this process heard of it: seconds since 1970
+};
+// Nothing in a job that is as it was. Does not wait.
+std::optional<MembershipChange> membership_change();
+// In an elastic job: this rank has the state of training. When no rank is left that has it, the job ends.
+void note_training_state();
 
 // Whether init() has returned, and shutdown() not yet.
 bool is_initialized();

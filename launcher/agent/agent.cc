@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <system_error>
 
 #include "launcher/system/processes.h"
@@ -25,6 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends ranks by itself
 constexpr auto kLastOutput = 2s;      // for output at the end, while none comes
+constexpr auto kLookAtDying = 1ms;    // between looks
 constexpr auto kFarewell = 5s;        // for ruedarun to take the last words
 constexpr std::size_t kMostUnsent = 256 << 10;
 constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
@@ -61,16 +63,19 @@ void Agent::greet() {
 
 void Agent::turn() {
   const short out = supervisor_.wants_to_write() ? POLLOUT : 0;
-  std::array<pollfd, 5> waits{{{signals_.number(), POLLIN, 0},
+  std::array<pollfd, 6> waits{{{signals_.number(), POLLIN, 0},
                                {supervisor_.descriptor(), static_cast<short>(POLLIN | out), 0},
                                {words_.descriptor(), POLLIN, 0},
                                {may_read_output() ? outputs_.descriptor() : -1, POLLIN, 0},
-                               {input_.descriptor(), POLLOUT, 0}}};
+                               {input_.descriptor(), POLLOUT, 0},
+                               {deaths_ ? deaths_->descriptor() : -1, POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_act());
   if (waits[2].revents != 0)
     for (const std::uint64_t key : words_.ready()) hear_rank(key);
   if (waits[3].revents != 0)
     for (const std::uint64_t key : outputs_.ready()) hear_rank(key);
+  if (waits[5].revents != 0) std::ranges::copy(deaths_->take_dead(), std::back_inserter(dying_));
+  tell_early_ends();
   if (waits[1].revents != 0 || supervisor_.descriptor() < 0) hear_supervisor();
   if (waits[0].revents != 0) reap();
   if (const std::uint32_t taken = input_.write(); taken > 0) tell(agents::InputTaken{taken});
@@ -82,6 +87,7 @@ bool Agent::may_read_output() const { return !held_ && supervisor_.unsent() < kM
 int Agent::milliseconds_to_act() const {
   std::optional<Clock::time_point> next = keys_.next_time();
   if (act_at_) next = std::min(next.value_or(*act_at_), *act_at_);
+  if (!dying_.empty()) next = std::min(next.value_or(Clock::time_point::max()), Clock::now() + kLookAtDying);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::max<std::int64_t>(0, left));
@@ -100,6 +106,15 @@ void Agent::hear_supervisor() {
 void Agent::obey(const agents::Message& message) {
   if (const auto* launch = std::get_if<agents::Launch>(&message)) {
     if (state_ == State::waiting) start(*launch);
+  } else if (const auto* worker = std::get_if<agents::StartWorker>(&message)) {
+    if (state_ == State::running) start_ranks({worker->place});
+  } else if (const auto* change = std::get_if<agents::NewGeneration>(&message)) {
+    take_generation(change->generation);
+  } else if (const auto* joiners = std::get_if<agents::JoinersWait>(&message)) {
+    for (LocalRank& rank : ranks_) rank.channel().tell_joiners(joiners->wait);
+  } else if (const auto* end = std::get_if<agents::EndWorker>(&message)) {
+    for (LocalRank& rank : ranks_)
+      if (rank.place().rank == end->worker) rank.signal_all(SIGKILL);
   } else if (const auto* lost = std::get_if<agents::PeerEnded>(&message)) {
     if (pmi_) pmi_->note_dead(lost->rank);
     for (LocalRank& rank : ranks_) {
@@ -131,58 +146,67 @@ void Agent::obey(const agents::Message& message) {
   }
 }
 
-void Agent::start(agents::Launch launch) {
+void Agent::start(const agents::Launch& launch) {
   state_ = State::running;
-  const std::vector<std::vector<int>> cores =
-      cores_of_ranks(launch.binding, static_cast<int>(launch.places.size()));
-  const std::uint64_t open_files = allow_many_descriptors();
-  pmi_.emplace(PmiServer::Job{.size = launch.places.front().size,
-                              .ranks_here = static_cast<int>(launch.places.size()),
-                              .name = "rueda",
-                              .process_mapping = launch.hosts_of_processes,
-                              .put =
-                                  [this](std::string key, std::string value) {
-                                    tell(agents::Put{std::move(key), std::move(value)});
-                                  },
-                              .enter_barrier = [this] { tell(agents::BarrierIn{}); }});
-  ranks_.reserve(launch.places.size());
+  order_.emplace(launch, cores_of_ranks(launch.binding, static_cast<int>(launch.places.size())),
+                 allow_many_descriptors());
+  if (launch.elastic) {
+    deaths_.emplace();
+  } else {
+    pmi_.emplace(PmiServer::Job{.size = launch.places.front().size,
+                                .ranks_here = static_cast<int>(launch.places.size()),
+                                .name = "rueda",
+                                .process_mapping = launch.hosts_of_processes,
+                                .put =
+                                    [this](std::string key, std::string value) {
+                                      tell(agents::Put{std::move(key), std::move(value)});
+                                    },
+                                .enter_barrier = [this] { tell(agents::BarrierIn{}); }});
+  }
+  start_ranks(launch.places);
+}
+
+void Agent::start_ranks(const std::vector<Place>& places) {
   try {
-    for (const Place& place : launch.places) {
-      const std::size_t number = ranks_.size();
-      LocalRank& rank = start_rank(launch, place, cores[number], open_files);
-      const auto key = [&](Source source) { return number << 2 | static_cast<std::uint64_t>(source); };
-      words_.add(rank.channel().descriptor(), key(Source::line));
-      words_.add(rank.pmi(), key(Source::pmi));
-      outputs_.add(rank.output(0), key(Source::output));
-      if (rank.output(1) >= 0) outputs_.add(rank.output(1), key(Source::errors));
-      tell(agents::Started{place.rank, rank.process(), in_ranges(cores[number])});
-    }
+    for (const Place& place : places) start_rank(place);
   } catch (const std::system_error& error) {
     const bool few = error.code() == std::errc::too_many_files_open;
     tell(agents::CannotStart{
         fmt::format("{}{}", error.what(),
                     few ? fmt::format("; {} ranks of a host need {} open files: raise ulimit -n",
-                                      launch.places.size(), kFilesOfRank * launch.places.size() + kOwnFiles)
+                                      ranks_.size() + places.size(),
+                                      kFilesOfRank * (ranks_.size() + places.size()) + kOwnFiles)
                         : "")});
   }
 }
 
-LocalRank& Agent::start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
-                             std::uint64_t open_files) {
-  LocalRank::Start start{.launch = launch, .input = {}, .cores = std::move(cores), .open_files = open_files};
+void Agent::start_rank(const Place& place) {
+  const auto local = static_cast<std::size_t>(place.local_rank);
+  const std::vector<int> cores = local < order_->cores.size() ? order_->cores[local] : std::vector<int>();
+  LocalRank::Start start{
+      .launch = order_->launch, .input = {}, .cores = cores, .open_files = order_->open_files};
   if (place.rank != 0) {
     start.input = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  } else if ((start.terminal = open_terminal(launch))) {
+  } else if ((start.terminal = open_terminal())) {
     input_.open(start.terminal);
   } else {
-    start.input =
-        launch.forwards_input ? input_.open() : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+    start.input = order_->launch.forwards_input ? input_.open()
+                                                : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   }
-  return ranks_.emplace_back(place, std::move(start));
+  const std::size_t number = ranks_.size();
+  LocalRank& rank = ranks_.emplace_back(place, std::move(start));
+  const auto key = [&](Source source) { return number << 2 | static_cast<std::uint64_t>(source); };
+  words_.add(rank.channel().descriptor(), key(Source::line));
+  if (rank.pmi() >= 0) words_.add(rank.pmi(), key(Source::pmi));
+  outputs_.add(rank.output(0), key(Source::output));
+  if (rank.output(1) >= 0) outputs_.add(rank.output(1), key(Source::errors));
+  if (deaths_) deaths_->add(number, rank.futex());
+  tell(agents::Started{place.rank, rank.process(), in_ranges(cores)});
 }
 
 // Null where rank 0 gets none.
-std::shared_ptr<PseudoTerminal> Agent::open_terminal(const agents::Launch& launch) {
+std::shared_ptr<PseudoTerminal> Agent::open_terminal() {
+  const agents::Launch& launch = order_->launch;
   if (!launch.terminal) return nullptr;
   try {
     return std::make_shared<PseudoTerminal>(*launch.terminal);
@@ -191,6 +215,12 @@ std::shared_ptr<PseudoTerminal> Agent::open_terminal(const agents::Launch& launc
     tell(agents::NoTerminal{error.what()});
     return nullptr;
   }
+}
+
+void Agent::take_generation(const Generation& generation) {
+  if (!order_) return;
+  order_->generation = generation;
+  for (LocalRank& rank : ranks_) rank.channel().tell_generation(generation);
 }
 
 void Agent::rank_0_has_ended() {
@@ -215,7 +245,7 @@ void Agent::hear_rank(std::uint64_t key) {
   LocalRank& rank = ranks_[key >> 2];
   switch (static_cast<Source>(key & 3)) {
     case Source::line:
-      for (const RankChannel::Request& each : rank.channel().hear()) request(rank, each);
+      for (const RankChannel::Request& each : rank.channel().hear()) request(key >> 2, each);
       return;
     case Source::pmi:
       for (const std::string& line : rank.read_pmi())
@@ -245,33 +275,62 @@ void Agent::forward_last_output(LocalRank& rank) {
       if (!forward_output(rank, stream)) break;
 }
 
-// Output of a rank comes before the news of its end, as far as there is room.
 void Agent::reap() {
   while (next_signal(signals_) != 0) {}
   int status = 0;
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
-      if (rank.place().rank == 0) rank_0_has_ended();
       rank.note_end();
-      forward_last_output(rank);
-      const int local_rank = rank.place().local_rank;
-      if (const auto aborted = pmi_->aborted(local_rank)) status = W_EXITCODE(*aborted, 0);
-      const bool in_mpi = pmi_->is_between_init_and_finalize(local_rank);
-      tell(agents::Ended{rank.place().rank, status, rank.asked(), in_mpi});
+      tell_end(rank, status);
     }
   }
 }
 
-void Agent::request(LocalRank& rank, const RankChannel::Request& request) {
-  if (request.kind == RankChannel::Request::Kind::put) return tell(agents::Put{request.key, request.value});
-  if (const std::string* value = values_.get(rank.place().local_rank, request.key))
-    rank.channel().tell_value(request.key, *value);
+// Their memory is not free yet, so waitpid() has not told of them. Of a process with several threads it may
+// take a moment until its status is there.
+void Agent::tell_early_ends() {
+  std::erase_if(dying_, [this](std::size_t number) {
+    LocalRank& rank = ranks_[number];
+    const std::optional<int> status = rank.process() == 0 ? std::optional(0) : status_at_exit(rank.process());
+    if (status && *status != 0) tell_end(rank, *status);
+    return status.has_value();
+  });
+}
+
+// Output of a rank comes before the news of its end, as far as there is room.
+void Agent::tell_end(LocalRank& rank, int status) {
+  if (rank.end_is_told()) return;
+  rank.note_told_end();
+  if (rank.place().rank == 0) rank_0_has_ended();
+  forward_last_output(rank);
+  const int local_rank = rank.place().local_rank;
+  if (const auto aborted = pmi_ ? pmi_->aborted(local_rank) : std::nullopt) status = W_EXITCODE(*aborted, 0);
+  const bool in_mpi = pmi_ && pmi_->is_between_init_and_finalize(local_rank);
+  tell(agents::Ended{rank.place().rank, status, rank.asked(), in_mpi});
+}
+
+void Agent::request(std::size_t number, const RankChannel::Request& request) {
+  using Kind = RankChannel::Request::Kind;
+  LocalRank& rank = ranks_[number];
+  switch (request.kind) {
+    case Kind::put: return tell(agents::Put{request.key, request.value});
+    case Kind::get:
+      if (const std::string* value = values_.get(static_cast<int>(number), request.key))
+        rank.channel().tell_value(request.key, *value);
+      return;
+    case Kind::state:
+      using State = agents::WorkerState::Kind;
+      // The packet that told the newest may not have had room.
+      if (order_->generation && (request.state.kind == State::fresh || request.state.kind == State::ready))
+        rank.channel().tell_generation(*order_->generation);
+      return tell(agents::WorkerState{rank.place().rank, request.state.kind, request.state.generation});
+  }
 }
 
 void Agent::take_value(const agents::Put& put) {
-  for (const int local_rank : values_.put(put.key, put.value))
-    ranks_[static_cast<std::size_t>(local_rank)].channel().tell_value(put.key, put.value);
+  for (const int number : values_.put(put.key, put.value))
+    ranks_[static_cast<std::size_t>(number)].channel().tell_value(put.key, put.value);
 }
 
 void Agent::answer(const std::vector<PmiServer::Answer>& answers) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/agent_input.h"
+#include "launcher/agent/death_watch.h"
 #include "launcher/agent/host_values.h"
 #include "launcher/agent/local_rank.h"
 #include "launcher/agent/pmi_server.h"
@@ -51,34 +52,48 @@ class Agent {
   bool may_read_output() const;
   void hear_supervisor();
   void obey(const agents::Message& message);
-  void start(agents::Launch launch);
-  LocalRank& start_rank(const agents::Launch& launch, const Place& place, std::vector<int> cores,
-                        std::uint64_t open_files);
-  std::shared_ptr<PseudoTerminal> open_terminal(const agents::Launch& launch);
+  void start(const agents::Launch& launch);
+  void start_ranks(const std::vector<Place>& places);
+  void start_rank(const Place& place);
+  std::shared_ptr<PseudoTerminal> open_terminal();
+  void take_generation(const Generation& generation);
   void take_input(const std::string& text);
   void rank_0_has_ended();
   void hear_rank(std::uint64_t key);
   bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
   void forward_last_output(LocalRank& rank);
   void reap();
+  void tell_early_ends();
+  void tell_end(LocalRank& rank, int status);
   void tell(const agents::Message& message) { supervisor_.tell(message); }
-  void request(LocalRank& rank, const RankChannel::Request& request);
+  void request(std::size_t number, const RankChannel::Request& request);
   void take_value(const agents::Put& put);
   void answer(const std::vector<PmiServer::Answer>& answers);
   void act_on_time();
   void end_ranks();
   void clear_up();
 
+  // What ruedarun has ordered, for ranks that start now and later.
+  struct Order {
+    agents::Launch launch;
+    std::vector<std::vector<int>> cores;    // by local rank
+    std::uint64_t open_files = 0;           // the limit that ranks get
+    std::optional<Generation> generation{}; // of an elastic job, the newest
+  };
+
   SupervisorLine supervisor_;
   Descriptor signals_;
   State state_ = State::meeting;
   bool ordered_ = false;  // ruedarun has said something
-  std::vector<LocalRank> ranks_;
+  std::optional<Order> order_;
+  std::vector<LocalRank> ranks_;  // in the order of their start
   EpollSet words_;    // of ranks, which are heard at once
   EpollSet outputs_;  // of ranks, which may have to wait
   bool held_ = false;
   HostValues values_;
-  std::optional<PmiServer> pmi_;
+  std::optional<PmiServer> pmi_;      // none in an elastic job
+  std::optional<DeathWatch> deaths_;  // of an elastic job
+  std::vector<std::size_t> dying_;    // ranks of which it has told, without a status yet
   AgentInput input_;                         // of rank 0, where ruedarun forwards it
   TerminalKeys keys_;                        // of its terminal
   std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output

@@ -5,10 +5,10 @@
 
 namespace rueda {
 
-const std::string* HostValues::get(int local_rank, const std::string& key) {
+const std::string* HostValues::get(int number, const std::string& key) {
   const auto found = values_.find(key);
   if (found != values_.end()) return &found->second;
-  const std::pair wish(local_rank, key);
+  const std::pair wish(number, key);
   if (std::ranges::find(unanswered_, wish) == unanswered_.end()) unanswered_.push_back(wish);
   return nullptr;
 }

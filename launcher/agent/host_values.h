@@ -15,14 +15,15 @@ namespace rueda {
 class HostValues {
  public:
   const SharedValues& all() const { return values_; }
-  // Null if there is none yet: put() names this rank then.
-  const std::string* get(int local_rank, const std::string& key);
+  // Null if there is none yet: put() names this rank then. `number`: any that tells the ranks of the host
+  // apart.
+  const std::string* get(int number, const std::string& key);
   // The ranks that have waited for it. An empty value takes the key away.
   std::vector<int> put(const std::string& key, const std::string& value);
 
  private:
   SharedValues values_;
-  std::vector<std::pair<int, std::string>> unanswered_;  // local ranks, and the keys that they want
+  std::vector<std::pair<int, std::string>> unanswered_;  // ranks, and the keys that they want
 };
 
 }  // namespace rueda

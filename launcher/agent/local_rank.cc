@@ -16,6 +16,7 @@
 #include <fstream>
 #include <map>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "launcher/agent/pmi_server.h"
@@ -32,7 +33,7 @@ struct RanksEnds {
   int terminal = -1;  // -1: it has the next three
   int input = -1;
   std::array<int, LocalRank::kStreams> outputs{-1, -1};
-  std::array<int, 2> inherited{-1, -1};  // to stay open under their numbers
+  std::array<int, 3> inherited{-1, -1, -1};  // to stay open under their numbers
 };
 
 [[noreturn]] void cannot(const std::string& what) {
@@ -103,17 +104,25 @@ int socket_of(int core) {
 
 }  // namespace
 
+// MPI cannot lose a rank and go on, so an elastic job does not offer it.
 LocalRank::LocalRank(const Place& place, Start start) : place_(place), terminal_(start.terminal) {
-  auto [ours, theirs] = pmi_sockets();
-  pmi_ = std::move(ours);
+  Descriptor pmi;
+  Descriptor futex;
+  if (start.launch.elastic) {
+    futex_ = std::make_unique<SharedRobustFutex>();
+    futex = high_copy_of(futex_->file());
+  } else {
+    std::tie(pmi_, pmi) = pmi_sockets();
+  }
   Pipe output, errors;
   if (!terminal_) output = make_pipe(), errors = make_pipe();
   const RanksEnds ends{.terminal = terminal_ ? terminal_->programs_end() : -1,
                        .input = start.input.number(),
                        .outputs = {output.write_end.number(), errors.write_end.number()},
-                       .inherited = {theirs.number(), channel_.ranks_end()}};
-  EnvironmentMap own = rank_variables(place);
-  own["PMI_FD"] = std::to_string(theirs.number());
+                       .inherited = {channel_.ranks_end(), pmi.number(), futex.number()}};
+  EnvironmentMap own = start.launch.elastic ? worker_variables(place, start.launch.one_host) : rank_variables(place);
+  if (pmi) own["PMI_FD"] = std::to_string(pmi.number());
+  if (futex) own["RUEDA_ROBUST_FUTEX"] = identity_of(futex.number());
   own["RUEDA_AGENT_LINE"] = identity_of(channel_.ranks_end());
   const std::vector<std::string> environment =
       rank_environment(start.launch.environment, own,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/system/robust_futex.h"
 #include "launcher/agent/rank_channel.h"
 #include "launcher/protocol/agent_message.h"
 #include "launcher/system/descriptor.h"
@@ -39,6 +40,8 @@ class LocalRank {
   const Place& place() const { return place_; }
   pid_t process() const { return process_; }  // 0: has ended
   RankChannel& channel() { return channel_; }
+  // Of a worker of an elastic job: tells of its end before its memory is freed. Else null.
+  RobustFutex* futex() const { return futex_ ? futex_->get() : nullptr; }
   // -1: the rank has no such stream, or it has ended. A terminal is stream 0.
   int output(std::size_t stream) const;
   int pmi() const { return pmi_.number(); }
@@ -52,6 +55,9 @@ class LocalRank {
   void notify_of_failure();
   void ask_to_end() { asked_ = true; }
   bool asked() const { return asked_; }
+  // ruedarun has been told of its end, which may be before waitpid() tells.
+  void note_told_end() { end_is_told_ = true; }
+  bool end_is_told() const { return end_is_told_; }
   void note_end();
 
   // Some bytes that the rank has written; empty when there are none now. At the end the pipe is closed.
@@ -67,11 +73,13 @@ class LocalRank {
   Place place_;
   pid_t process_ = 0;
   RankChannel channel_;
+  std::unique_ptr<SharedRobustFutex> futex_;
   std::array<Descriptor, kStreams> outputs_;
   std::shared_ptr<PseudoTerminal> terminal_;
   Descriptor pmi_;
   std::string pmi_heard_;
   bool asked_ = false;
+  bool end_is_told_ = false;
 };
 
 // The cores of each of `ranks` ranks on this host: equal shares, in order, where the ranks divide the cores

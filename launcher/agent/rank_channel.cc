@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -19,7 +20,7 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kLongestPacket = agents::kLongestKey + agents::kLongestValue + 16;
+constexpr std::size_t kLongestPacket = 8192;  // as ops/bootstrap/address/agent_line has it
 constexpr int kAtOnce = 64;
 
 // Whom the kernel names as the sender; 0 when it names nobody.
@@ -57,14 +58,30 @@ Came receive_packet(int socket, Packet& packet) {
   return Came::packet;
 }
 
-// "put KEY VALUE" or "get KEY".
+using Kind = RankChannel::Request::Kind;
+
+// "fresh", "ready GENERATION", "formed GENERATION" or "state".
+std::optional<agents::WorkerState> state_from(std::string_view text) {
+  using State = agents::WorkerState::Kind;
+  if (text == "fresh") return agents::WorkerState{.kind = State::fresh};
+  if (text == "state") return agents::WorkerState{.kind = State::has_state};
+  const bool formed = text.starts_with("formed ");
+  if (!formed && !text.starts_with("ready ")) return std::nullopt;
+  agents::WorkerState state{.kind = formed ? State::formed : State::ready};
+  text.remove_prefix(text.find(' ') + 1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), state.generation);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(state) : std::nullopt;
+}
+
+// One of these, "put KEY VALUE" or "get KEY".
 std::optional<RankChannel::Request> request_from(std::string_view text) {
+  if (const std::optional<agents::WorkerState> state = state_from(text))
+    return RankChannel::Request{.kind = Kind::state, .state = *state};
   const bool put = text.starts_with("put ");
   if (!put && !text.starts_with("get ")) return std::nullopt;
   text.remove_prefix(4);
   const std::size_t end = std::min(text.find(' '), text.size());
-  RankChannel::Request request{put ? RankChannel::Request::Kind::put : RankChannel::Request::Kind::get,
-                               std::string(text.substr(0, end)), ""};
+  RankChannel::Request request{.kind = put ? Kind::put : Kind::get, .key = std::string(text.substr(0, end))};
   if (put && end < text.size()) request.value = text.substr(end + 1);
   const bool fits = !request.key.empty() && request.key.size() <= agents::kLongestKey &&
                     request.value.size() <= agents::kLongestValue;
@@ -115,6 +132,12 @@ void RankChannel::tell_lost(int rank, const std::string& words) {
 void RankChannel::tell_value(const std::string& key, const std::string& value) {
   tell(fmt::format("value {} {}", key, value));
 }
+
+void RankChannel::tell_generation(const Generation& generation) {
+  tell(fmt::format("generation {}.", to_text(generation)));
+}
+
+void RankChannel::tell_joiners(bool wait) { tell(wait ? "joiners 1" : "joiners 0"); }
 
 void RankChannel::tell(std::string packet) {
   packet.resize(std::min(packet.size(), kLongestPacket));

@@ -7,23 +7,28 @@
 #include <string>
 #include <vector>
 
+#include "launcher/protocol/agent_message.h"
 #include "launcher/system/descriptor.h"
 
 namespace rueda {
 
 // Purpose: a pair of sockets; the rank inherits one end, whose number and identity stand in its environment
 // under RUEDA_AGENT_LINE. Every message is one packet of text:
-//   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY"
-//   to the rank     "lost RANK WORDS", "value KEY VALUE"
+//   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY";
+//                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed GENERATION",
+//                   "state"
+//   to the rank     "lost RANK WORDS", "value KEY VALUE"; of an elastic job: "generation NUMBER WORKERS.",
+//                   "joiners 0" or "joiners 1"
 // The rank may be any program: all it says is checked, and nothing here waits for it. Owned by the agent's
 // thread.
 class RankChannel {
  public:
   struct Request {
-    enum class Kind { put, get };
+    enum class Kind { put, get, state };
     Kind kind = Kind::get;
-    std::string key;
-    std::string value;
+    std::string key{};
+    std::string value{};
+    agents::WorkerState state{};  // its worker is not known here
   };
 
   RankChannel();  // throws std::system_error
@@ -35,6 +40,8 @@ class RankChannel {
   std::vector<Request> hear();
   void tell_lost(int rank, const std::string& words);
   void tell_value(const std::string& key, const std::string& value);
+  void tell_generation(const Generation& generation);
+  void tell_joiners(bool wait);
 
   // The process that has joined the job; 0 before, and after its end.
   pid_t member() const;

@@ -36,14 +36,26 @@ std::string lower_case(std::string_view, const std::string& value) {
   return text;
 }
 
-constexpr std::string_view kElastic =
-    "ruedarun cannot start ranks again yet; give the number of ranks by -np";
+constexpr std::string_view kDiscovery =
+    "ruedarun does not look for hosts during a job yet; name them by -H";
+constexpr std::string_view kBlacklist =
+    "a place is not used again once a process there has died before it could take part";
 constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
 constexpr std::string_view kTuner = "Rueda's tuner compares measured steps and has no such number";
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
 
 constexpr std::array kFlags{
     Flag{Kind::own, "num-proc", "N", "how many ranks to start, 1 to 4096 (also -np, -n)"},
+    Flag{Kind::own, "min-np", "N",
+         "an elastic job: it goes on as long as N ranks are left, and starts others in place of lost ones "
+         "(also --min-num-proc)"},
+    Flag{Kind::own, "min-num-proc", "N", "the same"},
+    Flag{Kind::own, "max-np", "N", "how many ranks it may grow to; default: -np (also --max-num-proc)"},
+    Flag{Kind::own, "max-num-proc", "N", "the same"},
+    Flag{Kind::own, "spares", "N", "how many processes wait to take the place of a lost rank at once"},
+    Flag{Kind::own, "elastic-timeout", "SECONDS",
+         "how long an elastic job waits while it has fewer ranks than --min-np; default: 600"},
+    Flag{Kind::own, "reset-limit", "N", "end an elastic job when its ranks change for the N+1st time"},
     Flag{Kind::own, "hosts", "HOST[:RANKS],...", "where to start them; default: this machine (also -H)"},
     Flag{Kind::own, "hostfile", "FILE", "the same from a file, a line for each host: HOST [slots=RANKS]"},
     Flag{Kind::own, "virtual-hosts", "N",
@@ -134,15 +146,10 @@ constexpr std::array kFlags{
     Flag{Kind::ignored, "mpi-threads-disable", "", "Rueda's background thread needs MPI_THREAD_MULTIPLE"},
     Flag{Kind::ignored, "no-mpi-threads-disable", "", "MPI is always begun with threads"},
 
-    Flag{Kind::refused, "host-discovery-script", "FILE", kElastic},
-    Flag{Kind::refused, "min-np", "N", kElastic},
-    Flag{Kind::refused, "min-num-proc", "N", kElastic},
-    Flag{Kind::refused, "max-np", "N", kElastic},
-    Flag{Kind::refused, "max-num-proc", "N", kElastic},
-    Flag{Kind::refused, "slots-per-host", "N", kElastic},
-    Flag{Kind::refused, "elastic-timeout", "SECONDS", kElastic},
-    Flag{Kind::refused, "reset-limit", "N", kElastic},
-    Flag{Kind::refused, "blacklist-cooldown-range", "MIN", kElastic},
+    Flag{Kind::refused, "host-discovery-script", "FILE", kDiscovery},
+    Flag{Kind::refused, "slots-per-host", "N", kDiscovery},
+    Flag{Kind::refused, "slots", "N", kDiscovery},
+    Flag{Kind::refused, "blacklist-cooldown-range", "MIN", kBlacklist},
 };
 
 // Words that spell a flag in a way of their own: an ordinary parser would read -np as -n p.

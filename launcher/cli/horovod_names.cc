@@ -26,7 +26,7 @@ constexpr std::string_view kGpuCopies = "tensors on devices are always packed by
 constexpr std::string_view kGpuWaits = "the host never waits for a device";
 constexpr std::string_view kMpi = "ranks talk by MPI";
 constexpr std::string_view kPlace = "ruedarun places the ranks";
-constexpr std::string_view kElastic = "ruedarun cannot start ranks again yet";
+constexpr std::string_view kElastic = "ruedarun has the flags --min-np and --elastic-timeout";
 
 // Every runtime variable of Horovod's. A name that a setting has as its alias is never looked up here.
 constexpr std::array kNames{

@@ -32,6 +32,8 @@ namespace po = boost::program_options;
 constexpr int kReplace = 1;
 constexpr int kMostVirtualHosts = 99;  // as rueda-hosts has them
 constexpr int kMostRails = 9;
+constexpr int kLongestTimeout = 31'536'000;  // seconds: a year
+constexpr int kMostResets = 1'000'000'000;
 
 po::options_description describe(const std::string& caption, const std::function<bool(const Flag&)>& chosen,
                                  const std::function<std::string(const Flag&)>& meaning) {
@@ -94,12 +96,12 @@ std::vector<GivenFlag> parse(const std::vector<std::string>& words) {
   return given;
 }
 
-// From 1 on.
-int whole_number(std::string_view flag, std::string_view text, int most) {
+int whole_number(std::string_view flag, std::string_view text, int most, int least = 1) {
   int number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > most)
-    throw UsageError(fmt::format("{} is '{}'; it must be a whole number from 1 to {}", flag, text, most));
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
+    throw UsageError(
+        fmt::format("{} is '{}'; it must be a whole number from {} to {}", flag, text, least, most));
   return number;
 }
 
@@ -159,6 +161,36 @@ void use_card(LaunchOptions& options, const std::string& text) {
   options.settings["RAILS"] = {options.network_interface, "--network-interface"};
 }
 
+void set_least(LaunchOptions& options, const std::string& text) {
+  options.elastic.least = whole_number("--min-np", text, kMostRanks);
+}
+
+void set_most(LaunchOptions& options, const std::string& text) {
+  options.elastic.most = whole_number("--max-np", text, kMostRanks);
+}
+
+// The least number of ranks makes a job elastic.
+void settle_elastic(LaunchOptions& options) {
+  ElasticOptions& elastic = options.elastic;
+  if (elastic.least == 0) {
+    if (elastic.most != 0 || elastic.spares != 0 || elastic.reset_limit)
+      throw UsageError(
+          "--max-np, --spares and --reset-limit are for a job that may lose ranks; say how many it needs at "
+          "least: --min-np N");
+    return;
+  }
+  if (options.ranks == 0) options.ranks = elastic.least;
+  if (elastic.most == 0) elastic.most = std::max(options.ranks, elastic.least);
+  if (elastic.least > options.ranks || options.ranks > elastic.most)
+    throw UsageError(fmt::format("--min-np {}, -np {} and --max-np {}: they must ascend", elastic.least,
+                                 options.ranks, elastic.most));
+  if (elastic.most + elastic.spares > kMostRanks)
+    throw UsageError(fmt::format("--max-np {} and --spares {}: together at most {}", elastic.most,
+                                 elastic.spares, kMostRanks));
+  if (options.launcher == LaunchOptions::Launcher::hydra)
+    throw UsageError("--min-np: Hydra ends a job that loses a rank; leave --launcher hydra out");
+}
+
 using Action = LaunchOptions::Action;
 using Act = void (*)(LaunchOptions&, const std::string&);
 
@@ -166,6 +198,22 @@ const std::map<std::string_view, Act>& acts() {
   static const std::map<std::string_view, Act> table{
       {"num-proc",
        [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
+      {"min-np", set_least},
+      {"min-num-proc", set_least},
+      {"max-np", set_most},
+      {"max-num-proc", set_most},
+      {"spares",
+       [](LaunchOptions& o, const std::string& text) {
+         o.elastic.spares = whole_number("--spares", text, kMostRanks, 0);
+       }},
+      {"elastic-timeout",
+       [](LaunchOptions& o, const std::string& text) {
+         o.elastic.timeout = std::chrono::seconds(whole_number("--elastic-timeout", text, kLongestTimeout));
+       }},
+      {"reset-limit",
+       [](LaunchOptions& o, const std::string& text) {
+         o.elastic.reset_limit = whole_number("--reset-limit", text, kMostResets, 0);
+       }},
       {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
       {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
       {"virtual-hosts",
@@ -271,6 +319,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
   if (options.action != Action::launch) return options;
+  settle_elastic(options);
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
   if (options.terminal == LaunchOptions::Terminal::always && !options.shown.empty() &&

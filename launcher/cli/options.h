@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -27,6 +28,15 @@ struct VirtualHosts {
   std::string rate;  // of each card, in each direction: 200mbit; "max": no limit; empty: not given
 };
 
+// A job that goes on when it loses ranks, and takes others in.
+struct ElasticOptions {
+  int least = 0;                      // ranks; 0: the job is not elastic
+  int most = 0;                       // 0: as many as it begins with
+  int spares = 0;                     // processes that wait to take the place of a lost one
+  std::chrono::seconds timeout{600};  // how long there may be fewer than `least`
+  std::optional<int> reset_limit;     // how often the ranks may change
+};
+
 // Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
   enum class Action { launch, help, version, print_config, check_build, merge_timeline };
@@ -43,6 +53,7 @@ struct LaunchOptions {
 
   Action action = Action::launch;
   int ranks = 0;
+  ElasticOptions elastic;
   std::string hosts;  // "a:2,b"; empty: not given
   Launcher launcher = Launcher::own;
   std::vector<std::string> remote_shell;  // starts agents on other hosts; empty: ssh

@@ -19,7 +19,9 @@ namespace {
 bool is_of_another_launcher(std::string_view name) {
   constexpr std::array<std::string_view, 5> kBeginnings{"PMI_", "PMIX_", "HYDI_", "MPI_LOCAL",
                                                         "RUEDA_LAUNCH_"};
-  return name == "RUEDA_AGENT_LINE" ||
+  return name == "RUEDA_AGENT_LINE" || name == "RUEDA_WORKER" || name == "RUEDA_ONE_HOST" ||
+         name == "RUEDA_ROBUST_FUTEX" ||
+         name == "HOROVOD_ELASTIC" ||
          std::ranges::any_of(kBeginnings, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
@@ -45,7 +47,9 @@ std::vector<std::string> job_environment() {
       all, {}, {{"MPIR_CVAR_CH4_NETMOD", "ofi"}, {"FI_PROVIDER", "tcp"}, {"PYTHONUNBUFFERED", "1"}});
 }
 
-EnvironmentMap rank_variables(const Place& place) {
+namespace {
+
+EnvironmentMap variables_of(const Place& place) {
   EnvironmentMap variables;
   for (const std::string beginning : {"RUEDA_", "HOROVOD_"}) {
     variables[beginning + "RANK"] = std::to_string(place.rank);
@@ -55,10 +59,27 @@ EnvironmentMap rank_variables(const Place& place) {
     variables[beginning + "CROSS_RANK"] = std::to_string(place.cross_rank);
     variables[beginning + "CROSS_SIZE"] = std::to_string(place.cross_size);
   }
+  return variables;
+}
+
+}  // namespace
+
+EnvironmentMap rank_variables(const Place& place) {
+  EnvironmentMap variables = variables_of(place);
   variables["PMI_RANK"] = std::to_string(place.rank);
   variables["PMI_SIZE"] = std::to_string(place.size);
   variables["MPI_LOCALRANKID"] = std::to_string(place.local_rank);
   variables["MPI_LOCALNRANKS"] = std::to_string(place.local_size);
+  return variables;
+}
+
+EnvironmentMap worker_variables(const Place& place, bool one_host) {
+  Place as_rank = place;
+  as_rank.rank = std::min(place.rank, place.size - 1);
+  EnvironmentMap variables = variables_of(as_rank);
+  variables["RUEDA_WORKER"] = std::to_string(place.rank);
+  variables["RUEDA_ONE_HOST"] = one_host ? "1" : "0";
+  variables["HOROVOD_ELASTIC"] = "1";
   return variables;
 }
 

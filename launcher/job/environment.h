@@ -22,6 +22,9 @@ using EnvironmentMap = std::map<std::string, std::string>;
 
 // The variables that tell a rank its place, beside those of the job.
 EnvironmentMap rank_variables(const Place& place);
+// The same for a worker of an elastic job, which is not offered MPI: they hold as it starts. A worker that
+// joins later becomes the last rank. `one_host`: all workers are on this one, also later ones.
+EnvironmentMap worker_variables(const Place& place, bool one_host);
 
 // `job` with `own` in place of variables of the same names. A variable of `defaults` counts where the job has
 // none.

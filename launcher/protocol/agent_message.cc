@@ -61,12 +61,23 @@ TerminalSize get_size(Reader& reader) {
   return size;
 }
 
+void put_place(Writer& writer, const Place& place) {
+  for (const int number :
+       {place.rank, place.size, place.local_rank, place.local_size, place.cross_rank, place.cross_size})
+    writer.put(number);
+}
+
+Place get_place(Reader& reader) {
+  Place place;
+  for (int* number : {&place.rank, &place.size, &place.local_rank, &place.local_size, &place.cross_rank,
+                      &place.cross_size})
+    *number = get_number(reader, 0, kMostRanks);
+  return place;
+}
+
 void write(Writer& writer, const Launch& message) {
   writer.put_count(message.places.size());
-  for (const Place& place : message.places)
-    for (const int number :
-         {place.rank, place.size, place.local_rank, place.local_size, place.cross_rank, place.cross_size})
-      writer.put(number);
+  for (const Place& place : message.places) put_place(writer, place);
   put_texts(writer, message.command);
   put_texts(writer, message.environment);
   writer.put_string(message.folder);
@@ -78,15 +89,12 @@ void write(Writer& writer, const Launch& message) {
   put_flag(writer, message.terminal.has_value());
   if (message.terminal) put_size(writer, *message.terminal);
   put_flag(writer, message.needs_terminal);
+  put_flag(writer, message.elastic);
+  put_flag(writer, message.one_host);
 }
 void read(Reader& reader, Launch& message) {
   const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
-  for (std::size_t i = 0; i < count && reader.ok(); ++i) {
-    Place& place = message.places.emplace_back();
-    for (int* number : {&place.rank, &place.size, &place.local_rank, &place.local_size, &place.cross_rank,
-                        &place.cross_size})
-      *number = get_number(reader, 0, kMostRanks);
-  }
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) message.places.push_back(get_place(reader));
   message.command = get_texts(reader);
   message.environment = get_texts(reader);
   message.folder = get_text(reader, kLongestPath);
@@ -97,6 +105,8 @@ void read(Reader& reader, Launch& message) {
   message.hosts_of_processes = reader.get_string();
   if (get_flag(reader)) message.terminal = get_size(reader);
   message.needs_terminal = get_flag(reader);
+  message.elastic = get_flag(reader);
+  message.one_host = get_flag(reader);
   if (message.places.empty() || message.command.empty()) reader.fail();
 }
 
@@ -190,6 +200,28 @@ void write(Writer& writer, const KeyTyped& message) { writer.put(message.signal)
 void read(Reader& reader, KeyTyped& message) {
   message.signal = get_signal(reader);
   if (message.signal != SIGINT && message.signal != SIGQUIT && message.signal != SIGTSTP) reader.fail();
+}
+void write(Writer& writer, const StartWorker& message) { put_place(writer, message.place); }
+void read(Reader& reader, StartWorker& message) { message.place = get_place(reader); }
+void write(Writer& writer, const WorkerState& message) {
+  writer.put(message.worker);
+  writer.put(message.kind);
+  writer.put(message.generation);
+}
+void read(Reader& reader, WorkerState& message) {
+  message.worker = get_rank(reader);
+  message.kind = get_up_to(reader, WorkerState::Kind::has_state);
+  message.generation = reader.get<std::uint64_t>();
+}
+void write(Writer& writer, const EndWorker& message) { writer.put(message.worker); }
+void read(Reader& reader, EndWorker& message) { message.worker = get_rank(reader); }
+void write(Writer& writer, const JoinersWait& message) { put_flag(writer, message.wait); }
+void read(Reader& reader, JoinersWait& message) { message.wait = get_flag(reader); }
+void write(Writer& writer, const NewGeneration& message) { writer.put_string(to_text(message.generation)); }
+void read(Reader& reader, NewGeneration& message) {
+  const std::optional<Generation> generation = generation_from(reader.get_string());
+  if (!generation) return reader.fail();
+  message.generation = *generation;
 }
 void write(Writer&, const BarrierIn&) {}
 void read(Reader&, BarrierIn&) {}

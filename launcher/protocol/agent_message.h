@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "core/control/membership/generation.h"
 #include "launcher/job/placement.h"
 #include "launcher/system/pseudo_terminal.h"
 #include "launcher/system/signals.h"
@@ -36,6 +37,8 @@ struct Launch {
   std::string hosts_of_processes;  // for MPI: which host each rank is on, as PMI has it
   std::optional<TerminalSize> terminal{};  // rank 0 gets a terminal of this size, and `forwards_input` counts
   bool needs_terminal = false;             // without one the ranks do not start
+  bool elastic = false;                    // ranks are workers, and others may take their places
+  bool one_host = false;                   // of an elastic job: all workers are on this host, also later ones
   bool operator==(const Launch&) const = default;
 };
 // Agent to ruedarun, the first message.
@@ -143,9 +146,45 @@ struct KeyTyped {
   bool operator==(const KeyTyped&) const = default;
 };
 
+// ruedarun to agent, in an elastic job: a worker more, in the place of one that is lost or in a free one. Its
+// rank is the worker's number.
+struct StartWorker {
+  Place place;
+  bool operator==(const StartWorker&) const = default;
+};
+// Agent to ruedarun, in an elastic job: how far a worker is.
+struct WorkerState {
+  enum class Kind : std::uint8_t {
+    fresh,      // it waits for its first generation
+    ready,      // it waits for another one than `generation`, which it has tried or been in
+    formed,     // it has met all others of `generation`
+    has_state,  // it has the state of training
+  };
+  std::int32_t worker = 0;
+  Kind kind = Kind::fresh;
+  std::uint64_t generation = 0;
+  bool operator==(const WorkerState&) const = default;
+};
+// ruedarun to agent: this worker is to be killed, with all its processes.
+struct EndWorker {
+  std::int32_t worker = 0;
+  bool operator==(const EndWorker&) const = default;
+};
+// ruedarun to agent, and from there to all workers: whether others wait to join.
+struct JoinersWait {
+  bool wait = false;
+  bool operator==(const JoinersWait&) const = default;
+};
+// ruedarun to agent, and from there to all workers: these make up the job from now on.
+struct NewGeneration {
+  Generation generation;
+  bool operator==(const NewGeneration&) const = default;
+};
+
 using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
                              PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize,
-                             KeyTyped, NoTerminal, Credit>;
+                             KeyTyped, NoTerminal, Credit, StartWorker, WorkerState, EndWorker, JoinersWait,
+                             NewGeneration>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

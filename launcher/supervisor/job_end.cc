@@ -52,9 +52,13 @@ void JobEnd::fail(int rank) {
   const bool first = !failure_;
   if ((first || job_.was_killed(rank)) && ++told_.failure_lines <= kMostLines)
     output_.say("ruedarun: " + job_.words_for(rank));
-  if (!failure_) failure_ = job_.exit_code_of(rank);
+  fail_for(rank);
   // Later ones end because of these.
   if (++told_.failures <= kMostLines) agents_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
+}
+
+void JobEnd::fail_for(int rank) {
+  if (!failure_) failure_ = job_.exit_code_of(rank);
   ending_.on_failure(Clock::now());
 }
 

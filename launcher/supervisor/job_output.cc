@@ -12,28 +12,36 @@
 namespace rueda {
 namespace {
 
-Label label_of(const LaunchOptions& options, const std::vector<HostRanks>& hosts) {
-  using Kind = LaunchOptions::Label;
-  if (options.label == Kind::none && !options.prefix_time) return {};
-  std::vector<std::string> texts(static_cast<std::size_t>(options.ranks));
-  for (const HostRanks& host : hosts) {
-    for (const Place& place : host.places) {
-      if (options.label == Kind::none) continue;
-      texts[static_cast<std::size_t>(place.rank)] = options.label == Kind::rank
-                                                        ? fmt::format("[{}] ", place.rank)
-                                                        : fmt::format("[{}:{}] ", host.host, place.rank);
-    }
+using Labels = std::shared_ptr<std::vector<std::string>>;
+
+std::string label_of(const LaunchOptions& options, int rank, const std::string& host) {
+  switch (options.label) {
+    case LaunchOptions::Label::none: return "";
+    case LaunchOptions::Label::rank: return fmt::format("[{}] ", rank);
+    case LaunchOptions::Label::host: return fmt::format("[{}:{}] ", host, rank);
   }
-  return [texts, time = options.prefix_time](int rank) {
-    const std::string& text = texts[static_cast<std::size_t>(rank)];
+  return "";
+}
+
+Labels labels_of(const LaunchOptions& options, const std::vector<HostRanks>& hosts) {
+  auto labels = std::make_shared<std::vector<std::string>>(static_cast<std::size_t>(options.ranks));
+  for (const HostRanks& host : hosts)
+    for (const Place& place : host.places)
+      (*labels)[static_cast<std::size_t>(place.rank)] = label_of(options, place.rank, host.host);
+  return labels;
+}
+
+Label before_each_line(const LaunchOptions& options, const Labels& labels) {
+  if (options.label == LaunchOptions::Label::none && !options.prefix_time) return {};
+  return [labels, time = options.prefix_time](int rank) {
+    const std::string& text = (*labels)[static_cast<std::size_t>(rank)];
     return time ? fmt::format("{:%Y-%m-%d %H:%M:%S} {}", fmt::localtime(std::time(nullptr)), text) : text;
   };
 }
 
-std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& options,
-                                                       const std::vector<HostRanks>& hosts,
+std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& options, const Labels& labels,
                                                        const WriterNews& news) {
-  const Label label = label_of(options, hosts);
+  const Label label = before_each_line(options, labels);
   RankOutput output(STDOUT_FILENO, options.ranks, label, news);
   RankOutput errors = same_file(STDOUT_FILENO, STDERR_FILENO)
                           ? output.beside()
@@ -44,10 +52,24 @@ std::array<RankOutput, JobOutput::kStreams> outputs_of(const LaunchOptions& opti
 }  // namespace
 
 JobOutput::JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts, bool terminal)
-    : shown_(options.shown), terminal_(terminal), outputs_(outputs_of(options, hosts, news_)) {
+    : options_(options),
+      shown_(options.shown),
+      terminal_(terminal),
+      labels_(labels_of(options, hosts)),
+      outputs_(outputs_of(options, labels_, news_)) {
   if (options.output_folder.empty()) return;
   outputs_[0].keep_copies(options.output_folder, "stdout");
   outputs_[1].keep_copies(options.output_folder, "stderr");
+}
+
+void JobOutput::add_rank(int rank, const std::string& host) {
+  labels_->resize(static_cast<std::size_t>(rank) + 1);
+  labels_->back() = label_of(options_, rank, host);
+  try {
+    for (RankOutput& output : outputs_) output.keep_copies_of(rank);
+  } catch (const UsageError& error) {
+    say(fmt::format("ruedarun: {}", error.what()));
+  }
 }
 
 void JobOutput::add(const agents::Output& output) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,10 +26,12 @@ class JobOutput {
  public:
   static constexpr std::size_t kStreams = 2;  // standard output, standard error
 
-  // Throws UsageError where --output-filename cannot be written.
+  // Throws UsageError where --output-filename cannot be written. `options` outlives this.
   // `terminal`: rank 0 has one. Its bytes are shown as they are, without a label.
   JobOutput(const LaunchOptions& options, const std::vector<HostRanks>& hosts, bool terminal = false);
 
+  // A rank starts later than the others.
+  void add_rank(int rank, const std::string& host);
   void add(const agents::Output& output);
   void show_rank_0_by_line() { terminal_ = false; }  // it has got no terminal
   void say(std::string_view line);                   // ruedarun's own words
@@ -46,9 +49,11 @@ class JobOutput {
   bool all_written();
 
  private:
+  const LaunchOptions& options_;
   WriterNews news_ = make_writer_news();
   std::set<int> shown_;  // ranks; empty: all
   bool terminal_;        // of rank 0
+  std::shared_ptr<std::vector<std::string>> labels_;  // by rank
   std::array<RankOutput, kStreams> outputs_;
   struct Dropped {
     bool dropping = false;

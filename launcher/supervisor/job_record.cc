@@ -52,6 +52,26 @@ void JobRecord::note_launch(int host) {
   }
 }
 
+int JobRecord::add(int host) {
+  const int rank = ranks();
+  ranks_.push_back({.host = host, .running = true});
+  hosts_[static_cast<std::size_t>(host)].ranks.push_back(rank);
+  ++running_;
+  return rank;
+}
+
+void JobRecord::note_cannot_start(int rank) {
+  constexpr int kCannotStart = 127;
+  note_start({.rank = rank, .process = 0});
+  note_end({.rank = rank, .status = W_EXITCODE(kCannotStart, 0)});
+}
+
+int JobRecord::unstarted_on(int host) const {
+  for (const int rank : hosts_[static_cast<std::size_t>(host)].ranks)
+    if (!ranks_[static_cast<std::size_t>(rank)].started) return rank;
+  return -1;
+}
+
 void JobRecord::note_no_start(int host) {
   for (const int rank : hosts_[static_cast<std::size_t>(host)].ranks) {
     Rank& each = ranks_[static_cast<std::size_t>(rank)];
@@ -105,12 +125,13 @@ std::string JobRecord::ranks_on(int host) const {
   return in_words(hosts_[static_cast<std::size_t>(host)].ranks);
 }
 
-std::string JobRecord::words_for(int rank) const {
+std::string JobRecord::words_for(int rank, const std::string& name) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
   if (!about.started || !about.ended) return fmt::format("rank {} runs", rank);
   const agents::Ready ready = hosts_[static_cast<std::size_t>(about.host)].ready.value_or(agents::Ready{});
-  std::string words = fmt::format("rank {} (process {} on {}) {}", rank, about.started->process, ready.host,
-                                  how_it_ended(about.ended->status));
+  std::string words = fmt::format("{}process {} on {}) {}",
+                                  name.empty() ? fmt::format("rank {} (", rank) : name,
+                                  about.started->process, ready.host, how_it_ended(about.ended->status));
   if (about.lost_with_agent)
     words += fmt::format(": its agent (process {}) has gone, and with it the rank", ready.agent);
   if (about.ended->in_mpi && about.ended->status == 0) words += " without MPI_Finalize";

@@ -25,6 +25,8 @@ class JobRecord {
   bool is_ready(int host) const { return hosts_[static_cast<std::size_t>(host)].ready.has_value(); }
   // The agent of a host was told to start its ranks, which count as running from then on.
   void note_launch(int host);
+  // The agent of a host was told to start one more. Its number is the next one.
+  int add(int host);
   void note_start(const agents::Started& started);
   // Those ranks of a host that have not started never will.
   void note_no_start(int host);
@@ -32,16 +34,23 @@ class JobRecord {
   bool note_end(const agents::Ended& ended);
   // The agent of a host has gone. The ranks there that ran, which are failures.
   std::vector<int> note_gone(int host);
+  // It has ended before it could start.
+  void note_cannot_start(int rank);
   bool all_started_on(int host) const;
 
   bool is_rank(int rank) const { return rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size(); }
+  int ranks() const { return static_cast<int>(ranks_.size()); }  // that were started, also later
+  // -1: nothing is on its way there. Of a host that cannot start one.
+  int unstarted_on(int host) const;
+  int host_of(int rank) const { return ranks_[static_cast<std::size_t>(rank)].host; }
   bool is_on(int rank, int host) const { return ranks_[static_cast<std::size_t>(rank)].host == host; }
   bool all_started() const { return started_ == ranks_.size(); }
   bool all_ended() const { return ended_ == ranks_.size(); }
   bool none_runs() const { return running_ == 0; }
   std::string missing() const;            // "rank 3", "ranks 1, 2, 5 and 7 more": those that have not started
   std::string ranks_on(int host) const;   // the same for those of a host
-  std::string words_for(int rank) const;  // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"
+  // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"; `name` in place of "rank 2 (".
+  std::string words_for(int rank, const std::string& name = "") const;
   int exit_code_of(int rank) const;       // never 0
   bool was_killed(int rank) const;        // from outside
 

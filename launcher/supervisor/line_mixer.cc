@@ -26,12 +26,18 @@ std::size_t begun_character(std::string_view text) {
 LineMixer::LineMixer(int sources, Prefix prefix)
     : prefix_(std::move(prefix)), sources_(static_cast<std::size_t>(sources)) {}
 
+LineMixer::Source& LineMixer::source_of(int source) {
+  const auto place = static_cast<std::size_t>(source);
+  if (place >= sources_.size()) sources_.resize(place + 1);
+  return sources_[place];
+}
+
 void LineMixer::add(int source, std::string_view text, Time now) {
   if (line_until_) {
     deferred_.push_back({source, std::string(text), now});
     return;
   }
-  Source& from = sources_[static_cast<std::size_t>(source)];
+  Source& from = source_of(source);
   from.by_blocks = !text.empty() && text.size() % kBlock == 0;
   if (!text.empty()) from.begun = false;
   while (!text.empty()) {
@@ -60,7 +66,7 @@ void LineMixer::add(int source, std::string_view text, Time now) {
 }
 
 void LineMixer::add_as_it_is(int source, std::string_view text, Time now) {
-  Source& from = sources_[static_cast<std::size_t>(source)];
+  Source& from = source_of(source);
   from.as_it_is = true;
   from.held += text;
   from.oldest = from.youngest = now;

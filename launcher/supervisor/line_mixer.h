@@ -40,6 +40,7 @@ class LineMixer {
   // A program on a terminal may write a line in several pieces.
   static constexpr std::chrono::milliseconds kLineTime{50};
 
+  // `sources`: those that are known; others may follow.
   explicit LineMixer(int sources, Prefix prefix = {});
 
   void add(int source, std::string_view text, Time now);
@@ -80,6 +81,7 @@ class LineMixer {
     }
   };
 
+  Source& source_of(int source);
   void show(int source, End end);
   void show_part(int source);
   void write_as_it_is(int source, std::string_view text, Time now);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -16,9 +17,11 @@
 namespace rueda {
 namespace {
 
-LineMixer::Prefix prefix_of(int ranks, Label label) {
+constexpr int kStreams = 2;  // that one mixer may mix
+
+LineMixer::Prefix prefix_of(Label label) {
   if (!label) return {};
-  return [=](int source) { return label(source % ranks); };
+  return [label = std::move(label)](int source) { return label(source / kStreams); };
 }
 
 }  // namespace
@@ -26,46 +29,53 @@ LineMixer::Prefix prefix_of(int ranks, Label label) {
 RankOutput::RankOutput(int descriptor, int ranks, Label label, WriterNews news)
     : RankOutput(descriptor, ranks, 0, std::make_shared<OutputWriter>(news),
                  std::make_shared<OutputWriter>(news),
-                 std::make_shared<LineMixer>(2 * ranks, prefix_of(ranks, std::move(label)))) {}
+                 std::make_shared<LineMixer>(kStreams * ranks, prefix_of(std::move(label)))) {}
 
-RankOutput::RankOutput(int descriptor, int ranks, int first_source, std::shared_ptr<OutputWriter> writer,
+RankOutput::RankOutput(int descriptor, int ranks, int stream, std::shared_ptr<OutputWriter> writer,
                        std::shared_ptr<OutputWriter> copy_writer, std::shared_ptr<LineMixer> mixer)
     : descriptor_(descriptor),
       ranks_(ranks),
-      first_source_(first_source),
+      stream_(stream),
       writer_(std::move(writer)),
       copy_writer_(std::move(copy_writer)),
       mixer_(std::move(mixer)) {}
 
 RankOutput RankOutput::beside() const {
-  return {descriptor_, ranks_, first_source_ + ranks_, writer_, copy_writer_, mixer_};
+  return {descriptor_, ranks_, 1, writer_, copy_writer_, mixer_};
 }
+
+int RankOutput::source_of(int rank) const { return kStreams * rank + stream_; }
 
 void RankOutput::keep_copies(const std::string& folder, const std::string& name) {
   allow_many_descriptors();
-  const std::size_t digits = std::to_string(ranks_ - 1).size();
-  for (int rank = 0; rank < ranks_; ++rank) {
-    std::string rank_folder = fmt::format("{}/rank.{:0{}}", folder, rank, digits);
-    std::error_code error;
-    std::filesystem::create_directories(rank_folder, error);
-    std::string path = rank_folder + "/" + name;
-    copies_.emplace_back(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!copies_.back())
-      throw UsageError(fmt::format("--output-filename: cannot write '{}': {}", path, std::strerror(errno)));
-  }
+  place_ = {folder, name, std::to_string(ranks_ - 1).size()};
+  for (int rank = 0; rank < ranks_; ++rank) keep_copies_of(rank);
+}
+
+void RankOutput::keep_copies_of(int rank) {
+  if (place_.folder.empty()) return;
+  const std::string folder = fmt::format("{}/rank.{:0{}}", place_.folder, rank, place_.digits);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string path = folder + "/" + place_.name;
+  copies_.resize(std::max(copies_.size(), static_cast<std::size_t>(rank) + 1));
+  Descriptor& file = copies_[static_cast<std::size_t>(rank)];
+  file = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file)
+    throw UsageError(fmt::format("--output-filename: cannot write '{}': {}", path, std::strerror(errno)));
 }
 
 void RankOutput::copy(int rank, std::string_view text) {
-  if (!copies_.empty())
+  if (static_cast<std::size_t>(rank) < copies_.size() && copies_[static_cast<std::size_t>(rank)])
     copy_writer_->add(copies_[static_cast<std::size_t>(rank)].number(), std::string(text));
 }
 
 void RankOutput::show(int rank, std::string_view text) {
-  mixer_->add(first_source_ + rank, text, std::chrono::steady_clock::now());
+  mixer_->add(source_of(rank), text, std::chrono::steady_clock::now());
 }
 
 void RankOutput::show_as_it_is(int rank, std::string_view text) {
-  mixer_->add_as_it_is(first_source_ + rank, text, std::chrono::steady_clock::now());
+  mixer_->add_as_it_is(source_of(rank), text, std::chrono::steady_clock::now());
 }
 
 void RankOutput::use(LineEnd line_end) {

@@ -23,12 +23,14 @@ using Label = std::function<std::string(int rank)>;
 // copy of it, byte for byte, in a file for each rank. Owned by the main thread.
 class RankOutput {
  public:
-  // Writes to `descriptor`, which stays open.
+  // Writes to `descriptor`, which stays open. `ranks`: those of the start; others may follow.
   RankOutput(int descriptor, int ranks, Label label, WriterNews news);
   // For the other stream of these ranks, where it goes to the same file (a terminal).
   RankOutput beside() const;
   // With a folder, a copy goes to FOLDER/rank.N/NAME for each rank. Throws UsageError.
   void keep_copies(const std::string& folder, const std::string& name);
+  // A rank that starts later gets its file. Throws UsageError.
+  void keep_copies_of(int rank);
 
   void copy(int rank, std::string_view text);  // to the rank's file
   void show(int rank, std::string_view text);
@@ -43,15 +45,24 @@ class RankOutput {
   OutputWriter& copies() { return *copy_writer_; }
 
  private:
-  RankOutput(int descriptor, int ranks, int first_source, std::shared_ptr<OutputWriter> writer,
+  RankOutput(int descriptor, int ranks, int stream, std::shared_ptr<OutputWriter> writer,
              std::shared_ptr<OutputWriter> copy_writer, std::shared_ptr<LineMixer> mixer);
+  int source_of(int rank) const;  // for the mixer
+
+  // Where copies go: FOLDER/rank.N/NAME, with so many digits.
+  struct Place {
+    std::string folder;
+    std::string name;
+    std::size_t digits = 1;
+  };
 
   int descriptor_;
   int ranks_;
-  int first_source_;  // of the mixer: rank 0 on this stream
+  int stream_;  // 0 or 1, of those that the mixer mixes
   std::shared_ptr<OutputWriter> writer_;
   std::shared_ptr<OutputWriter> copy_writer_;
   std::shared_ptr<LineMixer> mixer_;
+  Place place_;
   std::vector<Descriptor> copies_;  // by rank, or empty
 };
 

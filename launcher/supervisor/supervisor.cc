@@ -32,12 +32,12 @@ std::vector<std::string> names_of(const std::vector<HostRanks>& hosts) {
 
 }  // namespace
 
-Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, const Config& config,
+Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method, const Config& config,
                        Descriptor signals, const SignalState& inherited)
     : options_(options),
       hosts_(place_ranks(options.ranks, method.hosts, host_name())),
       agents_(names_of(hosts_)),
-      starter_(options_, std::move(method), names_of(hosts_)),
+      starter_(options_, method, names_of(hosts_)),
       values_(agents_, hosts_.size()),
       job_(hosts_),
       terminal_(options),
@@ -46,7 +46,11 @@ Supervisor::Supervisor(const LaunchOptions& options, LaunchMethod method, const 
       start_{.timeout = config.start_timeout,
              .shows_info = options.verbose || log_level_from(config.log_level) <= LogLevel::info,
              .folder = std::filesystem::current_path().string()},
-      end_(options_, job_, agents_, starter_, output_) {}
+      end_(options_, job_, agents_, starter_, output_) {
+  if (options_.elastic.least > 0)
+    elastic_.emplace(options_, hosts_, place_ranks(options_.elastic.most + options_.elastic.spares, method.hosts, host_name()),
+                     job_, agents_, output_, end_);
+}
 
 int Supervisor::run() {
   adopt_orphans();
@@ -102,7 +106,7 @@ int Supervisor::milliseconds_to_next_act() const {
   if (holding_) next = Clock::now() + kBetweenLooks;
   for (const std::optional<Clock::time_point>& time :
        {end_.next_time(), start_.deadline, agents_.next_deadline(), output_.next_time(),
-        terminal_.next_time(Clock::now())})
+        terminal_.next_time(Clock::now()), elastic_ ? elastic_->next_time() : std::nullopt})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -203,14 +207,29 @@ void Supervisor::starter_ended(const AgentStarter::EndedStarter& starter) {
 
 void Supervisor::hear(const AgentServer::Heard& heard) {
   if (const auto* message = std::get_if<agents::Message>(&heard.what)) return hear(heard.host, *message);
-  const bool early = !job_.all_started_on(heard.host);
-  if (heard.host == 0) terminal_.on_end(Clock::now());
-  for (const int rank : job_.note_gone(heard.host)) end_.fail(rank);
-  if (early && !end_.agents_know() && !end_.has_begun())  // else it has done as it was told
-    fail_start(fmt::format("the agent on {} has gone, and {} did not start; {}",
-                           hosts_[static_cast<std::size_t>(heard.host)].host, job_.ranks_on(heard.host),
-                           starter_.remedy()));
+  agent_gone(heard.host);
   end_.check_all_ended();
+}
+
+void Supervisor::agent_gone(int host) {
+  const bool early = !job_.all_started_on(host);
+  if (host == 0) terminal_.on_end(Clock::now());
+  const std::string& name = hosts_[static_cast<std::size_t>(host)].host;
+  const std::string why = fmt::format("the agent on {} has gone", name);
+  if (elastic_) elastic_->host_gone(host);
+  for (const int rank : job_.note_gone(host)) fail(rank);
+  if (early && !end_.agents_know() && !end_.has_begun()) cannot_start(host, why);  // else it was told to go
+}
+
+// A worker that was to replace another one is not missed.
+void Supervisor::cannot_start(int host, const std::string& why) {
+  if (elastic_ && job_.unstarted_on(host) >= options_.ranks) return elastic_->cannot_start(host, why);
+  fail_start(fmt::format("{}, and {} did not start; {}", why, job_.ranks_on(host), starter_.remedy()));
+}
+
+// The rank has not ended well.
+void Supervisor::fail(int rank) {
+  elastic_ ? elastic_->ended(rank, true) : end_.fail(rank);
 }
 
 // An agent speaks of the ranks of its own host only.
@@ -231,12 +250,16 @@ void Supervisor::hear(int host, const agents::Message& message) {
   } else if (const auto* over = std::get_if<agents::Ended>(&message)) {
     if (is_its(over->rank)) ended(*over);
   } else if (const auto* refusal = std::get_if<agents::CannotStart>(&message)) {
+    const std::string why = fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host);
+    if (elastic_ && job_.unstarted_on(host) >= options_.ranks) return elastic_->cannot_start(host, why);
     job_.note_no_start(host);
-    fail_start(fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host));
+    fail_start(why);
   } else if (const auto* terminal = std::get_if<agents::NoTerminal>(&message)) {
     if (terminal_.is_wanted() && is_its(0)) do_without_terminal(terminal->why);
   } else if (const auto* taken = std::get_if<agents::InputTaken>(&message)) {
     input_.note_taken(taken->bytes);
+  } else if (const auto* state = std::get_if<agents::WorkerState>(&message)) {
+    if (elastic_ && is_its(state->worker)) elastic_->hear(*state);
   } else if (const auto* key = std::get_if<agents::KeyTyped>(&message)) {
     if (terminal_.is_wanted() && is_its(0) && !signals_.inherited.ignores(key->signal)) on_key(key->signal);
   }
@@ -258,12 +281,15 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
                        .forwards_input = has_rank_0 && (!is_here || terminal_.is_wanted()),
                        .hosts_of_processes = process_mapping(hosts_),
                        .terminal = has_rank_0 ? terminal_.size() : std::nullopt,
-                       .needs_terminal = options_.terminal == LaunchOptions::Terminal::always};
+                       .needs_terminal = options_.terminal == LaunchOptions::Terminal::always,
+                       .elastic = elastic_.has_value(),
+                       .one_host = hosts_.size() == 1};
   if (order.forwards_input) input_.begin(terminal_.is_wanted());
   if (has_rank_0) terminal_.on_start();
   job_.note_launch(host);
   agents_.tell(host, order);
   values_.welcome(host);
+  if (elastic_) elastic_->welcome(host);
   for (const int signal : signals_.passed_on) agents_.tell(host, agents::PassOn{signal});
 }
 
@@ -288,7 +314,11 @@ void Supervisor::ended(const agents::Ended& ended) {
   if (ended.rank == 0) terminal_.on_end(Clock::now());
   // A rank that was asked to stop, by nothing but --stop-after, has to end well.
   if (ended.status != 0 && end_.is_only_asked()) failed = true;
-  if (failed) end_.fail(ended.rank);
+  if (failed) {
+    fail(ended.rank);
+  } else if (elastic_) {
+    elastic_->ended(ended.rank, false);
+  }
   end_.check_all_ended();
 }
 
@@ -314,6 +344,7 @@ void Supervisor::act_on_time() {
   if (start_.deadline && now >= *start_.deadline)
     fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
                            job_.missing(), start_.timeout, starter_.remedy()));
+  if (elastic_) elastic_->act(now);
   end_.act(now);
 }
 

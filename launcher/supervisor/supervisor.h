@@ -17,6 +17,7 @@
 #include "launcher/start/agent_starter.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/agent_server.h"
+#include "launcher/supervisor/elastic_job.h"
 #include "launcher/supervisor/input_forwarder.h"
 #include "launcher/supervisor/job_end.h"
 #include "launcher/supervisor/job_output.h"
@@ -34,8 +35,8 @@ namespace rueda {
 class Supervisor {
  public:
   // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
-  Supervisor(const LaunchOptions& options, LaunchMethod method, const Config& config, Descriptor signals,
-             const SignalState& inherited);
+  Supervisor(const LaunchOptions& options, const LaunchMethod& method, const Config& config,
+             Descriptor signals, const SignalState& inherited);
 
   // Returns ruedarun's exit status.
   int run();
@@ -65,6 +66,9 @@ class Supervisor {
   void do_without_terminal(const std::string& why);
   void started(const agents::Started& started);
   void ended(const agents::Ended& ended);
+  void fail(int rank);
+  void agent_gone(int host);
+  void cannot_start(int host, const std::string& why);
   void fail_start(const std::string& why);
   void move_output();
   void act_on_time();
@@ -97,6 +101,7 @@ class Supervisor {
   Signals signals_;
   Start start_;
   JobEnd end_;
+  std::optional<ElasticJob> elastic_;
   bool holding_ = false;  // agents have been told to hold output back
 };
 

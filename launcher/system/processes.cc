@@ -8,7 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -156,6 +160,20 @@ std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+std::optional<int> status_at_exit(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line;
+  std::getline(file, line);
+  std::istringstream words(line.substr(std::min(line.rfind(')') + 2, line.size())));
+  std::string state, word, last;
+  words >> state;
+  while (words >> word) last = word;
+  int status = 0;
+  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), status);
+  if (error != std::errc() || state == "T" || state == "t") return std::nullopt;  // traced: not its own
+  return status != 0 || state == "Z" ? std::optional(status) : std::nullopt;
 }
 
 }  // namespace rueda

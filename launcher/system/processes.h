@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,5 +34,9 @@ bool is_program(const std::string& name);
 
 // True if the process has a handler for the signal, which would kill it otherwise.
 bool catches(pid_t process, int signal);
+
+// How a child ends, as wait() tells it, while its memory is being freed and until somebody waits for it.
+// Nothing while it lives; a good end is known when all is free.
+std::optional<int> status_at_exit(pid_t process);
 
 }  // namespace rueda

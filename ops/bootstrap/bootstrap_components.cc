@@ -22,6 +22,7 @@
 #include "ops/bootstrap/address/pmi_connection.h"
 #include "ops/bootstrap/address/start_error.h"
 #include "ops/bootstrap/address/torch_store.h"
+#include "ops/bootstrap/elastic_worker.h"
 #include "ops/bootstrap/star/star_transport.h"
 #include "ops/munge/munge.h"
 #include "ops/sockets/tcp_socket.h"
@@ -261,6 +262,18 @@ AgentLine& agent_line() {
       rank == nullptr ? "?" : rank));
 }
 
+// The generation is part of the name under which rank 0 is found.
+void join_generation(RuntimeComponents& components, ElasticWorker& worker, const Generation& generation) {
+  components.elastic = true;
+  components.rank = worker.rank_in(generation);
+  components.size = generation.workers.count();
+  components.started_as = generation.by_rank();
+  components.has_news = [&worker, seen = std::uint64_t{0}]() mutable {
+    return std::exchange(seen, worker.news()) != seen;
+  };
+  components.superseded = [&worker, number = generation.number] { return worker.is_superseded(number); };
+}
+
 // Ranks have numbers of the whole job in ruedarun, and perhaps others in this one.
 void listen_to_agent(RuntimeComponents& components) {
   AgentLine& line = agent_line();
@@ -294,6 +307,10 @@ std::string found_by(const Launch& launch) {
 }  // namespace
 
 RuntimeComponents bootstrap_components(const Config& config, Launch launch, std::vector<Rank> ranks) {
+  ElasticWorker* const worker =
+      launch.method == BootstrapMethod::launcher ? ElasticWorker::of_this_process() : nullptr;
+  if (worker != nullptr && !ranks.empty())
+    cannot_start("an elastic job (ruedarun --min-np) cannot be one of some of the ranks. Leave the list of ranks out.");
   check(launch, ranks);
   launch.by_munge = can_use_munge(launch);
   if (are_all_ranks(ranks, launch.size)) ranks.clear();
@@ -302,7 +319,12 @@ RuntimeComponents bootstrap_components(const Config& config, Launch launch, std:
   components.host = name_of_host();
   components.rank = launch.rank;
   components.size = launch.size;
-  if (!ranks.empty()) {
+  std::string name = name_of_job(ranks);
+  if (worker != nullptr) {
+    const Generation generation = worker->next_generation();
+    join_generation(components, *worker, generation);
+    name = fmt::format("generation-{}", generation.number);
+  } else if (!ranks.empty()) {
     components.rank = static_cast<Rank>(std::ranges::find(ranks, launch.rank) - ranks.begin());
     components.size = static_cast<Rank>(ranks.size());
     components.started_as = ranks;
@@ -314,8 +336,7 @@ RuntimeComponents bootstrap_components(const Config& config, Launch launch, std:
   // this job.
   if (launch.method == BootstrapMethod::program) AgentLine::of_this_process().tell_joined();
   if (components.size > 1)
-    components.transport =
-        star(launch, config, StarMember{components.rank, components.size, name_of_job(ranks)});
+    components.transport = star(launch, config, StarMember{components.rank, components.size, name});
   return components;
 }
 

@@ -60,7 +60,12 @@ class Reading {
     return numbered(kOfRuedarun) && text(kOfRuedarun.size) != "1" && !has("RUEDA_LOCAL_RANK");
   }
 
-  Launch launcher() const { return from(BootstrapMethod::launcher, kOfRuedarun, text("RUEDA_LOCAL_SIZE")); }
+  // The workers of an elastic job come and go, so their numbers do not tell whether all are on one host.
+  Launch launcher() const {
+    Launch launch = from(BootstrapMethod::launcher, kOfRuedarun, text("RUEDA_LOCAL_SIZE"));
+    if (has("RUEDA_WORKER")) launch.one_host = text("RUEDA_ONE_HOST") == "1";
+    return launch;
+  }
   // A network that somebody has chosen for MPI is the quicker one.
   bool wants_mpi() const {
     return config_.network == "mpi" ||

@@ -51,6 +51,10 @@ class TreeTransport final : public Transport {
   std::string obstacle() const override { return far_->obstacle(); }
   bool only_reaches_root() const override { return far_->only_reaches_root(); }
   void end_in_order() override { far_->end_in_order(); }
+  void cut() override {
+    far_->cut();
+    near_->cut();
+  }
   bool drain() override { return far_->drain(); }
   std::string relay() const override { return far_->relay(); }
   void take_welcome_from(Rank rank, const std::string& relay) override {

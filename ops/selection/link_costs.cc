@@ -24,7 +24,7 @@ namespace rueda {
 namespace {
 
 constexpr std::uint32_t kAtOnce = 4;     // messages, before it is asked whether more follow
-constexpr double kPatience = 0.9;        // seconds, of rank 0 for all of it
+constexpr double kRootPatience = 0.9;        // seconds, of rank 0 for all of it
 constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
 // Where many ranks share few cores: after some time of waiting for a message a rank leaves its core to those
 // that have something to do, for a quarter of that time.
@@ -182,7 +182,7 @@ std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<
   if (first.size() < 2) return std::nullopt;
   const auto here = std::ranges::count(hosts, hosts[static_cast<std::size_t>(rank)]);
   const bool crowded = std::cmp_greater(here, 2 * std::thread::hardware_concurrency());
-  Exchanges exchanges(link, rank == 0 ? kPatience : kOthersPatience, crowded, alive);
+  Exchanges exchanges(link, rank == 0 ? kRootPatience : kOthersPatience, crowded, alive);
   std::vector<Rank> all(hosts.size());
   std::iota(all.begin(), all.end(), 0);
   const std::optional<double> message = seconds_of(kShort, exchanges, all, rank, wanted);

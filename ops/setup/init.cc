@@ -13,6 +13,7 @@
 #include "core/base/unknown_variables.h"
 #include "core/default_runtime.h"
 #include "ops/bootstrap/address/program_store.h"
+#include "ops/bootstrap/elastic_worker.h"
 #include "ops/setup/defaults.h"
 #include "rueda/rueda.h"
 #include "rueda/store.h"
@@ -38,6 +39,23 @@ void make_room_for_descriptors(Rank rank, Rank size) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void prepare(const RuntimeComponents& components) {
+  const Config& config = components.config;
+  configure_log(*log_level_from(config.log_level), config.log_hide_time, components.rank);
+  make_room_for_descriptors(components.rank, components.size);
+  if (!components.found_by.empty()) log(LogLevel::info, "{}", components.found_by);
+  if (components.rank != 0 || jobs_begun() > 0) return;
+  for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
+}
+
+// In an elastic job others take the place of ranks that are lost in the start. `failures`: before this one.
+bool may_go_on_after(const Error& error, int failures) {
+  constexpr int kMostOfOwn = 3;
+  if (ElasticWorker::of_this_process() == nullptr) return false;
+  return error.code() == StatusCode::peer_lost ||
+         (error.code() == StatusCode::backend_error && failures < kMostOfOwn);
+}
+
 void start(const RankLists& process_sets, const MakeComponents& make) {
   check_not_forked();
   if (is_initialized()) {  // checks that the job can still go on
@@ -46,15 +64,23 @@ void start(const RankLists& process_sets, const MakeComponents& make) {
     return init(std::move(components));
   }
   const Config config = config_from_environment();
-  RuntimeComponents components = make(config);
-  components.process_sets = process_sets;
-  configure_log(*log_level_from(config.log_level), config.log_hide_time, components.rank);
-  make_room_for_descriptors(components.rank, components.size);
-  if (!components.found_by.empty()) log(LogLevel::info, "{}", components.found_by);
-  if (components.rank == 0) {
-    for (const std::string& words : misspelled_settings()) log(LogLevel::warning, "{}", words);
+  const auto start_once = [&] {
+    RuntimeComponents components = make(config);
+    components.process_sets = process_sets;
+    prepare(components);
+    const bool elastic = components.elastic;
+    if (elastic) ElasticWorker::of_this_process()->ring_for_news(components.doorbell);
+    init(std::move(components));
+    if (elastic) ElasticWorker::of_this_process()->tell_formed();
+  };
+  for (int failures = 0; true; ++failures) {
+    try {
+      return start_once();
+    } catch (const Error& error) {
+      if (!may_go_on_after(error, failures)) throw;
+      log(LogLevel::info, "{}", error.what());
+    }
   }
-  init(std::move(components));
 }
 
 // Purpose: while it lives, threads of a start may use the program's store.
@@ -89,6 +115,17 @@ void init(std::shared_ptr<Store> store, Rank rank, Rank size,
   launch.given_store = shown;
   const StoreOfStart in_use(shown);
   start(process_sets, [&](const Config& config) { return ops::components_for(launch, config, {}); });
+}
+
+bool is_elastic() { return ElasticWorker::of_this_process() != nullptr; }
+
+std::optional<MembershipChange> membership_change() {
+  const ElasticWorker* worker = ElasticWorker::of_this_process();
+  return worker == nullptr ? std::nullopt : worker->change();
+}
+
+void note_training_state() {
+  if (ElasticWorker* worker = ElasticWorker::of_this_process()) worker->tell_state();
 }
 
 }  // namespace rueda

@@ -27,6 +27,7 @@ class ShmTransport final : public Transport {
   std::optional<Envelope> receive() override;
   std::vector<Rank> lost(Time now) override { return local_peers_->lost(now); }
   bool rings_doorbell() const override { return true; }
+  void cut() override { edges_.clear(); }
   bool quiet() const override;
 
  private:

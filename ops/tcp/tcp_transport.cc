@@ -47,7 +47,7 @@ std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hos
 TcpTransport::~TcpTransport() {
   if (!connected_) return;
   try {
-    say_farewell();
+    if (!cut_) say_farewell();
   } catch (const PeerGone&) {
   } catch (const std::exception&) {  // there is nobody left to tell
   }

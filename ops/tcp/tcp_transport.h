@@ -47,6 +47,10 @@ class TcpTransport final : public Transport {
   void end_in_order() override {
     if (start_) start_->end_in_order();
   }
+  void cut() override {
+    cut_ = true;
+    if (start_) start_->cut();
+  }
   bool drain() override { return connected_ || start_->drain(); }
   bool wait(Duration longest) override { return !connected_ && start_->wait(longest); }
   std::string obstacle() const override { return connected_ ? "" : start_->obstacle(); }
@@ -95,6 +99,7 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Transport> start_;  // null: has ended, or there was none
   std::shared_ptr<TcpLink> link_;
   bool connected_ = false;
+  bool cut_ = false;
   std::map<Rank, Edge> edges_;
   std::deque<Envelope> arrived_;
   OwnerThread owner_;

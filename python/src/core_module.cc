@@ -5,7 +5,9 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -53,6 +55,12 @@ void init_with_store(const std::vector<std::vector<Rank>>& process_sets, const p
   }
 }
 
+// When it was heard of, and Horovod's bits: 1 for removed, 2 for added.
+std::optional<std::pair<double, int>> as_horovod_tells(const std::optional<MembershipChange>& change) {
+  if (!change) return std::nullopt;
+  return std::pair(change->since, (change->removed ? 1 : 0) + (change->added ? 2 : 0));
+}
+
 void bind_job(py::module_& module) {
   module.def(
       "init",
@@ -71,6 +79,9 @@ void bind_job(py::module_& module) {
   module.def("cross_rank", &cross_rank);
   module.def("cross_size", &cross_size);
   module.def("is_homogeneous", &is_homogeneous);
+  module.def("is_elastic", &is_elastic);
+  module.def("newer_generation", [] { return as_horovod_tells(membership_change()); });
+  module.def("note_training_state", &note_training_state);
 }
 
 void bind_process_sets(py::module_& module) {

@@ -34,6 +34,8 @@ class Transport {
   virtual bool quiet() const { return false; }
   // The job has come to its end on all ranks: the end of this object is no loss to the others.
   virtual void end_in_order() {}
+  // The job has failed, and a launcher tells all ranks so: destruction waits for nobody.
+  virtual void cut() {}
   // Sends what has been queued, as far as the network takes it now; whether all of it has left.
   virtual bool drain() { return true; }
   // During the start: sleeps until something may have come, for `longest` at most. False, and at once, where

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -28,6 +29,10 @@ bool is_identity_of(int descriptor, std::string_view identity) {
          fmt::format("{}:{}:{}", descriptor, about.st_dev, about.st_ino) == identity;
 }
 
+double wall_clock_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 AgentLine& AgentLine::of_this_process() {
@@ -35,16 +40,7 @@ AgentLine& AgentLine::of_this_process() {
   return line;
 }
 
-AgentLine::AgentLine() {
-  const char* identity = std::getenv("RUEDA_AGENT_LINE");
-  if (identity == nullptr) return;
-  const std::string_view text(identity);
-  int descriptor = -1;
-  std::from_chars(text.data(), text.data() + text.size(), descriptor);
-  if (descriptor < 0 || !is_identity_of(descriptor, text)) return;
-  socket_ = Descriptor(descriptor);
-  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-}
+AgentLine::AgentLine() : socket_(inherited_descriptor("RUEDA_AGENT_LINE")) {}
 
 void AgentLine::tell(std::string_view packet) {
   if (socket_) ::send(socket_.number(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -55,10 +51,12 @@ void AgentLine::put(const std::string& key, const std::string& value) {
 }
 
 std::optional<std::string> AgentLine::get(const std::string& key, int milliseconds) {
+  std::uint64_t before = 0;
   {
     const std::lock_guard lock(mutex_);
     hear();
     values_.erase(key);  // a newer one may have been put
+    before = packets_;
   }
   tell("get " + key);
   const auto take = [&]() -> std::optional<std::string> {
@@ -69,27 +67,76 @@ std::optional<std::string> AgentLine::get(const std::string& key, int millisecon
   };
   std::optional<std::string> value = take();
   if (value || !socket_) return value;
-  pollfd wait{socket_.number(), POLLIN, 0};
-  ::poll(&wait, 1, milliseconds);
+  wait(before, milliseconds);
   return take();
 }
 
 // The agent may have gone: then nothing comes any more, and others see to the end of this process.
-void AgentLine::hear() {
+bool AgentLine::hear() {
   std::array<char, kLongestPacket> packet{};
   while (socket_) {
     const ssize_t count = ::recv(socket_.number(), packet.data(), packet.size(), MSG_DONTWAIT);
-    if (count <= 0) break;
-    std::string_view text(packet.data(), static_cast<std::size_t>(count));
-    LostPeer peer;
-    if (read_lost(text, peer)) {
-      lost_.push_back(std::move(peer));
-    } else if (text.starts_with("value ")) {
-      text.remove_prefix(6);
-      const std::size_t end = std::min(text.find(' '), text.size() - 1);
-      values_[std::string(text.substr(0, end))] = text.substr(end + 1);
-    }
+    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
+    hear(std::string_view(packet.data(), static_cast<std::size_t>(count)));
   }
+  return false;
+}
+
+bool AgentLine::wait_for_packet() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_listener_ = true;
+  }
+  pollfd wait{socket_.number(), POLLIN, 0};
+  ::poll(&wait, 1, -1);
+  const std::lock_guard lock(mutex_);
+  return hear();
+}
+
+void AgentLine::hear(std::string_view text) {
+  constexpr std::string_view kGeneration = "generation ", kJoiners = "joiners ";
+  ++packets_;
+  heard_.notify_all();
+  LostPeer peer;
+  if (read_lost(text, peer)) {
+    lost_.push_back(std::move(peer));
+  } else if (text.starts_with("value ")) {
+    text.remove_prefix(6);
+    const std::size_t end = std::min(text.find(' '), text.size() - 1);
+    values_[std::string(text.substr(0, end))] = text.substr(end + 1);
+  } else if (text.starts_with(kGeneration) && text.ends_with('.')) {
+    text.remove_suffix(1);
+    const std::optional<Generation> generation = generation_from(text.substr(kGeneration.size()));
+    const bool is_newer = generation && (!membership_.newest || generation->number > membership_.newest->number);
+    if (is_newer) membership_ = {generation, false, wall_clock_seconds()};
+  } else if (text.starts_with(kJoiners)) {
+    membership_.joiners_wait = text.ends_with('1');
+    membership_.since = wall_clock_seconds();
+  }
+}
+
+AgentLine::Membership AgentLine::membership() {
+  const std::lock_guard lock(mutex_);
+  hear();
+  return membership_;
+}
+
+std::uint64_t AgentLine::packets() {
+  const std::lock_guard lock(mutex_);
+  return packets_;
+}
+
+void AgentLine::wait(std::uint64_t packets, int milliseconds) {
+  std::unique_lock lock(mutex_);
+  const auto more = [&] { return packets_ != packets; };
+  if (has_listener_) {
+    heard_.wait_for(lock, std::chrono::milliseconds(milliseconds), more);
+    return;
+  }
+  if (more()) return;
+  lock.unlock();
+  pollfd wait{socket_.number(), POLLIN, 0};
+  ::poll(&wait, 1, milliseconds);
 }
 
 std::vector<LostPeer> AgentLine::lost(std::size_t& seen) {
@@ -119,6 +166,17 @@ std::optional<std::string> AgentStore::get(const std::string& key) {
 }
 
 void AgentStore::remove(const std::string& key) { AgentLine::of_this_process().put(key, ""); }
+
+Descriptor inherited_descriptor(const char* variable) {
+  const char* identity = std::getenv(variable);
+  if (identity == nullptr) return {};
+  const std::string_view text(identity);
+  int number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  if (number < 0 || !is_identity_of(number, text)) return {};
+  ::fcntl(number, F_SETFD, FD_CLOEXEC);
+  return Descriptor(number);
+}
 
 bool read_lost(std::string_view packet, LostPeer& lost) {
   constexpr std::string_view kStart = "lost ";

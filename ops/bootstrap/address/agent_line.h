@@ -3,7 +3,9 @@
 // launcher/agent/rank_channel).
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "core/base/system/descriptor.h"
+#include "core/control/membership/generation.h"
 #include "ops/bootstrap/address/key_value_store.h"
 #include "rueda/types.h"
 
@@ -45,6 +48,22 @@ class AgentLine {
   // The value of a key that any rank has put; nothing when none comes within that time.
   std::optional<std::string> get(const std::string& key, int milliseconds);
 
+  // In an elastic job: what this process says of itself (agents::WorkerState), and what it has heard.
+  struct Membership {
+    std::optional<Generation> newest;
+    bool joiners_wait = false;
+    double since = 0;  // seconds of the wall clock: when the last change of these was heard
+  };
+  void tell_state(const std::string& words) { tell(words); }
+  Membership membership();
+  // How many packets have been heard.
+  std::uint64_t packets();
+  // Until more than `packets` may have come, for that time at most.
+  void wait(std::uint64_t packets, int milliseconds);
+  // Waits for the next packet, and hears it. False: the agent has gone. Once a thread has called it, it has to
+  // call it again and again: others rely on it.
+  bool wait_for_packet();
+
   // Ranks that the agent has named; `seen`: how many of them the caller knows, which is counted up.
   std::vector<LostPeer> lost(std::size_t& seen);
   // The end of a rank in words, "was killed by signal 9 (Killed)"; empty when the agent has not told it yet.
@@ -52,11 +71,16 @@ class AgentLine {
 
  private:
   void tell(std::string_view packet);
-  void hear();  // with the lock
+  bool hear();  // with the lock. False: the agent has gone
+  void hear(std::string_view packet);
 
   std::mutex mutex_;
+  std::condition_variable heard_;
   Descriptor socket_;
+  std::uint64_t packets_ = 0;
+  bool has_listener_ = false;  // a thread in wait_for_packet()
   std::vector<LostPeer> lost_;
+  Membership membership_;
   std::map<std::string, std::string> values_;  // those that were asked for
 };
 
@@ -68,6 +92,10 @@ class AgentStore final : public KeyValueStore {
   void remove(const std::string& key) override;
   std::string in_words() const override { return "ruedarun"; }
 };
+
+// The descriptor that this process has inherited under the number, and as the file, that a variable of the
+// environment names. None where it has not.
+Descriptor inherited_descriptor(const char* variable);
 
 // "lost RANK WORDS"; false when `packet` is something else.
 bool read_lost(std::string_view packet, LostPeer& lost);

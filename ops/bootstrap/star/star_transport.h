@@ -36,8 +36,8 @@ class StarRoot final : public Transport {
   bool wait(Duration longest) override;
   std::string obstacle() const override { return obstacle_; }
   bool only_reaches_root() const override { return true; }
-  // Ends all connections without a farewell, as the end of the process does.
-  void cut();
+  // As the end of the process does.
+  void cut() override;
 
  private:
   void seat(StarEdge edge);
@@ -81,7 +81,7 @@ class StarLeaf final : public Transport {
   std::string relay() const override { return relay_ ? relay_->card() : ""; }
   void take_welcome_from(Rank rank, const std::string& relay) override;
   std::optional<Time> known_to_root_since() const override;
-  void cut();  // as StarRoot's
+  void cut() override;
 
  private:
   std::unique_ptr<RootConnector> connector_;  // null once rank 0 has said something

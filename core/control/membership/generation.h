@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A generation of an elastic job: which of its workers are there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rueda/rank_set.h"
+
+namespace rueda {
+
+// A process of an elastic job; no two of them ever have the same number. Those of the start are numbered from
+// 0.
+using Worker = Rank;
+
+// Purpose: who makes up the job from one change to the next. Rank r is the worker with the r-th lowest
+// number: ranks keep their order, and the oldest come first. A plain value.
+struct Generation {
+  std::uint64_t number = 0;
+  RankSet workers;
+  bool operator==(const Generation&) const = default;
+
+  std::vector<Worker> by_rank() const;
+};
+
+// "3 0-2,4": the number, then the workers. The length grows with the gaps between workers, not with their
+// number.
+std::string to_text(const Generation& generation);
+// Nothing where `text` is no generation with a worker.
+std::optional<Generation> generation_from(std::string_view text);
+
+}  // namespace rueda

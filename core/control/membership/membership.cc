@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/membership/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+// Those with the lowest numbers.
+RankSet first_of(const RankSet& workers, Rank count) {
+  RankSet chosen;
+  for (const auto& [first, end] : workers.ranges()) {
+    const Rank wanted = std::min<Rank>(end - first, count - chosen.count());
+    chosen.add(first, first + wanted);
+  }
+  return chosen;
+}
+
+void bring_forward(std::optional<Time>& time, std::optional<Time> other, Duration later) {
+  if (other) time = std::min(time.value_or(*other + later), *other + later);
+}
+
+}  // namespace
+
+Membership::Membership(const Limits& limits, Rank first)
+    : limits_(limits),
+      generation_{0, RankSet(0, first)},
+      present_(generation_.workers),
+      unformed_(generation_.workers) {}
+
+// A member that has tried the present generation already needs another one.
+void Membership::ready(Worker worker, std::optional<std::uint64_t> tried, Time now) {
+  const RankSet one = RankSet::of(worker);
+  if (present_.contains(worker)) {
+    if (tried == generation_.number) {
+      gone_from_.add(one);
+      if (!leaving_since_) leaving_since_ = now;
+    } else {
+      arrived_.add(one);
+      if (!forming_since_) forming_since_ = now;
+    }
+  } else if (!has_been_in_.contains(worker) && !generation_.workers.contains(worker)) {
+    waiting_.add(one);
+  }
+}
+
+void Membership::formed(Worker worker, std::uint64_t generation) {
+  if (generation != generation_.number || !present_.contains(worker)) return;
+  has_been_in_.add(RankSet::of(worker));
+  unformed_.remove(RankSet::of(worker));
+  if (unformed_.empty()) forming_since_.reset();
+}
+
+void Membership::has_state(Worker worker) {
+  if (present_.contains(worker)) with_state_.add(RankSet::of(worker));
+}
+
+void Membership::lost(Worker worker, Time) {
+  waiting_.remove(RankSet::of(worker));
+  changed_ |= present_.contains(worker);
+  present_.remove(RankSet::of(worker));
+}
+
+// Others may be about to form the generation with it.
+void Membership::finished(Worker worker) {
+  waiting_.remove(RankSet::of(worker));
+  if (!present_.contains(worker)) return;
+  changed_ |= unformed_.contains(worker);
+  present_.remove(RankSet::of(worker));
+  some_finished_ = true;
+}
+
+void Membership::give_up(std::string why) {
+  if (failure_.empty()) failure_ = std::move(why);
+}
+
+bool Membership::joiners_wait() const {
+  return takes_more() && has_formed() && !waiting_.empty() && present_.count() < limits_.most;
+}
+
+bool Membership::is_due(Time now) const {
+  const bool all_have_left = leaving_since_ && gone_from_.contains(present_);
+  return changed_ || is_short() || all_have_left || (leaving_since_ && now >= *leaving_since_ + kLeaving);
+}
+
+std::optional<Generation> Membership::decide(Time now) {
+  if (!failure_.empty() || is_over() || !is_due(now)) return std::nullopt;
+  return make_generation(now);
+}
+
+std::optional<Generation> Membership::make_generation(Time now) {
+  const bool state_is_lost = !with_state_.empty() && (present_ & with_state_).empty();
+  if (present_.empty() || state_is_lost) {
+    give_up(some_finished_ ? "the others have finished" : "no worker with the state of training is left");
+    return std::nullopt;
+  }
+  RankSet workers = present_;
+  if (!some_finished_) workers.add(first_of(waiting_, limits_.most - present_.count()));
+  if (workers.count() < limits_.least) {
+    if (!short_since_) short_since_ = now;
+    const double patience = std::chrono::duration<double>(limits_.patience).count();
+    if (some_finished_)
+      give_up(fmt::format("others have finished, and {} of at least {} workers are left", workers.count(),
+                          limits_.least));
+    else if (now >= *short_since_ + limits_.patience)
+      give_up(fmt::format("{} of at least {} workers are there, and no more have come within {:.0f} s",
+                          workers.count(), limits_.least, patience));
+    return std::nullopt;
+  }
+  if (limits_.resets && generation_.number >= static_cast<std::uint64_t>(*limits_.resets)) {
+    give_up(fmt::format("reset limit {} exceeded", *limits_.resets));
+    return std::nullopt;
+  }
+  arrived_ = (arrived_ & unformed_ & workers);  // they come from a generation that never formed
+  arrived_.add(gone_from_ & workers);
+  arrived_.add(waiting_ & workers);
+  generation_ = {generation_.number + 1, workers};
+  present_ = unformed_ = workers;
+  waiting_.remove(workers);
+  gone_from_ = {};
+  changed_ = false;
+  short_since_.reset();
+  leaving_since_.reset();
+  forming_since_ = now;
+  return generation_;
+}
+
+RankSet Membership::take_silent(Time now) {
+  if (!forming_since_ || now < *forming_since_ + limits_.patience) return {};
+  forming_since_ = now;
+  return (unformed_ & present_) - arrived_;
+}
+
+std::optional<Time> Membership::due() const {
+  std::optional<Time> next;
+  if (!failure_.empty()) return next;
+  bring_forward(next, leaving_since_, kLeaving);
+  bring_forward(next, forming_since_, limits_.patience);
+  bring_forward(next, short_since_, limits_.patience);
+  return next;
+}
+
+}  // namespace rueda

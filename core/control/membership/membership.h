@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides which workers make up an elastic job, generation by generation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/time.h"
+#include "core/control/membership/generation.h"
+
+namespace rueda {
+
+// Purpose: hears which workers are lost, have finished or want to join, and makes the next generation. There
+// is one for a job, so ranks never disagree. A generation follows when
+//   a member is lost: at once, without an answer of anybody;
+//   a member leaves it (to let others join, or since it is broken): when all have left, or kLeaving later;
+//   a member finishes before the generation has formed.
+// Workers that wait come in with the next one. Pure: events and time in, generations out. Owned by the
+// supervisor.
+class Membership {
+ public:
+  struct Limits {
+    Rank least = 1;               // workers of a generation
+    Rank most = 1;                // the others wait, as spares
+    Duration patience{};          // with too few workers, and with a member that says nothing
+    std::optional<int> resets{};  // generations after the first
+  };
+
+  // From the first member that leaves a generation to the next one: so long the news of a death may take.
+  static constexpr Duration kLeaving = std::chrono::seconds(1);
+
+  // The first generation has the workers 0 to `first` - 1.
+  Membership(const Limits& limits, Rank first);
+
+  // A worker is ready for a generation. `tried`: the last one in which it was, or which it tried to form.
+  void ready(Worker worker, std::optional<std::uint64_t> tried, Time now);
+  // The worker has met all others of that generation.
+  void formed(Worker worker, std::uint64_t generation);
+  // It has the state of training.
+  void has_state(Worker worker);
+  void lost(Worker worker, Time now);
+  // The worker has done its work. It is in no later generation.
+  void finished(Worker worker);
+  void give_up(std::string why);
+
+  // Makes the next generation if there is a reason for it, of all that has been told since the last call.
+  std::optional<Generation> decide(Time now);
+  // decide() has something to do then.
+  std::optional<Time> due() const;
+
+  const Generation& generation() const { return generation_; }
+  bool has_formed() const { return unformed_.empty(); }
+  bool has_taken_part(Worker worker) const { return has_been_in_.contains(worker); }
+  Rank present() const { return present_.count(); }  // members that are there
+  // There are too few workers for the next generation.
+  bool is_short() const { return short_since_.has_value(); }
+  // Workers wait, and could come in if the members left this generation.
+  bool joiners_wait() const;
+  // Whether a worker that comes may take part.
+  bool takes_more() const { return !some_finished_ && failure_.empty(); }
+  // All members have done their work.
+  bool is_over() const { return some_finished_ && present_.empty(); }
+  // Members that others wait for in vain since `patience`: who takes them must see to their end.
+  RankSet take_silent(Time now);
+  // Why the job cannot go on; empty while it can. Final.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  bool is_due(Time now) const;
+  std::optional<Generation> make_generation(Time now);
+
+  const Limits limits_;
+  Generation generation_;
+  RankSet present_;       // members that are neither lost nor have finished
+  RankSet waiting_;       // to join
+  RankSet arrived_;       // members that are ready to form this generation
+  RankSet gone_from_;     // members that have left it
+  RankSet unformed_;      // members that have not met the others yet
+  RankSet has_been_in_;   // workers that have formed some generation
+  RankSet with_state_;    // workers
+  bool changed_ = false;  // a loss, or an end
+  bool some_finished_ = false;
+  std::optional<Time> leaving_since_;    // the first member has left
+  std::optional<Time> forming_since_;    // the first member has come to form this generation
+  std::optional<Time> short_since_;
+  std::string failure_;
+};
+
+}  // namespace rueda

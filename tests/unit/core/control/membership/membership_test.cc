@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/control/membership/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace rueda {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Time kStart{};
+
+// A job of four that goes on with two.
+struct Job {
+  Membership membership{{.least = 2, .most = 4, .patience = 600s, .resets = {}}, 4};
+  Time now = kStart;
+
+  std::vector<Worker> workers() { return membership.generation().by_rank(); }
+  bool decide() { return membership.decide(now).has_value(); }
+  // All members say that they are ready and meet.
+  void form() {
+    const Generation generation = membership.generation();
+    for (const Worker worker : generation.by_rank()) membership.formed(worker, generation.number);
+  }
+  void all_leave() {
+    const Generation generation = membership.generation();
+    for (const Worker worker : generation.by_rank()) membership.ready(worker, generation.number, now);
+  }
+};
+
+TEST(Membership, ALossMakesAGenerationWithoutAnyAnswer) {
+  Job job;
+  job.form();
+  EXPECT_FALSE(job.decide());
+  job.membership.lost(1, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2, 3}));
+  EXPECT_EQ(job.membership.generation().number, 1U);
+  EXPECT_FALSE(job.decide());
+}
+
+TEST(Membership, LossesAtTheSameTimeMakeOneGeneration) {
+  Job job;
+  job.form();
+  job.membership.lost(0, job.now);
+  job.membership.lost(3, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 2}));
+  EXPECT_EQ(job.membership.generation().number, 1U);
+}
+
+TEST(Membership, ALossWhileAGenerationFormsMakesTheNext) {
+  Job job;
+  job.membership.lost(0, job.now);
+  ASSERT_TRUE(job.decide());
+  job.membership.formed(1, 1);
+  job.membership.lost(2, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 3}));
+  EXPECT_FALSE(job.membership.has_formed());
+  job.membership.formed(1, 1);  // of the one before: does not count
+  job.membership.formed(3, 2);
+  EXPECT_FALSE(job.membership.has_formed());
+  job.membership.formed(1, 2);
+  EXPECT_TRUE(job.membership.has_formed());
+}
+
+TEST(Membership, AJoinerWaitsUntilTheMembersLeave) {
+  Job job;
+  job.form();
+  job.membership.lost(1, job.now);
+  job.decide();
+  job.membership.ready(4, {}, job.now);
+  EXPECT_FALSE(job.membership.joiners_wait());  // while it forms
+  job.form();
+  EXPECT_TRUE(job.membership.joiners_wait());
+  EXPECT_FALSE(job.decide());
+  job.membership.ready(0, 1, job.now);
+  EXPECT_FALSE(job.decide());  // the others are on their way
+  job.membership.ready(2, 1, job.now);
+  job.membership.ready(3, 1, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2, 3, 4}));
+}
+
+TEST(Membership, AMemberThatLeavesIsNotKeptWaitingForLong) {
+  Job job;
+  job.form();
+  job.membership.ready(2, 0, job.now);
+  EXPECT_FALSE(job.decide());
+  job.now += Membership::kLeaving;
+  EXPECT_EQ(job.membership.due(), job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 1, 2, 3}));
+  EXPECT_EQ(job.membership.generation().number, 1U);
+}
+
+TEST(Membership, WhoComesFromAnOlderGenerationBreaksNoNewOne) {
+  Job job;
+  job.form();
+  job.membership.lost(3, job.now);
+  ASSERT_TRUE(job.decide());
+  job.membership.ready(0, 0, job.now);
+  job.now += Membership::kLeaving;
+  EXPECT_FALSE(job.decide());
+}
+
+TEST(Membership, ASpareTakesTheLostOnesPlaceAtOnce) {
+  Job job;
+  job.form();
+  job.membership.ready(4, {}, job.now);
+  EXPECT_FALSE(job.membership.joiners_wait());  // there is no room
+  job.membership.lost(2, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 1, 3, 4}));
+}
+
+TEST(Membership, TooFewWaitForOthersAndNotForEver) {
+  Job job;
+  job.form();
+  for (const Worker worker : {0, 1, 2}) job.membership.lost(worker, job.now);
+  EXPECT_FALSE(job.decide());
+  EXPECT_TRUE(job.membership.is_short());
+  job.now += 599s;
+  job.membership.ready(4, {}, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{3, 4}));
+  job.membership.lost(4, job.now);
+  EXPECT_FALSE(job.decide());
+  job.now += 600s;
+  EXPECT_EQ(job.membership.due(), job.now);
+  EXPECT_FALSE(job.decide());
+  EXPECT_EQ(job.membership.failure(), "1 of at least 2 workers are there, and no more have come within 600 s");
+}
+
+TEST(Membership, TheResetLimitEndsTheJob) {
+  Membership membership({.least = 1, .most = 3, .patience = 1s, .resets = 1}, 3);
+  membership.lost(2, kStart);
+  EXPECT_TRUE(membership.decide(kStart));
+  membership.lost(1, kStart);
+  EXPECT_FALSE(membership.decide(kStart));
+  EXPECT_EQ(membership.failure(), "reset limit 1 exceeded");
+}
+
+TEST(Membership, WhoHasFinishedIsInNoLaterGeneration) {
+  Job job;
+  job.form();
+  job.membership.finished(3);
+  EXPECT_FALSE(job.decide());
+  job.membership.lost(0, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 2}));
+  job.membership.finished(1);  // before the generation has formed: the other must not wait for it
+  EXPECT_FALSE(job.decide());
+  EXPECT_EQ(job.membership.failure(), "others have finished, and 1 of at least 2 workers are left");
+}
+
+TEST(Membership, AfterTheFirstHasFinishedNobodyJoins) {
+  Job job;
+  job.form();
+  job.membership.lost(3, job.now);
+  job.decide();
+  job.form();
+  job.membership.finished(0);
+  job.membership.ready(4, {}, job.now);
+  EXPECT_FALSE(job.membership.joiners_wait());
+  EXPECT_FALSE(job.membership.takes_more());
+  job.membership.finished(1);
+  job.membership.finished(2);
+  EXPECT_TRUE(job.membership.is_over());
+}
+
+TEST(Membership, WithoutAWorkerThatHasTheStateTheJobEnds) {
+  Job job;
+  job.form();
+  for (const Worker worker : {0, 1, 2, 3}) job.membership.has_state(worker);
+  job.membership.lost(1, job.now);
+  job.membership.ready(4, {}, job.now);
+  ASSERT_TRUE(job.decide());
+  for (const Worker worker : {0, 2, 3}) job.membership.lost(worker, job.now);
+  job.membership.ready(5, {}, job.now);
+  EXPECT_FALSE(job.decide());
+  EXPECT_EQ(job.membership.failure(), "no worker with the state of training is left");
+}
+
+TEST(Membership, ASilentMemberIsNamed) {
+  Job job;
+  job.form();
+  job.membership.lost(3, job.now);
+  ASSERT_TRUE(job.decide());
+  job.membership.ready(0, 0, job.now);
+  job.membership.ready(1, 0, job.now);
+  EXPECT_TRUE(job.membership.take_silent(job.now + 599s).empty());
+  EXPECT_EQ(job.membership.take_silent(job.now + 600s), RankSet::of(2));
+}
+
+TEST(Membership, AWorkerThatWasLostDoesNotComeBack) {
+  Job job;
+  job.form();
+  job.membership.lost(1, job.now);
+  job.decide();
+  job.membership.ready(1, 0, job.now);
+  job.form();
+  EXPECT_FALSE(job.membership.joiners_wait());
+  job.all_leave();
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2, 3}));
+}
+
+}  // namespace
+}  // namespace rueda
