@@ -152,9 +152,8 @@ def _call(func, state, args, kwargs):
         _running.pop()
 
 
-def loop(func: Callable[..., Any], reset: Callable[[BaseException], None], begin: Callable[[], None] = lambda: None,
-         must_sync: Callable[[], bool] = lambda: False) -> Callable[..., Any]:
-    """run_fn(), whose reset is told of the error. begin: before each sync(). must_sync: whether skip_sync has no effect."""
+def loop(func: Callable[..., Any], reset: Callable[[BaseException], None], begin: Callable[[], None] = lambda: None) -> Callable[..., Any]:
+    """run_fn(), whose reset is told of the error. begin: comes before each sync(). In an elastic job skip_sync has no effect."""
 
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
@@ -162,8 +161,10 @@ def loop(func: Callable[..., Any], reset: Callable[[BaseException], None], begin
         while True:
             try:
                 begin()
-                if not skip_sync or must_sync():
+                if not skip_sync or _core.is_elastic():
                     state.sync()
+                if _core.is_elastic():
+                    _core.note_training_state()
                 return _call(func, state, args, kwargs)
             except InvalidOperation:
                 raise

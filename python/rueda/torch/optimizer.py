@@ -30,8 +30,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
-    are there, while the backward pass runs on. In an elastic job (ruedarun --min-np) it may also be made before elastic.run(), by old and new
-    ranks at different times: the ranks compare what they have when the training function is called.
+    are there, while the backward pass runs on. (In an elastic job it may be made before elastic.run(), which is then where the ranks meet.)
 
     optimizer: any torch.optim.Optimizer but LBFGS. Do not use it any more.
     named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered. The attribute

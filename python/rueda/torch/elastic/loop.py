@@ -39,4 +39,4 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     Collective. Raises InvalidOperation when the job has gone on without this process, HorovodInternalError when a rank of a job that is
     not elastic is lost, and all else that func raises: an operation that cannot mean anything (InvalidOperation) would fail again.
     """
-    return elastic.loop(func, _begin_again, remake_reducers, lambda: _core.is_elastic())
+    return elastic.loop(func, _begin_again, remake_reducers)
