@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The elastic functions that scripts for Horovod use, each rank by itself: a small fake stands in for the job where workers come and go."""
 
+import importlib
 import random
 
 import pytest
@@ -224,6 +225,17 @@ def test_run_in_an_elastic_job_goes_on_after_a_failure_of_shutdown(job, monkeypa
     monkeypatch.setattr(basics, "shutdown", fails)
     hvd.elastic.run(trained(job.events, [hvd.HorovodInternalError("lost")]))(Recorded(job.events))
     assert job.events == ["sync", "train", "init", "restore", "reset", "sync", "train"]
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_a_new_process_imports_what_is_slow_before_the_others_wait_for_it(elastic, monkeypatch):
+    events = []
+    monkeypatch.setattr(_core, "is_elastic", lambda: elastic)
+    monkeypatch.setattr(_core, "is_initialized", lambda: False)
+    monkeypatch.setattr(_core, "init", lambda *arguments: events.append("init"))
+    monkeypatch.setattr(importlib, "import_module", events.append)
+    hvd.init()
+    assert events == ["torch._dynamo"] * elastic + ["init"]
 
 
 class Reducer:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,16 @@ from rueda.torch.functions import broadcast_object
 from rueda.torch.generations import remake_reducers
 
 elastic.State._default_broadcast = staticmethod(broadcast_object)
+
+
+def _import_early() -> None:
+    """In an elastic job the others wait for a new process from its init() on. The first optimizer of a process imports this module, which takes
+    0.6 s and more."""
+    if _core.is_elastic():
+        importlib.import_module("torch._dynamo")
+
+
+basics.before_init(_import_early)
 
 
 def _begin_again(error: BaseException) -> None:
