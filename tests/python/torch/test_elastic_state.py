@@ -10,6 +10,7 @@ import torch
 
 import rueda.torch as hvd
 from rueda.torch.elastic import handlers
+from rueda.torch.elastic import state as states
 from rueda.torch.elastic.source import Condition
 
 
@@ -23,6 +24,10 @@ def fused(parameters):
 
 def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def fused_sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, fused=True)  # leaves all versions as they are
 
 
 class Trained:
@@ -160,7 +165,7 @@ def test_commits_are_full_where_the_schedule_changes_parameters_after_the_step()
     distributed = hvd.DistributedOptimizer(sgd(trained.model.parameters()), sync_schedule="local_sgd:1")
     trained.optimizer = trained.state.optimizer = distributed
     trained.train(4)
-    assert not light(trained)
+    assert not light(trained) and not states._can_be_light(trained.state._handlers["optimizer"])
 
 
 @pytest.mark.parametrize("make", [adamw, fused, sgd])
@@ -204,7 +209,7 @@ def test_training_after_restore_has_the_bits_of_training_without_failure():
     assert differing(*ends) is None
 
 
-@pytest.mark.parametrize("make", [adamw, fused, sgd])
+@pytest.mark.parametrize("make", [adamw, fused, sgd, fused_sgd])
 def test_a_step_after_a_light_commit_makes_the_state_ahead(make):
     trained = Trained(make).train(4)
     trained.state._fresh = False
@@ -356,7 +361,8 @@ def test_a_sharded_optimizer_cannot_be_committed_in_an_elastic_job(monkeypatch):
         model(torch.ones(1, 2)).sum().backward()
         optimizer.step()
         state.commit()
-    assert not state._light  # in a job that is not elastic commits are full
+    # In a job that is not elastic commits are full.
+    assert not state._light and not states._can_be_light(state._handlers["optimizer"])
     monkeypatch.setattr("rueda._core.is_elastic", lambda: True)
     with pytest.raises(ValueError, match="sharded=True"):
         state.commit()

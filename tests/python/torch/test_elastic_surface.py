@@ -34,6 +34,9 @@ class Recorded(hvd.elastic.State):
     def reset(self):
         self.events.append("reset")
 
+    def keep_uncommitted(self):
+        self.events.append("keep")
+
 
 @pytest.fixture
 def job(monkeypatch):
@@ -171,7 +174,7 @@ def test_run_fn_keeps_the_state_after_an_update_and_skips_sync_as_told(skip_sync
     events = []
     raises = [hvd.HostsUpdatedInterrupt(skip_sync), hvd.HorovodInternalError("lost")]
     elastic.run_fn(trained(events, raises), lambda: events.append("again"))(Recorded(events))
-    assert events == ["sync", "train", "again", "reset", *(["train"] if skip_sync else ["sync", "train"]), "again", "restore", "reset", "sync", "train"]
+    assert events == ["sync", "train", "again", "keep", "reset", *(["train"] if skip_sync else ["sync", "train"]), "again", "restore", "reset", "sync", "train"]
 
 
 @pytest.mark.parametrize("error", [InvalidOperation("no"), KeyError("mine")])
@@ -210,7 +213,7 @@ def test_run_in_an_elastic_job_ends_when_the_job_has_gone_on_without_this_proces
 
 def test_run_in_an_elastic_job_synchronises_whatever_skip_sync_says(job):
     hvd.elastic.run(trained(job.events, [hvd.HostsUpdatedInterrupt(True)]))(Recorded(job.events))
-    assert job.events == ["sync", "train", "shutdown", "init", "reset", "sync", "train"]
+    assert job.events == ["sync", "train", "shutdown", "init", "keep", "reset", "sync", "train"]
 
 
 def test_run_in_an_elastic_job_says_that_it_has_the_state_when_it_is_synchronised(job):
@@ -331,10 +334,16 @@ def test_sampler_shares_out_what_is_left_over_other_ranks(length, before, after,
         assert saved == {"epoch": 0, "processed_num": batches * before}
     assert sampler.processed_indices == set(read)
     rest, lengths = [], set()
+    order = list(range(length))
+    if shuffle:
+        random.Random(5).shuffle(order)
+    left = order[batches * before:]
+    padded = left + (left * after)[:-len(left) % after]  # as Horovod's
     for sampler in samplers_of(after):
         sampler.load_state_dict(saved)
         rest += list(sampler)
         lengths.add(len(list(sampler)))
+        assert list(sampler) == padded[sampler.rank::after]
         assert len(sampler) == sampler.num_samples and sampler.total_size == after * sampler.num_samples
     assert set(read) | set(rest) == set(range(length)) and not set(read) & set(rest)
     assert len(lengths) == 1 and len(rest) - len(set(rest)) < after

@@ -90,7 +90,7 @@ def world_of(monkeypatch, rank):
 
 
 MAKE = {"adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.05), "sgd": lambda parameters: torch.optim.SGD(parameters, 0.05, 0.9),
-        "fused": lambda parameters: torch.optim.AdamW(parameters, lr=0.05, fused=True)}
+        "fused": lambda parameters: torch.optim.SGD(parameters, 0.05, 0.9, fused=True)}
 
 
 def state_of(seed, kind):
@@ -265,14 +265,16 @@ def test_an_interrupt_of_a_commit_has_kept_all(monkeypatch):
     assert state._commits == commits and state._as_committed
 
 
-def test_a_failure_in_the_midst_of_a_synchronisation(world_of, monkeypatch):
+@pytest.mark.parametrize("steps, after_restore", [(3, Condition.torn), (1, Condition.whole)])
+def test_a_failure_in_the_midst_of_a_synchronisation(steps, after_restore, world_of, monkeypatch):
     world = world_of(2)
     members = [state_of(rank, "adamw") for rank in range(2)]
     world.run(lambda state: state.sync(), members)
     for state in members:
-        for _ in range(3):
+        for _ in range(steps):
             step(state)
             finish(state)
+    committed = content(members[1])
     step(members[0])
     finish(members[0])
     members[1].restore()
@@ -284,9 +286,11 @@ def test_a_failure_in_the_midst_of_a_synchronisation(world_of, monkeypatch):
         patch.setattr(handlers, "broadcast_optimizer_state", fails)
         ends = world.run(lambda state: state.sync(), members)
     assert all(isinstance(end, hvd.HorovodInternalError) for end in ends)
+    assert members[1]._condition() == Condition.torn
     for state in members:
         state.restore()
-    assert [state._condition() for state in members] == [Condition.whole, Condition.torn]
+    assert [state._condition() for state in members] == [Condition.whole, after_restore]
+    assert equal(content(members[1]), committed) == (after_restore == Condition.whole)  # of a full commit there are copies
     world = world_of(2)
     want = content(members[0])
     members.reverse()

@@ -129,10 +129,9 @@ class ModelStateHandler(StateHandler):
         if self._noted is None:
             self.value.load_state_dict(self._saved)
             return
-        for key, (buffer, _, kept) in list(self._buffers.items()):
-            with torch.no_grad():
+        with torch.no_grad():
+            for buffer, _, kept in self._buffers.values():
                 buffer.copy_(kept)
-            self._buffers[key] = buffer, buffer._version, kept
 
     def sync(self) -> None:
         self.sync_from(0)
