@@ -43,6 +43,8 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
     if ranks is not None and not (ranks and 0 <= min(ranks) and max(ranks) < 2**31):
         raise ValueError(f"init: comm is {ranks}; name ranks that were started, or leave it out for all")
     if not _core.is_initialized():
+        for action in _before_init:
+            action()
         sets.job["ranks"] = ranks
         _given_store.clear()
         if numbers is not None:
@@ -55,6 +57,14 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
     for process_set, made in zip(wanted, _core.process_sets()):
         if process_set.process_set_id is None:
             sets.register(process_set, made)
+
+
+_before_init: list[Callable[[], None]] = []
+
+
+def before_init(action: Callable[[], None]) -> None:
+    """What each init() that begins a job does first."""
+    _before_init.append(action)
 
 
 _given_store: dict[str, Any] = {}  # store, rank and size of the job, for begin_again()
@@ -182,6 +192,15 @@ def stop_timeline() -> None:
 def metrics() -> str:
     """What this rank has done so far, in numbers: text in the format of Prometheus."""
     return _core.metrics()
+
+
+def operations_ended() -> str:
+    """A text that changes whenever an operation of this rank ends, well or not."""
+    if not _core.is_initialized():
+        return ""
+    text = _core.metrics()
+    begin = text.find("rueda_operations_total{")
+    return text[begin:text.find("# HELP", begin)]
 
 
 def report() -> str:

@@ -15,6 +15,11 @@ def next_prefix(kind, process_set):
     return f"{kind}.{next(_numbers[process_set.process_set_id])}"
 
 
+def restart_prefixes():
+    """In a new generation of an elastic job, in which new processes count from 0, too, and all reducers are made again."""
+    _numbers.clear()
+
+
 def check_agreed(mine, process_set):
     """Raises, in the same words on every rank, where the ranks of the set describe what they reduce by different texts."""
     gathered = allgather_object(mine, process_set=process_set)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from rueda import _core, _torch
+from rueda.common import elastic
 from rueda.common.process_sets import ProcessSet, global_process_set, native
 from rueda.torch.agreement import next_prefix
 from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
@@ -61,6 +62,9 @@ class DistributedDataParallel(torch.nn.Module):
             raise ValueError(f"compression is {compression}; DistributedDataParallel takes those of hvd.Compression")
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise ValueError("DistributedDataParallel of a module with no parameter that requires a gradient; use the module itself")
+        if _core.is_elastic() and not elastic.in_run():
+            raise ValueError("DistributedDataParallel is collective, and in an elastic job (ruedarun --min-np) ranks come to this place at different "
+                             "times: make it in the function given to elastic.run; the module and its optimizer go into the TorchState before")
         self.module = module
         self.broadcast_buffers = broadcast_buffers
         self._process_set, self._joins, self._pauses = process_set, False, 0

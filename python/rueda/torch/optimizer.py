@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rueda import _torch
+from rueda import _core, _torch
 from rueda.common import basics
 from rueda.common.process_sets import ProcessSet, global_process_set
 from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
 from rueda.torch.functions import load_in_place, zero_gradient
+from rueda.torch.generations import made_before_run
 from rueda.torch.operations.handles import Adasum, Average, ReduceOp
-from rueda.torch.reducers import make_reducer
+from rueda.torch.reducers import checked_names, make_reducer, names_of, parameters_of
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
                          compression: type[Compressor] | PowerSGD | TopkCompressor = Compression.none, backward_passes_per_step: int = 1,
@@ -29,7 +30,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
-    are there, while the backward pass runs on.
+    are there, while the backward pass runs on. (In an elastic job it may be made before elastic.run(), which is then where the ranks meet.)
 
     optimizer: any torch.optim.Optimizer but LBFGS. Do not use it any more.
     named_parameters: model.named_parameters(), for names in messages; all parameters or none. None: they are numbered. The attribute
@@ -72,7 +73,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
         warnings.warn("`num_groups` is deprecated: give groups", DeprecationWarning, stacklevel=2)
     distributed = _derived(optimizer, sharded, process_set)
     distributed._distribute(dict(
-        named_parameters=_checked_names(optimizer, named_parameters), compression=compression, op=op, sharded=sharded,
+        named_parameters=checked_names(optimizer, named_parameters), compression=compression, op=op, sharded=sharded,
         backward_passes_per_step=backward_passes_per_step, groups=num_groups if groups is None else groups, sparse_as_dense=sparse_as_dense,
         gradient_predivide_factor=gradient_predivide_factor, process_set=process_set, schedule=sync_schedule, measure_norm=measure_norm,
         synchronize_in_backward=synchronize_in_backward, device_window=device_window, leave_unused=leave_unused,
@@ -101,42 +102,14 @@ def _derived(optimizer, sharded, process_set):
 _Base: Any = torch.optim.Optimizer if TYPE_CHECKING else object
 
 
-def _parameters(optimizer):
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _checked_names(optimizer, named_parameters):
-    """A list of (name, parameter): all of the optimizer's, or empty."""
-    named = list(named_parameters) if named_parameters is not None else []
-    if not all(isinstance(each, tuple) and len(each) == 2 for each in named):
-        raise ValueError("named_parameters must be a sequence of (name, parameter), as model.named_parameters() makes it")
-    names = [name for name, _ in named]
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"named_parameters has names twice: {', '.join(twice)}")
-    known = {id(parameter) for _, parameter in named}
-    parameters = _parameters(optimizer)
-    unnamed = [i for i, parameter in enumerate(parameters) if id(parameter) not in known]
-    if named and unnamed:
-        shapes = ", ".join(f"number {i} of shape {list(parameters[i].shape)}" for i in unnamed[:8])
-        raise ValueError(f"named_parameters was given, but {len(unnamed)} of the optimizer's {len(parameters)} parameters have no name in "
-                         f"it: {shapes}; name all of them, or leave named_parameters out")
-    mine = {id(parameter) for parameter in parameters}
-    return [(name, parameter) for name, parameter in named if id(parameter) in mine]
-
-
-def _names_of(optimizer, named):
-    """The name of each parameter; of one that has none, its place."""
-    if named:
-        return {parameter: name for name, parameter in named}
-    return {parameter: f"allreduce.noname.{i}.{j}" for i, group in enumerate(optimizer.param_groups) for j, parameter in enumerate(group["params"])}
-
-
 # Whose step of one element needs the other elements of its parameter.
 _NOT_ELEMENTWISE = ("Adafactor", "LBFGS", "Muon", "SparseAdam")
 
 
 def _check_sharded(optimizer, process_set):
+    if _core.is_elastic():
+        raise ValueError("sharded: a part of the state is lost with its rank, and an elastic job (ruedarun --min-np) goes on without that rank; "
+                         "leave sharded out, or start the job without --min-np, and with checkpoints")
     name = type(optimizer).__name__
     if name in _NOT_ELEMENTWISE or not type(optimizer).__module__.startswith("torch.optim"):
         raise ValueError(f"sharded: {name} is not known to step each element by itself; leave sharded out")
@@ -156,14 +129,30 @@ class _Distributed(_Base):
 
     def _distribute(self, options):
         self._options = options
-        self._parameter_names = _names_of(self, options["named_parameters"])
+        self._parameter_names = names_of(self, options["named_parameters"])
         self._skips, self._synchronized, self._warned = 0, False, False
         for name in _SHOWN_OPTIONS:
             self.__dict__.setdefault(name, options[name])
-        self._reducer = self._make_reducer()
+        self._own_reducer = None
+        if not made_before_run(self):
+            self._begin_reducing()
+
+    @property
+    def _reducer(self):
+        """The reducer. In an elastic job it may be made at its first use, in step() at the latest."""
+        if self._own_reducer is None:
+            self._begin_reducing()
+        return self._own_reducer
+
+    def _begin_reducing(self):
+        self._own_reducer = self._make_reducer()
+
+    def _forget_reducer(self):
+        self._own_reducer = None
+        self._synchronized = False
 
     def _reduced_parameters(self):
-        return _parameters(self)
+        return parameters_of(self)
 
     def _step_on_reduced(self):
         super().step()
@@ -218,7 +207,7 @@ class _Distributed(_Base):
         """From the next step on gradients of `passes` backward passes add up. Collective, between steps."""
         before, self._options["backward_passes_per_step"] = self._options["backward_passes_per_step"], passes
         try:
-            self._reducer = self._make_reducer()
+            self._begin_reducing()
         except (ValueError, RuntimeError):
             self._options["backward_passes_per_step"] = before
             raise
@@ -227,13 +216,14 @@ class _Distributed(_Base):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's; the new parameters are reduced from the next step on. Collective, between steps."""
         super().add_param_group(param_group)
-        if "_reducer" not in self.__dict__:
+        if "_own_reducer" not in self.__dict__:
             return
         new = {each: f"allreduce.noname.{len(self.param_groups) - 1}.{i}" for i, each in enumerate(self.param_groups[-1]["params"])}
         self._parameter_names.update(new)
         if self._options["named_parameters"]:
             self._options["named_parameters"] += [(name, each) for each, name in new.items()]
-        self._reducer = self._make_reducer()
+        if self._own_reducer is not None:
+            self._begin_reducing()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
@@ -263,16 +253,17 @@ class _Distributed(_Base):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As torch's. Raises OutOfTurn, an AssertionError, while gradients are being reduced; does nothing where the schedule adds them up."""
-        if self._reducer.before_zero_grad():
+        if self._own_reducer is None or self._own_reducer.before_zero_grad():
             super().zero_grad(**({} if set_to_none else {"set_to_none": False}))  # an optimizer's own may take no argument
 
     def state_dict(self) -> dict[str, Any]:
         """As torch's, and, under "sync_schedule", what a schedule must find again when training is resumed (the outer momentum of diloco,
         the interval of adaptive). Raises ValueError in the middle of what a schedule has begun: flush() first."""
-        self._reducer.check_flushed("state_dict()")
+        if self._own_reducer is not None:
+            self._own_reducer.check_flushed("state_dict()")
         state = super().state_dict()
-        if self._schedule_remembers():
-            state["sync_schedule"] = torch.frombuffer(bytearray(self._reducer.save()), dtype=torch.uint8)
+        if self._schedule_remembers() and self._own_reducer is not None:
+            state["sync_schedule"] = torch.frombuffer(bytearray(self._own_reducer.save()), dtype=torch.uint8)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any], *, allow_code: bool = False) -> None:
@@ -281,8 +272,8 @@ class _Distributed(_Base):
         allow_code: also take the "sync_schedule" of an older version, which can run code of whoever wrote it. Without it such a state
         raises ValueError."""
         load_in_place(self, super().load_state_dict, state_dict)
-        if self._schedule_remembers() and "sync_schedule" in state_dict:
-            self._reducer.load(state_dict["sync_schedule"].numpy().tobytes(), allow_code)
+        if self._schedule_remembers() and "sync_schedule" in state_dict and self._own_reducer is not None:
+            self._own_reducer.load(state_dict["sync_schedule"].numpy().tobytes(), allow_code)
 
     def _schedule_remembers(self):
         return self._options["schedule"].split(":")[0] in ("diloco", "adaptive")

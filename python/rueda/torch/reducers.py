@@ -97,6 +97,38 @@ def _adasum_reducer(parameters, names, process_set, options):
     return AdasumReducer(parameters, names, options["compression"], process_set, passes)
 
 
+def parameters_of(optimizer):
+    """All of its groups."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def checked_names(optimizer, named_parameters):
+    """A list of (name, parameter): all of the optimizer's, or empty."""
+    named = list(named_parameters) if named_parameters is not None else []
+    if not all(isinstance(each, tuple) and len(each) == 2 for each in named):
+        raise ValueError("named_parameters must be a sequence of (name, parameter), as model.named_parameters() makes it")
+    names = [name for name, _ in named]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"named_parameters has names twice: {', '.join(twice)}")
+    known = {id(parameter) for _, parameter in named}
+    parameters = parameters_of(optimizer)
+    unnamed = [i for i, parameter in enumerate(parameters) if id(parameter) not in known]
+    if named and unnamed:
+        shapes = ", ".join(f"number {i} of shape {list(parameters[i].shape)}" for i in unnamed[:8])
+        raise ValueError(f"named_parameters was given, but {len(unnamed)} of the optimizer's {len(parameters)} parameters have no name in "
+                         f"it: {shapes}; name all of them, or leave named_parameters out")
+    mine = {id(parameter) for parameter in parameters}
+    return [(name, parameter) for name, parameter in named if id(parameter) in mine]
+
+
+def names_of(optimizer, named):
+    """The name of each parameter; of one that has none, its place."""
+    if named:
+        return {parameter: name for name, parameter in named}
+    return {parameter: f"allreduce.noname.{i}.{j}" for i, group in enumerate(optimizer.param_groups) for j, parameter in enumerate(group["params"])}
+
+
 def make_reducer(parameters: list[torch.Tensor], names: dict[torch.Tensor, str], options: dict[str, Any]) -> Any:
     """What reduces the gradients of `parameters`. Collective, for the ranks of the process set; on others it reduces nothing.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that goes on after an operation has failed.
+"""Training that goes on after an operation has failed, and while workers come and go.
 
     state = hvd.elastic.TorchState(model, optimizer, epoch=0)
 
@@ -9,11 +9,17 @@
             ...
             state.commit()
 
-Rueda goes on with the ranks that the launcher has started: after a failure that no rank was lost in, all of them restore what they last
-committed. When a rank is lost, or ranks are to be added, the job has to be started again, from a checkpoint; run() then raises, and says so.
+In an elastic job (ruedarun --min-np) training goes on with the ranks that are left, and with workers that are added: no collective operation
+comes before the decorated function, and what is collective in its making, but for DistributedOptimizer, is made inside of it. In other jobs
+Rueda goes on with the ranks that the launcher has started: after a failure that no rank was lost in, all of them restore the last commit. When a
+rank is lost there, the job has to be started again, from a checkpoint; run() then raises, and says so.
 """
 
+from rueda.common.elastic import HostUpdateResult, run_fn
+from rueda.torch.elastic.loop import run
 from rueda.torch.elastic.sampler import ElasticSampler
-from rueda.torch.elastic.state import ObjectState, State, TorchState, run
+from rueda.torch.elastic.state import (ModelStateHandler, ObjectState, OptimizerStateHandler, SamplerStateHandler, State, StateHandler, TorchState,
+                                       get_handler_registry, set_handler_registry)
 
-__all__ = ["ElasticSampler", "ObjectState", "State", "TorchState", "run"]
+__all__ = ["ElasticSampler", "HostUpdateResult", "ModelStateHandler", "ObjectState", "OptimizerStateHandler", "SamplerStateHandler", "State",
+           "StateHandler", "TorchState", "get_handler_registry", "run", "run_fn", "set_handler_registry"]

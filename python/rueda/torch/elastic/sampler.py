@@ -24,6 +24,7 @@ class ElasticSampler(torch.utils.data.Sampler):
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0):
         self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
         self.epoch = 0
+        self._kept: tuple[Any, list[int]] | None = None
         self.processed_num = 0  # samples of this epoch that all ranks together have read
         self.reset()
 
@@ -37,6 +38,19 @@ class ElasticSampler(torch.utils.data.Sampler):
         """Every rank has read a batch of `batch_size` samples. What is left is shared out anew by reset() only. batch_idx: not used."""
         self.processed_num += batch_size * self.num_replicas
 
+    def get_indices(self, batch_idx: int, batch_size: int) -> list[int]:
+        """This rank's samples of batch `batch_idx` since the last reset, as scripts for Horovod before 0.24 ask."""
+        return self.indices[batch_idx * batch_size:(batch_idx + 1) * batch_size]
+
+    def record_indices(self, indices: Sized) -> None:
+        """record_batch() of as many samples: every rank has read so many of its next ones."""
+        self.record_batch(0, len(indices))
+
+    @property
+    def processed_indices(self) -> set[int]:
+        """The samples of this epoch that all ranks together have read (an attribute of Horovod before 0.24)."""
+        return set(self._order()[:self.processed_num])
+
     def state_dict(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
@@ -45,17 +59,26 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.processed_num = state_dict["processed_num"]
         self.reset()
 
+    def _order(self) -> list[int]:
+        """Of all samples in this epoch. It is kept: a reset in the middle of an epoch needs it again, and shuffling takes long."""
+        key = (len(self.dataset), self.shuffle, self.seed + self.epoch)
+        if self._kept is None or self._kept[0] != key:
+            order = list(range(len(self.dataset)))
+            if self.shuffle:
+                random.Random(self.seed + self.epoch).shuffle(order)
+            self._kept = key, order
+        return self._kept[1]
+
     def reset(self) -> None:
         """Shares out what has not been read, over the ranks that there are."""
         self.num_replicas, self.rank = basics.size(), basics.rank()
-        order = list(range(len(self.dataset)))
-        if self.shuffle:
-            random.Random(self.seed + self.epoch).shuffle(order)
-        self.remaining_indices = order[self.processed_num:]
+        self.remaining_indices = self._order()[self.processed_num:]
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
-        repeated = [self.remaining_indices[i % len(self.remaining_indices)] for i in range(self.total_size)]
-        self.indices = repeated[self.rank::self.num_replicas]
+        self.indices = self.remaining_indices[self.rank::self.num_replicas]
+        if len(self.indices) < self.num_samples:  # by one
+            place = self.rank + len(self.indices) * self.num_replicas
+            self.indices.append(self.remaining_indices[place % len(self.remaining_indices)])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.indices)

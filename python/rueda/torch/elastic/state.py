@@ -1,197 +1,166 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job goes back to when an operation has failed."""
+"""The state of a training, that it goes back to when an operation has failed."""
 
 from __future__ import annotations
 
-import copy
-import functools
-from collections.abc import Callable, Iterable
+import warnings
 from typing import Any
 
 import torch
 
 from rueda.common import basics
-from rueda.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, InvalidOperation
+from rueda.common.elastic import ObjectState, State
+from rueda.torch.elastic.handlers import (ModelStateHandler, OptimizerStateHandler, SamplerStateHandler, StateHandler, get_handler_registry,
+                                          is_sharded, make_handler, own_or, set_handler_registry)
+from rueda.torch.elastic.random_state import random_states, set_random_states
 from rueda.torch.elastic.sampler import ElasticSampler
-from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.elastic.source import Condition, Report, choose
+from rueda.torch.functions import allgather_object, broadcast_object
 
+__all__ = ["ModelStateHandler", "ObjectState", "OptimizerStateHandler", "SamplerStateHandler", "State", "StateHandler", "TorchState",
+           "get_handler_registry", "set_handler_registry"]
 
-class State:
-    """What a program keeps from one commit to the next; a class of one's own says how, in save(), restore() and sync()."""
-
-    def __init__(self) -> None:
-        self._reset_callbacks: list[Callable[[], Any]] = []
-
-    def register_reset_callbacks(self, callbacks: Iterable[Callable[[], Any]]) -> None:
-        """Functions without arguments that are called when training begins again after a failure."""
-        self._reset_callbacks.extend(callbacks)
-
-    def on_reset(self) -> None:
-        """What run() calls before training begins again."""
-        self.reset()
-        for callback in self._reset_callbacks:
-            callback()
-
-    def commit(self) -> None:
-        """What the state is now is what restore() goes back to. As often as work that would be lost is worth the copy."""
-        self.save()
-        self.check_host_updates()
-
-    def check_host_updates(self) -> None:
-        """Horovod raises HostsUpdatedInterrupt here when hosts come or go. Rueda's ranks are those that were started: nothing to do."""
-
-    def save(self) -> None:
-        """Keeps what the state is now."""
-        raise NotImplementedError
-
-    def restore(self) -> None:
-        """Goes back to what was kept."""
-        raise NotImplementedError
-
-    def sync(self) -> None:
-        """Gives rank 0's state to all."""
-        raise NotImplementedError
-
-    def reset(self) -> None:
-        """What else has to be done before training begins again."""
-
-
-class ObjectState(State):
-    """Values that can be pickled, by name: ObjectState(epoch=0, batch=0). They are attributes."""
-
-    def __init__(self, **kwargs: Any):
-        super().__init__()
-        self._names = list(kwargs)
-        for name, value in kwargs.items():
-            setattr(self, name, value)
-        self._saved: dict[str, Any] = {}
-        ObjectState.save(self)
-
-    def save(self) -> None:
-        self._saved = copy.deepcopy({name: getattr(self, name) for name in self._names})
-
-    def restore(self) -> None:
-        for name, value in copy.deepcopy(self._saved).items():
-            setattr(self, name, value)
-
-    def sync(self) -> None:
-        for name, value in broadcast_object({name: getattr(self, name) for name in self._names}, root_rank=0).items():
-            setattr(self, name, value)
-        ObjectState.save(self)
-
-
-class _ModelHandler:
-    def __init__(self, model):
-        self.value = model
-        self.save()
-
-    def save(self) -> None:
-        self._saved = copy.deepcopy(self.value.state_dict())
-
-    def restore(self) -> None:
-        self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer goes on in the tensors that it is given
-
-    def sync(self) -> None:
-        broadcast_parameters(self.value.state_dict(), root_rank=0)
-        self.save()
-
-
-class _OptimizerHandler(_ModelHandler):
-    def sync(self) -> None:
-        broadcast_optimizer_state(self.value, root_rank=0)
-        self.save()
-
-
-class _OtherHandler(_ModelHandler):
-    def sync(self) -> None:
-        self.value.load_state_dict(broadcast_object(self.value.state_dict(), root_rank=0))
-        self.save()
-
-
-def _handler_for(value):
-    for kind, handler in ((torch.nn.Module, _ModelHandler), (torch.optim.Optimizer, _OptimizerHandler)):
-        if isinstance(value, kind):
-            return handler(value)
-    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
-        return _OtherHandler(value)
-    return None
+# Intervals in a row with one step each, after which a commit copies no parameters.
+_REGULAR_INTERVALS = 2
 
 
 class TorchState(ObjectState):
     """A model, an optimizer, samplers (ElasticSampler), and values that can be pickled: TorchState(model, optimizer, epoch=0).
 
-    What has a state_dict() (a module, an optimizer, a scheduler, a sampler) is kept by that; all else by a copy. All are attributes.
+    What has a state_dict() (a module, an optimizer, a scheduler, a sampler) is kept by that; all else by a copy. All are attributes. The random
+    generators of torch, Python and numpy are kept, too; gradients are not.
+
+    A commit is full or light. A full one copies everything. A light one copies all that is small, and of parameters and optimizer state notes
+    the versions: it takes as good as no time. It is used when the last two commits came after one step() of each optimizer, and no operation
+    of Rueda's lay between that step and the commit. Then a failure cannot come between a step and its commit, and nothing needs undoing. If an
+    optimizer has stepped after a light commit all the same, restore() leaves parameters as they are, and sync() takes the state from a rank that has
+    not stepped; where all have, they go on with that step, and rank 0 warns. Change parameters between steps under torch.no_grad(), not by
+    .data, which versions do not show.
     """
 
     def __init__(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, **kwargs: Any):
         things = {"model": model, "optimizer": optimizer, **kwargs}
-        handlers = {name: _handler_for(value) for name, value in things.items()}
+        handlers = {name: make_handler(value) for name, value in things.items()}
         self._handlers = {name: handler for name, handler in handlers.items() if handler is not None}
         for name, handler in self._handlers.items():
             object.__setattr__(self, name, handler.value)
+        self._commits, self._regular = 0, 0
+        self._light = self._ahead = self._torn = self._as_committed = False
+        self._fresh = True
+        self._random = random_states()
         super().__init__(**{name: value for name, value in things.items() if name not in self._handlers})
 
     def __setattr__(self, name, value):
-        """A model, optimizer or sampler that takes the place of another is kept from then on."""
-        if name in self.__dict__.get("_handlers", {}):
-            self._handlers[name] = _handler_for(value)
+        """A model, optimizer or sampler that takes the place of another is saved, and kept from then on."""
+        handler = self.__dict__.get("_handlers", {}).get(name)
+        if handler is not None and value is not handler.value:
+            self._replace(name, handler, value)
         super().__setattr__(name, value)
 
+    def _replace(self, name, handler, value):
+        other = make_handler(value)
+        if type(other) is type(handler):
+            handler.set_value(value)
+        elif other is not None:
+            self._handlers[name] = other
+        else:
+            del self._handlers[name]
+            self._names.append(name)
+
+    def commit(self) -> None:
+        """Keeps the state as it is now, and raises HostsUpdatedInterrupt when workers wait to be let in, or have left. Not collective."""
+        self.save()
+        self._as_committed = True
+        self.check_host_updates()
+        self._as_committed = False
+
     def save(self) -> None:
+        """Keeps the state as it is now: all of it, or by a light commit."""
+        steps_alone = self._steps_alone()
+        self._regular = self._regular + 1 if steps_alone else 0
+        self._save(light=self._regular >= _REGULAR_INTERVALS)
+        self._commits += 1
+
+    def _steps_alone(self):
+        """Whether every optimizer has stepped once since the last commit, and no operation has ended since."""
+        optimizers = [handler for handler in self._handlers.values() if isinstance(handler.value, torch.optim.Optimizer)]
+        return bool(optimizers) and all(_can_be_light(handler) and handler.steps_alone() for handler in optimizers)
+
+    def _save(self, light):
         for handler in self._handlers.values():
-            handler.save()
+            note = own_or(handler, "note", "save") if light else None
+            (note or handler.save)()
+        self._random = random_states()
         super().save()
+        self._light, self._ahead, self._torn = light, False, False
 
     def restore(self) -> None:
+        """Goes back to the last commit. After a light one parameters and optimizer state stay: they are as committed, or sync() gets them from
+        a rank where they are."""
+        self._ahead = self._light and any(_is_ahead(handler) for handler in self._handlers.values())
+        if not self._light:
+            self._torn = False
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
+        set_random_states(self._random)
+        self._as_committed = not self._ahead
+
+    def keep_uncommitted(self) -> None:
+        """After HostsUpdatedInterrupt: commits the state as it is, if that was not raised by commit() itself."""
+        if not self._as_committed:
+            self.save()
 
     def sync(self) -> None:
+        """Gives all ranks the state of the rank that has committed most; does nothing where all have the same. Collective."""
+        mine = Report(self._commits, self._condition(), self._as_committed)
+        reports = [Report(*each) for each in allgather_object(tuple(mine))]
+        source, needed = choose(reports)
+        self._as_committed = False
+        if not needed:
+            return
+        if reports[source].condition == Condition.ahead and basics.rank() == 0:
+            warnings.warn("elastic: every rank had stepped after its last commit, and no copy was kept. That step stays applied, so its samples are "
+                          "seen twice. Commit after each step, with no operation of Rueda's between the two.", stacklevel=3)
+        same = reports[basics.rank()][:2] == reports[source][:2]
+        self._torn = self._torn or not same
+        self._receive(source)
+        self._fresh = False
+        self._save(light=self._regular >= _REGULAR_INTERVALS and self._steps_can_be_light())
+
+    def _condition(self):
+        if self._torn:
+            return Condition.torn
+        if self._fresh:
+            return Condition.fresh
+        return Condition.ahead if self._ahead else Condition.whole
+
+    def _receive(self, source):
         for handler in self._handlers.values():
-            handler.sync()
-        super().sync()
+            sync_from = own_or(handler, "sync_from", "sync")
+            sync_from(source) if sync_from else handler.sync()
+        commits, regular, values = broadcast_object((self._commits, self._regular, self._values()), root_rank=source)
+        self._commits, self._regular = commits, regular
+        if basics.rank() != source:
+            self._set_values(values)
+
+    def _steps_can_be_light(self):
+        return all(_can_be_light(handler) for handler in self._handlers.values() if isinstance(handler.value, torch.optim.Optimizer))
 
     def reset(self) -> None:
+        """Shares the samples out over the ranks that there are now."""
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
 
 
-def _begin_again(error):
-    """All ranks leave the job and form a new one, of the same ranks and process sets; raises where that cannot be."""
-    try:
-        basics.begin_again()
-    except HorovodInternalError as final:
-        raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: elastic.run restores a job of the ranks "
-                                   "that were started, so start it again, from a checkpoint.") from final
+def _can_be_light(handler):
+    """Of an optimizer: whether its step changes all ranks alike, at once, and a handler of Rueda's counts it."""
+    options = getattr(handler.value, "_options", {"schedule": "every_step"})
+    counted = isinstance(handler, OptimizerStateHandler) and own_or(handler, "note", "save") is not None
+    return counted and options["schedule"] == "every_step" and not is_sharded(handler.value)
 
 
-def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """func(state, ...), called again after an operation has failed: HorovodInternalError makes all ranks restore what they last committed,
-    HostsUpdatedInterrupt leaves what they have.
-
-    Collective. Raises HorovodInternalError when a rank is lost, and what func raises else: an operation that cannot mean anything
-    (InvalidOperation) would fail again.
-    """
-
-    @functools.wraps(func)
-    def wrapper(state, *args, **kwargs):
-        skip_sync = False
-        while True:
-            try:
-                if not skip_sync:
-                    state.sync()
-                return func(state, *args, **kwargs)
-            except InvalidOperation:
-                raise
-            except HorovodInternalError as error:
-                _begin_again(error)
-                state.restore()
-                skip_sync = False
-            except HostsUpdatedInterrupt as interrupt:
-                _begin_again(interrupt)
-                skip_sync = interrupt.skip_sync
-            state.on_reset()
-
-    return wrapper
+def _is_ahead(handler):
+    ahead = getattr(handler, "ahead", None)
+    return ahead is not None and ahead()

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each kind of object in a TorchState is saved, restored and given to other ranks.
+
+A handler has save(), restore() and sync(), as in Horovod. Those of Rueda have two methods more:
+    note(): saves all but the tensors that an optimizer changes. Of these it notes which they are, and their versions.
+    sync_from(root): sync() from another rank than 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from rueda import _core
+from rueda.common.basics import operations_ended
+from rueda.torch.elastic.sampler import ElasticSampler
+from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+
+# A larger buffer is copied only after it has changed.
+_SMALL_BUFFER = 1 << 16
+
+
+class StateHandler:
+    """Saves, restores and synchronises one object, self.value; for kinds of a program's own (set_handler_registry)."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def save(self) -> None:
+        """Keeps the value as it is now."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Goes back to what save() kept."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Gives rank 0's value to all ranks."""
+        raise NotImplementedError
+
+    def set_value(self, value: Any) -> None:
+        """Another object takes the place of the value, and is saved."""
+        self.value = value
+        self.save()
+
+
+def own_or(handler: StateHandler, better: str, plain: str) -> Callable[..., Any] | None:
+    """The method `better` of a handler of Rueda; None where it has none, or where a program's class has overridden `plain`."""
+    for cls in type(handler).__mro__:
+        if better in cls.__dict__:
+            return getattr(handler, better)
+        if plain in cls.__dict__:
+            return None
+    return None
+
+
+class NotedTensors:
+    """Which tensors there were, and their versions: by these it says whether one has changed. (Changes by .data have no version.)"""
+
+    def __init__(self, tensors: Iterable[torch.Tensor]):
+        self._noted = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
+
+    def changed(self) -> bool:
+        return any(tensor._version != version or tensor.data_ptr() != place for tensor, version, place in self._noted)
+
+
+
+class StateDictHandler(StateHandler):
+    """Of what has state_dict() and load_state_dict(): learning rate schedulers, scalers, samplers."""
+
+    def __init__(self, value: Any):
+        super().__init__(value)
+        self.save()
+
+    def save(self) -> None:
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def note(self) -> None:
+        """The same as save(): what it keeps is small."""
+        self.save()
+
+    def restore(self) -> None:
+        self.value.load_state_dict(copy.deepcopy(self._saved))  # an object may go on in what it is given
+
+    def sync(self) -> None:
+        self.sync_from(0)
+
+    def sync_from(self, root: int) -> None:
+        state = broadcast_object(self.value.state_dict(), root_rank=root)
+        self.value.load_state_dict(state)
+
+
+class SamplerStateHandler(StateDictHandler):
+    """Of an ElasticSampler."""
+
+
+class ModelStateHandler(StateHandler):
+    """Of a module: after save() copies of all tensors, after note() copies of the buffers alone."""
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__(model)
+        self._noted: NotedTensors | None = None
+        self._buffers: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self.save()
+
+    def save(self) -> None:
+        self._noted, self._buffers = None, {}
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def note(self) -> None:
+        parameters, buffers = _tensors_of(self.value)
+        self._noted, self._saved = NotedTensors(parameters), None
+        before, self._buffers = self._buffers, {}
+        for buffer in buffers:
+            kept = before.get(id(buffer))
+            if kept is None or kept[1] != buffer._version or buffer.numel() < _SMALL_BUFFER:
+                kept = buffer, buffer._version, buffer.detach().clone()
+            self._buffers[id(buffer)] = kept
+
+    def ahead(self) -> bool:
+        """Whether parameters have changed since note()."""
+        return self._noted is not None and self._noted.changed()
+
+    def restore(self) -> None:
+        if self._noted is None:
+            self.value.load_state_dict(self._saved)
+            return
+        with torch.no_grad():
+            for buffer, _, kept in self._buffers.values():
+                buffer.copy_(kept)
+
+    def sync(self) -> None:
+        self.sync_from(0)
+
+    def sync_from(self, root: int) -> None:
+        broadcast_parameters(self.value.state_dict(), root_rank=root)
+
+
+def _tensors_of(model):
+    """Its parameters and buffers. (Faster than parameters() and buffers(), which make names.)"""
+    parameters, buffers, seen, modules = [], [], set(), [model]
+    while modules:
+        module = modules.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
+        parameters += [each for each in module._parameters.values() if each is not None]
+        buffers += [each for each in module._buffers.values() if each is not None]
+        modules += module._modules.values()
+    return parameters, buffers
+
+
+class OptimizerStateHandler(StateHandler):
+    """Of an optimizer: after save() a copy of its state, after note() its settings alone. Counts the steps since then."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer):
+        super().__init__(optimizer)
+        self._hook = self._count_steps()
+        self.save()
+
+    def _count_steps(self):
+        self.steps, self._ended_at_first = 0, None
+        mine = weakref.ref(self)
+
+        def count(*_):
+            handler = mine()
+            if handler is not None:
+                handler._stepped()
+
+        return self.value.register_step_post_hook(count)
+
+    def _stepped(self):
+        self.steps += 1
+        if self.steps == 1:
+            self._ended_at_first = operations_ended()
+
+    def steps_alone(self) -> bool:
+        """Whether there was one step since the last save() or note(), and no operation of this rank has ended after it."""
+        return self.steps == 1 and self._ended_at_first == operations_ended()
+
+    def save(self) -> None:
+        self._check_whole()
+        self.steps, self._noted = 0, None
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def _check_whole(self):
+        if is_sharded(self.value) and _core.is_elastic():
+            raise ValueError("TorchState: of an optimizer with sharded=True each rank has a part of the state, which is lost with the rank: an elastic "
+                             "job cannot go on from it. Leave sharded out, or start the job without --min-np, and with checkpoints.")
+
+    def note(self) -> None:
+        self.steps, self._saved = 0, None
+        states = self.value.state.values()
+        self._noted = NotedTensors(each for state in states for each in state.values() if isinstance(each, torch.Tensor))
+        self._settings = [_settings_of(group) for group in self.value.param_groups]
+
+    def ahead(self) -> bool:
+        """Whether the optimizer has stepped since note(), or its state has changed. (Fused kernels leave versions as they are.)"""
+        return self._noted is not None and (self.steps > 0 or self._noted.changed())
+
+    def restore(self) -> None:
+        """Goes back to what save() kept; after note() to the settings. The gradients of the step that failed go."""
+        if self._noted is None:
+            self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer goes on in the tensors that it is given
+            self.steps = 0
+        else:
+            for group, settings in zip(self.value.param_groups, copy.deepcopy(self._settings)):
+                group.update(settings)
+        for group in self.value.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def sync(self) -> None:
+        self.sync_from(0)
+
+    def sync_from(self, root: int) -> None:
+        broadcast_optimizer_state(self.value, root_rank=root)
+
+    def set_value(self, value: torch.optim.Optimizer) -> None:
+        self._hook.remove()
+        self.value = value
+        self._hook = self._count_steps()
+        self.save()
+
+
+def is_sharded(optimizer: Any) -> bool:
+    """Whether each rank has a part of the state of this optimizer."""
+    return hasattr(optimizer, "shares_parameters")
+
+
+def _settings_of(group):
+    settings = {}
+    for name, value in group.items():
+        if name != "params":
+            settings[name] = value if type(value) in (int, float, bool, str, type(None)) else copy.deepcopy(value)
+    return settings
+
+
+_handler_registry: list[tuple[type, Callable[[Any], Any]]] = [
+    (torch.nn.Module, ModelStateHandler),
+    (torch.optim.Optimizer, OptimizerStateHandler),
+    (ElasticSampler, SamplerStateHandler),
+]
+
+
+def get_handler_registry() -> list[tuple[type, Callable[[Any], Any]]]:
+    """Pairs of a type and the class of its handler; the first that fits an object of a TorchState is used."""
+    return _handler_registry
+
+
+def set_handler_registry(registry: list[tuple[type, Callable[[Any], Any]]]) -> None:
+    """Other pairs, for states that are made from now on."""
+    global _handler_registry
+    _handler_registry = registry
+
+
+def make_handler(value: Any) -> Any:
+    """A handler for `value`: of the registry, else by state_dict() and load_state_dict(); None where it has none of these."""
+    for kind, handler in _handler_registry:
+        if isinstance(value, kind):
+            return handler(value)
+    if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)) and not isinstance(value, type):
+        return StateDictHandler(value)
+    return None

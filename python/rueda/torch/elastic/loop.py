@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop around a training function."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from rueda import _core
+from rueda.common import basics, elastic
+from rueda.common.exceptions import HorovodInternalError
+from rueda.torch.agreement import restart_prefixes
+from rueda.torch.functions import broadcast_object
+from rueda.torch.generations import remake_reducers
+
+elastic.State._default_broadcast = staticmethod(broadcast_object)
+
+
+def _import_early() -> None:
+    """In an elastic job the others wait for a new process from its init() on. The first optimizer of a process imports this module, which takes
+    0.6 s and more."""
+    if _core.is_elastic():
+        importlib.import_module("torch._dynamo")
+
+
+basics.before_init(_import_early)
+
+
+def _begin_again(error: BaseException) -> None:
+    """All ranks leave the job and form a new one: in an elastic job that of the newest generation; else of the same ranks and process sets,
+    and raises where that cannot be."""
+    if _core.is_elastic():
+        return elastic.begin_next_generation(restart_prefixes)
+    try:
+        basics.begin_again()
+    except HorovodInternalError as final:
+        raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: elastic.run restores a job of the ranks "
+                                   "that were started, so start it again, from a checkpoint.") from final
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """func(state, ...), called again after an operation has failed, and when workers come or go.
+
+    HorovodInternalError makes all ranks restore the last commit; HostsUpdatedInterrupt leaves the state as it is. Then the ranks form the job
+    anew, reset callbacks run, the state is synchronised, and func is called. In an elastic job (ruedarun --min-np) the new job has the workers
+    that are left, and those that wait to be let in. There every rank synchronises, whatever skip_sync says: another rank may have
+    come by an error.
+
+    Collective. Raises InvalidOperation when the job has gone on without this process, HorovodInternalError when a rank of a job that is
+    not elastic is lost, and all else that func raises: an operation that cannot mean anything (InvalidOperation) would fail again.
+    """
+    return elastic.loop(func, _begin_again, remake_reducers)
