@@ -32,7 +32,8 @@ struct Global {
   std::deque<std::unique_ptr<Runtime>> ended;  // guarded by the mutex
   const Runtime* of_parent = nullptr;          // in a forked child; of it only what never changes
   std::atomic<std::uint64_t> jobs = 0;         // that have begun; written under the mutex
-  Status failed;  // why a job could not go on, which is final; guarded by the mutex
+  bool elastic = false;  // the job, which may be followed by one of other ranks; guarded by the mutex
+  Status failed;         // why a job could not go on, which is final; guarded by the mutex
 };
 
 Global& global() {
@@ -79,7 +80,8 @@ void init(RuntimeComponents components) {
     return;
   }
   register_exit_handlers();
-  const bool may_be_repeated = components.start_may_be_repeated, elastic = components.elastic;
+  const bool may_be_repeated = components.start_may_be_repeated;
+  process.elastic = components.elastic;
   try {
     components.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(components));
@@ -92,9 +94,10 @@ void init(RuntimeComponents components) {
     if (!heard_by_all && !may_be_repeated) process.failed = {error.code(), error.what()};
     throw;
   } catch (...) {  // of a WaitCheck
-    if (!elastic) {
+    if (!process.elastic) {
       process.failed = Status::peer_lost(
-          "An earlier init() on this rank was interrupted before the others were there. Start the job again.");
+          "An earlier init() on this rank was interrupted before the others were there. Start the job "
+          "again.");
     }
     throw;
   }
@@ -112,7 +115,7 @@ void shutdown() {
     return;
   }
   process.runtime->shutdown();
-  if (!process.runtime->elastic()) process.failed = process.runtime->failure();
+  if (!process.elastic) process.failed = process.runtime->failure();
   process.current.store(nullptr);
   process.ended.push_back(std::move(process.runtime));
   if (process.ended.size() > kEndedRuntimes) process.ended.pop_front();
@@ -138,7 +141,7 @@ JobReference present_job() { return {jobs_begun(), default_runtime().started_as(
 Scope in_present_job(const Scope& scope, const JobReference& job) {
   Runtime& runtime = default_runtime();
   if (job.number == jobs_begun()) return scope;
-  if (!runtime.elastic() && job.started_as != runtime.started_as()) {
+  if (job.started_as != runtime.started_as()) {
     throw NotInitialized(Status::not_initialized(
         "What was made in a job that has ended by shutdown() cannot go on in one of other processes. "
         "Make it again after init(), and what uses it."));

@@ -63,10 +63,8 @@ class Runtime {
   bool on_background_thread() const { return thread_.running() && shared_.waiters->turns().mine(); }
 
   const Topology& topology() const { return topology_; }
-  // Which of the ranks that were started these are; empty: all.
+  // Which of the ranks that were started these are; empty: all, or those of an elastic job.
   const std::vector<Rank>& started_as() const { return started_as_; }
-  // A job of other ranks may follow in this process.
-  bool elastic() const { return elastic_; }
   // The number of the job, the same on all ranks, and another than any of them has had before.
   std::uint64_t job() const { return job_; }
   // The process sets that the job began with: ids 1, 2, ...
@@ -109,7 +107,6 @@ class Runtime {
   TensorMemory memory_;
   Topology topology_;
   const std::vector<Rank> started_as_;
-  const bool elastic_;
   const RankLists static_sets_;
   SubmissionRules rules_;
   std::uint64_t job_ = 0;

@@ -65,15 +65,15 @@ void Agent::turn() {
   const short out = supervisor_.wants_to_write() ? POLLOUT : 0;
   std::array<pollfd, 6> waits{{{signals_.number(), POLLIN, 0},
                                {supervisor_.descriptor(), static_cast<short>(POLLIN | out), 0},
-                               {words_.descriptor(), POLLIN, 0},
-                               {may_read_output() ? outputs_.descriptor() : -1, POLLIN, 0},
+                               {streams_.words.descriptor(), POLLIN, 0},
+                               {may_read_output() ? streams_.outputs.descriptor() : -1, POLLIN, 0},
                                {input_.descriptor(), POLLOUT, 0},
                                {deaths_ ? deaths_->descriptor() : -1, POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_act());
   if (waits[2].revents != 0)
-    for (const std::uint64_t key : words_.ready()) hear_rank(key);
+    for (const std::uint64_t key : streams_.words.ready()) hear_rank(key);
   if (waits[3].revents != 0)
-    for (const std::uint64_t key : outputs_.ready()) hear_rank(key);
+    for (const std::uint64_t key : streams_.outputs.ready()) hear_rank(key);
   if (waits[5].revents != 0) std::ranges::copy(deaths_->take_dead(), std::back_inserter(dying_));
   tell_early_ends();
   if (waits[1].revents != 0 || supervisor_.descriptor() < 0) hear_supervisor();
@@ -82,7 +82,7 @@ void Agent::turn() {
   act_on_time();
 }
 
-bool Agent::may_read_output() const { return !held_ && supervisor_.unsent() < kMostUnsent; }
+bool Agent::may_read_output() const { return !streams_.held && supervisor_.unsent() < kMostUnsent; }
 
 int Agent::milliseconds_to_act() const {
   std::optional<Clock::time_point> next = keys_.next_time();
@@ -136,7 +136,7 @@ void Agent::obey(const agents::Message& message) {
   } else if (std::holds_alternative<agents::BarrierOut>(message)) {
     if (pmi_) answer(pmi_->leave_barrier());
   } else if (const auto* output = std::get_if<agents::HoldOutput>(&message)) {
-    held_ = output->hold;
+    streams_.held = output->hold;
   } else if (const auto* input = std::get_if<agents::Input>(&message)) {
     take_input(input->text);
   } else if (const auto* resize = std::get_if<agents::Resize>(&message)) {
@@ -190,16 +190,16 @@ void Agent::start_rank(const Place& place) {
   } else if ((start.terminal = open_terminal())) {
     input_.open(start.terminal);
   } else {
-    start.input = order_->launch.forwards_input ? input_.open()
-                                                : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+    start.input =
+        order_->launch.forwards_input ? input_.open() : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   }
   const std::size_t number = ranks_.size();
   LocalRank& rank = ranks_.emplace_back(place, std::move(start));
   const auto key = [&](Source source) { return number << 2 | static_cast<std::uint64_t>(source); };
-  words_.add(rank.channel().descriptor(), key(Source::line));
-  if (rank.pmi() >= 0) words_.add(rank.pmi(), key(Source::pmi));
-  outputs_.add(rank.output(0), key(Source::output));
-  if (rank.output(1) >= 0) outputs_.add(rank.output(1), key(Source::errors));
+  streams_.words.add(rank.channel().descriptor(), key(Source::line));
+  if (rank.pmi() >= 0) streams_.words.add(rank.pmi(), key(Source::pmi));
+  streams_.outputs.add(rank.output(0), key(Source::output));
+  if (rank.output(1) >= 0) streams_.outputs.add(rank.output(1), key(Source::errors));
   if (deaths_) deaths_->add(number, rank.futex());
   tell(agents::Started{place.rank, rank.process(), in_ranges(cores)});
 }
@@ -347,7 +347,7 @@ void Agent::act_on_time() {
   const bool none_runs = std::ranges::all_of(ranks_, [](const LocalRank& r) { return r.process() == 0; });
   if (state_ == State::ending && none_runs) state_ = State::over;
   if (!act_at_ || Clock::now() < *act_at_) return;
-  if (state_ == State::clearing && (held_ || supervisor_.unsent() > 0)) {
+  if (state_ == State::clearing && (streams_.held || supervisor_.unsent() > 0)) {
     act_at_ = Clock::now() + kLastOutput;  // somebody will read it
     return;
   }

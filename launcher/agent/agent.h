@@ -76,9 +76,16 @@ class Agent {
   // What ruedarun has ordered, for ranks that start now and later.
   struct Order {
     agents::Launch launch;
-    std::vector<std::vector<int>> cores;    // by local rank
-    std::uint64_t open_files = 0;           // the limit that ranks get
-    std::optional<Generation> generation{}; // of an elastic job, the newest
+    std::vector<std::vector<int>> cores;     // by local rank
+    std::uint64_t open_files = 0;            // the limit that ranks get
+    std::optional<Generation> generation{};  // of an elastic job, the newest
+  };
+
+  // What ranks say.
+  struct Streams {
+    EpollSet words;     // which are heard at once
+    EpollSet outputs;   // which may have to wait
+    bool held = false;  // they do: nobody reads them
   };
 
   SupervisorLine supervisor_;
@@ -87,13 +94,11 @@ class Agent {
   bool ordered_ = false;  // ruedarun has said something
   std::optional<Order> order_;
   std::vector<LocalRank> ranks_;  // in the order of their start
-  EpollSet words_;    // of ranks, which are heard at once
-  EpollSet outputs_;  // of ranks, which may have to wait
-  bool held_ = false;
+  Streams streams_;
   HostValues values_;
-  std::optional<PmiServer> pmi_;      // none in an elastic job
-  std::optional<DeathWatch> deaths_;  // of an elastic job
-  std::vector<std::size_t> dying_;    // ranks of which it has told, without a status yet
+  std::optional<PmiServer> pmi_;             // none in an elastic job
+  std::optional<DeathWatch> deaths_;         // of an elastic job
+  std::vector<std::size_t> dying_;           // ranks of which it has told, without a status yet
   AgentInput input_;                         // of rank 0, where ruedarun forwards it
   TerminalKeys keys_;                        // of its terminal
   std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output

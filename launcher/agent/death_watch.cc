@@ -36,7 +36,8 @@ struct DeathWatch::State {
 };
 
 DeathWatch::DeathWatch() : state_(std::make_shared<State>()) {
-  if (!state_->news) throw std::system_error(errno, std::generic_category(), "cannot wait for the ends of ranks");
+  if (!state_->news)
+    throw std::system_error(errno, std::generic_category(), "cannot wait for the ends of ranks");
   std::thread([state = state_] { watch(state); }).detach();
 }
 

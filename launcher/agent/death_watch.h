@@ -11,8 +11,9 @@
 namespace rueda {
 
 // Purpose: waits for the RobustFutex of each worker, on a thread of its own: a system call waits for futexes
-// or for descriptors, not for both. A worker that is dead is told once. It does not see all of them: where the
-// kernel is too old, or there are more than a hundred, waitpid() tells later. Owned by the agent's thread.
+// or for descriptors, not for both. A worker that is dead is told once. It does not see all of them: where
+// the kernel is too old, or there are more than a hundred, waitpid() tells later. Owned by the agent's
+// thread.
 class DeathWatch {
  public:
   DeathWatch();

@@ -15,8 +15,8 @@ namespace rueda {
 // Purpose: a pair of sockets; the rank inherits one end, whose number and identity stand in its environment
 // under RUEDA_AGENT_LINE. Every message is one packet of text:
 //   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY";
-//                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed GENERATION",
-//                   "state"
+//                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed
+//                   GENERATION", "state"
 //   to the rank     "lost RANK WORDS", "value KEY VALUE"; of an elastic job: "generation NUMBER WORKERS.",
 //                   "joiners 0" or "joiners 1"
 // The rank may be any program: all it says is checked, and nothing here waits for it. Owned by the agent's

@@ -36,8 +36,7 @@ std::string lower_case(std::string_view, const std::string& value) {
   return text;
 }
 
-constexpr std::string_view kDiscovery =
-    "ruedarun does not look for hosts during a job yet; name them by -H";
+constexpr std::string_view kDiscovery = "ruedarun does not look for hosts during a job yet; name them by -H";
 constexpr std::string_view kBlacklist =
     "a place is not used again once a process there has died before it could take part";
 constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";

@@ -194,10 +194,8 @@ void settle_elastic(LaunchOptions& options) {
 using Action = LaunchOptions::Action;
 using Act = void (*)(LaunchOptions&, const std::string&);
 
-const std::map<std::string_view, Act>& acts() {
+const std::map<std::string_view, Act>& elastic_acts() {
   static const std::map<std::string_view, Act> table{
-      {"num-proc",
-       [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
       {"min-np", set_least},
       {"min-num-proc", set_least},
       {"max-np", set_most},
@@ -210,10 +208,16 @@ const std::map<std::string_view, Act>& acts() {
        [](LaunchOptions& o, const std::string& text) {
          o.elastic.timeout = std::chrono::seconds(whole_number("--elastic-timeout", text, kLongestTimeout));
        }},
-      {"reset-limit",
-       [](LaunchOptions& o, const std::string& text) {
+      {"reset-limit", [](LaunchOptions& o, const std::string& text) {
          o.elastic.reset_limit = whole_number("--reset-limit", text, kMostResets, 0);
-       }},
+       }}};
+  return table;
+}
+
+const std::map<std::string_view, Act>& acts() {
+  static const std::map<std::string_view, Act> table{
+      {"num-proc",
+       [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
       {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
       {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
       {"virtual-hosts",
@@ -285,7 +289,10 @@ void apply(LaunchOptions& options, const GivenFlag& given) {
   const Flag* flag = find_flag(given.name);
   if (flag == nullptr) throw UsageError(fmt::format("no such flag: --{}; see ruedarun --help", given.name));
   switch (flag->kind) {
-    case Flag::Kind::own: return acts().at(flag->name)(options, given.value);
+    case Flag::Kind::own: {
+      const auto& table = elastic_acts().contains(flag->name) ? elastic_acts() : acts();
+      return table.at(flag->name)(options, given.value);
+    }
     case Flag::Kind::setting: return set(options, *flag, given.value);
     case Flag::Kind::ignored:
       options.notes.push_back(fmt::format("--{} is ignored: {}", flag->name, flag->meaning));

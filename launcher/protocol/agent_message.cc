@@ -69,8 +69,8 @@ void put_place(Writer& writer, const Place& place) {
 
 Place get_place(Reader& reader) {
   Place place;
-  for (int* number : {&place.rank, &place.size, &place.local_rank, &place.local_size, &place.cross_rank,
-                      &place.cross_size})
+  for (int* number :
+       {&place.rank, &place.size, &place.local_rank, &place.local_size, &place.cross_rank, &place.cross_size})
     *number = get_number(reader, 0, kMostRanks);
   return place;
 }

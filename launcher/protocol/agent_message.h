@@ -181,10 +181,10 @@ struct NewGeneration {
   bool operator==(const NewGeneration&) const = default;
 };
 
-using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
-                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize,
-                             KeyTyped, NoTerminal, Credit, StartWorker, WorkerState, EndWorker, JoinersWait,
-                             NewGeneration>;
+using Message =
+    std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
+                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
+                 Credit, StartWorker, WorkerState, EndWorker, JoinersWait, NewGeneration>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

@@ -34,8 +34,8 @@ std::string count_of(Rank ranks) { return fmt::format("{} rank{}", ranks, ranks 
 }  // namespace
 
 ElasticJob::ElasticJob(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
-                       const std::vector<HostRanks>& slots, JobRecord& job,
-                       AgentServer& agents, JobOutput& output, JobEnd& end)
+                       const std::vector<HostRanks>& slots, JobRecord& job, AgentServer& agents,
+                       JobOutput& output, JobEnd& end)
     : processes_(options.elastic.most + options.elastic.spares),
       hosts_(hosts),
       job_(job),
@@ -93,7 +93,7 @@ void ElasticJob::act(Clock::time_point now) {
   if (!membership_.failure().empty()) return give_up();
   if (next) agents_.tell_all(agents::NewGeneration{*next});
   say_what_has_changed(next);
-  if (membership_.has_formed()) cause_.reset();
+  if (membership_.has_formed() && !membership_.is_short()) cause_.reset();
   if (const bool wait = membership_.joiners_wait(); wait != told_of_joiners_) {
     told_of_joiners_ = wait;
     agents_.tell_all(agents::JoinersWait{wait});
@@ -103,9 +103,7 @@ void ElasticJob::act(Clock::time_point now) {
 }
 
 // The end of the job is asked for, or has begun: ranks end in their own time.
-bool ElasticJob::is_frozen() const {
-  return end_.has_begun() || end_.signal() != 0 || end_.is_only_asked();
-}
+bool ElasticJob::is_frozen() const { return end_.has_begun() || end_.signal() != 0 || end_.is_only_asked(); }
 
 // No process runs that could join, and none can be started.
 bool ElasticJob::nobody_can_come() {
@@ -129,7 +127,7 @@ void ElasticJob::say_what_has_changed(const std::optional<Generation>& next) {
   const std::string ranks = next ? count_of(next->workers.count()) : "";
   for (const std::string& words : lost_)
     output_.say(fmt::format("ruedarun: {}{}", words,
-                            next                      ? "; going on with " + ranks
+                            next                     ? "; going on with " + ranks
                             : membership_.is_short() ? "; waiting for others, since too few are left"
                                                      : ""));
   const RankSet joined = next ? next->workers - known_ : RankSet();

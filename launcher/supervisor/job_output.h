@@ -51,8 +51,8 @@ class JobOutput {
  private:
   const LaunchOptions& options_;
   WriterNews news_ = make_writer_news();
-  std::set<int> shown_;  // ranks; empty: all
-  bool terminal_;        // of rank 0
+  std::set<int> shown_;                               // ranks; empty: all
+  bool terminal_;                                     // of rank 0
   std::shared_ptr<std::vector<std::string>> labels_;  // by rank
   std::array<RankOutput, kStreams> outputs_;
   struct Dropped {

@@ -47,12 +47,12 @@ class JobRecord {
   bool all_started() const { return started_ == ranks_.size(); }
   bool all_ended() const { return ended_ == ranks_.size(); }
   bool none_runs() const { return running_ == 0; }
-  std::string missing() const;            // "rank 3", "ranks 1, 2, 5 and 7 more": those that have not started
-  std::string ranks_on(int host) const;   // the same for those of a host
+  std::string missing() const;           // "rank 3", "ranks 1, 2, 5 and 7 more": those that have not started
+  std::string ranks_on(int host) const;  // the same for those of a host
   // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"; `name` in place of "rank 2 (".
   std::string words_for(int rank, const std::string& name = "") const;
-  int exit_code_of(int rank) const;       // never 0
-  bool was_killed(int rank) const;        // from outside
+  int exit_code_of(int rank) const;  // never 0
+  bool was_killed(int rank) const;   // from outside
 
  private:
   struct Host {

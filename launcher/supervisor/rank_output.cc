@@ -40,9 +40,7 @@ RankOutput::RankOutput(int descriptor, int ranks, int stream, std::shared_ptr<Ou
       copy_writer_(std::move(copy_writer)),
       mixer_(std::move(mixer)) {}
 
-RankOutput RankOutput::beside() const {
-  return {descriptor_, ranks_, 1, writer_, copy_writer_, mixer_};
-}
+RankOutput RankOutput::beside() const { return {descriptor_, ranks_, 1, writer_, copy_writer_, mixer_}; }
 
 int RankOutput::source_of(int rank) const { return kStreams * rank + stream_; }
 

@@ -48,7 +48,8 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
              .folder = std::filesystem::current_path().string()},
       end_(options_, job_, agents_, starter_, output_) {
   if (options_.elastic.least > 0)
-    elastic_.emplace(options_, hosts_, place_ranks(options_.elastic.most + options_.elastic.spares, method.hosts, host_name()),
+    elastic_.emplace(options_, hosts_,
+                     place_ranks(options_.elastic.most + options_.elastic.spares, method.hosts, host_name()),
                      job_, agents_, output_, end_);
 }
 
@@ -228,9 +229,7 @@ void Supervisor::cannot_start(int host, const std::string& why) {
 }
 
 // The rank has not ended well.
-void Supervisor::fail(int rank) {
-  elastic_ ? elastic_->ended(rank, true) : end_.fail(rank);
-}
+void Supervisor::fail(int rank) { elastic_ ? elastic_->ended(rank, true) : end_.fail(rank); }
 
 // An agent speaks of the ranks of its own host only.
 void Supervisor::hear(int host, const agents::Message& message) {
@@ -250,7 +249,8 @@ void Supervisor::hear(int host, const agents::Message& message) {
   } else if (const auto* over = std::get_if<agents::Ended>(&message)) {
     if (is_its(over->rank)) ended(*over);
   } else if (const auto* refusal = std::get_if<agents::CannotStart>(&message)) {
-    const std::string why = fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host);
+    const std::string why =
+        fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host);
     if (elastic_ && job_.unstarted_on(host) >= options_.ranks) return elastic_->cannot_start(host, why);
     job_.note_no_start(host);
     fail_start(why);

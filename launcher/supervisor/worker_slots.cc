@@ -24,7 +24,8 @@ void WorkerSlots::open(int host) {
 }
 
 int WorkerSlots::taken() const {
-  return static_cast<int>(std::ranges::count_if(slots_, [](const Slot& slot) { return slot.worker.has_value(); }));
+  return static_cast<int>(
+      std::ranges::count_if(slots_, [](const Slot& slot) { return slot.worker.has_value(); }));
 }
 
 WorkerSlots::Slot* WorkerSlots::free_one() {

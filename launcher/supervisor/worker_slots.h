@@ -22,8 +22,8 @@ class WorkerSlots {
     bool usable = false;
   };
 
-  // The places of `slots`, of which those of the first `ranks` ranks have workers. Those on other hosts than `hosts` do
-  // not count.
+  // The places of `slots`, of which those of the first `ranks` ranks have workers. Those on other hosts than
+  // `hosts` do not count.
   WorkerSlots(const std::vector<HostRanks>& hosts, const std::vector<HostRanks>& slots, int ranks);
 
   // The agent of the host is there.

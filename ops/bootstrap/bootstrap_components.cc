@@ -310,7 +310,9 @@ RuntimeComponents bootstrap_components(const Config& config, Launch launch, std:
   ElasticWorker* const worker =
       launch.method == BootstrapMethod::launcher ? ElasticWorker::of_this_process() : nullptr;
   if (worker != nullptr && !ranks.empty())
-    cannot_start("an elastic job (ruedarun --min-np) cannot be one of some of the ranks. Leave the list of ranks out.");
+    cannot_start(
+        "an elastic job (ruedarun --min-np) cannot be one of some of the ranks. Leave the list of ranks "
+        "out.");
   check(launch, ranks);
   launch.by_munge = can_use_munge(launch);
   if (are_all_ranks(ranks, launch.size)) ranks.clear();

@@ -82,8 +82,8 @@ Generation ElasticWorker::next_generation() {
     if (newest && (!tried_ || newest->number > tried_->number)) {
       if (newest->workers.contains(number_)) return *(tried_ = newest);
       if (has_formed_)
-        throw NotInitialized(Status::not_initialized(
-            fmt::format("init: the job goes on without this process, worker {}: it was taken for lost.", number_)));
+        throw NotInitialized(Status::not_initialized(fmt::format(
+            "init: the job goes on without this process, worker {}: it was taken for lost.", number_)));
     }
     line_.wait(packets, kLookMs);
     looks.look_if_due();

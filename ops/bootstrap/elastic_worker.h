@@ -53,8 +53,8 @@ class ElasticWorker {
   bool has_formed_ = false;  // some generation
   std::optional<SharedRobustFutex> futex_;
   std::atomic<std::uint64_t> news_{1};
-  std::mutex mutex_;                     // of the doorbell
-  std::weak_ptr<EventCount> doorbell_;   // of the Runtime that there is
+  std::mutex mutex_;                    // of the doorbell
+  std::weak_ptr<EventCount> doorbell_;  // of the Runtime that there is
 };
 
 }  // namespace rueda

@@ -24,7 +24,7 @@ namespace rueda {
 namespace {
 
 constexpr std::uint32_t kAtOnce = 4;     // messages, before it is asked whether more follow
-constexpr double kRootPatience = 0.9;        // seconds, of rank 0 for all of it
+constexpr double kRootPatience = 0.9;    // seconds, of rank 0 for all of it
 constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
 // Where many ranks share few cores: after some time of waiting for a message a rank leaves its core to those
 // that have something to do, for a quarter of that time.

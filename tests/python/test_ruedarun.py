@@ -183,7 +183,9 @@ def test_output_files(tmp_path):
     (["-np", "2", "no-such-program"], "not in PATH"),
     (["-np", "2", "--frobnicate", "true"], "--frobnicate"),
     (["-np", "1", "--output-filename", "/dev/null/x", "true"], "/dev/null/x"),
-    (["-np", "2", "--min-np", "1", "true"], "cannot start ranks again"),
+    (["-np", "2", "--min-np", "3", "true"], "must ascend"),
+    (["-np", "2", "--max-np", "3", "true"], "--min-np N"),
+    (["-np", "2", "--min-np", "1", "--launcher", "hydra", "true"], "Hydra ends a job"),
     (["-np", "2", "--config-file", "/no/such/file", "true"], "/no/such/file"),
     (["-np", "2", "--cycle-time-ms", "fast", "true"], "RUEDA_CYCLE_TIME=fast"),
 ])

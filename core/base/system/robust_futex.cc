@@ -30,7 +30,8 @@ void RobustFutex::hold() {
   thread_local robust_list_head head;
   node_.next = &head.list;
   head.list.next = &node_;
-  head.futex_offset = static_cast<long>(offsetof(RobustFutex, word_)) - static_cast<long>(offsetof(RobustFutex, node_));
+  head.futex_offset =
+      static_cast<long>(offsetof(RobustFutex, word_)) - static_cast<long>(offsetof(RobustFutex, node_));
   head.list_op_pending = nullptr;
   word_.store(static_cast<std::uint32_t>(::syscall(SYS_gettid)) | FUTEX_WAITERS);
   ::syscall(SYS_set_robust_list, &head, sizeof head);

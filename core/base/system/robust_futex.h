@@ -12,9 +12,9 @@
 
 namespace rueda {
 
-// Purpose: a word that a thread holds until it ends. The kernel marks the word in the end of the thread, before
-// it frees the memory of the process: of a process with 1 GiB that is 70 ms earlier than its parent hears of
-// it. Lies in memory that the processes share.
+// Purpose: a word that a thread holds until it ends. The kernel marks the word in the end of the thread,
+// before it frees the memory of the process: of a process with 1 GiB that is 70 ms earlier than its parent
+// hears of it. Lies in memory that the processes share.
 class RobustFutex {
  public:
   // By the holding thread, which must not use robust mutexes of the C library.

@@ -38,10 +38,10 @@ void Membership::ready(Worker worker, std::optional<std::uint64_t> tried, Time n
   if (present_.contains(worker)) {
     if (tried == generation_.number) {
       gone_from_.add(one);
-      if (!leaving_since_) leaving_since_ = now;
+      if (!since_.leaving) since_.leaving = now;
     } else {
       arrived_.add(one);
-      if (!forming_since_) forming_since_ = now;
+      if (!since_.forming) since_.forming = now;
     }
   } else if (!has_been_in_.contains(worker) && !generation_.workers.contains(worker)) {
     waiting_.add(one);
@@ -52,7 +52,7 @@ void Membership::formed(Worker worker, std::uint64_t generation) {
   if (generation != generation_.number || !present_.contains(worker)) return;
   has_been_in_.add(RankSet::of(worker));
   unformed_.remove(RankSet::of(worker));
-  if (unformed_.empty()) forming_since_.reset();
+  if (unformed_.empty()) since_.forming.reset();
 }
 
 void Membership::has_state(Worker worker) {
@@ -83,8 +83,8 @@ bool Membership::joiners_wait() const {
 }
 
 bool Membership::is_due(Time now) const {
-  const bool all_have_left = leaving_since_ && gone_from_.contains(present_);
-  return changed_ || is_short() || all_have_left || (leaving_since_ && now >= *leaving_since_ + kLeaving);
+  const bool all_have_left = since_.leaving && gone_from_.contains(present_);
+  return changed_ || is_short() || all_have_left || (since_.leaving && now >= *since_.leaving + kLeaving);
 }
 
 std::optional<Generation> Membership::decide(Time now) {
@@ -101,12 +101,12 @@ std::optional<Generation> Membership::make_generation(Time now) {
   RankSet workers = present_;
   if (!some_finished_) workers.add(first_of(waiting_, limits_.most - present_.count()));
   if (workers.count() < limits_.least) {
-    if (!short_since_) short_since_ = now;
+    if (!since_.few) since_.few = now;
     const double patience = std::chrono::duration<double>(limits_.patience).count();
     if (some_finished_)
       give_up(fmt::format("others have finished, and {} of at least {} workers are left", workers.count(),
                           limits_.least));
-    else if (now >= *short_since_ + limits_.patience)
+    else if (now >= *since_.few + limits_.patience)
       give_up(fmt::format("{} of at least {} workers are there, and no more have come within {:.0f} s",
                           workers.count(), limits_.least, patience));
     return std::nullopt;
@@ -123,24 +123,24 @@ std::optional<Generation> Membership::make_generation(Time now) {
   waiting_.remove(workers);
   gone_from_ = {};
   changed_ = false;
-  short_since_.reset();
-  leaving_since_.reset();
-  forming_since_ = now;
+  since_.few.reset();
+  since_.leaving.reset();
+  since_.forming = now;
   return generation_;
 }
 
 RankSet Membership::take_silent(Time now) {
-  if (!forming_since_ || now < *forming_since_ + limits_.patience) return {};
-  forming_since_ = now;
+  if (!since_.forming || now < *since_.forming + limits_.patience) return {};
+  since_.forming = now;
   return (unformed_ & present_) - arrived_;
 }
 
 std::optional<Time> Membership::due() const {
   std::optional<Time> next;
   if (!failure_.empty()) return next;
-  bring_forward(next, leaving_since_, kLeaving);
-  bring_forward(next, forming_since_, limits_.patience);
-  bring_forward(next, short_since_, limits_.patience);
+  bring_forward(next, since_.leaving, kLeaving);
+  bring_forward(next, since_.forming, limits_.patience);
+  bring_forward(next, since_.few, limits_.patience);
   return next;
 }
 

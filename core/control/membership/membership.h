@@ -54,7 +54,7 @@ class Membership {
   bool has_taken_part(Worker worker) const { return has_been_in_.contains(worker); }
   Rank present() const { return present_.count(); }  // members that are there
   // There are too few workers for the next generation.
-  bool is_short() const { return short_since_.has_value(); }
+  bool is_short() const { return since_.few.has_value(); }
   // Workers wait, and could come in if the members left this generation.
   bool joiners_wait() const;
   // Whether a worker that comes may take part.
@@ -67,6 +67,13 @@ class Membership {
   const std::string& failure() const { return failure_; }
 
  private:
+  // Times from which something does not last for ever.
+  struct Since {
+    std::optional<Time> leaving;  // the first member has left
+    std::optional<Time> forming;  // the first member has come to form this generation
+    std::optional<Time> few;      // there are too few workers for the next one
+  };
+
   bool is_due(Time now) const;
   std::optional<Generation> make_generation(Time now);
 
@@ -81,9 +88,7 @@ class Membership {
   RankSet with_state_;    // workers
   bool changed_ = false;  // a loss, or an end
   bool some_finished_ = false;
-  std::optional<Time> leaving_since_;    // the first member has left
-  std::optional<Time> forming_since_;    // the first member has come to form this generation
-  std::optional<Time> short_since_;
+  Since since_;
   std::string failure_;
 };
 

@@ -107,7 +107,8 @@ void AgentLine::hear(std::string_view text) {
   } else if (text.starts_with(kGeneration) && text.ends_with('.')) {
     text.remove_suffix(1);
     const std::optional<Generation> generation = generation_from(text.substr(kGeneration.size()));
-    const bool is_newer = generation && (!membership_.newest || generation->number > membership_.newest->number);
+    const bool is_newer =
+        generation && (!membership_.newest || generation->number > membership_.newest->number);
     if (is_newer) membership_ = {generation, false, wall_clock_seconds()};
   } else if (text.starts_with(kJoiners)) {
     membership_.joiners_wait = text.ends_with('1');

@@ -60,8 +60,8 @@ class AgentLine {
   std::uint64_t packets();
   // Until more than `packets` may have come, for that time at most.
   void wait(std::uint64_t packets, int milliseconds);
-  // Waits for the next packet, and hears it. False: the agent has gone. Once a thread has called it, it has to
-  // call it again and again: others rely on it.
+  // Waits for the next packet, and hears it. False: the agent has gone. Once a thread has called it, it has
+  // to call it again and again: others rely on it.
   bool wait_for_packet();
 
   // Ranks that the agent has named; `seen`: how many of them the caller knows, which is counted up.

@@ -13,7 +13,8 @@ Generation of(std::uint64_t number, std::initializer_list<RankSet::Range> ranges
 }
 
 TEST(Generation, IsTheSameAfterItsText) {
-  for (const Generation& each : {of(0, {{0, 1}}), of(3, {{0, 3}, {4, 5}}), of(1ULL << 40, {{1, 2}, {3, 4}, {6, 100'000}})})
+  for (const Generation& each :
+       {of(0, {{0, 1}}), of(3, {{0, 3}, {4, 5}}), of(1ULL << 40, {{1, 2}, {3, 4}, {6, 100'000}})})
     EXPECT_EQ(generation_from(to_text(each)), each) << to_text(each);
   EXPECT_EQ(to_text(of(3, {{0, 3}, {4, 5}})), "3 0-2,4");
 }
@@ -23,8 +24,8 @@ TEST(Generation, RanksAreWorkersByAge) {
 }
 
 TEST(Generation, OtherTextIsRefused) {
-  for (const char* text : {"", "3", "3 ", " 0", "3 0,", "3 -1", "3 0-", "3 2-1", "3 2,1", "3 1,1", "3 0-2,2", "3 0-99999999",
-                           "3 99999999999", "x 0", "3 0 ", "3 0;1", "-1 0"})
+  for (const char* text : {"", "3", "3 ", " 0", "3 0,", "3 -1", "3 0-", "3 2-1", "3 2,1", "3 1,1", "3 0-2,2",
+                           "3 0-99999999", "3 99999999999", "x 0", "3 0 ", "3 0;1", "-1 0"})
     EXPECT_EQ(generation_from(text), std::nullopt) << text;
 }
 

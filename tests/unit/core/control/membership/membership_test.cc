@@ -133,7 +133,8 @@ TEST(Membership, TooFewWaitForOthersAndNotForEver) {
   job.now += 600s;
   EXPECT_EQ(job.membership.due(), job.now);
   EXPECT_FALSE(job.decide());
-  EXPECT_EQ(job.membership.failure(), "1 of at least 2 workers are there, and no more have come within 600 s");
+  EXPECT_EQ(job.membership.failure(),
+            "1 of at least 2 workers are there, and no more have come within 600 s");
 }
 
 TEST(Membership, TheResetLimitEndsTheJob) {

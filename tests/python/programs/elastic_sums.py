@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""elastic_sums.py SAMPLES EPOCHS [SECONDS]: training that counts. Its parameters say how often each sample has been applied, with the sign turned:
+the gradient of a sample is 1 at its own place, and a step subtracts the sum over all ranks. Rank 0 prints in the end how many samples
+were applied how often. SECONDS: of work in each step."""
+import collections
+import os
+import sys
+import time
+
+import torch
+
+import rueda.torch as hvd
+
+SAMPLES, EPOCHS = int(sys.argv[1]), int(sys.argv[2])
+WORK = float(sys.argv[3]) if len(sys.argv) > 3 else 0.01
+WORKER = os.environ["RUEDA_WORKER"]
+if WORKER in os.environ.get("REFUSING", "").split(","):
+    raise SystemExit(3)
+
+print(f"worker {WORKER} is process {os.getpid()}", flush=True)
+hvd.init()
+weights = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.float64))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weights], lr=1.0), named_parameters=[("weights", weights)], op=hvd.Sum)
+model = torch.nn.ParameterList([weights])
+state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(range(SAMPLES)), epoch=0, steps=0)
+
+
+@hvd.elastic.run
+def train(state):
+    print(f"worker {WORKER} begins as rank {hvd.rank()} of {hvd.size()} at step {state.steps}", flush=True)
+    for state.epoch in range(state.epoch, EPOCHS):
+        for number, batch in enumerate(torch.utils.data.DataLoader(range(SAMPLES), batch_size=4, sampler=state.sampler)):
+            optimizer.zero_grad()
+            weights[batch].sum().backward()
+            time.sleep(WORK)
+            optimizer.step()
+            state.sampler.record_batch(number, len(batch))
+            state.steps += 1
+            if os.environ.get("FAILS_AT") == str(state.steps):
+                raise ValueError("this sample is broken")
+            state.commit()
+            if state.steps % 5 == 0:
+                print(f"worker {WORKER} step {state.steps}", flush=True)
+        state.sampler.set_epoch(state.epoch + 1)
+        state.commit()
+
+
+train(state)
+if hvd.rank() == 0:
+    times = collections.Counter(int(-value) for value in weights.detach())
+    print(f"applied: {dict(sorted(times.items()))}", flush=True)

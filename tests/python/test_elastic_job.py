@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elastic jobs of ruedarun: ranks are killed, others take their places, and each sample is applied once in each epoch.
+
+Runs tests/python/programs/elastic_sums.py. RUEDA_BIN names the folder of the programs; RUEDA_KILLS is how many ranks are killed at random."""
+import ast
+import contextlib
+import os
+import queue
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+PROGRAM = Path(__file__).parent / "programs" / "elastic_sums.py"
+KILLS = int(os.environ.get("RUEDA_KILLS", "4"))
+PATIENCE = 60  # seconds, with a line that has to come
+HOSTS = ["--virtual-hosts", "2"]
+
+
+class Job:
+    """A ruedarun, with what it has said. At the end of a `with` it is killed, and its ranks with it."""
+
+    def __init__(self, *options, samples=400, epochs=1, work=0.01, **settings):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | settings
+        self.process = subprocess.Popen([BIN / "ruedarun", *options, sys.executable, PROGRAM, str(samples), str(epochs), str(work)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True)
+        self.lines, self.said, self.pids = queue.Queue(), [], {}
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.reader.join(10)
+        left = [pid for pid in self.pids.values() if self._lives(pid)]
+        for _ in range(100):
+            left = [pid for pid in left if self._lives(pid)]
+            if not left:
+                break
+            time.sleep(0.05)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not left, f"processes are left: {left}"
+
+    @staticmethod
+    def _lives(pid):
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+
+    def next_line(self, seconds=PATIENCE):
+        """The next line; None at the end."""
+        try:
+            line = self.lines.get(timeout=seconds)
+        except queue.Empty:
+            pytest.fail(f"nothing was said for {seconds} s; so far:\n{''.join(self.said[-60:])}")
+        if line is not None:
+            self.said.append(line)
+            if found := re.search(r"worker (\d+) is process (\d+)", line):
+                self.pids[int(found[1])] = int(found[2])
+        return line
+
+    def wait_for(self, pattern):
+        """The match of the first line from now on that has the pattern."""
+        end = time.monotonic() + PATIENCE
+        while (line := self.next_line()) is not None and time.monotonic() < end:
+            if found := re.search(pattern, line):
+                return found
+        pytest.fail(f"no line has {pattern}:\n{''.join(self.said[-60:])}")
+
+    def end(self):
+        """The status, and all that was said."""
+        while self.next_line() is not None:
+            pass
+        return self.process.wait(PATIENCE), "".join(self.said)
+
+    def kill(self, worker, number=signal.SIGKILL):
+        os.kill(self.pids[worker], number)
+
+
+def counts(said):
+    found = re.findall(r"applied: (\{.*\})", said)
+    assert len(found) == 1, said
+    return ast.literal_eval(found[0])
+
+
+def assert_each_once(said, samples=400, epochs=1, ranks=4):
+    """Where samples cannot be divided, the last step of an epoch has some of them twice, as Horovod's sampler does."""
+    times = counts(said)
+    assert sum(times.values()) == samples and min(times) == epochs, (times, said)
+    assert sum(count * (number - epochs) for number, count in times.items()) <= epochs * (ranks - 1), (times, said)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_the_others_go_on_and_a_new_one_joins(victim):
+    with Job("-np", "2", "--min-np", "1", samples=2000) as job:
+        job.wait_for(r"step 10\b")
+        job.kill(victim)
+        job.wait_for(rf"ruedarun: rank {victim} \(process \d+ on \S+\) was killed by signal 9 \(Killed\); going on with 1 rank$")
+        job.wait_for(rf"worker {1 - victim} begins as rank 0 of 1 ")
+        job.wait_for(r"ruedarun: worker 2 has joined; going on with 2 ranks")
+        job.wait_for(r"worker 2 begins as rank 1 of 2 at step [1-9]")
+        status, said = job.end()
+    assert status == 0, said
+    assert_each_once(said, samples=2000, ranks=2)
+
+
+def test_without_a_failure_nothing_is_said():
+    with Job("-np", "2", "--min-np", "1", epochs=2, work=0) as job:
+        status, said = job.end()
+    assert status == 0 and "ruedarun" not in said and counts(said) == {2: 400}, said
+
+
+def test_many_are_lost_one_after_another():
+    chance = random.Random(time.time_ns())
+    with Job("-np", "3", "--min-np", "1", samples=100_000) as job:
+        for _ in range(KILLS):
+            job.wait_for(r"begins as rank 2 of 3")
+            job.wait_for(r"step \d+")
+            time.sleep(chance.random() * 0.05)
+            alive = [worker for worker, pid in job.pids.items() if job._lives(pid)]
+            job.kill(chance.choice(alive))
+        job.wait_for(r"begins as rank 2 of 3")
+        times = [int(step) for step in re.findall(r"step (\d+)", "".join(job.said))]
+        assert times[-1] > 5 * KILLS
+
+
+def test_two_are_lost_at_once():
+    with Job("-np", "4", "--min-np", "2", samples=1000) as job:
+        job.wait_for(r"step 10\b")
+        job.kill(0)
+        job.kill(2)
+        job.wait_for(r"begins as rank 0 of [23] ")
+        status, said = job.end()
+    assert status == 0, said
+    assert "rank 0 (" in said and "rank 2 (" in said
+    assert_each_once(said, samples=1000)
+
+
+def test_a_rank_is_lost_during_the_start():
+    with Job("-np", "2", "--min-np", "1") as job:
+        found = job.wait_for(r"worker (\d) is process")
+        job.kill(int(found[1]))
+        status, said = job.end()
+    assert status == 0 and "was killed by signal 9" in said, said
+    assert_each_once(said, ranks=2)
+
+
+def test_a_spare_takes_the_place_at_once():
+    with Job("-np", "2", "--min-np", "2", "--spares", "1", samples=5000) as job:
+        while 2 not in job.pids:
+            job.next_line()
+        time.sleep(3)  # until the spare is in init()
+        job.kill(1)
+        job.wait_for(r"ruedarun: rank 1 .* was killed by signal 9 \(Killed\); going on with 2 ranks$")
+        job.wait_for(r"worker 2 begins as rank 1 of 2 ")
+        status, said = job.end()
+    assert status == 0, said
+    assert_each_once(said, samples=5000, ranks=2)
+
+
+def test_too_few_wait_for_a_new_one():
+    with Job("-np", "2", "--min-np", "2", samples=800) as job:
+        job.wait_for(r"step 10\b")
+        job.kill(0)
+        job.wait_for(r"was killed by signal 9 \(Killed\); waiting for others, since too few are left$")
+        job.wait_for(r"worker 1 begins as rank 0 of 2 ")
+        status, said = job.end()
+    assert status == 0, said
+    assert_each_once(said, samples=800, ranks=2)
+
+
+def test_too_few_and_nobody_can_come():
+    with Job("-np", "2", "--min-np", "2", REFUSING="2", samples=100_000) as job:
+        job.wait_for(r"step 10\b")
+        job.kill(0)
+        status, said = job.end()
+    assert status == 128 + signal.SIGKILL, said
+    assert "worker 2 (process" in said and "ended with status 3" in said
+    assert "ruedarun: the job cannot go on: too few ranks are left" in said
+
+
+def test_the_reset_limit_ends_the_job():
+    with Job("-np", "3", "--min-np", "1", "--reset-limit", "1", samples=100_000) as job:
+        job.wait_for(r"step 10\b")
+        job.kill(1)
+        job.wait_for(r"begins as rank 0 of 2 ")
+        job.wait_for(r"step \d+")
+        job.kill(0)
+        status, said = job.end()
+    assert status == 128 + signal.SIGKILL and "the job cannot go on: reset limit 1 exceeded" in said, said
+
+
+def test_an_error_of_the_program_ends_the_job():
+    with Job("-np", "2", "--min-np", "1", FAILS_AT="7", samples=100_000) as job:
+        status, said = job.end()
+    assert status == 1 and "ValueError: this sample is broken" in said and "the job cannot go on" in said, said
+    assert len(job.pids) <= 4, said
+
+
+def test_a_signal_ends_the_job_and_nothing_is_started():
+    with Job("-np", "2", "--min-np", "1", samples=100_000) as job:
+        job.wait_for(r"step 10\b")
+        job.process.send_signal(signal.SIGTERM)
+        status, said = job.end()
+        assert status == 128 + signal.SIGTERM and set(job.pids) == {0, 1}, said
+
+
+def test_a_stopped_rank_is_not_lost():
+    with Job("-np", "2", "--min-np", "1") as job:
+        job.wait_for(r"step 10\b")
+        job.kill(1, signal.SIGSTOP)
+        time.sleep(2)
+        job.kill(1, signal.SIGCONT)
+        status, said = job.end()
+    assert status == 0 and "going on" not in said, said
+    assert counts(said) == {1: 400}
+
+
+virtual_hosts = pytest.mark.skipif(os.geteuid() != 0, reason="virtual hosts need root")
+
+
+@virtual_hosts
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_rank_of_another_host_is_lost(victim):
+    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=2000) as job:
+        job.wait_for(r"step 10\b")
+        job.kill(victim)
+        job.wait_for(r"begins as rank 0 of 3 ")
+        job.wait_for(r"worker 4 begins as rank 3 of 4 ")
+        status, said = job.end()
+    assert status == 0, said
+    assert_each_once(said, samples=2000)
+
+
+@virtual_hosts
+def test_all_ranks_of_a_host_are_lost_with_its_agent():
+    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=1000) as job:
+        job.wait_for(r"step 10\b")
+        os.kill(int(Path(f"/proc/{job.pids[3]}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        job.wait_for(r"begins as rank 0 of 2 ")
+        status, said = job.end()
+    assert status == 0 and "its agent" in said, said
+    assert_each_once(said, samples=1000)
