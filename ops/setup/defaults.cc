@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "ops/bootstrap/address/agent_line.h"
-#include "ops/bootstrap/bootstrap_components.h"
 #include "ops/bootstrap/address/pmi_connection.h"
+#include "ops/bootstrap/bootstrap_components.h"
 #include "ops/hierarchy/hierarchy_components.h"
 #include "ops/link/launcher_environment.h"
 #include "ops/local/local_backend.h"

@@ -22,7 +22,9 @@ std::vector<Message> one_of_each() {
                  .forwards_input = true,
                  .hosts_of_processes = "(vector,(0,2,2))",
                  .terminal = TerminalSize{1, 2, 3, 4},
-                 .needs_terminal = true},
+                 .needs_terminal = true,
+                 .elastic = true,
+                 .one_host = true},
           Ready{"node3", 16},
           Started{3, 17, "0-3"},
           Ended{3, 9, true, true},
@@ -41,7 +43,12 @@ std::vector<Message> one_of_each() {
           Resize{{24, 80, 0, 0}},
           KeyTyped{2},
           NoTerminal{"no devpts"},
-          Credit{5}};
+          Credit{5},
+          StartWorker{{5, 4, 1, 2, 0, 1}},
+          WorkerState{5, WorkerState::Kind::formed, 1ULL << 40},
+          EndWorker{5},
+          JoinersWait{true},
+          NewGeneration{{3, RankSet(2, 5)}}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {

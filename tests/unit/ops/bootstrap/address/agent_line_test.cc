@@ -74,6 +74,39 @@ TEST(AgentLine, LostRanksAreNamedToEachCaller) {
   ASSERT_THAT(line.lost(second), SizeIs(1));
 }
 
+TEST(AgentLine, TheNewestGenerationIsKept) {
+  const Ends ends;
+  AgentLine line;
+  EXPECT_EQ(line.membership().newest, std::nullopt);
+  ends.say("generation 1 0-2.");
+  ends.say("joiners 1");
+  EXPECT_EQ(line.membership().newest, (Generation{1, RankSet(0, 3)}));
+  EXPECT_TRUE(line.membership().joiners_wait);
+  EXPECT_GT(line.membership().since, 1e9);
+  ends.say("generation 1 0-7.");  // not newer
+  ends.say("generation 2 0-10");  // cut short
+  EXPECT_EQ(line.membership().newest, (Generation{1, RankSet(0, 3)}));
+  ends.say("generation 2 1-2.");
+  EXPECT_EQ(line.membership().newest, (Generation{2, RankSet(1, 3)}));
+  EXPECT_FALSE(line.membership().joiners_wait);  // they have come in
+}
+
+TEST(AgentLine, AListenerHearsForAll) {
+  Ends ends;
+  AgentLine line;
+  std::thread listener([&] {
+    while (line.wait_for_packet()) {}
+  });
+  std::thread agent([&] {
+    EXPECT_EQ(ends.hear(), "get root");
+    ends.say("value root 00ff");
+  });
+  EXPECT_EQ(line.get("root", 10'000), "00ff");
+  agent.join();
+  ends.agent.close();
+  listener.join();
+}
+
 TEST(AgentLine, WithoutAnAgentItDoesNothing) {
   AgentLine line;
   std::size_t seen = 0;
