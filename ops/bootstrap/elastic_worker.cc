@@ -38,6 +38,7 @@ std::optional<Worker> number_of_worker() {
 
 ElasticWorker::ElasticWorker(Worker number, AgentLine& line) : number_(number), line_(line) {
   if (Descriptor file = inherited_descriptor("RUEDA_ROBUST_FUTEX")) futex_.emplace(std::move(file));
+  line_.begin_to_listen();
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's threads

@@ -82,11 +82,12 @@ bool AgentLine::hear() {
   return false;
 }
 
+void AgentLine::begin_to_listen() {
+  const std::lock_guard lock(mutex_);
+  has_listener_ = true;
+}
+
 bool AgentLine::wait_for_packet() {
-  {
-    const std::lock_guard lock(mutex_);
-    has_listener_ = true;
-  }
   pollfd wait{socket_.number(), POLLIN, 0};
   ::poll(&wait, 1, -1);
   const std::lock_guard lock(mutex_);

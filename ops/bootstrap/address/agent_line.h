@@ -60,8 +60,9 @@ class AgentLine {
   std::uint64_t packets();
   // Until more than `packets` may have come, for that time at most.
   void wait(std::uint64_t packets, int milliseconds);
-  // Waits for the next packet, and hears it. False: the agent has gone. Once a thread has called it, it has
-  // to call it again and again: others rely on it.
+  // From now on a thread calls wait_for_packet() again and again: others rely on it.
+  void begin_to_listen();
+  // Waits for the next packet, and hears it. False: the agent has gone.
   bool wait_for_packet();
 
   // Ranks that the agent has named; `seen`: how many of them the caller knows, which is counted up.
@@ -78,7 +79,7 @@ class AgentLine {
   std::condition_variable heard_;
   Descriptor socket_;
   std::uint64_t packets_ = 0;
-  bool has_listener_ = false;  // a thread in wait_for_packet()
+  bool has_listener_ = false;
   std::vector<LostPeer> lost_;
   Membership membership_;
   std::map<std::string, std::string> values_;  // those that were asked for

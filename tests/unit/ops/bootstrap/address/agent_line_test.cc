@@ -94,6 +94,7 @@ TEST(AgentLine, TheNewestGenerationIsKept) {
 TEST(AgentLine, AListenerHearsForAll) {
   Ends ends;
   AgentLine line;
+  line.begin_to_listen();
   std::thread listener([&] {
     while (line.wait_for_packet()) {}
   });
