@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kills random ranks of an elastic job, one after another, and measures how soon the job goes on.
+
+    .venv/bin/python bench/fault_campaign.py --faults 20 --ranks 2,4 --parameters 1M,22M [--hosts 4] [--spares 1] [--json FILE]
+
+The job runs bench/elastic_steps.py. A row for each number of ranks and of parameters, in milliseconds from the kill:
+  named        ruedarun has named the rank
+  generation   all others have formed the next generation
+  step         all others have completed a step of it
+  again        all ranks have completed a step at the full number of ranks
+and a step without a failure. The job counts how often each sample is applied. --hosts: virtual hosts, which need root."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 120  # seconds, with whatever has to come next
+STEPS_BETWEEN = 3
+SPARE_START = 5.0  # seconds from the start of a process to its init()
+
+
+class Stuck(Exception):
+    """What did not come."""
+
+
+@dataclass
+class Measured:
+    """Milliseconds of each fault."""
+
+    named: list[float] = field(default_factory=list)
+    generation: list[float] = field(default_factory=list)
+    step: list[float] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
+    undisturbed: list[float] = field(default_factory=list)  # steps
+
+
+class Job:
+    def __init__(self, options: argparse.Namespace, ranks: int, parameters: int, stop: Path):
+        self.ranks, self.pids, self.measured = ranks, {}, Measured()
+        self.last_step: dict[int, float] = {}
+        self.until_spares_wait = SPARE_START if options.spares else 0.0
+        hosts = ["--virtual-hosts", str(options.hosts)] if options.hosts else []
+        spares = ["--spares", str(options.spares)] if options.spares else []
+        command = [ROOT / "build/bin/ruedarun", *hosts, *spares, "-np", str(ranks), "--min-np", "1", sys.executable, ROOT / "bench/elastic_steps.py",
+                   str(parameters), str(stop)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        env=dict(os.environ, OMP_NUM_THREADS="1"))
+        self.said: list[str] = []
+
+    def events(self):
+        """(name, worker, time, further words) of all that comes; a line of ruedarun's is ("said", 0, time, [line])."""
+        end = time.monotonic() + PATIENCE
+        for line in self.process.stdout:
+            self.said.append(line)
+            words = line.split()
+            found = "event" in words[:2] and words[words.index("event") + 1:]
+            if found:
+                event = (found[0], int(found[1]), float(found[2]), found[3:])
+                if event[0] == "process":
+                    self.pids[event[1]] = int(event[3][0])
+                yield event
+            elif line.startswith("ruedarun: "):
+                yield "said", 0, time.time(), [line]
+            if time.monotonic() > end:
+                raise Stuck(f"nothing has come to its end within {PATIENCE} s:\n{''.join(self.said[-40:])}")
+        raise Stuck(f"ruedarun has ended:\n{''.join(self.said[-40:])}")
+
+    def wait_for_steps(self) -> set[int]:
+        """Until all ranks have made some steps together: their workers."""
+        made: dict[int, int] = {}
+        ready = time.time() + self.until_spares_wait
+        for name, worker, at, more in self.events():
+            if name == "step" and int(more[0]) == self.ranks:
+                made[worker] = made.get(worker, 0) + 1
+                if made[worker] > 1:
+                    self.measured.undisturbed.append(1000 * (at - self.last_step[worker]))
+                self.last_step[worker] = at
+            elif name in ("generation", "said"):
+                made.clear()
+            if at >= ready and len(made) == self.ranks and min(made.values()) >= STEPS_BETWEEN:
+                return set(made)
+        raise AssertionError
+
+    def kill_one(self, members: set[int]) -> None:
+        victim = random.choice(sorted(members))
+        time.sleep(random.random() * statistics.median(self.measured.undisturbed) / 1000)
+        others, formed, stepped, again = members - {victim}, set(), set(), {}
+        killed = time.time()
+        os.kill(self.pids[victim], 9)
+        named = False
+        for name, worker, at, more in self.events():
+            after = 1000 * (at - killed)
+            if after < 0:
+                continue
+            if name == "said" and not named and "was killed by signal 9" in more[0]:
+                named = True
+                self.measured.named.append(after)
+            if name == "generation" and worker in others and worker not in formed:
+                formed.add(worker)
+                if formed == others:
+                    self.measured.generation.append(after)
+            if name == "step" and worker in formed and worker not in stepped:
+                stepped.add(worker)
+                if stepped == others:
+                    self.measured.step.append(after)
+            if name == "step" and int(more[0]) == self.ranks and worker in formed | set(self.pids) - members:
+                again[worker] = after
+            if named and stepped == others and len(again) == self.ranks:
+                self.measured.again.append(max(again.values()))
+                return
+
+    def finish(self) -> tuple[int, int, int]:
+        """Epochs, samples that were lost, samples that were applied too often."""
+        found = None
+        try:
+            for name, _, _, more in self.events():
+                if name == "end":
+                    found = tuple(map(int, more))
+        except Stuck:
+            pass
+        if self.process.wait(PATIENCE) != 0 or found is None:
+            raise Stuck(f"the job has not ended well:\n{''.join(self.said[-40:])}")
+        return found
+
+
+def number_of(text: str) -> int:
+    return int(float(text.rstrip("KM")) * {"K": 1e3, "M": 1e6}.get(text[-1], 1))
+
+
+def campaign(options: argparse.Namespace, ranks: int, size: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(options, ranks, number_of(size), Path(folder) / "stop")
+        try:
+            for _ in range(options.faults):
+                job.kill_one(job.wait_for_steps())
+            (Path(folder) / "stop").touch()
+            epochs, lost, repeated = job.finish()
+        finally:
+            if job.process.poll() is None:
+                job.process.kill()
+    # Where the samples that are left cannot be divided, the sampler repeats some, as Horovod's does.
+    padding = options.faults * 2 * (ranks - 1)
+    print(f"{ranks} ranks, {size} parameters: {options.faults} faults, {epochs} epochs; samples lost {lost}, repeated {repeated} "
+          f"(to fill a last step at most {padding}); load {os.getloadavg()[0]:.1f}", flush=True)
+    row = {}
+    for name, values in vars(job.measured).items():
+        values.sort()
+        row[name] = (statistics.median(values), values[min(len(values) - 1, int(0.99 * len(values)))])
+        print(f"    {name:12} median {row[name][0]:9.1f} ms   p99 {row[name][1]:9.1f} ms")
+    if lost or repeated > padding:
+        raise Stuck("samples were lost or repeated")
+    return row
+
+
+def keep(options: argparse.Namespace, rows: dict[tuple[int, str], dict[str, Any]]) -> None:
+    words = {"named": "kill to its name", "generation": "kill to the next generation", "step": "kill to the next step", "again": "kill to a step of all ranks again",
+             "undisturbed": "a step without a failure"}
+    figures = [{"figure": f"{words[name]}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
+               for (ranks, size), row in rows.items() for name, (median, most) in row.items()]
+    where = f"{options.hosts} virtual hosts" if options.hosts else "one host"
+    result = {"title": f"Ranks killed in an elastic job, {where}", "group": "Failures", "date": datetime.date.today().isoformat(),
+              "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+              "command": ".venv/bin/python bench/fault_campaign.py " + re.sub(r" ?--json \S+", "", " ".join(sys.argv[1:])),
+              "unit": "ms", "about": [f"Medians of {options.faults} faults a row: SIGKILL of a random rank at a random moment of a step. No sample was lost."],
+              "figures": figures}
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=10, help="in each row [10]")
+    parser.add_argument("--ranks", default="2", help="numbers, with commas between [2]")
+    parser.add_argument("--parameters", default="1M", help="numbers, as 22M, with commas between [1M]")
+    parser.add_argument("--hosts", type=int, default=0, help="virtual hosts [none]")
+    parser.add_argument("--spares", type=int, default=0, help="processes that wait [0]")
+    parser.add_argument("--json", type=Path, help="keep the figures for bench/performance_page.py")
+    options = parser.parse_args()
+    rows = {}
+    try:
+        for ranks in map(int, options.ranks.split(",")):
+            for size in options.parameters.split(","):
+                rows[ranks, size] = campaign(options, ranks, size)
+    except Stuck as error:
+        print(f"fault_campaign.py: error: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        keep(options, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
