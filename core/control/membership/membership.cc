@@ -138,7 +138,7 @@ RankSet Membership::take_silent(Time now) {
 std::optional<Time> Membership::due() const {
   std::optional<Time> next;
   if (!failure_.empty()) return next;
-  bring_forward(next, since_.leaving, kLeaving);
+  if (!is_short()) bring_forward(next, since_.leaving, kLeaving);
   bring_forward(next, since_.forming, limits_.patience);
   bring_forward(next, since_.few, limits_.patience);
   return next;

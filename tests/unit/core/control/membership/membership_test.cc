@@ -137,6 +137,17 @@ TEST(Membership, TooFewWaitForOthersAndNotForEver) {
             "1 of at least 2 workers are there, and no more have come within 600 s");
 }
 
+TEST(Membership, WhoWaitsForOthersHasTimeUntilThen) {
+  Job job;
+  job.form();
+  for (const Worker worker : {0, 1, 2}) job.membership.lost(worker, job.now);
+  job.membership.ready(3, 0, job.now);
+  EXPECT_FALSE(job.decide());
+  job.now += 2 * Membership::kLeaving;
+  EXPECT_FALSE(job.decide());
+  EXPECT_GT(job.membership.due(), job.now);  // or the supervisor would not rest
+}
+
 TEST(Membership, TheResetLimitEndsTheJob) {
   Membership membership({.least = 1, .most = 3, .patience = 1s, .resets = 1}, 3);
   membership.lost(2, kStart);
