@@ -70,18 +70,27 @@ ElasticWorker* ElasticWorker::of_this_process() {
   return worker;
 }
 
+std::optional<Generation> ElasticWorker::tried() const {
+  const std::lock_guard lock(mutex_);
+  return tried_;
+}
+
 Generation ElasticWorker::next_generation() {
   RegularLooks looks;
   Time ask_at{};
+  const std::optional<Generation> last = tried();
   while (true) {
     if (clock_now() >= ask_at) {
-      line_.tell_state(tried_ ? fmt::format("ready {}", tried_->number) : "fresh");
+      line_.tell_state(last ? fmt::format("ready {}", last->number) : "fresh");
       ask_at = clock_now() + kAskAgain;
     }
     const std::uint64_t packets = line_.packets();
     const std::optional<Generation> newest = line_.membership().newest;
-    if (newest && (!tried_ || newest->number > tried_->number)) {
-      if (newest->workers.contains(number_)) return *(tried_ = newest);
+    if (newest && (!last || newest->number > last->number)) {
+      if (newest->workers.contains(number_)) {
+        const std::lock_guard lock(mutex_);
+        return *(tried_ = newest);
+      }
       if (has_formed_)
         throw NotInitialized(Status::not_initialized(fmt::format(
             "init: the job goes on without this process, worker {}: it was taken for lost.", number_)));
@@ -98,17 +107,18 @@ bool ElasticWorker::is_superseded(std::uint64_t generation) const {
 
 void ElasticWorker::tell_formed() {
   has_formed_ = true;
-  line_.tell_state(fmt::format("formed {}", tried_->number));
+  line_.tell_state(fmt::format("formed {}", tried()->number));
 }
 
 void ElasticWorker::tell_state() { line_.tell_state("state"); }
 
 std::optional<MembershipChange> ElasticWorker::change() const {
   const AgentLine::Membership now = line_.membership();
-  if (!tried_ || !now.newest) return std::nullopt;
-  if (now.newest->number > tried_->number) {
-    const bool added = !(now.newest->workers - tried_->workers).empty();
-    const bool removed = !(tried_->workers - now.newest->workers).empty();
+  const std::optional<Generation> present = tried();
+  if (!present || !now.newest) return std::nullopt;
+  if (now.newest->number > present->number) {
+    const bool added = !(now.newest->workers - present->workers).empty();
+    const bool removed = !(present->workers - now.newest->workers).empty();
     return MembershipChange{added, removed || !added, now.since};
   }
   if (now.joiners_wait) return MembershipChange{true, false, now.since};

@@ -46,15 +46,16 @@ class ElasticWorker {
 
  private:
   void listen();
+  std::optional<Generation> tried() const;
 
   const Worker number_;
   AgentLine& line_;
-  std::optional<Generation> tried_;
   bool has_formed_ = false;  // some generation
   std::optional<SharedRobustFutex> futex_;
   std::atomic<std::uint64_t> news_{1};
-  std::mutex mutex_;                    // of the doorbell
-  std::weak_ptr<EventCount> doorbell_;  // of the Runtime that there is
+  mutable std::mutex mutex_;
+  std::optional<Generation> tried_;     // the last one; guarded by the mutex
+  std::weak_ptr<EventCount> doorbell_;  // of the Runtime that there is; guarded by the mutex
 };
 
 }  // namespace rueda

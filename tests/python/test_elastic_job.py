@@ -234,6 +234,14 @@ def test_a_stopped_rank_is_not_lost():
     assert counts(said) == {1: 400}
 
 
+def test_generations_leave_nothing_behind():
+    done = subprocess.run([BIN / "ruedarun", "-np", "2", "--min-np", "1", sys.executable, PROGRAM.parent / "elastic_generations.py", "300"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, last = [list(map(int, numbers.split())) for numbers in re.findall(r"held ([\d ]+)", done.stdout)]
+    assert first[:2] == last[:2] and last[2] <= first[2] + 8, done.stdout
+
+
 virtual_hosts = pytest.mark.skipif(os.geteuid() != 0, reason="virtual hosts need root")
 
 

@@ -54,14 +54,14 @@ std::optional<std::string> AgentLine::get(const std::string& key, int millisecon
   std::uint64_t before = 0;
   {
     const std::lock_guard lock(mutex_);
-    hear();
+    catch_up();
     values_.erase(key);  // a newer one may have been put
     before = packets_;
   }
   tell("get " + key);
   const auto take = [&]() -> std::optional<std::string> {
     const std::lock_guard lock(mutex_);
-    hear();
+    catch_up();
     const auto found = values_.find(key);
     return found == values_.end() ? std::nullopt : std::optional(found->second);
   };
@@ -69,6 +69,11 @@ std::optional<std::string> AgentLine::get(const std::string& key, int millisecon
   if (value || !socket_) return value;
   wait(before, milliseconds);
   return take();
+}
+
+// Where a thread listens, it alone hears: whoever heard a packet in its place would have to ring for it.
+void AgentLine::catch_up() {
+  if (!has_listener_) hear();
 }
 
 // The agent may have gone: then nothing comes any more, and others see to the end of this process.
@@ -119,7 +124,7 @@ void AgentLine::hear(std::string_view text) {
 
 AgentLine::Membership AgentLine::membership() {
   const std::lock_guard lock(mutex_);
-  hear();
+  catch_up();
   return membership_;
 }
 
@@ -143,7 +148,7 @@ void AgentLine::wait(std::uint64_t packets, int milliseconds) {
 
 std::vector<LostPeer> AgentLine::lost(std::size_t& seen) {
   const std::lock_guard lock(mutex_);
-  hear();
+  catch_up();
   std::vector<LostPeer> fresh(lost_.begin() + static_cast<std::ptrdiff_t>(seen), lost_.end());
   seen = lost_.size();
   return fresh;
@@ -152,7 +157,7 @@ std::vector<LostPeer> AgentLine::lost(std::size_t& seen) {
 // The agent's words begin with "rank 2 (process 17 on node3) ".
 std::string AgentLine::how_it_ended(Rank rank) {
   const std::lock_guard lock(mutex_);
-  hear();
+  catch_up();
   const auto found = std::ranges::find(lost_, rank, &LostPeer::rank);
   if (found == lost_.end()) return "";
   const std::size_t end_of_place = found->words.find(") ");

@@ -72,7 +72,8 @@ class AgentLine {
 
  private:
   void tell(std::string_view packet);
-  bool hear();  // with the lock. False: the agent has gone
+  void catch_up();  // with the lock
+  bool hear();      // with the lock. False: the agent has gone
   void hear(std::string_view packet);
 
   std::mutex mutex_;
