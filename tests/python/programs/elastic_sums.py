@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """elastic_sums.py SAMPLES EPOCHS [SECONDS]: training that counts. Its parameters say how often each sample has been applied, with the sign turned:
 the gradient of a sample is 1 at its own place, and a step subtracts the sum over all ranks. Rank 0 prints in the end how many samples
-were applied how often. SECONDS: of work in each step."""
+were applied how often. SECONDS: of work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part."""
 import collections
 import os
 import sys
@@ -14,6 +14,7 @@ import rueda.torch as hvd
 SAMPLES, EPOCHS = int(sys.argv[1]), int(sys.argv[2])
 WORK = float(sys.argv[3]) if len(sys.argv) > 3 else 0.01
 WORKER = os.environ["RUEDA_WORKER"]
+UNTIL = int(os.environ.get("UNTIL_WORKER", "0"))
 if WORKER in os.environ.get("REFUSING", "").split(","):
     raise SystemExit(3)
 
@@ -22,13 +23,14 @@ hvd.init()
 weights = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.float64))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weights], lr=1.0), named_parameters=[("weights", weights)], op=hvd.Sum)
 model = torch.nn.ParameterList([weights])
-state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(range(SAMPLES)), epoch=0, steps=0)
+state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(range(SAMPLES)), epoch=0, steps=0, highest=0)
 
 
 @hvd.elastic.run
 def train(state):
     print(f"worker {WORKER} begins as rank {hvd.rank()} of {hvd.size()} at step {state.steps}", flush=True)
-    for state.epoch in range(state.epoch, EPOCHS):
+    highest = int(hvd.allreduce(torch.tensor([int(WORKER)]), op=hvd.Max)[0])
+    while state.epoch < EPOCHS or state.highest < UNTIL:
         for number, batch in enumerate(torch.utils.data.DataLoader(range(SAMPLES), batch_size=4, sampler=state.sampler)):
             optimizer.zero_grad()
             weights[batch].sum().backward()
@@ -41,11 +43,13 @@ def train(state):
             state.commit()
             if state.steps % 5 == 0:
                 print(f"worker {WORKER} step {state.steps}", flush=True)
-        state.sampler.set_epoch(state.epoch + 1)
+        state.epoch += 1
+        state.highest = max(state.highest, highest)
+        state.sampler.set_epoch(state.epoch)
         state.commit()
 
 
 train(state)
 if hvd.rank() == 0:
     times = collections.Counter(int(-value) for value in weights.detach())
-    print(f"applied: {dict(sorted(times.items()))}", flush=True)
+    print(f"epochs: {state.epoch}, applied: {dict(sorted(times.items()))}", flush=True)
