@@ -13,7 +13,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <iterator>
 #include <system_error>
 
 #include "launcher/system/processes.h"
@@ -27,7 +26,8 @@ using namespace std::chrono_literals;
 constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends ranks by itself
 constexpr auto kLastOutput = 2s;      // for output at the end, while none comes
 constexpr auto kLookAtDying = 1ms;    // between looks
-constexpr auto kFarewell = 5s;        // for ruedarun to take the last words
+constexpr auto kLongestDying = 2s;
+constexpr auto kFarewell = 5s;  // for ruedarun to take the last words
 constexpr std::size_t kMostUnsent = 256 << 10;
 constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
 
@@ -74,7 +74,9 @@ void Agent::turn() {
     for (const std::uint64_t key : streams_.words.ready()) hear_rank(key);
   if (waits[3].revents != 0)
     for (const std::uint64_t key : streams_.outputs.ready()) hear_rank(key);
-  if (waits[5].revents != 0) std::ranges::copy(deaths_->take_dead(), std::back_inserter(dying_));
+  if (waits[5].revents != 0)
+    for (const std::size_t number : deaths_->take_dead())
+      dying_.push_back({number, Clock::now() + kLongestDying});
   tell_early_ends();
   if (waits[1].revents != 0 || supervisor_.descriptor() < 0) hear_supervisor();
   if (waits[0].revents != 0) reap();
@@ -288,11 +290,13 @@ void Agent::reap() {
 }
 
 // Their memory is not free yet, so waitpid() has not told of them. Of a process with several threads it may
-// take a moment until its status is there.
+// take a moment until its status is there. One that has called exec() lives on.
 void Agent::tell_early_ends() {
-  std::erase_if(dying_, [this](std::size_t number) {
-    LocalRank& rank = ranks_[number];
-    const std::optional<int> status = rank.process() == 0 ? std::optional(0) : status_at_exit(rank.process());
+  const auto now = Clock::now();
+  std::erase_if(dying_, [&](const Dying& each) {
+    LocalRank& rank = ranks_[each.number];
+    if (rank.process() == 0 || now > each.until) return true;
+    const std::optional<int> status = status_at_exit(rank.process());
     if (status && *status != 0) tell_end(rank, *status);
     return status.has_value();
   });

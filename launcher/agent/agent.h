@@ -88,6 +88,11 @@ class Agent {
     bool held = false;  // they do: nobody reads them
   };
 
+  struct Dying {
+    std::size_t number = 0;  // of ranks_
+    Clock::time_point until;
+  };
+
   SupervisorLine supervisor_;
   Descriptor signals_;
   State state_ = State::meeting;
@@ -98,7 +103,7 @@ class Agent {
   HostValues values_;
   std::optional<PmiServer> pmi_;             // none in an elastic job
   std::optional<DeathWatch> deaths_;         // of an elastic job
-  std::vector<std::size_t> dying_;           // ranks of which it has told, without a status yet
+  std::vector<Dying> dying_;                 // ranks of which it has told, without a status yet
   AgentInput input_;                         // of rank 0, where ruedarun forwards it
   TerminalKeys keys_;                        // of its terminal
   std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output
