@@ -329,7 +329,8 @@ void ProgressEngine::report_lost(Rank rank) {
   const std::string place = job_.place_of(rank);
   const std::string end = lost_.end_of(rank, place, shared_.heartbeat);
   negotiator_->fail(Status::peer_lost(fmt::format(
-      "rank {} ({}) is lost: its process {}. The job cannot go on; start it again.", rank, place, end)));
+      "rank {} ({}) is lost: its process {}. {}", rank, place, end,
+      components_.elastic ? "In elastic.run() the others go on." : "The job cannot go on; start it again.")));
 }
 
 // What this rank says when others wait for it.

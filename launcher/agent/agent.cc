@@ -283,6 +283,7 @@ void Agent::reap() {
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
+      if (deaths_) rank.end_group();  // another one may take its place at once
       rank.note_end();
       tell_end(rank, status);
     }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace rueda {
@@ -35,16 +34,19 @@ struct DeathWatch::State {
   bool look(std::vector<FutexWord*>& words, std::vector<std::uint32_t>& values);
 };
 
-DeathWatch::DeathWatch() : state_(std::make_shared<State>()) {
+DeathWatch::DeathWatch() : state_(std::make_unique<State>()) {
   if (!state_->news)
     throw std::system_error(errno, std::generic_category(), "cannot wait for the ends of ranks");
-  std::thread([state = state_] { watch(state); }).detach();
+  thread_ = std::thread([this] { watch(*state_); });
 }
 
 DeathWatch::~DeathWatch() {
-  const std::lock_guard lock(state_->mutex);
-  state_->over = true;
-  state_->change();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->over = true;
+    state_->change();
+  }
+  thread_.join();
 }
 
 void DeathWatch::add(std::size_t number, RobustFutex* futex) {
@@ -67,6 +69,7 @@ std::vector<std::size_t> DeathWatch::take_dead() {
 // Values first: what changes between the look and the sleep keeps the thread from sleeping.
 bool DeathWatch::State::look(std::vector<FutexWord*>& words, std::vector<std::uint32_t>& values) {
   const std::lock_guard lock(mutex);
+  if (over) return false;
   words.assign(1, &changes);
   values.assign(1, changes.load());
   std::vector<Watched> living;
@@ -83,13 +86,13 @@ bool DeathWatch::State::look(std::vector<FutexWord*>& words, std::vector<std::ui
     values.push_back(value);
   }
   watched = std::move(living);
-  return !over;
+  return true;
 }
 
-void DeathWatch::watch(const std::shared_ptr<State>& state) {
+void DeathWatch::watch(State& state) {
   std::vector<FutexWord*> words;
   std::vector<std::uint32_t> values;
-  while (state->look(words, values) && RobustFutex::await_change(words, values)) {}
+  while (state.look(words, values) && RobustFutex::await_change(words, values)) {}
 }
 
 }  // namespace rueda

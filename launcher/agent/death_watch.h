@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "core/base/system/robust_futex.h"
@@ -29,9 +30,10 @@ class DeathWatch {
 
  private:
   struct State;
-  static void watch(const std::shared_ptr<State>& state);
+  static void watch(State& state);
 
-  std::shared_ptr<State> state_;
+  const std::unique_ptr<State> state_;
+  std::thread thread_;
 };
 
 }  // namespace rueda

@@ -133,6 +133,7 @@ LocalRank::LocalRank(const Place& place, Start start) : place_(place), terminal_
   if (process_ == 0) become_rank(agent, ends, start, environment);
   if (process_ < 0) cannot(fmt::format("fork rank {}", place.rank));
   channel_.close_the_ranks_end();
+  if (futex_) futex_->close_file();
   if (terminal_) return;
   ::setpgid(process_, process_);  // here too: whichever comes first
   outputs_ = {std::move(output.read_end), std::move(errors.read_end)};
@@ -158,6 +159,10 @@ void LocalRank::notify_of_failure() {
   const pid_t process = channel_.member();
   if (process_ == 0 || !channel_.uses_mpi() || process == 0 || !catches(process, SIGUSR1)) return;
   channel_.signal_member(SIGUSR1);
+}
+
+void LocalRank::end_group() const {
+  if (process_ != 0) ::kill(-process_, SIGKILL);
 }
 
 void LocalRank::note_end() {

@@ -58,6 +58,8 @@ class LocalRank {
   // ruedarun has been told of its end, which may be before waitpid() tells.
   void note_told_end() { end_is_told_ = true; }
   bool end_is_told() const { return end_is_told_; }
+  // What it has started and left in its process group.
+  void end_group() const;
   void note_end();
 
   // Some bytes that the rank has written; empty when there are none now. At the end the pipe is closed.

@@ -64,7 +64,7 @@ void ElasticJob::hear(const agents::WorkerState& state) {
 
 void ElasticJob::ended(Worker worker, bool failed) {
   if (is_frozen()) return failed ? end_.fail(worker) : void();
-  slots_.free_slot_of(worker, membership_.has_taken_part(worker) || !failed);
+  slots_.free_slot_of(worker, membership_.has_taken_part(worker));
   if (!failed) {
     membership_.finished(worker);
     if (membership_.is_over()) end_.end_well();
@@ -88,8 +88,8 @@ void ElasticJob::cannot_start(int host, const std::string& why) {
 
 void ElasticJob::act(Clock::time_point now) {
   if (is_frozen()) return;
-  if (membership_.is_short() && nobody_can_come()) membership_.give_up("too few ranks are left");
   const std::optional<Generation> next = membership_.decide(now);
+  if (membership_.is_short() && nobody_can_come()) membership_.give_up("too few ranks are left");
   if (!membership_.failure().empty()) return give_up();
   if (next) agents_.tell_all(agents::NewGeneration{*next});
   say_what_has_changed(next);
@@ -107,19 +107,19 @@ bool ElasticJob::is_frozen() const { return end_.has_begun() || end_.signal() !=
 
 // No process runs that could join, and none can be started.
 bool ElasticJob::nobody_can_come() {
-  return slots_.taken() <= membership_.present() && slots_.free_one() == nullptr;
+  return slots_.taken() <= membership_.count() && slots_.free_one() == nullptr;
 }
 
 void ElasticJob::give_up() {
   say_what_has_changed({});
   output_.say(fmt::format("ruedarun: the job cannot go on: {}", membership_.failure()));
-  end_.fail_for(cause_.value_or(0));
+  end_.fail_for(cause_);
 }
 
 // Others wait for it. Its agent tells of its end, which is a loss as any other.
 void ElasticJob::end_silent(Worker worker) {
-  output_.say(fmt::format("ruedarun: rank {} says nothing, and the others wait for it: it is ended",
-                          membership_.generation().workers.index_of(worker)));
+  output_.say(fmt::format("ruedarun: {}{}) says nothing, and the others wait for it: it is ended",
+                          name_of(worker, membership_.generation()), job_.place_of(worker)));
   agents_.tell(job_.host_of(worker), agents::EndWorker{worker});
 }
 
@@ -133,6 +133,8 @@ void ElasticJob::say_what_has_changed(const std::optional<Generation>& next) {
   const RankSet joined = next ? next->workers - known_ : RankSet();
   if (!joined.empty())
     output_.say(fmt::format("ruedarun: {} joined; going on with {}", workers_in_words(joined), ranks));
+  if (next && lost_.empty() && joined.empty())
+    output_.say(fmt::format("ruedarun: the ranks form the job anew; going on with {}", ranks));
   known_.add(joined);
   lost_.clear();
 }

@@ -57,8 +57,8 @@ void JobEnd::fail(int rank) {
   if (++told_.failures <= kMostLines) agents_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});
 }
 
-void JobEnd::fail_for(int rank) {
-  if (!failure_) failure_ = job_.exit_code_of(rank);
+void JobEnd::fail_for(std::optional<int> rank) {
+  if (!failure_) failure_ = rank ? job_.exit_code_of(*rank) : 1;
   ending_.on_failure(Clock::now());
 }
 

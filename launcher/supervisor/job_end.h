@@ -29,7 +29,7 @@ class JobEnd {
   void on_start(Clock::time_point now) { stop_after_.on_start(now); }
   void end_by(int signal);  // one that ruedarun has got
   void fail(int rank);
-  void fail_for(int rank);  // the same, without words
+  void fail_for(std::optional<int> rank);  // the same, without words; none: it is nobody's failure
   void fail_start(const std::string& why);
   // The work is done: processes that only wait are asked to end.
   void end_well() { ending_.on_terminate(Clock::now()); }

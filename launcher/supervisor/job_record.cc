@@ -125,15 +125,21 @@ std::string JobRecord::ranks_on(int host) const {
   return in_words(hosts_[static_cast<std::size_t>(host)].ranks);
 }
 
+std::string JobRecord::place_of(int rank) const {
+  const Rank& about = ranks_[static_cast<std::size_t>(rank)];
+  const agents::Ready ready = hosts_[static_cast<std::size_t>(about.host)].ready.value_or(agents::Ready{});
+  return fmt::format("process {} on {}", about.started ? about.started->process : 0, ready.host);
+}
+
 std::string JobRecord::words_for(int rank, const std::string& name) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
   if (!about.started || !about.ended) return fmt::format("rank {} runs", rank);
-  const agents::Ready ready = hosts_[static_cast<std::size_t>(about.host)].ready.value_or(agents::Ready{});
-  std::string words =
-      fmt::format("{}process {} on {}) {}", name.empty() ? fmt::format("rank {} (", rank) : name,
-                  about.started->process, ready.host, how_it_ended(about.ended->status));
-  if (about.lost_with_agent)
-    words += fmt::format(": its agent (process {}) has gone, and with it the rank", ready.agent);
+  std::string words = fmt::format("{}{}) {}", name.empty() ? fmt::format("rank {} (", rank) : name,
+                                  place_of(rank), how_it_ended(about.ended->status));
+  if (about.lost_with_agent) {
+    const auto& ready = hosts_[static_cast<std::size_t>(about.host)].ready;
+    words += fmt::format(": its agent (process {}) has gone, and with it the rank", ready ? ready->agent : 0);
+  }
   if (about.ended->in_mpi && about.ended->status == 0) words += " without MPI_Finalize";
   return words;
 }

@@ -346,6 +346,7 @@ void Supervisor::act_on_time() {
                            job_.missing(), start_.timeout, starter_.remedy()));
   if (elastic_) elastic_->act(now);
   end_.act(now);
+  output_.flush();
 }
 
 // The agents have gone, or are told to: their janitors see to the rest.

@@ -45,6 +45,7 @@ class SharedRobustFutex {
   ~SharedRobustFutex();
 
   const Descriptor& file() const { return file_; }
+  void close_file() { file_.close(); }
   RobustFutex* get() const { return futex_; }
 
  private:

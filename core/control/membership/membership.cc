@@ -42,6 +42,7 @@ void Membership::ready(Worker worker, std::optional<std::uint64_t> tried, Time n
     } else {
       arrived_.add(one);
       if (!since_.forming) since_.forming = now;
+      if (!since_.meeting && arrived_.contains(unformed_ & present_)) since_.meeting = now;
     }
   } else if (!has_been_in_.contains(worker) && !generation_.workers.contains(worker)) {
     waiting_.add(one);
@@ -52,7 +53,9 @@ void Membership::formed(Worker worker, std::uint64_t generation) {
   if (generation != generation_.number || !present_.contains(worker)) return;
   has_been_in_.add(RankSet::of(worker));
   unformed_.remove(RankSet::of(worker));
-  if (unformed_.empty()) since_.forming.reset();
+  if (!unformed_.empty()) return;
+  since_.forming.reset();
+  since_.meeting.reset();
 }
 
 void Membership::has_state(Worker worker) {
@@ -61,7 +64,7 @@ void Membership::has_state(Worker worker) {
 
 void Membership::lost(Worker worker, Time) {
   waiting_.remove(RankSet::of(worker));
-  changed_ |= present_.contains(worker);
+  has_lost_ |= present_.contains(worker);
   present_.remove(RankSet::of(worker));
 }
 
@@ -69,8 +72,8 @@ void Membership::lost(Worker worker, Time) {
 void Membership::finished(Worker worker) {
   waiting_.remove(RankSet::of(worker));
   if (!present_.contains(worker)) return;
-  changed_ |= unformed_.contains(worker);
   present_.remove(RankSet::of(worker));
+  ended_early_ |= unformed_.contains(worker);
   some_finished_ = true;
 }
 
@@ -82,9 +85,16 @@ bool Membership::joiners_wait() const {
   return takes_more() && has_formed() && !waiting_.empty() && present_.count() < limits_.most;
 }
 
+bool Membership::is_at_limit() const {
+  return limits_.resets && generation_.number >= static_cast<std::uint64_t>(*limits_.resets);
+}
+
 bool Membership::is_due(Time now) const {
   const bool all_have_left = since_.leaving && gone_from_.contains(present_);
-  return changed_ || is_short() || all_have_left || (since_.leaving && now >= *since_.leaving + kLeaving);
+  const bool wait_for_an_end = ended_early_ && !(arrived_ & present_).empty();
+  return has_lost_ || wait_for_an_end || is_short() || all_have_left ||
+         (since_.leaving && now >= *since_.leaving + kLeaving) ||
+         (since_.meeting && now >= *since_.meeting + kMeeting);
 }
 
 std::optional<Generation> Membership::decide(Time now) {
@@ -95,7 +105,9 @@ std::optional<Generation> Membership::decide(Time now) {
 std::optional<Generation> Membership::make_generation(Time now) {
   const bool state_is_lost = !with_state_.empty() && (present_ & with_state_).empty();
   if (present_.empty() || state_is_lost) {
-    give_up(some_finished_ ? "the others have finished" : "no worker with the state of training is left");
+    give_up(some_finished_  ? "the others have finished"
+            : state_is_lost ? "no worker with the state of training is left"
+                            : "no worker is left");
     return std::nullopt;
   }
   RankSet workers = present_;
@@ -111,21 +123,19 @@ std::optional<Generation> Membership::make_generation(Time now) {
                           workers.count(), limits_.least, patience));
     return std::nullopt;
   }
-  if (limits_.resets && generation_.number >= static_cast<std::uint64_t>(*limits_.resets)) {
+  if (is_at_limit()) {
     give_up(fmt::format("reset limit {} exceeded", *limits_.resets));
     return std::nullopt;
   }
-  arrived_ = (arrived_ & unformed_ & workers);  // they come from a generation that never formed
-  arrived_.add(gone_from_ & workers);
+  arrived_ = gone_from_ & workers;  // the others say again that they are ready
   arrived_.add(waiting_ & workers);
   generation_ = {generation_.number + 1, workers};
   present_ = unformed_ = workers;
   waiting_.remove(workers);
   gone_from_ = {};
-  changed_ = false;
-  since_.few.reset();
-  since_.leaving.reset();
-  since_.forming = now;
+  has_lost_ = ended_early_ = false;
+  since_ = {.forming = now};
+  if (arrived_.contains(workers)) since_.meeting = now;
   return generation_;
 }
 
@@ -139,6 +149,7 @@ std::optional<Time> Membership::due() const {
   std::optional<Time> next;
   if (!failure_.empty()) return next;
   if (!is_short()) bring_forward(next, since_.leaving, kLeaving);
+  if (!is_short()) bring_forward(next, since_.meeting, kMeeting);
   bring_forward(next, since_.forming, limits_.patience);
   bring_forward(next, since_.few, limits_.patience);
   return next;

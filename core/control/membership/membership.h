@@ -29,6 +29,9 @@ class Membership {
 
   // From the first member that leaves a generation to the next one: so long the news of a death may take.
   static constexpr Duration kLeaving = std::chrono::seconds(1);
+  // All members have come, and have not met since: one of them is stuck. In a further generation it does not
+  // come, and is silent.
+  static constexpr Duration kMeeting = std::chrono::seconds(30);
 
   // The first generation has the workers 0 to `first` - 1.
   Membership(const Limits& limits, Rank first);
@@ -52,16 +55,16 @@ class Membership {
   const Generation& generation() const { return generation_; }
   bool has_formed() const { return unformed_.empty(); }
   bool has_taken_part(Worker worker) const { return has_been_in_.contains(worker); }
-  Rank present() const { return present_.count(); }  // members that are there
+  Rank count() const { return present_.count() + waiting_.count(); }  // members, and who waits
   // There are too few workers for the next generation.
   bool is_short() const { return since_.few.has_value(); }
   // Workers wait, and could come in if the members left this generation.
   bool joiners_wait() const;
   // Whether a worker that comes may take part.
-  bool takes_more() const { return !some_finished_ && failure_.empty(); }
+  bool takes_more() const { return !some_finished_ && failure_.empty() && !is_at_limit(); }
   // All members have done their work.
-  bool is_over() const { return some_finished_ && present_.empty(); }
-  // Members that others wait for in vain since `patience`: who takes them must see to their end.
+  bool is_over() const { return some_finished_ && present_.empty() && !has_lost_; }
+  // Members that others wait for in vain since `patience`. Who takes them must see to their end.
   RankSet take_silent(Time now);
   // Why the job cannot go on; empty while it can. Final.
   const std::string& failure() const { return failure_; }
@@ -71,22 +74,25 @@ class Membership {
   struct Since {
     std::optional<Time> leaving;  // the first member has left
     std::optional<Time> forming;  // the first member has come to form this generation
+    std::optional<Time> meeting;  // all members have come
     std::optional<Time> few;      // there are too few workers for the next one
   };
 
+  bool is_at_limit() const;
   bool is_due(Time now) const;
   std::optional<Generation> make_generation(Time now);
 
   const Limits limits_;
   Generation generation_;
-  RankSet present_;       // members that are neither lost nor have finished
-  RankSet waiting_;       // to join
-  RankSet arrived_;       // members that are ready to form this generation
-  RankSet gone_from_;     // members that have left it
-  RankSet unformed_;      // members that have not met the others yet
-  RankSet has_been_in_;   // workers that have formed some generation
-  RankSet with_state_;    // workers
-  bool changed_ = false;  // a loss, or an end
+  RankSet present_;           // members that are neither lost nor have finished
+  RankSet waiting_;           // to join
+  RankSet arrived_;           // members that are ready to form this generation
+  RankSet gone_from_;         // members that have left it
+  RankSet unformed_;          // members that have not met the others yet
+  RankSet has_been_in_;       // workers that have formed some generation
+  RankSet with_state_;        // workers
+  bool has_lost_ = false;     // members of this generation
+  bool ended_early_ = false;  // a member has finished before this generation has formed
   bool some_finished_ = false;
   Since since_;
   std::string failure_;

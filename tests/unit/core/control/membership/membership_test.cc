@@ -152,6 +152,10 @@ TEST(Membership, TheResetLimitEndsTheJob) {
   Membership membership({.least = 1, .most = 3, .patience = 1s, .resets = 1}, 3);
   membership.lost(2, kStart);
   EXPECT_TRUE(membership.decide(kStart));
+  for (const Worker worker : {0, 1}) membership.formed(worker, 1);
+  membership.ready(3, {}, kStart);
+  EXPECT_FALSE(membership.joiners_wait());  // that would be the second
+  EXPECT_FALSE(membership.takes_more());
   membership.lost(1, kStart);
   EXPECT_FALSE(membership.decide(kStart));
   EXPECT_EQ(membership.failure(), "reset limit 1 exceeded");
@@ -165,9 +169,55 @@ TEST(Membership, WhoHasFinishedIsInNoLaterGeneration) {
   job.membership.lost(0, job.now);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 2}));
+  job.membership.ready(2, 0, job.now);
   job.membership.finished(1);  // before the generation has formed: the other must not wait for it
   EXPECT_FALSE(job.decide());
   EXPECT_EQ(job.membership.failure(), "others have finished, and 1 of at least 2 workers are left");
+}
+
+TEST(Membership, ProcessesThatNeverTakePartMakeNoGeneration) {
+  Job job;
+  for (const Worker worker : {0, 1, 2, 3}) {
+    job.membership.finished(worker);
+    EXPECT_FALSE(job.decide());
+  }
+  EXPECT_TRUE(job.membership.is_over());
+  EXPECT_EQ(job.membership.failure(), "");
+}
+
+TEST(Membership, WhoComesAfterAnEarlyEndDoesNotWaitForIt) {
+  Job job;
+  job.membership.finished(0);
+  EXPECT_FALSE(job.decide());
+  job.membership.ready(1, {}, job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 2, 3}));
+}
+
+TEST(Membership, ALossAfterTheOthersHaveFinishedIsAFailure) {
+  Job job;
+  job.form();
+  job.membership.ready(4, {}, job.now);  // a spare does not help
+  for (const Worker worker : {0, 1, 2}) job.membership.finished(worker);
+  job.membership.lost(3, job.now);
+  EXPECT_FALSE(job.membership.is_over());
+  EXPECT_FALSE(job.decide());
+  EXPECT_EQ(job.membership.failure(), "the others have finished");
+}
+
+TEST(Membership, MembersThatComeAndDoNotMeetGetAnotherGeneration) {
+  Job job;
+  job.form();
+  job.membership.lost(3, job.now);
+  job.decide();
+  for (const Worker worker : {0, 1, 2}) job.membership.ready(worker, 0, job.now);
+  job.now += Membership::kMeeting;
+  EXPECT_EQ(job.membership.due(), job.now);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.membership.generation().number, 2U);
+  for (const Worker worker : {0, 1}) job.membership.ready(worker, 1, job.now);  // 2 is stuck
+  job.now += 600s;
+  EXPECT_EQ(job.membership.take_silent(job.now), RankSet::of(2));
 }
 
 TEST(Membership, AfterTheFirstHasFinishedNobodyJoins) {
