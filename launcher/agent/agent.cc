@@ -169,15 +169,15 @@ void Agent::start(const agents::Launch& launch) {
 }
 
 void Agent::start_ranks(const std::vector<Place>& places) {
+  const std::size_t all = ranks_.size() + places.size();
   try {
     for (const Place& place : places) start_rank(place);
   } catch (const std::system_error& error) {
     const bool few = error.code() == std::errc::too_many_files_open;
     tell(agents::CannotStart{
         fmt::format("{}{}", error.what(),
-                    few ? fmt::format("; {} ranks of a host need {} open files: raise ulimit -n",
-                                      ranks_.size() + places.size(),
-                                      kFilesOfRank * (ranks_.size() + places.size()) + kOwnFiles)
+                    few ? fmt::format("; {} ranks of a host need {} open files: raise ulimit -n", all,
+                                      kFilesOfRank * all + kOwnFiles)
                         : "")});
   }
 }

@@ -71,7 +71,7 @@ void ElasticJob::ended(Worker worker, bool failed) {
     return;
   }
   const std::string words = job_.words_for(worker, name_of(worker, membership_.generation()));
-  membership_.lost(worker, clock_now());
+  membership_.lost(worker);
   lost_.push_back(words);
   if (!cause_) cause_ = worker;
   agents_.tell_all(agents::PeerEnded{worker, words});
@@ -81,7 +81,7 @@ void ElasticJob::cannot_start(int host, const std::string& why) {
   for (int worker; (worker = job_.unstarted_on(host)) >= 0;) {
     job_.note_cannot_start(worker);
     slots_.free_slot_of(worker, false);
-    membership_.lost(worker, clock_now());
+    membership_.lost(worker);
     output_.say(fmt::format("ruedarun: worker {} cannot be started: {}", worker, why));
   }
 }

@@ -62,7 +62,7 @@ void Membership::has_state(Worker worker) {
   if (present_.contains(worker)) with_state_.add(RankSet::of(worker));
 }
 
-void Membership::lost(Worker worker, Time) {
+void Membership::lost(Worker worker) {
   waiting_.remove(RankSet::of(worker));
   has_lost_ |= present_.contains(worker);
   present_.remove(RankSet::of(worker));

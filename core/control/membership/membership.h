@@ -42,7 +42,7 @@ class Membership {
   void formed(Worker worker, std::uint64_t generation);
   // It has the state of training.
   void has_state(Worker worker);
-  void lost(Worker worker, Time now);
+  void lost(Worker worker);
   // The worker has done its work. It is in no later generation.
   void finished(Worker worker);
   void give_up(std::string why);

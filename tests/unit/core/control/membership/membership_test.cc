@@ -35,7 +35,7 @@ TEST(Membership, ALossMakesAGenerationWithoutAnyAnswer) {
   Job job;
   job.form();
   EXPECT_FALSE(job.decide());
-  job.membership.lost(1, job.now);
+  job.membership.lost(1);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2, 3}));
   EXPECT_EQ(job.membership.generation().number, 1U);
@@ -45,8 +45,8 @@ TEST(Membership, ALossMakesAGenerationWithoutAnyAnswer) {
 TEST(Membership, LossesAtTheSameTimeMakeOneGeneration) {
   Job job;
   job.form();
-  job.membership.lost(0, job.now);
-  job.membership.lost(3, job.now);
+  job.membership.lost(0);
+  job.membership.lost(3);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 2}));
   EXPECT_EQ(job.membership.generation().number, 1U);
@@ -54,10 +54,10 @@ TEST(Membership, LossesAtTheSameTimeMakeOneGeneration) {
 
 TEST(Membership, ALossWhileAGenerationFormsMakesTheNext) {
   Job job;
-  job.membership.lost(0, job.now);
+  job.membership.lost(0);
   ASSERT_TRUE(job.decide());
   job.membership.formed(1, 1);
-  job.membership.lost(2, job.now);
+  job.membership.lost(2);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 3}));
   EXPECT_FALSE(job.membership.has_formed());
@@ -71,7 +71,7 @@ TEST(Membership, ALossWhileAGenerationFormsMakesTheNext) {
 TEST(Membership, AJoinerWaitsUntilTheMembersLeave) {
   Job job;
   job.form();
-  job.membership.lost(1, job.now);
+  job.membership.lost(1);
   job.decide();
   job.membership.ready(4, {}, job.now);
   EXPECT_FALSE(job.membership.joiners_wait());  // while it forms
@@ -101,7 +101,7 @@ TEST(Membership, AMemberThatLeavesIsNotKeptWaitingForLong) {
 TEST(Membership, WhoComesFromAnOlderGenerationBreaksNoNewOne) {
   Job job;
   job.form();
-  job.membership.lost(3, job.now);
+  job.membership.lost(3);
   ASSERT_TRUE(job.decide());
   job.membership.ready(0, 0, job.now);
   job.now += Membership::kLeaving;
@@ -113,7 +113,7 @@ TEST(Membership, ASpareTakesTheLostOnesPlaceAtOnce) {
   job.form();
   job.membership.ready(4, {}, job.now);
   EXPECT_FALSE(job.membership.joiners_wait());  // there is no room
-  job.membership.lost(2, job.now);
+  job.membership.lost(2);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 1, 3, 4}));
 }
@@ -121,14 +121,14 @@ TEST(Membership, ASpareTakesTheLostOnesPlaceAtOnce) {
 TEST(Membership, TooFewWaitForOthersAndNotForEver) {
   Job job;
   job.form();
-  for (const Worker worker : {0, 1, 2}) job.membership.lost(worker, job.now);
+  for (const Worker worker : {0, 1, 2}) job.membership.lost(worker);
   EXPECT_FALSE(job.decide());
   EXPECT_TRUE(job.membership.is_short());
   job.now += 599s;
   job.membership.ready(4, {}, job.now);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{3, 4}));
-  job.membership.lost(4, job.now);
+  job.membership.lost(4);
   EXPECT_FALSE(job.decide());
   job.now += 600s;
   EXPECT_EQ(job.membership.due(), job.now);
@@ -140,7 +140,7 @@ TEST(Membership, TooFewWaitForOthersAndNotForEver) {
 TEST(Membership, WhoWaitsForOthersHasTimeUntilThen) {
   Job job;
   job.form();
-  for (const Worker worker : {0, 1, 2}) job.membership.lost(worker, job.now);
+  for (const Worker worker : {0, 1, 2}) job.membership.lost(worker);
   job.membership.ready(3, 0, job.now);
   EXPECT_FALSE(job.decide());
   job.now += 2 * Membership::kLeaving;
@@ -150,13 +150,13 @@ TEST(Membership, WhoWaitsForOthersHasTimeUntilThen) {
 
 TEST(Membership, TheResetLimitEndsTheJob) {
   Membership membership({.least = 1, .most = 3, .patience = 1s, .resets = 1}, 3);
-  membership.lost(2, kStart);
+  membership.lost(2);
   EXPECT_TRUE(membership.decide(kStart));
   for (const Worker worker : {0, 1}) membership.formed(worker, 1);
   membership.ready(3, {}, kStart);
   EXPECT_FALSE(membership.joiners_wait());  // that would be the second
   EXPECT_FALSE(membership.takes_more());
-  membership.lost(1, kStart);
+  membership.lost(1);
   EXPECT_FALSE(membership.decide(kStart));
   EXPECT_EQ(membership.failure(), "reset limit 1 exceeded");
 }
@@ -166,7 +166,7 @@ TEST(Membership, WhoHasFinishedIsInNoLaterGeneration) {
   job.form();
   job.membership.finished(3);
   EXPECT_FALSE(job.decide());
-  job.membership.lost(0, job.now);
+  job.membership.lost(0);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{1, 2}));
   job.membership.ready(2, 0, job.now);
@@ -199,7 +199,7 @@ TEST(Membership, ALossAfterTheOthersHaveFinishedIsAFailure) {
   job.form();
   job.membership.ready(4, {}, job.now);  // a spare does not help
   for (const Worker worker : {0, 1, 2}) job.membership.finished(worker);
-  job.membership.lost(3, job.now);
+  job.membership.lost(3);
   EXPECT_FALSE(job.membership.is_over());
   EXPECT_FALSE(job.decide());
   EXPECT_EQ(job.membership.failure(), "the others have finished");
@@ -208,7 +208,7 @@ TEST(Membership, ALossAfterTheOthersHaveFinishedIsAFailure) {
 TEST(Membership, MembersThatComeAndDoNotMeetGetAnotherGeneration) {
   Job job;
   job.form();
-  job.membership.lost(3, job.now);
+  job.membership.lost(3);
   job.decide();
   for (const Worker worker : {0, 1, 2}) job.membership.ready(worker, 0, job.now);
   job.now += Membership::kMeeting;
@@ -223,7 +223,7 @@ TEST(Membership, MembersThatComeAndDoNotMeetGetAnotherGeneration) {
 TEST(Membership, AfterTheFirstHasFinishedNobodyJoins) {
   Job job;
   job.form();
-  job.membership.lost(3, job.now);
+  job.membership.lost(3);
   job.decide();
   job.form();
   job.membership.finished(0);
@@ -239,10 +239,10 @@ TEST(Membership, WithoutAWorkerThatHasTheStateTheJobEnds) {
   Job job;
   job.form();
   for (const Worker worker : {0, 1, 2, 3}) job.membership.has_state(worker);
-  job.membership.lost(1, job.now);
+  job.membership.lost(1);
   job.membership.ready(4, {}, job.now);
   ASSERT_TRUE(job.decide());
-  for (const Worker worker : {0, 2, 3}) job.membership.lost(worker, job.now);
+  for (const Worker worker : {0, 2, 3}) job.membership.lost(worker);
   job.membership.ready(5, {}, job.now);
   EXPECT_FALSE(job.decide());
   EXPECT_EQ(job.membership.failure(), "no worker with the state of training is left");
@@ -251,7 +251,7 @@ TEST(Membership, WithoutAWorkerThatHasTheStateTheJobEnds) {
 TEST(Membership, ASilentMemberIsNamed) {
   Job job;
   job.form();
-  job.membership.lost(3, job.now);
+  job.membership.lost(3);
   ASSERT_TRUE(job.decide());
   job.membership.ready(0, 0, job.now);
   job.membership.ready(1, 0, job.now);
@@ -262,7 +262,7 @@ TEST(Membership, ASilentMemberIsNamed) {
 TEST(Membership, AWorkerThatWasLostDoesNotComeBack) {
   Job job;
   job.form();
-  job.membership.lost(1, job.now);
+  job.membership.lost(1);
   job.decide();
   job.membership.ready(1, 0, job.now);
   job.form();

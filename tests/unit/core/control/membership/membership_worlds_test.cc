@@ -198,7 +198,7 @@ class World {
     send(worker, -1, [this, worker] {
       known_lost_.insert(worker);
       const bool keeps = fault_ == Fault::keeps_a_lost_one && !membership_.has_formed();
-      if (!keeps) membership_.lost(worker, now_);
+      if (!keeps) membership_.lost(worker);
       if (membership_.takes_more()) later(ms(pick(0, 500)), [this] { start(next_++); });
     });
     if (!was_inside) return;
