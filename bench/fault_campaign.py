@@ -173,6 +173,8 @@ def keep(options: argparse.Namespace, rows: dict[tuple[int, str], dict[str, Any]
     figures = [{"figure": f"{words[name]}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
                for (ranks, size), row in rows.items() for name, (median, most) in row.items()]
     where = f"{options.hosts} virtual hosts" if options.hosts else "one host"
+    if options.spares:
+        where += f", with {options.spares} spare{'s' if options.spares > 1 else ''}"
     result = {"title": f"Ranks killed in an elastic job, {where}", "group": "Failures", "date": datetime.date.today().isoformat(),
               "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
               "command": ".venv/bin/python bench/fault_campaign.py " + re.sub(r" ?--json \S+", "", " ".join(sys.argv[1:])),
