@@ -91,6 +91,18 @@ class Job:
             pass
         return self.process.wait(PATIENCE), "".join(self.said)
 
+    def wait_until_idle(self, worker):
+        """Until that process, which has begun, has used next to no time for a second."""
+        def used():
+            return sum(map(int, Path(f"/proc/{self.pids[worker]}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+        end, quiet = time.monotonic() + PATIENCE, 0
+        while quiet < 4:
+            before = used()
+            time.sleep(0.25)
+            quiet = quiet + 1 if used() - before <= 1 else 0
+            assert time.monotonic() < end, f"worker {worker} does not come to rest"
+
     def kill(self, worker, number=signal.SIGKILL):
         os.kill(self.pids[worker], number)
 
@@ -169,7 +181,7 @@ def test_a_spare_takes_the_place_at_once():
     with Job("-np", "2", "--min-np", "2", "--spares", "1", UNTIL_WORKER="2") as job:
         while 2 not in job.pids:
             job.next_line()
-        time.sleep(3)  # until the spare is in init()
+        job.wait_until_idle(2)  # it has imported all, and waits in init()
         job.kill(1)
         job.wait_for(r"ruedarun: rank 1 .* was killed by signal 9 \(Killed\); going on with 2 ranks$")
         job.wait_for(r"worker 2 begins as rank 1 of 2 ")
