@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "launcher/cli/horovod_names.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/virtual_hosts.h"
+#include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
 #include "launcher/system/descriptor.h"
@@ -49,12 +51,29 @@ void check_working_folder() {
 
 using Words = std::vector<std::string>;
 
-int supervise(const LaunchOptions& options, const Config& config) {
+// "a:2,b:1".
+std::string list_of(const std::vector<HostSlots>& hosts) {
+  std::string list;
+  for (const HostSlots& host : hosts)
+    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.name, host.slots);
+  return list;
+}
+
+int supervise(LaunchOptions options, const Config& config) {
   const SignalState inherited = signal_state();
   Descriptor signals = catch_signals_of_job(inherited);  // from here on none of them ends ruedarun by itself
   tell_what_is_ignored(options);
+  std::unique_ptr<HostDiscovery> discovery;
+  if (!options.elastic.discovery_script.empty()) {
+    discovery = std::make_unique<HostDiscovery>(options.elastic);
+    int signal = 0;
+    const auto hosts = wait_for_slots(*discovery, options.ranks, options.elastic.timeout, signals, signal);
+    if (!hosts) return 128 + signal;
+    options.hosts = list_of(*hosts);
+  }
   LaunchMethod method = launch_method(options, surroundings());
-  return Supervisor(options, std::move(method), config, std::move(signals), inherited).run();
+  return Supervisor(options, std::move(method), config, std::move(signals), inherited, std::move(discovery))
+      .run();
 }
 
 int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual_host) {

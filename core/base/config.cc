@@ -4,23 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/number.h"
 
 namespace rueda {
 namespace {
 
 template <class T>
 bool parse(std::string_view text, T least, T most, T& value) {
-  T parsed{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc() || end != text.data() + text.size() || !(parsed >= least && parsed <= most))
-    return false;
-  value = parsed;
+  const std::optional<T> parsed = number_from<T>(text);
+  if (!parsed || !(*parsed >= least && *parsed <= most)) return false;
+  value = *parsed;
   return true;
 }
 

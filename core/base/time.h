@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 namespace rueda {
 
@@ -10,6 +11,12 @@ using Time = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
 inline Time clock_now() { return std::chrono::steady_clock::now(); }
+
+// Of both that are there.
+inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
+  if (!a || !b) return a ? a : b;
+  return *a < *b ? a : b;
+}
 
 // Settings and messages give times in seconds.
 inline Duration from_seconds(double seconds) {

@@ -44,4 +44,9 @@ class BackendError : public Error {
   using Error::Error;
 };
 
+// This process has left an elastic job, as ruedarun has asked it to. It is to end, and that is no failure.
+class LeftJob : public NotInitialized {
+  using NotInitialized::NotInitialized;
+};
+
 }  // namespace rueda

@@ -50,14 +50,14 @@ void shutdown();
 
 // Whether ruedarun goes on with the job when it loses ranks, and takes others in: ruedarun --min-np. Then
 // PeerLost is not final. shutdown() and init() begin the next generation of the job, with other ranks
-// perhaps: init() waits until all of them have called it. It throws NotInitialized where the job has gone on
-// without this process.
+// perhaps: init() waits until all of them have called it. It throws LeftJob when this process was to leave
+// the job, as its host is to go, and NotInitialized where the job has gone on without this process.
 bool is_elastic();
 
 // What has changed in an elastic job since the last init().
 struct MembershipChange {
   bool added = false;    // others have joined, or wait until the ranks call shutdown() and init()
-  bool removed = false;  // ranks are lost
+  bool removed = false;  // ranks are lost, or wait for the same to leave
   double since = 0;      // when this process heard of it: seconds since 1970
 };
 // Nothing in a job that is as it was. Does not wait.
@@ -69,7 +69,8 @@ void note_training_state();
 bool is_initialized();
 
 // This process's rank, and the number of ranks. "Local" counts the ranks of this host; "cross" counts the
-// ranks of equal local_rank, over hosts. These are Horovod's terms. In a forked child they are those of its
+// ranks of equal local_rank, over hosts. These are Horovod's terms. In an elastic job local_rank is the slot
+// of the process on its host, and stays the same while others come and go. In a forked child they are those of its
 // parent. They throw NotInitialized before init() and after shutdown().
 Rank rank();
 Rank size();

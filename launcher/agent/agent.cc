@@ -26,8 +26,8 @@ using namespace std::chrono_literals;
 constexpr auto kTerminateGrace = 1s;  // from SIGTERM to SIGKILL, when the agent ends ranks by itself
 constexpr auto kLastOutput = 2s;      // for output at the end, while none comes
 constexpr auto kLookAtDying = 1ms;    // between looks
-constexpr auto kLongestDying = 2s;
-constexpr auto kFarewell = 5s;  // for ruedarun to take the last words
+constexpr auto kLongestDying = 2s;    // a process that lives on has called exec()
+constexpr auto kFarewell = 5s;        // for ruedarun to take the last words
 constexpr std::size_t kMostUnsent = 256 << 10;
 constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
 
@@ -79,7 +79,7 @@ void Agent::turn() {
       dying_.push_back({number, Clock::now() + kLongestDying});
   tell_early_ends();
   if (waits[1].revents != 0 || supervisor_.descriptor() < 0) hear_supervisor();
-  if (waits[0].revents != 0) reap();
+  if (waits[0].revents != 0) read_signals();
   if (const std::uint32_t taken = input_.write(); taken > 0) tell(agents::InputTaken{taken});
   act_on_time();
 }
@@ -112,11 +112,12 @@ void Agent::obey(const agents::Message& message) {
     if (state_ == State::running) start_ranks({worker->place});
   } else if (const auto* change = std::get_if<agents::NewGeneration>(&message)) {
     take_generation(change->generation);
-  } else if (const auto* joiners = std::get_if<agents::JoinersWait>(&message)) {
-    for (LocalRank& rank : ranks_) rank.channel().tell_joiners(joiners->wait);
+  } else if (const auto* due = std::get_if<agents::ChangeDue>(&message)) {
+    for (LocalRank& rank : ranks_) rank.channel().tell_change(*due);
+  } else if (const auto* retired = std::get_if<agents::Retire>(&message)) {
+    if (LocalRank* rank = find(retired->worker)) rank->channel().tell_to_retire();
   } else if (const auto* end = std::get_if<agents::EndWorker>(&message)) {
-    for (LocalRank& rank : ranks_)
-      if (rank.place().rank == end->worker) rank.signal_all(SIGKILL);
+    end_worker(*end);
   } else if (const auto* lost = std::get_if<agents::PeerEnded>(&message)) {
     if (pmi_) pmi_->note_dead(lost->rank);
     for (LocalRank& rank : ranks_) {
@@ -148,10 +149,23 @@ void Agent::obey(const agents::Message& message) {
   }
 }
 
+// Null where it is none of this host.
+LocalRank* Agent::find(int number) {
+  const auto found =
+      std::ranges::find_if(ranks_, [&](const LocalRank& rank) { return rank.place().rank == number; });
+  return found == ranks_.end() ? nullptr : &*found;
+}
+
+void Agent::end_worker(const agents::EndWorker& order) {
+  LocalRank* rank = find(order.worker);
+  if (rank == nullptr) return;
+  if (!order.is_loss) rank->ask_to_end();
+  rank->signal_all(SIGKILL);
+}
+
 void Agent::start(const agents::Launch& launch) {
   state_ = State::running;
-  order_.emplace(launch, cores_of_ranks(launch.binding, static_cast<int>(launch.places.size())),
-                 allow_many_descriptors());
+  order_.emplace(launch, cores_of_ranks(launch.binding, launch.slots), allow_many_descriptors());
   if (launch.elastic) {
     deaths_.emplace();
   } else {
@@ -277,8 +291,14 @@ void Agent::forward_last_output(LocalRank& rank) {
       if (!forward_output(rank, stream)) break;
 }
 
+// SIGTERM is the notice of a host that is to go: of a cloud, or of Slurm.
+void Agent::read_signals() {
+  while (const int signal = next_signal(signals_))
+    if (signal == SIGTERM && order_ && order_->launch.elastic) tell(agents::HostLeaves{});
+  reap();
+}
+
 void Agent::reap() {
-  while (next_signal(signals_) != 0) {}
   int status = 0;
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (LocalRank& rank : ranks_) {

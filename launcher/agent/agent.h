@@ -52,6 +52,8 @@ class Agent {
   bool may_read_output() const;
   void hear_supervisor();
   void obey(const agents::Message& message);
+  LocalRank* find(int number);
+  void end_worker(const agents::EndWorker& order);
   void start(const agents::Launch& launch);
   void start_ranks(const std::vector<Place>& places);
   void start_rank(const Place& place);
@@ -62,6 +64,7 @@ class Agent {
   void hear_rank(std::uint64_t key);
   bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
   void forward_last_output(LocalRank& rank);
+  void read_signals();
   void reap();
   void tell_early_ends();
   void tell_end(LocalRank& rank, int status);
@@ -73,7 +76,7 @@ class Agent {
   void end_ranks();
   void clear_up();
 
-  // What ruedarun has ordered, for ranks that start now and later.
+  // The words of ruedarun, for ranks that start now and later.
   struct Order {
     agents::Launch launch;
     std::vector<std::vector<int>> cores;     // by local rank
@@ -81,7 +84,7 @@ class Agent {
     std::optional<Generation> generation{};  // of an elastic job, the newest
   };
 
-  // What ranks say.
+  // From ranks.
   struct Streams {
     EpollSet words;     // which are heard at once
     EpollSet outputs;   // which may have to wait

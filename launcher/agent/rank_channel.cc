@@ -9,12 +9,12 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
+#include "core/base/number.h"
 #include "launcher/protocol/agent_message.h"
 
 namespace rueda {
@@ -69,8 +69,10 @@ std::optional<agents::WorkerState> state_from(std::string_view text) {
   if (!formed && !text.starts_with("ready ")) return std::nullopt;
   agents::WorkerState state{.kind = formed ? State::formed : State::ready};
   text.remove_prefix(text.find(' ') + 1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), state.generation);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(state) : std::nullopt;
+  const std::optional<std::uint64_t> generation = number_from<std::uint64_t>(text);
+  if (!generation) return std::nullopt;
+  state.generation = *generation;
+  return state;
 }
 
 // One of these, "put KEY VALUE" or "get KEY".
@@ -133,11 +135,20 @@ void RankChannel::tell_value(const std::string& key, const std::string& value) {
   tell(fmt::format("value {} {}", key, value));
 }
 
+// A packet may not have had room, and whoever is not in a generation looks for the reason.
 void RankChannel::tell_generation(const Generation& generation) {
+  if (retires_) tell("retire");
   tell(fmt::format("generation {}.", to_text(generation)));
 }
 
-void RankChannel::tell_joiners(bool wait) { tell(wait ? "joiners 1" : "joiners 0"); }
+void RankChannel::tell_change(const agents::ChangeDue& due) {
+  tell(fmt::format("change {:d}{:d}", due.joiners, due.leavers));
+}
+
+void RankChannel::tell_to_retire() {
+  retires_ = true;
+  tell("retire");
+}
 
 void RankChannel::tell(std::string packet) {
   packet.resize(std::min(packet.size(), kLongestPacket));

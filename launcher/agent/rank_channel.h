@@ -41,7 +41,8 @@ class RankChannel {
   void tell_lost(int rank, const std::string& words);
   void tell_value(const std::string& key, const std::string& value);
   void tell_generation(const Generation& generation);
-  void tell_joiners(bool wait);
+  void tell_change(const agents::ChangeDue& due);
+  void tell_to_retire();
 
   // The process that has joined the job; 0 before, and after its end.
   pid_t member() const;
@@ -57,6 +58,7 @@ class RankChannel {
   pid_t member_ = 0;
   Descriptor member_handle_;  // a pidfd: names the process, whoever has its number later
   bool uses_mpi_ = false;
+  bool retires_ = false;
 };
 
 }  // namespace rueda

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
+#include "core/base/number.h"
 #include "launcher/cli/options.h"
 
 namespace rueda {
@@ -22,11 +22,10 @@ std::string yes(std::string_view, const std::string&) { return "1"; }
 std::string no(std::string_view, const std::string&) { return "0"; }
 
 std::string bytes_of_megabytes(std::string_view flag, const std::string& value) {
-  double megabytes = 0;
-  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), megabytes);
-  if (error != std::errc() || end != value.data() + value.size() || !(megabytes >= 0 && megabytes <= 65536))
+  const std::optional<double> megabytes = number_from<double>(value);
+  if (!megabytes || !(*megabytes >= 0 && *megabytes <= 65536))
     throw UsageError(fmt::format("--{} is '{}'; it must be a number from 0 to 65536 (MiB)", flag, value));
-  return fmt::format("{}", std::llround(megabytes * 1048576));
+  return fmt::format("{}", std::llround(*megabytes * 1048576));
 }
 
 std::string lower_case(std::string_view, const std::string& value) {
@@ -36,9 +35,6 @@ std::string lower_case(std::string_view, const std::string& value) {
   return text;
 }
 
-constexpr std::string_view kDiscovery = "ruedarun does not look for hosts during a job yet; name them by -H";
-constexpr std::string_view kBlacklist =
-    "a place is not used again once a process there has died before it could take part";
 constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
 constexpr std::string_view kTuner = "Rueda's tuner compares measured steps and has no such number";
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
@@ -55,6 +51,20 @@ constexpr std::array kFlags{
     Flag{Kind::own, "elastic-timeout", "SECONDS",
          "how long an elastic job waits while it has fewer ranks than --min-np; default: 600"},
     Flag{Kind::own, "reset-limit", "N", "end an elastic job when its ranks change for the N+1st time"},
+    Flag{Kind::own, "host-discovery-script", "COMMAND",
+         "an elastic job on hosts that come and go: COMMAND prints them, each on a line, as HOST or "
+         "HOST:RANKS"},
+    Flag{Kind::own, "discovery-interval", "SECONDS", "how often it is asked; default: 1"},
+    Flag{Kind::own, "slots-per-host", "N",
+         "how many ranks a host takes where COMMAND tells no number; default: 1 (also --slots)"},
+    Flag{Kind::own, "slots", "N", "the same"},
+    Flag{
+        Kind::own, "blacklist", "host|slot|never",
+        "where an elastic job starts nothing any more: on the host of a lost rank; in a slot where a process "
+        "died before it took part, and on a host without an agent; or nowhere. Default: slot"},
+    Flag{Kind::own, "blacklist-cooldown-range", "MIN MAX",
+         "use it again after MIN seconds, twice as long after each further failure, MAX at most; default: "
+         "never"},
     Flag{Kind::own, "hosts", "HOST[:RANKS],...", "where to start them; default: this machine (also -H)"},
     Flag{Kind::own, "hostfile", "FILE", "the same from a file, a line for each host: HOST [slots=RANKS]"},
     Flag{Kind::own, "virtual-hosts", "N",
@@ -144,11 +154,6 @@ constexpr std::array kFlags{
     Flag{Kind::ignored, "autotune-gaussian-process-noise", "X", kTuner},
     Flag{Kind::ignored, "mpi-threads-disable", "", "Rueda's background thread needs MPI_THREAD_MULTIPLE"},
     Flag{Kind::ignored, "no-mpi-threads-disable", "", "MPI is always begun with threads"},
-
-    Flag{Kind::refused, "host-discovery-script", "FILE", kDiscovery},
-    Flag{Kind::refused, "slots-per-host", "N", kDiscovery},
-    Flag{Kind::refused, "slots", "N", kDiscovery},
-    Flag{Kind::refused, "blacklist-cooldown-range", "MIN", kBlacklist},
 };
 
 // Words that spell a flag in a way of their own: an ordinary parser would read -np as -n p.

@@ -14,13 +14,12 @@ struct Flag {
     own,      // of ruedarun itself; options.cc acts on it
     setting,  // sets RUEDA_<setting> for the ranks
     ignored,  // accepted, and reported as ignored
-    refused,  // asks for something that cannot be left out silently
   };
 
   Kind kind = Kind::own;
   std::string_view name;     // without dashes
   std::string_view value;    // what its value is called; empty: it takes none
-  std::string_view meaning;  // in --help; or why it is ignored or refused
+  std::string_view meaning;  // in --help; or why it is ignored
   std::string_view setting{};
   // The setting's text from the flag's; throws UsageError.
   std::string (*text)(std::string_view flag, const std::string& value) = nullptr;

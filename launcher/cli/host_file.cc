@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <sstream>
 
+#include "core/base/number.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/small_file.h"
 
@@ -14,14 +14,14 @@ namespace {
 
 // `where` it was given.
 void check_slots(std::string_view text, const std::string& where) {
-  int slots = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostRanks)
+  const int slots = number_from<int>(text).value_or(0);
+  if (slots < 1 || slots > kMostRanks)
     throw UsageError(
         fmt::format("{}: '{}' ranks; it must be a whole number from 1 to {}", where, text, kMostRanks));
 }
 
-// HOST or HOST:RANKS.
+}  // namespace
+
 void check_host(std::string_view host, const std::string& where) {
   const std::size_t colon = host.rfind(':');
   if (host.starts_with('-'))
@@ -30,8 +30,6 @@ void check_host(std::string_view host, const std::string& where) {
     throw UsageError(fmt::format("{}: '{}' names no host; it must be HOST or HOST:RANKS", where, host));
   if (colon != std::string_view::npos) check_slots(host.substr(colon + 1), where);
 }
-
-}  // namespace
 
 std::string hosts_from_text(const std::string& text, const std::string& path) {
   constexpr std::string_view kSlots = "slots=";

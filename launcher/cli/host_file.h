@@ -3,9 +3,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace rueda {
 
+// Throws UsageError, which begins with `where` it was given, unless it is HOST or HOST:RANKS.
+void check_host(std::string_view host, const std::string& where);
 // "HOST[:RANKS],...", which is returned. Throws UsageError.
 std::string hosts_from_list(const std::string& text);
 // Lines "HOST", "HOST slots=RANKS" or "HOST:RANKS", # for remarks; returns "HOST:RANKS,...", as Hydra wants

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -17,8 +16,10 @@
 #include <string_view>
 
 #include "core/base/config.h"
+#include "core/base/number.h"
 #include "launcher/cli/config_file.h"
 #include "launcher/cli/duration.h"
+#include "launcher/cli/flag_values.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/host_file.h"
 #include "launcher/cli/virtual_hosts.h"
@@ -32,8 +33,6 @@ namespace po = boost::program_options;
 constexpr int kReplace = 1;
 constexpr int kMostVirtualHosts = 99;  // as rueda-hosts has them
 constexpr int kMostRails = 9;
-constexpr int kLongestTimeout = 31'536'000;  // seconds: a year
-constexpr int kMostResets = 1'000'000'000;
 
 po::options_description describe(const std::string& caption, const std::function<bool(const Flag&)>& chosen,
                                  const std::function<std::string(const Flag&)>& meaning) {
@@ -56,10 +55,11 @@ po::options_description everything() {
       "", [](const Flag&) { return true; }, [](const Flag&) { return std::string(); });
 }
 
-bool wants_next_word(const std::string& word) {
-  if (!word.starts_with("--") || word.find('=') != std::string::npos) return false;
+// How many of the words behind it are its value: "MIN MAX" are two.
+std::ptrdiff_t values_behind(const std::string& word) {
+  if (!word.starts_with("--") || word.find('=') != std::string::npos) return 0;
   const Flag* flag = find_flag(std::string_view(word).substr(2));
-  return flag != nullptr && !flag->value.empty();
+  return flag == nullptr || flag->value.empty() ? 0 : 1 + std::ranges::count(flag->value, ' ');
 }
 
 // The words that are ruedarun's own; `rest` becomes the first word that is not.
@@ -68,15 +68,21 @@ std::vector<std::string> own_words(std::span<const std::string> words, std::size
   for (rest = 0; rest < words.size(); ++rest) {
     if (words[rest] == "--") return ++rest, own;
     if (words[rest].size() < 2 || words[rest].front() != '-') return own;
-    own.push_back(spelled_out(words[rest]));
-    if (!wants_next_word(own.back())) continue;
-    if (rest + 1 == words.size())
-      throw UsageError(fmt::format("{} needs a value; see ruedarun --help", words[rest]));
-    ++rest;
-    if (words[rest].empty()) {  // the parser takes no empty value after "="
-      own.push_back(words[rest]);
+    const std::string name = words[rest];
+    own.push_back(spelled_out(name));
+    std::string value;
+    const std::ptrdiff_t count = values_behind(own.back());
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      if (++rest == words.size())
+        throw UsageError(
+            fmt::format("{} needs {}; see ruedarun --help", name, count == 1 ? "a value" : "two values"));
+      value += (i == 0 ? "" : " ") + words[rest];
+    }
+    if (count == 0) continue;
+    if (value.empty()) {  // the parser takes no empty value after "="
+      own.push_back(value);
     } else {
-      own.back() += "=" + words[rest];
+      own.back() += "=" + value;
     }
   }
   return own;
@@ -96,15 +102,6 @@ std::vector<GivenFlag> parse(const std::vector<std::string>& words) {
   return given;
 }
 
-int whole_number(std::string_view flag, std::string_view text, int most, int least = 1) {
-  int number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
-    throw UsageError(
-        fmt::format("{} is '{}'; it must be a whole number from {} to {}", flag, text, least, most));
-  return number;
-}
-
 std::string one_card(const std::string& text) {
   if (text.empty() || text.find(',') != std::string::npos)
     throw UsageError(fmt::format("--network-interface is '{}'; name one card: this version uses one", text));
@@ -116,16 +113,6 @@ void append(std::vector<std::string>& words, const std::string& text) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-// One of the words of a table, by its place there.
-template <class Choice, std::size_t Count>
-Choice choice_of(std::string_view flag, const std::string& text,
-                 const std::array<const char*, Count>& words) {
-  const auto found = std::ranges::find(words, text);
-  if (found == words.end())
-    throw UsageError(fmt::format("--{} is '{}'; it must be one of {}", flag, text, fmt::join(words, ", ")));
-  return static_cast<Choice>(found - words.begin());
-}
-
 // "0,2-3".
 std::set<int> ranks_of(const std::string& text) {
   std::set<int> ranks;
@@ -133,9 +120,8 @@ std::set<int> ranks_of(const std::string& text) {
   for (std::string part; std::getline(list, part, ',');) {
     const std::size_t dash = part.find('-');
     const auto number = [&](std::string_view digits) {
-      int value = -1;
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      if (error != std::errc() || end != digits.data() + digits.size() || value < 0 || value >= kMostRanks)
+      const int value = number_from<int>(digits).value_or(-1);
+      if (value < 0 || value >= kMostRanks)
         throw UsageError(fmt::format("--output is '{}'; it must be a list of ranks, as 0,4-7", text));
       return value;
     };
@@ -161,61 +147,10 @@ void use_card(LaunchOptions& options, const std::string& text) {
   options.settings["RAILS"] = {options.network_interface, "--network-interface"};
 }
 
-void set_least(LaunchOptions& options, const std::string& text) {
-  options.elastic.least = whole_number("--min-np", text, kMostRanks);
-}
-
-void set_most(LaunchOptions& options, const std::string& text) {
-  options.elastic.most = whole_number("--max-np", text, kMostRanks);
-}
-
-// The least number of ranks makes a job elastic.
-void settle_elastic(LaunchOptions& options) {
-  ElasticOptions& elastic = options.elastic;
-  if (elastic.least == 0) {
-    if (elastic.most != 0 || elastic.spares != 0 || elastic.reset_limit)
-      throw UsageError(
-          "--max-np, --spares and --reset-limit are for a job that may lose ranks; say how many it needs at "
-          "least: --min-np N");
-    return;
-  }
-  if (options.ranks == 0) options.ranks = elastic.least;
-  if (elastic.most == 0) elastic.most = std::max(options.ranks, elastic.least);
-  if (elastic.least > options.ranks || options.ranks > elastic.most)
-    throw UsageError(fmt::format("--min-np {}, -np {} and --max-np {}: they must ascend", elastic.least,
-                                 options.ranks, elastic.most));
-  if (elastic.most + elastic.spares > kMostRanks)
-    throw UsageError(fmt::format("--max-np {} and --spares {}: together at most {}", elastic.most,
-                                 elastic.spares, kMostRanks));
-  if (options.launcher == LaunchOptions::Launcher::hydra)
-    throw UsageError("--min-np: Hydra ends a job that loses a rank; leave --launcher hydra out");
-}
-
 using Action = LaunchOptions::Action;
-using Act = void (*)(LaunchOptions&, const std::string&);
 
-const std::map<std::string_view, Act>& elastic_acts() {
-  static const std::map<std::string_view, Act> table{
-      {"min-np", set_least},
-      {"min-num-proc", set_least},
-      {"max-np", set_most},
-      {"max-num-proc", set_most},
-      {"spares",
-       [](LaunchOptions& o, const std::string& text) {
-         o.elastic.spares = whole_number("--spares", text, kMostRanks, 0);
-       }},
-      {"elastic-timeout",
-       [](LaunchOptions& o, const std::string& text) {
-         o.elastic.timeout = std::chrono::seconds(whole_number("--elastic-timeout", text, kLongestTimeout));
-       }},
-      {"reset-limit", [](LaunchOptions& o, const std::string& text) {
-         o.elastic.reset_limit = whole_number("--reset-limit", text, kMostResets, 0);
-       }}};
-  return table;
-}
-
-const std::map<std::string_view, Act>& acts() {
-  static const std::map<std::string_view, Act> table{
+const std::map<std::string_view, SetFlag>& acts() {
+  static const std::map<std::string_view, SetFlag> table{
       {"num-proc",
        [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
       {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
@@ -290,14 +225,13 @@ void apply(LaunchOptions& options, const GivenFlag& given) {
   if (flag == nullptr) throw UsageError(fmt::format("no such flag: --{}; see ruedarun --help", given.name));
   switch (flag->kind) {
     case Flag::Kind::own: {
-      const auto& table = elastic_acts().contains(flag->name) ? elastic_acts() : acts();
+      const auto& table = elastic_flags().contains(flag->name) ? elastic_flags() : acts();
       return table.at(flag->name)(options, given.value);
     }
     case Flag::Kind::setting: return set(options, *flag, given.value);
     case Flag::Kind::ignored:
       options.notes.push_back(fmt::format("--{} is ignored: {}", flag->name, flag->meaning));
       return;
-    case Flag::Kind::refused: throw UsageError(fmt::format("--{}: {}", flag->name, flag->meaning));
   }
 }
 

@@ -4,37 +4,22 @@
 
 #include <chrono>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "launcher/cli/elastic_options.h"
+#include "launcher/cli/usage_error.h"
 #include "launcher/protocol/agent_message.h"
 
 namespace rueda {
-
-// The user asked for something that cannot be; what() is one line that says what and the remedy. Exit
-// status 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // Hosts that ruedarun makes for the job on this machine, with a card on each rail.
 struct VirtualHosts {
   int count = 0;     // 0: none
   int rails = 0;     // 0: not given
   std::string rate;  // of each card, in each direction: 200mbit; "max": no limit; empty: not given
-};
-
-// A job that goes on when it loses ranks, and takes others in.
-struct ElasticOptions {
-  int least = 0;                      // ranks; 0: the job is not elastic
-  int most = 0;                       // 0: as many as it begins with
-  int spares = 0;                     // processes that wait to take the place of a lost one
-  std::chrono::seconds timeout{600};  // how long there may be fewer than `least`
-  std::optional<int> reset_limit;     // how often the ranks may change
 };
 
 // Purpose: the wishes of the user. A plain value.

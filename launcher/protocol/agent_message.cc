@@ -78,6 +78,7 @@ Place get_place(Reader& reader) {
 void write(Writer& writer, const Launch& message) {
   writer.put_count(message.places.size());
   for (const Place& place : message.places) put_place(writer, place);
+  writer.put(message.slots);
   put_texts(writer, message.command);
   put_texts(writer, message.environment);
   writer.put_string(message.folder);
@@ -95,6 +96,7 @@ void write(Writer& writer, const Launch& message) {
 void read(Reader& reader, Launch& message) {
   const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
   for (std::size_t i = 0; i < count && reader.ok(); ++i) message.places.push_back(get_place(reader));
+  message.slots = get_number(reader, 1, kMostRanks);
   message.command = get_texts(reader);
   message.environment = get_texts(reader);
   message.folder = get_text(reader, kLongestPath);
@@ -107,7 +109,7 @@ void read(Reader& reader, Launch& message) {
   message.needs_terminal = get_flag(reader);
   message.elastic = get_flag(reader);
   message.one_host = get_flag(reader);
-  if (message.places.empty() || message.command.empty()) reader.fail();
+  if ((message.places.empty() && !message.elastic) || message.command.empty()) reader.fail();
 }
 
 void write(Writer& writer, const Ready& message) {
@@ -213,10 +215,26 @@ void read(Reader& reader, WorkerState& message) {
   message.kind = get_up_to(reader, WorkerState::Kind::has_state);
   message.generation = reader.get<std::uint64_t>();
 }
-void write(Writer& writer, const EndWorker& message) { writer.put(message.worker); }
-void read(Reader& reader, EndWorker& message) { message.worker = get_rank(reader); }
-void write(Writer& writer, const JoinersWait& message) { put_flag(writer, message.wait); }
-void read(Reader& reader, JoinersWait& message) { message.wait = get_flag(reader); }
+void write(Writer& writer, const EndWorker& message) {
+  writer.put(message.worker);
+  put_flag(writer, message.is_loss);
+}
+void read(Reader& reader, EndWorker& message) {
+  message.worker = get_rank(reader);
+  message.is_loss = get_flag(reader);
+}
+void write(Writer& writer, const Retire& message) { writer.put(message.worker); }
+void read(Reader& reader, Retire& message) { message.worker = get_rank(reader); }
+void write(Writer& writer, const ChangeDue& message) {
+  put_flag(writer, message.joiners);
+  put_flag(writer, message.leavers);
+}
+void read(Reader& reader, ChangeDue& message) {
+  message.joiners = get_flag(reader);
+  message.leavers = get_flag(reader);
+}
+void write(Writer&, const HostLeaves&) {}
+void read(Reader&, HostLeaves&) {}
 void write(Writer& writer, const NewGeneration& message) { writer.put_string(to_text(message.generation)); }
 void read(Reader& reader, NewGeneration& message) {
   const std::optional<Generation> generation = generation_from(reader.get_string());

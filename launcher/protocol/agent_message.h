@@ -27,7 +27,8 @@ enum class Binding : std::uint8_t { none, core, socket };
 
 // ruedarun to agent, the first message: the ranks to start, and how.
 struct Launch {
-  std::vector<Place> places;             // of this host's ranks
+  std::vector<Place> places;             // of this host's ranks; none where workers come later
+  std::int32_t slots = 1;                // of this host: how many ranks share its cores
   std::vector<std::string> command;      // PROGRAM ARGS...
   std::vector<std::string> environment;  // NAME=value
   std::string folder;                    // the working directory
@@ -168,12 +169,23 @@ struct WorkerState {
 // ruedarun to agent: this worker is to be killed, with all its processes.
 struct EndWorker {
   std::int32_t worker = 0;
+  bool is_loss = true;  // else it is not missed
   bool operator==(const EndWorker&) const = default;
 };
-// ruedarun to agent, and from there to all workers: whether others wait to join.
-struct JoinersWait {
-  bool wait = false;
-  bool operator==(const JoinersWait&) const = default;
+// ruedarun to agent, and from there to the worker: the next generation may do without it, and then it ends.
+struct Retire {
+  std::int32_t worker = 0;
+  bool operator==(const Retire&) const = default;
+};
+// ruedarun to agent, and from there to all workers: what would change if they left their generation.
+struct ChangeDue {
+  bool joiners = false;  // others wait to join
+  bool leavers = false;  // some are to retire
+  bool operator==(const ChangeDue&) const = default;
+};
+// Agent to ruedarun, in an elastic job: its host is to go, since the agent has got SIGTERM.
+struct HostLeaves {
+  bool operator==(const HostLeaves&) const = default;
 };
 // ruedarun to agent, and from there to all workers: these make up the job from now on.
 struct NewGeneration {
@@ -184,7 +196,7 @@ struct NewGeneration {
 using Message =
     std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
                  SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
-                 Credit, StartWorker, WorkerState, EndWorker, JoinersWait, NewGeneration>;
+                 Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "core/base/number.h"
 #include "core/base/system/hex.h"
 
 namespace rueda {
@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::string_view kBegin = "rueda-agent-3 ";  // with the version of the line and of all messages
 constexpr std::size_t kLongestHostName = 256;
-
-bool read_number(std::string_view text, int& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 }  // namespace
 
@@ -46,7 +41,8 @@ std::optional<AgentIntroduction> introduction_from(std::string_view text) {
   const std::size_t space = text.find(' ');
   AgentIntroduction introduction;
   if (space == std::string_view::npos || text.size() > kLongestHostName) return std::nullopt;
-  if (!read_number(text.substr(0, space), introduction.host) || introduction.host < 0) return std::nullopt;
+  introduction.host = number_from<int>(text.substr(0, space)).value_or(-1);
+  if (introduction.host < 0) return std::nullopt;
   introduction.name = text.substr(space + 1);
   return introduction;
 }

@@ -9,11 +9,12 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <sstream>
 #include <system_error>
+
+#include "core/base/number.h"
 
 namespace rueda {
 namespace {
@@ -121,10 +122,9 @@ std::vector<Endpoint> endpoints_from(const std::string& addresses) {
   std::vector<Endpoint> endpoints;
   std::istringstream list(addresses);
   std::string word;
-  std::uint16_t port = 0;
   std::getline(list, word, ',');
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
-  if (error != std::errc() || end != word.data() + word.size() || port == 0) return {};
+  const auto port = number_from<std::uint16_t>(word).value_or(0);
+  if (port == 0) return {};
   while (endpoints.size() < kMostAddresses && std::getline(list, word, ','))
     if (std::optional<Endpoint> endpoint = endpoint_from(word, port)) endpoints.push_back(*endpoint);
   return endpoints;

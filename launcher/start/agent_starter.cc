@@ -62,15 +62,9 @@ AgentStarter::AgentStarter(const LaunchOptions& options, LaunchMethod method, Wo
   set_non_blocking(said_.number());
 }
 
-bool AgentStarter::is_here(std::size_t host) const {
+bool AgentStarter::is_here(int host) const {
   if (method_.by == By::fork) return true;
-  return method_.by == By::remote_shell && is_this_machine(hosts_[host], around_);
-}
-
-bool AgentStarter::needs_invitation() const {
-  for (std::size_t host = 0; host < hosts_.size(); ++host)
-    if (!is_here(host)) return true;
-  return false;
+  return method_.by == By::remote_shell && is_this_machine(name_of(host), around_);
 }
 
 std::vector<std::string> AgentStarter::commands() const {
@@ -86,47 +80,36 @@ Words AgentStarter::agent_command(Words words) const {
   return command;
 }
 
-std::optional<Descriptor> AgentStarter::start_here(const AuthenticationKey& key) {
-  for (std::size_t host = 0; host < hosts_.size(); ++host) {
-    if (!is_here(host)) continue;
-    std::array<int, 2> ends{-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-      throw std::system_error(errno, std::generic_category(), "cannot make a pair of sockets");
-    Descriptor ours(ends[0]);
-    const int number = static_cast<int>(host);
-    const pid_t janitor = fork_agent(Descriptor(ends[1]), key, number);
-    starters_.push_back({janitor, {}, {number}, {}});
-    return ours;
-  }
-  return std::nullopt;
+Descriptor AgentStarter::start_here(const AuthenticationKey& key, int host) {
+  std::array<int, 2> ends{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot make a pair of sockets");
+  Descriptor ours(ends[0]);
+  starters_.push_back({fork_agent(Descriptor(ends[1]), key, host), {}, {host}, {}});
+  return ours;
 }
 
-void AgentStarter::start_elsewhere(const Invitation& invitation) {
+void AgentStarter::start_elsewhere(const Invitation& invitation, const std::vector<int>& hosts) {
   const std::string line = to_text(invitation) + "\n";
-  Words others;
-  std::vector<int> numbers;
-  for (std::size_t host = 0; host < hosts_.size(); ++host) {
-    if (is_here(host)) continue;
-    others.push_back(hosts_[host]);
-    numbers.push_back(static_cast<int>(host));
-  }
+  Words names;
+  for (const int host : hosts) names.push_back(name_of(host));
   if (method_.by == By::srun) {
-    Words command = srun_command(method_.words, others);
+    Words command = srun_command(method_.words, names);
     std::ranges::copy(agent_command({"SLURM_PROCID", "SLURMD_NODENAME"}), std::back_inserter(command));
-    return spawn(std::move(command), std::move(numbers), line);
+    return spawn(std::move(command), hosts, line);
   }
   if (method_.by == By::hydra) {
     ::setenv("RUEDA_LAUNCH_AGENT", to_text(invitation).c_str(), 1);  // Hydra gives agents no input
-    spawn(mpiexec_command(method_.words.front(), others, options_.network_interface, options_.mpiexec_words,
+    spawn(mpiexec_command(method_.words.front(), names, options_.network_interface, options_.mpiexec_words,
                           agent_command({"PMI_RANK"})),
-          std::move(numbers), "");
+          hosts, "");
     ::unsetenv("RUEDA_LAUNCH_AGENT");
     return;
   }
-  for (std::size_t i = 0; i < others.size(); ++i) {
+  for (const int host : hosts) {
     Words command = method_.words;
-    command.insert(command.end(), {others[i], for_a_shell(agent_command({std::to_string(numbers[i])}))});
-    spawn(std::move(command), {numbers[i]}, line);
+    command.insert(command.end(), {name_of(host), for_a_shell(agent_command({std::to_string(host)}))});
+    spawn(std::move(command), {host}, line);
   }
 }
 
@@ -172,7 +155,7 @@ std::optional<AgentStarter::EndedStarter> AgentStarter::note_end(pid_t process, 
   const bool remote = method_.by == By::remote_shell && !ended.on_this_machine;
   if (!found->command.empty())
     ended.command = std::filesystem::path(found->command.front()).filename().string();
-  if (remote) ended.command += " " + hosts_[static_cast<std::size_t>(found->hosts.front())];
+  if (remote) ended.command += " " + name_of(found->hosts.front());
   starters_.erase(found);
   return ended;
 }

@@ -30,11 +30,14 @@ class AgentStarter {
 
   AgentStarter(const LaunchOptions& options, LaunchMethod method, std::vector<std::string> hosts);
 
-  bool needs_invitation() const;
-  // This machine's agent, where there is one: the socket to it, for the host of that number.
-  std::optional<Descriptor> start_here(const AuthenticationKey& key);
-  // All others. Throws std::system_error.
-  void start_elsewhere(const Invitation& invitation);
+  // A host more. Its number is the next one.
+  void add_host(const std::string& host) { hosts_.push_back(host); }
+
+  bool is_here(int host) const;  // its agent is a child of this process
+  // The agent of a host that is here: the socket to it.
+  Descriptor start_here(const AuthenticationKey& key, int host);
+  // Those of other hosts. Throws std::system_error.
+  void start_elsewhere(const Invitation& invitation, const std::vector<int>& hosts);
 
   const std::string& remedy() const { return method_.remedy; }
   std::vector<std::string> commands() const;  // of starters, for --verbose
@@ -48,7 +51,6 @@ class AgentStarter {
   bool none_runs() const { return starters_.empty(); }
   // Ends starters on behalf of hosts that are not wanted any more.
   void end_those(const std::function<bool(int host)>& unwanted);
-  bool is_here(std::size_t host) const;  // its agent is a child of this process
 
  private:
   struct Starter {
@@ -59,11 +61,12 @@ class AgentStarter {
   };
 
   std::vector<std::string> agent_command(std::vector<std::string> words) const;
+  const std::string& name_of(int host) const { return hosts_[static_cast<std::size_t>(host)]; }
   void spawn(std::vector<std::string> command, std::vector<int> hosts, const std::string& line);
 
   const LaunchOptions& options_;
   const LaunchMethod method_;
-  const std::vector<std::string> hosts_;
+  std::vector<std::string> hosts_;
   const Surroundings around_;
   std::vector<Starter> starters_;
   Descriptor said_, says_;  // a pipe: starters print into it

@@ -65,7 +65,7 @@ Words chosen_remote_shell(const LaunchOptions& options, const Surroundings& arou
 LaunchMethod by_remote_shell(Words words, std::vector<HostSlots> hosts, const LaunchOptions& options,
                              const Surroundings& around) {
   const std::string program = words.front();
-  if (!around.is_there(program))
+  if (!all_are_this_machine(hosts, around) && !around.is_there(program))
     throw UsageError(
         fmt::format("there is no {} in PATH to start ranks on the hosts {}; install it{}, or start them on "
                     "this machine alone: -H localhost",
@@ -132,7 +132,8 @@ LaunchMethod chosen_method(const LaunchOptions& options, const Surroundings& aro
     source = allocation->variable;
   }
   if (options.launcher == LaunchOptions::Launcher::hydra) return by_hydra(std::move(hosts), around);
-  if (all_are_this_machine(hosts, around)) return on_this_machine(std::move(hosts));
+  const bool others_may_come = !options.elastic.discovery_script.empty();
+  if (!others_may_come && all_are_this_machine(hosts, around)) return on_this_machine(std::move(hosts));
   const Words chosen = chosen_remote_shell(options, around);
   if (!chosen.empty()) return by_remote_shell(chosen, std::move(hosts), options, around);
   const bool by_user = allocation && source == "-H";
@@ -157,6 +158,8 @@ Surroundings surroundings() {
 
 LaunchMethod launch_method(const LaunchOptions& options, const Surroundings& around) {
   LaunchMethod method = chosen_method(options, around);
+  // Names that come and go are hosts of their own, as Horovod has it.
+  if (!options.elastic.discovery_script.empty()) return method;
   // This machine has one agent, whatever names it is given.
   const auto is_here = [&](const HostSlots& host) { return is_this_machine(host.name, around); };
   const auto first = std::ranges::find_if(method.hosts, is_here);

@@ -38,7 +38,13 @@ AgentServer::AgentServer(std::vector<std::string> hosts)
   if (!poll_) throw std::system_error(errno, std::generic_category(), "cannot wait for the agents");
 }
 
+void AgentServer::add_host(const std::string& host) {
+  hosts_.push_back(host);
+  agents_.emplace_back();
+}
+
 Invitation AgentServer::invite() {
+  if (listening_) return {key_, addresses_of(listening_)};
   allow_many_descriptors();
   listening_ = listen_for_agents();
   epoll_event event{.events = EPOLLIN, .data = {.fd = kListening}};
@@ -126,8 +132,9 @@ bool AgentServer::hear(Stranger& stranger) {
 
 // -1 where there is no such host.
 int AgentServer::host_of(const AgentIntroduction& introduction) const {
-  const auto named = std::ranges::find(hosts_, introduction.name);
-  if (!introduction.name.empty() && named != hosts_.end()) return static_cast<int>(named - hosts_.begin());
+  // A host that has come back is there twice, and the last one counts.
+  for (auto host = static_cast<int>(hosts_.size()); host-- > 0 && !introduction.name.empty();)
+    if (hosts_[static_cast<std::size_t>(host)] == introduction.name) return host;
   return static_cast<std::size_t>(introduction.host) < hosts_.size() ? introduction.host : -1;
 }
 

@@ -31,8 +31,11 @@ class AgentServer {
   // `hosts`: their names, in the order of their numbers.
   explicit AgentServer(std::vector<std::string> hosts);
 
+  // A host more. Its number is the next one.
+  void add_host(const std::string& host);
+
   const AuthenticationKey& key() const { return key_; }
-  // Begins to listen for agents of other hosts. Throws std::system_error.
+  // Listens for agents of other hosts until all are there. Throws std::system_error.
   Invitation invite();
   // The agent of a host on this machine, at the other end of `socket`.
   void take_in(Descriptor socket);
@@ -63,7 +66,7 @@ class AgentServer {
   void watch(const SecureChannel& channel, int key, bool known);
 
   const AuthenticationKey key_;
-  const std::vector<std::string> hosts_;
+  std::vector<std::string> hosts_;
   Descriptor listening_;
   Descriptor poll_;
   std::list<Stranger> strangers_;

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
+#include <system_error>
+#include <utility>
 
 #include "core/base/time.h"
+#include "launcher/system/processes.h"
 
 namespace rueda {
 namespace {
@@ -15,6 +19,23 @@ Membership::Limits limits_of(const ElasticOptions& options) {
           .most = options.most,
           .patience = options.timeout,
           .resets = options.reset_limit};
+}
+
+// Hosts of the start may have more ranks than they were given slots.
+std::vector<HostSlots> slots_at_the_start(const ElasticOptions& options, const ElasticJob::Hosts& hosts) {
+  std::vector<HostSlots> listed = hosts.listed;
+  if (listed.empty()) listed = {{hosts.placed.front().host, options.most + options.spares}};
+  std::vector<HostSlots> slots;
+  for (const HostRanks& host : place_ranks(options.most + options.spares, listed, host_name()))
+    slots.push_back({host.host, static_cast<int>(host.places.size())});
+  for (const HostSlots& host : listed) {
+    const auto known = std::ranges::find(slots, host.name, &HostSlots::name);
+    if (known == slots.end())
+      slots.push_back(host);
+    else
+      known->slots = std::max(known->slots, host.slots);
+  }
+  return slots;
 }
 
 // "rank 2 (", "rank 2 (worker 5, ": the begin of its name, which its process follows.
@@ -29,26 +50,39 @@ std::string workers_in_words(const RankSet& workers) {
   return fmt::format("{} workers have", workers.count());
 }
 
-std::string count_of(Rank ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
+std::string count_of(int things, std::string_view name) {
+  return fmt::format("{} {}{}", things, name, things == 1 ? "" : "s");
+}
+
+RankSet set_of(const std::vector<Worker>& workers) {
+  RankSet set;
+  for (const Worker worker : workers) set.add(RankSet::of(worker));
+  return set;
+}
 
 }  // namespace
 
-ElasticJob::ElasticJob(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
-                       const std::vector<HostRanks>& slots, JobRecord& job, AgentServer& agents,
+ElasticJob::ElasticJob(const LaunchOptions& options, Hosts hosts, JobRecord& job, AgentServer& agents,
                        JobOutput& output, JobEnd& end)
-    : processes_(options.elastic.most + options.elastic.spares),
-      hosts_(hosts),
+    : options_(options),
       job_(job),
       agents_(agents),
       output_(output),
       end_(end),
       membership_(limits_of(options.elastic), options.ranks),
-      slots_(hosts, slots, options.ranks),
-      known_(0, options.ranks) {}
+      hosts_(options.elastic.blacklist, options.elastic.cooldown, std::random_device{}()),
+      discovery_(std::move(hosts.discovery)),
+      start_agent_(std::move(hosts.start_agent)),
+      start_timeout_(std::chrono::ceil<Clock::duration>(hosts.start_timeout)),
+      news_{.known = RankSet(0, options.ranks)} {
+  int number = 0;
+  for (const HostRanks& host : hosts.placed) hosts_.begin(number++, host);
+  static_cast<void>(hosts_.use(discovery_ ? hosts.listed : slots_at_the_start(options.elastic, hosts)));
+}
 
 void ElasticJob::welcome(int host) {
   agents_.tell(host, agents::NewGeneration{membership_.generation()});
-  slots_.open(host);
+  hosts_.open(host);
 }
 
 void ElasticJob::hear(const agents::WorkerState& state) {
@@ -64,56 +98,120 @@ void ElasticJob::hear(const agents::WorkerState& state) {
 
 void ElasticJob::ended(Worker worker, bool failed) {
   if (is_frozen()) return failed ? end_.fail(worker) : void();
-  slots_.free_slot_of(worker, membership_.has_taken_part(worker));
-  if (!failed) {
-    membership_.finished(worker);
-    if (membership_.is_over()) end_.end_well();
-    return;
+  leaving_.erase(worker);
+  if (failed) {
+    hosts_.failed(worker, membership_.has_taken_part(worker), clock_now());
+    return lose(worker);
   }
+  hosts_.ended_well(worker);
+  membership_.finished(worker);
+  if (membership_.is_over()) end_.end_well();
+}
+
+void ElasticJob::lose(Worker worker) {
   const std::string words = job_.words_for(worker, name_of(worker, membership_.generation()));
   membership_.lost(worker);
-  lost_.push_back(words);
+  news_.lost.push_back(words);
   if (!cause_) cause_ = worker;
   agents_.tell_all(agents::PeerEnded{worker, words});
 }
 
+// Of a host of the start the other ranks are told by the next generation.
 void ElasticJob::cannot_start(int host, const std::string& why) {
   for (int worker; (worker = job_.unstarted_on(host)) >= 0;) {
     job_.note_cannot_start(worker);
-    slots_.free_slot_of(worker, false);
+    hosts_.failed(worker, false, clock_now());
     membership_.lost(worker);
+    if (!cause_) cause_ = worker;
     output_.say(fmt::format("ruedarun: worker {} cannot be started: {}", worker, why));
+  }
+}
+
+// A script may name hosts that do not answer; the user's own list may not.
+bool ElasticJob::does_without(int host) const {
+  return discovery_ || job_.unstarted_on(host) >= options_.ranks || !job_.has_ranks(host);
+}
+
+void ElasticJob::host_gone(int host) {
+  if (!hosts_.is_closed(host) && !is_frozen() && !job_.has_ranks(host))
+    output_.say(fmt::format("ruedarun: the host {} does not come", hosts_.name_of(host)));
+  hosts_.lose(host, clock_now());
+}
+
+void ElasticJob::host_leaves(int host, const std::string& why) {
+  if (is_frozen() || hosts_.is_closed(host)) return;
+  output_.say(
+      fmt::format("ruedarun: the host {} is to go ({}): its ranks leave the job", hosts_.name_of(host), why));
+  retire(hosts_.close(host));
+}
+
+// Those that wait for their first generation are not missed.
+void ElasticJob::retire(const std::vector<Worker>& workers) {
+  for (const Worker worker : workers) {
+    membership_.retire(worker);
+    const bool is_member = membership_.generation().workers.contains(worker);
+    if (is_member)
+      agents_.tell(job_.host_of(worker), agents::Retire{worker});
+    else if (!membership_.has_taken_part(worker))
+      agents_.tell(job_.host_of(worker), agents::EndWorker{worker, false});
   }
 }
 
 void ElasticJob::act(Clock::time_point now) {
   if (is_frozen()) return;
+  look_for_hosts(now);
+  see_to_hosts(now);
+  const RankSet before = membership_.generation().workers;
   const std::optional<Generation> next = membership_.decide(now);
   if (membership_.is_short() && nobody_can_come()) membership_.give_up("too few ranks are left");
   if (!membership_.failure().empty()) return give_up();
-  if (next) agents_.tell_all(agents::NewGeneration{*next});
-  say_what_has_changed(next);
+  if (next)
+    tell_generation(*next, before, now);
+  else
+    say_what_has_changed({}, {});
   if (membership_.has_formed() && !membership_.is_short()) cause_.reset();
-  if (const bool wait = membership_.joiners_wait(); wait != told_of_joiners_) {
-    told_of_joiners_ = wait;
-    agents_.tell_all(agents::JoinersWait{wait});
-  }
+  tell_what_is_due();
   for (const Worker worker : Generation{0, membership_.take_silent(now)}.by_rank()) end_silent(worker);
-  start_workers();
+  end_those_that_stay(now);
+  start_agents(now);
+  start_workers(now);
+}
+
+std::optional<ElasticJob::Clock::time_point> ElasticJob::next_time() const {
+  std::optional<Time> next = membership_.due();
+  next = earlier(next, hosts_.next_time(clock_now()));
+  if (const std::optional<Time> since = hosts_.starting_since())
+    next = earlier(next, *since + start_timeout_);
+  if (discovery_) next = earlier(next, discovery_->next_time());
+  for (const auto& [worker, time] : leaving_) next = earlier(next, time);
+  return next;
 }
 
 // The end of the job is asked for, or has begun: ranks end in their own time.
 bool ElasticJob::is_frozen() const { return end_.has_begun() || end_.signal() != 0 || end_.is_only_asked(); }
 
 // No process runs that could join, and none can be started.
-bool ElasticJob::nobody_can_come() {
-  return slots_.taken() <= membership_.count() && slots_.free_one() == nullptr;
+bool ElasticJob::nobody_can_come() const {
+  return !discovery_ && hosts_.taken() <= membership_.count() && !hosts_.may_get_more();
 }
 
 void ElasticJob::give_up() {
-  say_what_has_changed({});
+  say_what_has_changed({}, {});
   output_.say(fmt::format("ruedarun: the job cannot go on: {}", membership_.failure()));
   end_.fail_for(cause_);
+}
+
+void ElasticJob::tell_generation(const Generation& next, const RankSet& before, Clock::time_point now) {
+  agents_.tell_all(agents::NewGeneration{next});
+  const RankSet left = (before & membership_.retiring()) - next.workers;
+  for (const Worker worker : Generation{0, left}.by_rank()) leaving_.emplace(worker, now + options_.grace);
+  say_what_has_changed(next, left);
+}
+
+void ElasticJob::tell_what_is_due() {
+  const Membership::Due due = membership_.change_due();
+  if (due == std::exchange(news_.due, due)) return;
+  agents_.tell_all(agents::ChangeDue{due.joiners, due.leavers});
 }
 
 // Others wait for it. Its agent tells of its end, which is a loss as any other.
@@ -123,37 +221,103 @@ void ElasticJob::end_silent(Worker worker) {
   agents_.tell(job_.host_of(worker), agents::EndWorker{worker});
 }
 
-void ElasticJob::say_what_has_changed(const std::optional<Generation>& next) {
-  const std::string ranks = next ? count_of(next->workers.count()) : "";
-  for (const std::string& words : lost_)
+void ElasticJob::end_those_that_stay(Clock::time_point now) {
+  for (auto each = leaving_.begin(); each != leaving_.end();) {
+    const auto [worker, time] = *each;
+    if (time > now) {
+      ++each;
+      continue;
+    }
+    output_.say(fmt::format("ruedarun: worker {} ({}) has left the job and runs on: it is ended", worker,
+                            job_.place_of(worker)));
+    agents_.tell(job_.host_of(worker), agents::EndWorker{worker, false});
+    each = leaving_.erase(each);
+  }
+}
+
+void ElasticJob::say_what_has_changed(const std::optional<Generation>& next, const RankSet& left) {
+  const std::string ranks = next ? count_of(next->workers.count(), "rank") : "";
+  for (const std::string& words : news_.lost)
     output_.say(fmt::format("ruedarun: {}{}", words,
                             next                     ? "; going on with " + ranks
                             : membership_.is_short() ? "; waiting for others, since too few are left"
                                                      : ""));
-  const RankSet joined = next ? next->workers - known_ : RankSet();
+  const RankSet joined = next ? next->workers - news_.known : RankSet();
+  if (!left.empty())
+    output_.say(fmt::format("ruedarun: {} left; going on with {}", workers_in_words(left), ranks));
   if (!joined.empty())
     output_.say(fmt::format("ruedarun: {} joined; going on with {}", workers_in_words(joined), ranks));
-  if (next && lost_.empty() && joined.empty())
+  if (next && news_.lost.empty() && joined.empty() && left.empty())
     output_.say(fmt::format("ruedarun: the ranks form the job anew; going on with {}", ranks));
-  known_.add(joined);
-  lost_.clear();
+  news_.known.add(joined);
+  news_.lost.clear();
 }
 
-// Those in place of lost ones wait until the others go on: if all ranks fail for the same reason, nothing is
-// started for nothing.
-void ElasticJob::start_workers() {
-  if (!membership_.takes_more() || (!membership_.has_formed() && !membership_.is_short())) return;
-  while (slots_.taken() < processes_) {
-    WorkerSlots::Slot* slot = slots_.free_one();
-    if (slot == nullptr) return;
-    const HostRanks& host = hosts_[static_cast<std::size_t>(slot->host)];
-    const int worker = job_.add(slot->host);
-    slot->worker = worker;
-    output_.add_rank(worker, host.host);
-    agents_.tell(slot->host, agents::StartWorker{{.rank = worker,
-                                                  .size = membership_.generation().workers.count() + 1,
-                                                  .local_rank = slot->local_rank,
-                                                  .local_size = static_cast<int>(host.places.size())}});
+// A failure of the script is told once, as long as it stays the same.
+void ElasticJob::look_for_hosts(Clock::time_point now) {
+  if (!discovery_) return;
+  discovery_->act(now);
+  const std::optional<HostDiscovery::Answer> answer = discovery_->take_answer();
+  if (!answer) return;
+  if (answer->failure != std::exchange(news_.discovery_failure, answer->failure) && !answer->failure.empty())
+    output_.say(fmt::format("ruedarun: {}; the hosts stay as they were", answer->failure));
+  if (answer->failure.empty()) use_hosts(answer->hosts);
+}
+
+void ElasticJob::use_hosts(const std::vector<HostSlots>& hosts) {
+  const HostPool::Change change = hosts_.use(hosts);
+  for (const std::string& name : change.fresh)
+    output_.say(fmt::format("ruedarun: the host {} has come", name));
+  for (const std::string& name : change.left)
+    output_.say(fmt::format("ruedarun: the host {} is to go (the script names it no more)", name));
+  retire(change.leaving);
+}
+
+// Agents that do not come, hosts on the blacklist, and agents without anything to do.
+void ElasticJob::see_to_hosts(Clock::time_point now) {
+  for (const int host : hosts_.overdue(now, start_timeout_)) {
+    output_.say(fmt::format("ruedarun: the agent on {} did not come within {:.0f} s", hosts_.name_of(host),
+                            std::chrono::duration<double>(start_timeout_).count()));
+    hosts_.lose(host, now);
+  }
+  for (const Worker worker : hosts_.take_blacklisted()) {
+    output_.say(fmt::format("ruedarun: {}{}) is ended: another one has failed on its host",
+                            name_of(worker, membership_.generation()), job_.place_of(worker)));
+    agents_.tell(job_.host_of(worker), agents::EndWorker{worker, false});
+    membership_.lost(worker);
+  }
+  for (const int host : hosts_.take_released()) agents_.tell(host, agents::JobOver{});
+}
+
+// Workers in place of lost ones wait until the others go on: if all ranks fail for the same reason, nothing
+// is started for nothing.
+bool ElasticJob::wants_workers() const {
+  return membership_.takes_more() && (membership_.has_formed() || membership_.is_short());
+}
+
+void ElasticJob::start_agents(Clock::time_point now) {
+  if (!wants_workers()) return;
+  while (const std::optional<std::string> host = hosts_.host_to_start(workers_wanted(), now)) {
+    try {
+      hosts_.starts(*host, start_agent_(*host), now);
+    } catch (const std::system_error& error) {
+      output_.say(fmt::format("ruedarun: the agent on {} cannot be started: {}", *host, error.what()));
+      hosts_.put_off(*host, now);
+    }
+  }
+}
+
+void ElasticJob::start_workers(Clock::time_point now) {
+  while (wants_workers() && hosts_.staying() < workers_wanted()) {
+    const std::optional<HostPool::Opening> opening = hosts_.opening(now);
+    if (!opening) return;
+    const int worker = job_.add_rank(opening->number);
+    hosts_.fill(*opening, worker);
+    output_.add_rank(worker, opening->host);
+    agents_.tell(opening->number, agents::StartWorker{{.rank = worker,
+                                                       .size = membership_.generation().workers.count() + 1,
+                                                       .local_rank = opening->local_rank,
+                                                       .local_size = opening->slots}});
   }
 }
 

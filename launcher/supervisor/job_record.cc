@@ -6,8 +6,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "launcher/system/processes.h"
 
 namespace rueda {
 namespace {
@@ -22,13 +23,6 @@ std::string in_words(const std::vector<int>& ranks) {
 }
 
 }  // namespace
-
-int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-
-std::string how_it_ended(int status) {
-  if (!WIFSIGNALED(status)) return fmt::format("ended with status {}", WEXITSTATUS(status));
-  return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-}
 
 JobRecord::JobRecord(const std::vector<HostRanks>& hosts) {
   for (const HostRanks& host : hosts) {
@@ -52,7 +46,12 @@ void JobRecord::note_launch(int host) {
   }
 }
 
-int JobRecord::add(int host) {
+int JobRecord::add_host() {
+  hosts_.emplace_back();
+  return static_cast<int>(hosts_.size()) - 1;
+}
+
+int JobRecord::add_rank(int host) {
   const int rank = ranks();
   ranks_.push_back({.host = host, .running = true});
   hosts_[static_cast<std::size_t>(host)].ranks.push_back(rank);

@@ -11,22 +11,20 @@
 
 namespace rueda {
 
-// Of a process that has ended, from the status of wait(): the exit status a shell would show, and words.
-int exit_code(int status);
-std::string how_it_ended(int status);  // "was killed by signal 9 (Killed)"
-
 // Purpose: which ranks run and how the others have ended, from the news of the agents. Pure. Owned by the
 // main thread of the supervisor.
 class JobRecord {
  public:
   explicit JobRecord(const std::vector<HostRanks>& hosts);
 
+  // A host more, without ranks. Its number is the next one.
+  int add_host();
   void note_ready(int host, const agents::Ready& ready);
   bool is_ready(int host) const { return hosts_[static_cast<std::size_t>(host)].ready.has_value(); }
   // The agent of a host was told to start its ranks, which count as running from then on.
   void note_launch(int host);
   // The agent of a host was told to start one more. Its number is the next one.
-  int add(int host);
+  int add_rank(int host);
   void note_start(const agents::Started& started);
   // Those ranks of a host that have not started never will.
   void note_no_start(int host);
@@ -43,6 +41,7 @@ class JobRecord {
   // -1: nothing is on its way there. Of a host that cannot start one.
   int unstarted_on(int host) const;
   int host_of(int rank) const { return ranks_[static_cast<std::size_t>(rank)].host; }
+  bool has_ranks(int host) const { return !hosts_[static_cast<std::size_t>(host)].ranks.empty(); }
   bool is_on(int rank, int host) const { return ranks_[static_cast<std::size_t>(rank)].host == host; }
   bool all_started() const { return started_ == ranks_.size(); }
   bool all_ended() const { return ended_ == ranks_.size(); }

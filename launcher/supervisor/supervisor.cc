@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -33,7 +34,8 @@ std::vector<std::string> names_of(const std::vector<HostRanks>& hosts) {
 }  // namespace
 
 Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method, const Config& config,
-                       Descriptor signals, const SignalState& inherited)
+                       Descriptor signals, const SignalState& inherited,
+                       std::unique_ptr<HostDiscovery> discovery)
     : options_(options),
       hosts_(place_ranks(options.ranks, method.hosts, host_name())),
       agents_(names_of(hosts_)),
@@ -48,9 +50,14 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
              .folder = std::filesystem::current_path().string()},
       end_(options_, job_, agents_, starter_, output_) {
   if (options_.elastic.least > 0)
-    elastic_.emplace(options_, hosts_,
-                     place_ranks(options_.elastic.most + options_.elastic.spares, method.hosts, host_name()),
-                     job_, agents_, output_, end_);
+    elastic_.emplace(
+        options_,
+        ElasticJob::Hosts{.placed = hosts_,
+                          .listed = method.hosts,
+                          .discovery = std::move(discovery),
+                          .start_agent = [this](const std::string& name) { return add_host(name); },
+                          .start_timeout = std::chrono::duration<double>(config.start_timeout)},
+        job_, agents_, output_, end_);
 }
 
 int Supervisor::run() {
@@ -72,13 +79,34 @@ void Supervisor::try_start() {
 void Supervisor::start() {
   const auto now = Clock::now();
   for (const pid_t process : descendants()) start_.others.insert(process);
-  if (std::optional<Descriptor> socket = starter_.start_here(agents_.key()))
-    agents_.take_in(std::move(*socket));
-  if (starter_.needs_invitation()) starter_.start_elsewhere(agents_.invite());
+  std::vector<int> hosts(hosts_.size());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  start_agents(hosts);
   if (options_.verbose)
     for (const std::string& command : starter_.commands()) output_.say("ruedarun: starting " + command);
   end_.on_start(now);
   start_.deadline = now + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
+}
+
+void Supervisor::start_agents(const std::vector<int>& hosts) {
+  std::vector<int> elsewhere;
+  for (const int host : hosts) {
+    if (starter_.is_here(host))
+      agents_.take_in(starter_.start_here(agents_.key(), host));
+    else
+      elsewhere.push_back(host);
+  }
+  if (!elsewhere.empty()) starter_.start_elsewhere(agents_.invite(), elsewhere);
+}
+
+// During an elastic job.
+int Supervisor::add_host(const std::string& name) {
+  hosts_.push_back({name, {}});
+  agents_.add_host(name);
+  starter_.add_host(name);
+  const int host = job_.add_host();
+  start_agents({host});
+  return host;
 }
 
 bool Supervisor::is_over() const {
@@ -86,11 +114,12 @@ bool Supervisor::is_over() const {
 }
 
 void Supervisor::turn() {
-  std::array<pollfd, 5> waits{{{signals_.waiting.number(), POLLIN, 0},
+  std::array<pollfd, 6> waits{{{signals_.waiting.number(), POLLIN, 0},
                                {agents_.descriptor(), POLLIN, 0},
                                {starter_.descriptor(), POLLIN, 0},
                                {input_.descriptor(), POLLIN, 0},
-                               {output_.descriptor(), POLLIN, 0}}};
+                               {output_.descriptor(), POLLIN, 0},
+                               {elastic_ ? elastic_->descriptor() : -1, POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_next_act());
   if (waits[0].revents != 0) read_signals();
   for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
@@ -188,8 +217,10 @@ void Supervisor::stop_with_the_ranks() {
 
 void Supervisor::reap() {
   int status = 0;
-  for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
+  for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (elastic_ && elastic_->note_end(process, status)) continue;
     if (const auto starter = starter_.note_end(process, status)) starter_ended(*starter);
+  }
 }
 
 // A janitor ends after its agent, of which the connection tells.
@@ -199,10 +230,11 @@ void Supervisor::starter_ended(const AgentStarter::EndedStarter& starter) {
   const std::string command = starter.on_this_machine ? "the agent on this machine" : starter.command;
   for (const int host : starter.hosts) {
     if (job_.is_ready(host)) continue;
-    return fail_start(fmt::format("{} {}, and {} did not start; {}", command, how_it_ended(starter.status),
-                                  job_.ranks_on(host), starter_.remedy()));
+    cannot_start(host, fmt::format("{} {}", command, how_it_ended(starter.status)));
+    if (elastic_) elastic_->host_gone(host);
   }
-  if (!starter.on_this_machine && starter.status != 0 && !job_.all_ended())
+  const bool all_came = std::ranges::all_of(starter.hosts, [&](int host) { return job_.is_ready(host); });
+  if (all_came && !starter.on_this_machine && starter.status != 0 && !job_.all_ended())
     output_.say(fmt::format("ruedarun: {} {}", command, how_it_ended(starter.status)));
 }
 
@@ -222,9 +254,8 @@ void Supervisor::agent_gone(int host) {
   if (early && !end_.agents_know() && !end_.has_begun()) cannot_start(host, why);  // else it was told to go
 }
 
-// A worker that was to replace another one is not missed.
 void Supervisor::cannot_start(int host, const std::string& why) {
-  if (elastic_ && job_.unstarted_on(host) >= options_.ranks) return elastic_->cannot_start(host, why);
+  if (does_without(host)) return elastic_->cannot_start(host, why);
   fail_start(fmt::format("{}, and {} did not start; {}", why, job_.ranks_on(host), starter_.remedy()));
 }
 
@@ -251,7 +282,7 @@ void Supervisor::hear(int host, const agents::Message& message) {
   } else if (const auto* refusal = std::get_if<agents::CannotStart>(&message)) {
     const std::string why =
         fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host);
-    if (elastic_ && job_.unstarted_on(host) >= options_.ranks) return elastic_->cannot_start(host, why);
+    if (does_without(host)) return elastic_->cannot_start(host, why);
     job_.note_no_start(host);
     fail_start(why);
   } else if (const auto* terminal = std::get_if<agents::NoTerminal>(&message)) {
@@ -260,6 +291,8 @@ void Supervisor::hear(int host, const agents::Message& message) {
     input_.note_taken(taken->bytes);
   } else if (const auto* state = std::get_if<agents::WorkerState>(&message)) {
     if (elastic_ && is_its(state->worker)) elastic_->hear(*state);
+  } else if (std::holds_alternative<agents::HostLeaves>(message)) {
+    if (elastic_) elastic_->host_leaves(host, "its agent has got SIGTERM");
   } else if (const auto* key = std::get_if<agents::KeyTyped>(&message)) {
     if (terminal_.is_wanted() && is_its(0) && !signals_.inherited.ignores(key->signal)) on_key(key->signal);
   }
@@ -268,11 +301,14 @@ void Supervisor::hear(int host, const agents::Message& message) {
 void Supervisor::launch(int host, const agents::Ready& ready) {
   if (job_.is_ready(host)) return;
   job_.note_ready(host, ready);
-  if (end_.has_begun()) return agents_.tell(host, agents::JobOver{});
+  if (elastic_ && !elastic_->needs(host)) elastic_->cannot_start(host, "its host is to go");
+  if (end_.has_begun() || (elastic_ && !elastic_->needs(host))) return agents_.tell(host, agents::JobOver{});
   const HostRanks& here = hosts_[static_cast<std::size_t>(host)];
-  const bool has_rank_0 = here.places.front().rank == 0;
-  const bool is_here = starter_.is_here(static_cast<std::size_t>(host));
+  const bool comes_later = here.places.empty();
+  const bool has_rank_0 = !comes_later && here.places.front().rank == 0;
+  const bool is_here = starter_.is_here(host);
   agents::Launch order{.places = here.places,
+                       .slots = comes_later ? elastic_->slots_of(host) : static_cast<int>(here.places.size()),
                        .command = options_.command,
                        .environment = job_environment(),
                        .folder = start_.folder,
@@ -283,7 +319,7 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
                        .terminal = has_rank_0 ? terminal_.size() : std::nullopt,
                        .needs_terminal = options_.terminal == LaunchOptions::Terminal::always,
                        .elastic = elastic_.has_value(),
-                       .one_host = hosts_.size() == 1};
+                       .one_host = hosts_.size() == 1 && (!elastic_ || elastic_->stays_on_one_host())};
   if (order.forwards_input) input_.begin(terminal_.is_wanted());
   if (has_rank_0) terminal_.on_start();
   job_.note_launch(host);
@@ -341,12 +377,22 @@ void Supervisor::fail_start(const std::string& why) {
 void Supervisor::act_on_time() {
   const auto now = Clock::now();
   watch_terminal();
-  if (start_.deadline && now >= *start_.deadline)
-    fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
-                           job_.missing(), start_.timeout, starter_.remedy()));
+  if (start_.deadline && now >= *start_.deadline) give_up_start();
   if (elastic_) elastic_->act(now);
   end_.act(now);
   output_.flush();
+}
+
+void Supervisor::give_up_start() {
+  start_.deadline.reset();
+  for (int host = 0; host < static_cast<int>(hosts_.size()); ++host) {
+    if (job_.all_started_on(host)) continue;
+    if (!does_without(host))
+      return fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
+                                    job_.missing(), start_.timeout, starter_.remedy()));
+    elastic_->cannot_start(host, fmt::format("it did not start within {} s", start_.timeout));
+    elastic_->host_gone(host);
+  }
 }
 
 // The agents have gone, or are told to: their janitors see to the rest.

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/job/placement.h"
 #include "launcher/start/agent_starter.h"
+#include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/agent_server.h"
 #include "launcher/supervisor/elastic_job.h"
@@ -35,8 +37,9 @@ namespace rueda {
 class Supervisor {
  public:
   // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
+  // `discovery`: of an elastic job on hosts that come and go.
   Supervisor(const LaunchOptions& options, const LaunchMethod& method, const Config& config,
-             Descriptor signals, const SignalState& inherited);
+             Descriptor signals, const SignalState& inherited, std::unique_ptr<HostDiscovery> discovery = {});
 
   // Returns ruedarun's exit status.
   int run();
@@ -46,6 +49,8 @@ class Supervisor {
 
   void start();
   void try_start();
+  void start_agents(const std::vector<int>& hosts);
+  int add_host(const std::string& name);
   bool is_over() const;
   void turn();
   int milliseconds_to_next_act() const;
@@ -69,6 +74,8 @@ class Supervisor {
   void fail(int rank);
   void agent_gone(int host);
   void cannot_start(int host, const std::string& why);
+  bool does_without(int host) const { return elastic_ && elastic_->does_without(host); }
+  void give_up_start();
   void fail_start(const std::string& why);
   void move_output();
   void act_on_time();
@@ -90,7 +97,7 @@ class Supervisor {
   };
 
   const LaunchOptions options_;
-  const std::vector<HostRanks> hosts_;
+  std::vector<HostRanks> hosts_;
   AgentServer agents_;
   AgentStarter starter_;
   ValueExchange values_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/time.h"
+
 namespace rueda {
 namespace {
 
@@ -16,16 +18,12 @@ constexpr auto kKillToForce = 700ms;
 constexpr auto kLastOutput = 3s;  // for agents to pass on the last output
 constexpr auto kMoreOutput = 3s;  // after some of it
 
-void bring_forward(std::optional<Ending::Time>& time, Ending::Time to) {
-  time = std::min(time.value_or(to), to);
-}
-
 }  // namespace
 
 void Ending::plan(Time terminate, Time kill) {
-  if (!terminated_) bring_forward(terminate_at_, terminate);
-  if (!killed_) bring_forward(kill_at_, kill);
-  bring_forward(force_at_, kill + kKillToForce);
+  if (!terminated_) terminate_at_ = earlier(terminate_at_, terminate);
+  if (!killed_) kill_at_ = earlier(kill_at_, kill);
+  force_at_ = earlier(force_at_, kill + kKillToForce);
 }
 
 void Ending::on_failure(Time now) { plan(now + kFailureGrace, now + kFailureGrace + kFailureToKill); }
@@ -43,7 +41,7 @@ void Ending::on_hurry(Time now) {
 void Ending::on_all_ended(Time now) {
   if (!has_begun()) return;
   all_ended_ = true;
-  bring_forward(force_at_, now + kLastOutput);
+  force_at_ = earlier(force_at_, now + kLastOutput);
 }
 
 void Ending::on_output(Time now) {
@@ -72,7 +70,7 @@ Ending::Act Ending::next_act(Time now) {
 std::optional<Ending::Time> Ending::next_time() const {
   std::optional<Time> next;
   for (const std::optional<Time>& time : {terminate_at_, kill_at_, force_at_})
-    if (time) bring_forward(next, *time);
+    if (time) next = earlier(next, *time);
   return next;
 }
 

@@ -162,6 +162,13 @@ std::string host_name() {
   return name.data();
 }
 
+int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+std::string how_it_ended(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("ended with status {}", WEXITSTATUS(status));
+  return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+}
+
 std::optional<int> status_at_exit(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;

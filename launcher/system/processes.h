@@ -35,6 +35,10 @@ bool is_program(const std::string& name);
 // True if the process has a handler for the signal, which would kill it otherwise.
 bool catches(pid_t process, int signal);
 
+// Of a process that has ended, from the status of wait(): the exit status a shell would show, and words.
+int exit_code(int status);
+std::string how_it_ended(int status);  // "was killed by signal 9 (Killed)"
+
 // How a child ends, as wait() tells it, while its memory is being freed and until somebody waits for it.
 // Nothing while it lives; a good end is known when all is free.
 std::optional<int> status_at_exit(pid_t process);

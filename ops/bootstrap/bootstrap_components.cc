@@ -22,6 +22,7 @@
 #include "ops/bootstrap/address/pmi_connection.h"
 #include "ops/bootstrap/address/start_error.h"
 #include "ops/bootstrap/address/torch_store.h"
+#include "core/base/number.h"
 #include "ops/bootstrap/elastic_worker.h"
 #include "ops/bootstrap/star/star_transport.h"
 #include "ops/munge/munge.h"
@@ -268,6 +269,7 @@ void join_generation(RuntimeComponents& components, ElasticWorker& worker, const
   components.rank = worker.rank_in(generation);
   components.size = generation.workers.count();
   components.started_as = generation.by_rank();
+  if (const char* slot = std::getenv("RUEDA_LOCAL_RANK")) components.slot = number_from<Rank>(slot);
   components.has_news = [&worker, seen = std::uint64_t{0}]() mutable {
     return std::exchange(seen, worker.news()) != seen;
   };

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 #include "core/base/time.h"
 #include "core/base/wait_check.h"
 
@@ -28,10 +28,7 @@ constexpr Duration kAskAgain = 500ms;  // a packet may not have had room
 std::optional<Worker> number_of_worker() {
   const char* text = std::getenv("RUEDA_WORKER");
   if (text == nullptr || !AgentLine::of_this_process()) return std::nullopt;
-  const std::string_view digits(text);
-  Worker number = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? std::optional(number) : std::nullopt;
+  return number_from<Worker>(text);
 }
 
 }  // namespace
@@ -91,6 +88,9 @@ Generation ElasticWorker::next_generation() {
         const std::lock_guard lock(mutex_);
         return *(tried_ = newest);
       }
+      if (line_.membership().retires)
+        throw LeftJob(Status::not_initialized(fmt::format(
+            "init: worker {} has left the job, as ruedarun has asked it to: its host is to go.", number_)));
       if (has_formed_)
         throw NotInitialized(Status::not_initialized(fmt::format(
             "init: the job goes on without this process, worker {}: it was taken for lost.", number_)));
@@ -121,7 +121,8 @@ std::optional<MembershipChange> ElasticWorker::change() const {
     const bool removed = !(present->workers - now.newest->workers).empty();
     return MembershipChange{added, removed || !added, now.since};
   }
-  if (now.joiners_wait) return MembershipChange{true, false, now.since};
+  if (now.joiners_wait || now.leavers_wait)
+    return MembershipChange{now.joiners_wait, now.leavers_wait, now.since};
   return std::nullopt;
 }
 

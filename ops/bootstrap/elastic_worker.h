@@ -27,8 +27,8 @@ class ElasticWorker {
 
   ElasticWorker(Worker number, AgentLine& line);
 
-  // Waits for a generation that has this worker, and that it has not tried yet. Throws NotInitialized where
-  // the job goes on without it.
+  // Waits for a generation that has this worker, and that it has not tried yet. Throws LeftJob where this
+  // process was to leave the job, NotInitialized where the job goes on without it otherwise.
   Generation next_generation();
   Rank rank_in(const Generation& generation) const { return generation.workers.index_of(number_); }
   // There is a newer one: this one never forms.

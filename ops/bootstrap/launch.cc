@@ -4,23 +4,15 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <limits>
 
+#include "core/base/number.h"
 #include "ops/bootstrap/address/start_error.h"
 
 namespace rueda {
 namespace {
 
 constexpr std::string_view kFile = "file:";
-
-template <class Number>
-std::optional<Number> number_from(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 // Where a launcher leaves the number of a process, and how many there are.
 struct Numbering {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/number.h"
 #include "core/base/time.h"
 #include "core/observe/rank_file.h"
 #include "ops/link/channel.h"
@@ -168,10 +168,8 @@ std::optional<double> value_of(std::string_view word, std::string_view name) {
   constexpr double kMost = 1e7;
   if (!word.starts_with(name)) return std::nullopt;
   word.remove_prefix(name.size());
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  const bool whole = error == std::errc() && end == word.data() + word.size();
-  return whole && value >= 0 && value <= kMost ? std::optional(value) : std::nullopt;
+  const std::optional<double> value = number_from<double>(word);
+  return value && *value >= 0 && *value <= kMost ? value : std::nullopt;
 }
 
 }  // namespace

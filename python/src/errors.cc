@@ -36,6 +36,8 @@ void set_python_error() {
     raise_ours("OutOfTurn", error.what());
   } catch (const InvalidArgument& error) {
     set_error(PyExc_ValueError, error.what());
+  } catch (const LeftJob&) {
+    PyErr_SetObject(PyExc_SystemExit, py::int_(0).ptr());
   } catch (const NotInitialized& error) {
     raise_ours("InvalidOperation", error.what());
   } catch (const Error& error) {

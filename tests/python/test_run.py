@@ -52,8 +52,49 @@ def test_a_rank_that_dies_is_named():
 def test_what_rueda_does_not_have():
     with pytest.raises(ValueError, match="Gloo"):
         rueda.run(fails, use_gloo=True)
-    with pytest.raises(ValueError, match="come and go"):
-        rueda.run(fails, min_np=2)
+
+
+def counts_to_ten(lost):
+    import torch
+
+    import rueda.torch as hvd
+    hvd.init()
+    state = hvd.elastic.ObjectState(count=0)
+
+    @hvd.elastic.run
+    def train(state):
+        while state.count < 10 or hvd.size() < 2:
+            if os.environ["RUEDA_WORKER"] == lost and state.count == 5:
+                os._exit(9)
+            state.count += 0 if state.count >= 10 else 1
+            state.commit()
+            hvd.allreduce(torch.ones(1))
+        return os.environ["RUEDA_WORKER"], state.count, hvd.local_rank()
+
+    return train(state)
+
+
+def test_an_elastic_job_gives_the_results_of_those_that_are_left(capfd):
+    assert rueda.run(counts_to_ten, args=("1",), np=2, min_np=1) == [("0", 10, 0), ("2", 10, 1)]
+    assert "ended with status 9; going on with 1 rank" in capfd.readouterr().err
+
+
+def test_an_elastic_job_keeps_the_local_rank_of_those_that_are_left(capfd):
+    assert rueda.run(counts_to_ten, args=("0",), np=2, min_np=1) == [("1", 10, 1), ("2", 10, 0)]
+
+
+def test_an_elastic_job_that_fails_is_told():
+    with pytest.raises(RuntimeError, match="rueda.run"):
+        rueda.run(counts_to_ten, args=("0",), np=2, min_np=2, reset_limit=0)
+
+
+def test_flags_of_elastic_jobs_are_ruedaruns(tmp_path):
+    script = tmp_path / "hosts"
+    script.write_text("#!/bin/sh\necho localhost\n")
+    script.chmod(0o755)
+    assert rueda.run(lambda: os.environ["RUEDA_WORKER"], np=2, host_discovery_script=str(script), slots=2, cooldown_range=[1, 2]) == ["0", "1"]
+    with pytest.raises(RuntimeError, match="status 2"):
+        rueda.run(fails, np=2, max_np=1, min_np=1)
 
 
 SCRIPT = """

@@ -54,9 +54,6 @@ SharedRobustFutex::SharedRobustFutex()
 
 SharedRobustFutex::SharedRobustFutex(Descriptor file) : file_(std::move(file)) { map(); }
 
-SharedRobustFutex::SharedRobustFutex(SharedRobustFutex&& other) noexcept
-    : file_(std::move(other.file_)), futex_(std::exchange(other.futex_, nullptr)) {}
-
 SharedRobustFutex::~SharedRobustFutex() {
   if (futex_ != nullptr) ::munmap(futex_, kPage);
 }

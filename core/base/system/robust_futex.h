@@ -40,8 +40,8 @@ class SharedRobustFutex {
   SharedRobustFutex();
   // Another process's.
   explicit SharedRobustFutex(Descriptor file);
-  SharedRobustFutex(SharedRobustFutex&& other) noexcept;
-  SharedRobustFutex& operator=(SharedRobustFutex&&) = delete;
+  SharedRobustFutex(const SharedRobustFutex&) = delete;
+  SharedRobustFutex& operator=(const SharedRobustFutex&) = delete;
   ~SharedRobustFutex();
 
   const Descriptor& file() const { return file_; }

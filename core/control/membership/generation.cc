@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <limits>
 
 namespace rueda {
 namespace {

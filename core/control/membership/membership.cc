@@ -20,8 +20,8 @@ RankSet first_of(const RankSet& workers, Rank count) {
   return chosen;
 }
 
-void bring_forward(std::optional<Time>& time, std::optional<Time> other, Duration later) {
-  if (other) time = std::min(time.value_or(*other + later), *other + later);
+std::optional<Time> after(std::optional<Time> since, Duration later) {
+  return since ? std::optional(*since + later) : std::nullopt;
 }
 
 }  // namespace
@@ -44,7 +44,8 @@ void Membership::ready(Worker worker, std::optional<std::uint64_t> tried, Time n
       if (!since_.forming) since_.forming = now;
       if (!since_.meeting && arrived_.contains(unformed_ & present_)) since_.meeting = now;
     }
-  } else if (!has_been_in_.contains(worker) && !generation_.workers.contains(worker)) {
+  } else if (!has_been_in_.contains(worker) && !generation_.workers.contains(worker) &&
+             !retiring_.contains(worker)) {
     waiting_.add(one);
   }
 }
@@ -64,8 +65,14 @@ void Membership::has_state(Worker worker) {
 
 void Membership::lost(Worker worker) {
   waiting_.remove(RankSet::of(worker));
-  has_lost_ |= present_.contains(worker);
+  retiring_.remove(RankSet::of(worker));
+  broken_.by_loss |= present_.contains(worker);
   present_.remove(RankSet::of(worker));
+}
+
+void Membership::retire(Worker worker) {
+  retiring_.add(RankSet::of(worker));
+  waiting_.remove(retiring_);
 }
 
 // Others may be about to form the generation with it.
@@ -73,7 +80,7 @@ void Membership::finished(Worker worker) {
   waiting_.remove(RankSet::of(worker));
   if (!present_.contains(worker)) return;
   present_.remove(RankSet::of(worker));
-  ended_early_ |= unformed_.contains(worker);
+  broken_.by_early_end |= unformed_.contains(worker);
   some_finished_ = true;
 }
 
@@ -81,8 +88,26 @@ void Membership::give_up(std::string why) {
   if (failure_.empty()) failure_ = std::move(why);
 }
 
-bool Membership::joiners_wait() const {
-  return takes_more() && has_formed() && !waiting_.empty() && present_.count() < limits_.most;
+Membership::Due Membership::change_due() const {
+  if (!takes_more() || !has_formed()) return {};
+  const RankSet next = next_workers();
+  return {.joiners = !(next - present_).empty(), .leavers = !(present_ - next).empty()};
+}
+
+bool Membership::keeps_state(const RankSet& members) const {
+  return with_state_.empty() || !(members & with_state_).empty();
+}
+
+// Members that are to retire stay as long as the job cannot do without them.
+RankSet Membership::next_workers() const {
+  const auto filled_up = [&](RankSet workers) {
+    if (!some_finished_) workers.add(first_of(waiting_, limits_.most - workers.count()));
+    return workers;
+  };
+  const RankSet staying = present_ - retiring_;
+  const RankSet without = filled_up(staying);
+  const bool can_do_without = !staying.empty() && keeps_state(staying) && without.count() >= limits_.least;
+  return can_do_without ? without : filled_up(present_);
 }
 
 bool Membership::is_at_limit() const {
@@ -91,49 +116,48 @@ bool Membership::is_at_limit() const {
 
 bool Membership::is_due(Time now) const {
   const bool all_have_left = since_.leaving && gone_from_.contains(present_);
-  const bool wait_for_an_end = ended_early_ && !(arrived_ & present_).empty();
-  return has_lost_ || wait_for_an_end || is_short() || all_have_left ||
+  const bool wait_for_an_end = broken_.by_early_end && !(arrived_ & present_).empty();
+  return broken_.by_loss || wait_for_an_end || is_short() || all_have_left ||
          (since_.leaving && now >= *since_.leaving + kLeaving) ||
          (since_.meeting && now >= *since_.meeting + kMeeting);
 }
 
 std::optional<Generation> Membership::decide(Time now) {
   if (!failure_.empty() || is_over() || !is_due(now)) return std::nullopt;
-  return make_generation(now);
+  const RankSet workers = next_workers();
+  return goes_on_with(workers, now) ? std::optional(make_generation(workers, now)) : std::nullopt;
 }
 
-std::optional<Generation> Membership::make_generation(Time now) {
-  const bool state_is_lost = !with_state_.empty() && (present_ & with_state_).empty();
-  if (present_.empty() || state_is_lost) {
-    give_up(some_finished_  ? "the others have finished"
-            : state_is_lost ? "no worker with the state of training is left"
-                            : "no worker is left");
-    return std::nullopt;
-  }
-  RankSet workers = present_;
-  if (!some_finished_) workers.add(first_of(waiting_, limits_.most - present_.count()));
-  if (workers.count() < limits_.least) {
+// Else the job has failed, or it waits for others.
+bool Membership::goes_on_with(const RankSet& workers, Time now) {
+  if (present_.empty() || !keeps_state(present_)) {
+    give_up(some_finished_     ? "the others have finished"
+            : present_.empty() ? "no worker is left"
+                               : "no worker with the state of training is left");
+  } else if (is_at_limit()) {
+    give_up(fmt::format("reset limit {} exceeded", *limits_.resets));
+  } else if (workers.count() < limits_.least) {
     if (!since_.few) since_.few = now;
-    const double patience = std::chrono::duration<double>(limits_.patience).count();
     if (some_finished_)
       give_up(fmt::format("others have finished, and {} of at least {} workers are left", workers.count(),
                           limits_.least));
     else if (now >= *since_.few + limits_.patience)
       give_up(fmt::format("{} of at least {} workers are there, and no more have come within {:.0f} s",
-                          workers.count(), limits_.least, patience));
-    return std::nullopt;
+                          workers.count(), limits_.least,
+                          std::chrono::duration<double>(limits_.patience).count()));
+    return false;
   }
-  if (is_at_limit()) {
-    give_up(fmt::format("reset limit {} exceeded", *limits_.resets));
-    return std::nullopt;
-  }
+  return failure_.empty();
+}
+
+Generation Membership::make_generation(const RankSet& workers, Time now) {
   arrived_ = gone_from_ & workers;  // the others say again that they are ready
   arrived_.add(waiting_ & workers);
   generation_ = {generation_.number + 1, workers};
   present_ = unformed_ = workers;
   waiting_.remove(workers);
   gone_from_ = {};
-  has_lost_ = ended_early_ = false;
+  broken_ = {};
   since_ = {.forming = now};
   if (arrived_.contains(workers)) since_.meeting = now;
   return generation_;
@@ -148,11 +172,9 @@ RankSet Membership::take_silent(Time now) {
 std::optional<Time> Membership::due() const {
   std::optional<Time> next;
   if (!failure_.empty()) return next;
-  if (!is_short()) bring_forward(next, since_.leaving, kLeaving);
-  if (!is_short()) bring_forward(next, since_.meeting, kMeeting);
-  bring_forward(next, since_.forming, limits_.patience);
-  bring_forward(next, since_.few, limits_.patience);
-  return next;
+  if (!is_short()) next = earlier(after(since_.leaving, kLeaving), after(since_.meeting, kMeeting));
+  next = earlier(next, after(since_.forming, limits_.patience));
+  return earlier(next, after(since_.few, limits_.patience));
 }
 
 }  // namespace rueda

@@ -14,10 +14,10 @@ namespace rueda {
 // Purpose: hears which workers are lost, have finished or want to join, and makes the next generation. There
 // is one for a job, so ranks never disagree. A generation follows when
 //   a member is lost: at once, without an answer of anybody;
-//   a member leaves it (to let others join, or since it is broken): when all have left, or kLeaving later;
+//   a member leaves it (since a change is due, or it is broken): when all have left, or kLeaving later;
 //   a member finishes before the generation has formed.
-// Workers that wait come in with the next one. Pure: events and time in, generations out. Owned by the
-// supervisor.
+// Workers that wait come in with the next one, and those that are to retire are not in it. Pure: events and
+// time in, generations out. Owned by the supervisor.
 class Membership {
  public:
   struct Limits {
@@ -43,6 +43,8 @@ class Membership {
   // It has the state of training.
   void has_state(Worker worker);
   void lost(Worker worker);
+  // The worker is to go, without a loss: later generations do without it, as soon as they can.
+  void retire(Worker worker);
   // The worker has done its work. It is in no later generation.
   void finished(Worker worker);
   void give_up(std::string why);
@@ -58,12 +60,18 @@ class Membership {
   Rank count() const { return present_.count() + waiting_.count(); }  // members, and who waits
   // There are too few workers for the next generation.
   bool is_short() const { return since_.few.has_value(); }
-  // Workers wait, and could come in if the members left this generation.
-  bool joiners_wait() const;
+  // What would change if the members left this generation: workers that wait come in, others retire.
+  struct Due {
+    bool joiners = false;
+    bool leavers = false;
+    bool operator==(const Due&) const = default;
+  };
+  Due change_due() const;
+  const RankSet& retiring() const { return retiring_; }
   // Whether a worker that comes may take part.
   bool takes_more() const { return !some_finished_ && failure_.empty() && !is_at_limit(); }
   // All members have done their work.
-  bool is_over() const { return some_finished_ && present_.empty() && !has_lost_; }
+  bool is_over() const { return some_finished_ && present_.empty() && !broken_.by_loss; }
   // Members that others wait for in vain since `patience`. Who takes them must see to their end.
   RankSet take_silent(Time now);
   // Why the job cannot go on; empty while it can. Final.
@@ -78,21 +86,30 @@ class Membership {
     std::optional<Time> few;      // there are too few workers for the next one
   };
 
+  // Why the present generation cannot go on.
+  struct Broken {
+    bool by_loss = false;       // of a member
+    bool by_early_end = false;  // a member has finished before the generation has formed
+  };
+
   bool is_at_limit() const;
   bool is_due(Time now) const;
-  std::optional<Generation> make_generation(Time now);
+  bool keeps_state(const RankSet& members) const;
+  RankSet next_workers() const;
+  bool goes_on_with(const RankSet& workers, Time now);
+  Generation make_generation(const RankSet& workers, Time now);
 
   const Limits limits_;
   Generation generation_;
-  RankSet present_;           // members that are neither lost nor have finished
-  RankSet waiting_;           // to join
-  RankSet arrived_;           // members that are ready to form this generation
-  RankSet gone_from_;         // members that have left it
-  RankSet unformed_;          // members that have not met the others yet
-  RankSet has_been_in_;       // workers that have formed some generation
-  RankSet with_state_;        // workers
-  bool has_lost_ = false;     // members of this generation
-  bool ended_early_ = false;  // a member has finished before this generation has formed
+  RankSet present_;  // members that are neither lost nor have finished
+  RankSet waiting_;  // to join
+  RankSet retiring_;
+  RankSet arrived_;      // members that are ready to form this generation
+  RankSet gone_from_;    // members that have left it
+  RankSet unformed_;     // members that have not met the others yet
+  RankSet has_been_in_;  // workers that have formed some generation
+  RankSet with_state_;   // workers
+  Broken broken_;
   bool some_finished_ = false;
   Since since_;
   std::string failure_;

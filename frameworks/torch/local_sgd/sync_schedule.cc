@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 
 namespace rueda {
 namespace {
@@ -50,10 +50,9 @@ std::vector<std::string_view> parts_of(std::string_view words) {
 
 template <class Number>
 Number number(std::string_view text, std::string_view words) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) refuse_words(words);
-  return value;
+  const std::optional<Number> value = number_from<Number>(text);
+  if (!value) refuse_words(words);
+  return *value;
 }
 
 void check_range(bool good, std::string_view what, double value, std::string_view range) {

@@ -100,7 +100,7 @@ bool AgentLine::wait_for_packet() {
 }
 
 void AgentLine::hear(std::string_view text) {
-  constexpr std::string_view kGeneration = "generation ", kJoiners = "joiners ";
+  constexpr std::string_view kGeneration = "generation ", kChange = "change ";
   ++packets_;
   heard_.notify_all();
   LostPeer peer;
@@ -115,10 +115,14 @@ void AgentLine::hear(std::string_view text) {
     const std::optional<Generation> generation = generation_from(text.substr(kGeneration.size()));
     const bool is_newer =
         generation && (!membership_.newest || generation->number > membership_.newest->number);
-    if (is_newer) membership_ = {generation, false, wall_clock_seconds()};
-  } else if (text.starts_with(kJoiners)) {
-    membership_.joiners_wait = text.ends_with('1');
+    if (is_newer)
+      membership_ = {.newest = generation, .retires = membership_.retires, .since = wall_clock_seconds()};
+  } else if (text.starts_with(kChange) && text.size() == kChange.size() + 2) {
+    membership_.joiners_wait = text[kChange.size()] == '1';
+    membership_.leavers_wait = text[kChange.size() + 1] == '1';
     membership_.since = wall_clock_seconds();
+  } else if (text == "retire") {
+    membership_.retires = true;
   }
 }
 

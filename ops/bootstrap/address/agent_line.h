@@ -51,8 +51,10 @@ class AgentLine {
   // In an elastic job: what this process says of itself (agents::WorkerState), and what it has heard.
   struct Membership {
     std::optional<Generation> newest;
-    bool joiners_wait = false;
-    double since = 0;  // seconds of the wall clock: when the last change of these was heard
+    bool joiners_wait = false;  // to be in the next one
+    bool leavers_wait = false;  // not to be in it
+    bool retires = false;       // this process is one of these
+    double since = 0;           // seconds of the wall clock: when the last change of these was heard
   };
   void tell_state(const std::string& words) { tell(words); }
   Membership membership();

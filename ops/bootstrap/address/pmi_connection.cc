@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
 
+#include "core/base/number.h"
 #include "core/base/system/pmi_line.h"
 #include "core/base/time.h"
 #include "ops/bootstrap/address/start_error.h"
@@ -30,11 +30,8 @@ constexpr std::size_t kLongestMessage = 1023;
 std::optional<int> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
-  const std::string_view digits(text);
-  int value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return std::nullopt;
-  return value;
+  const std::optional<int> value = number_from<int>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // Errors go into logs, and a value may hold the secret of the job.

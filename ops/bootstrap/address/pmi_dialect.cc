@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 
+#include "core/base/number.h"
 #include "core/base/system/pmi_line.h"
 #include "ops/bootstrap/address/start_error.h"
 
@@ -89,11 +89,10 @@ class Pmi2 final : public PmiDialect {
   static std::size_t length_in(std::string_view letters) {
     std::string_view digits = letters.substr(std::min(letters.find_first_not_of(' '), letters.size()));
     digits = digits.substr(0, digits.find_last_not_of(' ') + 1);
-    std::size_t length = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
-    if (error != std::errc() || end != digits.data() + digits.size() || length > kLongestAnswer)
+    const std::optional<std::size_t> length = number_from<std::size_t>(digits);
+    if (!length || *length > kLongestAnswer)
       blame_process_manager(fmt::format("sends '{}' where the length of a message must be", letters));
-    return length;
+    return *length;
   }
 };
 

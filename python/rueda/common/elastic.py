@@ -193,7 +193,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], Any]) -> Callable[..., 
 
 def begin_next_generation(after_shutdown: Callable[[], None] = lambda: None) -> None:
     """Leaves the present generation of an elastic job, and waits until this process is in the newest one. Raises InvalidOperation when
-    the job has gone on without this process. Process sets end: make them in the function that run() was given."""
+    the job has gone on without this process, HorovodInternalError when no generation can be formed here. Process sets end: make them in the function that run() was given."""
     try:
         basics.shutdown()
     except InvalidOperation:
@@ -201,10 +201,4 @@ def begin_next_generation(after_shutdown: Callable[[], None] = lambda: None) -> 
     except HorovodInternalError:
         pass  # of the generation that has failed
     after_shutdown()
-    while True:
-        try:
-            return basics.init()
-        except InvalidOperation:
-            raise
-        except HorovodInternalError:
-            continue  # the next generation is there already; init() waits for it
+    basics.init()

@@ -20,8 +20,6 @@ from rueda import _build
 
 T = TypeVar("T")
 
-_ELASTIC = "min_num_proc, max_num_proc, reset_limit, cooldown_range and host_discovery_script are of jobs whose ranks come and go; Rueda's " \
-           "are those that it starts"
 _LAUNCHER_ENDS_IN = 5  # seconds after Ctrl-C; ruedarun mostly needs less than 3
 
 
@@ -39,7 +37,7 @@ def _flags(options):
     for flag, value in options.items():
         if value is True:
             words.append(f"--{flag}")
-        elif value not in (None, False):
+        elif value is not None and value is not False:
             words += [f"--{flag}", str(value)]
     return words
 
@@ -56,6 +54,13 @@ def _results(folder, ranks):
     if missing:
         raise RuntimeError(f"rueda.run: rank {missing[0]} of {ranks} ended without a result; what it printed is above")
     return [result["value"] for result in results]
+
+
+def _results_of_those_left(folder):
+    """What the ranks of an elastic job have returned that has ended well, in their order."""
+    files = sorted(Path(folder).glob("result.*"), key=lambda file: int(file.suffix[1:]))
+    results = [pickle.loads(file.read_bytes()) for file in files]
+    return [result["value"] for result in results if "value" in result]
 
 
 def _status_of(command, environment):
@@ -84,18 +89,24 @@ def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, A
 
     func, its arguments and results are given by cloudpickle, in files of a folder of this user that all hosts must see; functions of a
     notebook will do. hosts: "host1:2,host2:2"; hostfile: the same from a file; None: this machine. Others are flags of ruedarun by their
-    names. use_mpi, disable_cache, slots: accepted for Horovod's sake. Ctrl-C ends the ranks before it raises KeyboardInterrupt here.
-    Raises RuntimeError with the traceback of the rank that was first to raise, and ValueError for what Rueda does not have: Gloo, and
-    ranks that come and go.
+    names. use_mpi, disable_cache: accepted for Horovod's sake. Ctrl-C ends the ranks before it raises KeyboardInterrupt here.
+
+    min_num_proc (or min_np) or host_discovery_script make the job elastic: it goes on without lost ranks, and the list holds what those
+    return that end well. slots: of hosts for which the script tells no number. cooldown_range: two numbers of seconds.
+
+    Raises RuntimeError with the traceback of the rank that was first to raise, and ValueError for Gloo, which Rueda does not have.
     """
     if use_gloo:
         raise ValueError("use_gloo: there is no Gloo in Rueda; leave it out")
-    if any(value is not None for value in (min_num_proc, max_num_proc, reset_limit, cooldown_range, host_discovery_script, min_np, max_np)):
-        raise ValueError(_ELASTIC)
     ranks = np if np is not None else num_proc
     flags = _flags({"hosts": hosts, "hostfile": hostfile, "start-timeout": start_timeout, "ssh-port": ssh_port, "verbose": bool(verbose),
                     "ssh-identity-file": ssh_identity_file, "output-filename": output_filename, "mpi-args": mpi_args,
-                    "network-interface": ",".join(network_interfaces) if network_interfaces else network_interface})
+                    "network-interface": ",".join(network_interfaces) if network_interfaces else network_interface,
+                    "min-np": min_np if min_np is not None else min_num_proc, "max-np": max_np if max_np is not None else max_num_proc,
+                    "slots-per-host": slots, "reset-limit": reset_limit, "host-discovery-script": host_discovery_script})
+    if cooldown_range is not None:
+        flags += ["--blacklist-cooldown-range", *map(str, cooldown_range)]
+    elastic = any(flag in flags for flag in ("--min-np", "--host-discovery-script"))
     with tempfile.TemporaryDirectory(prefix="rueda-run-") as folder:
         (Path(folder) / "function").write_bytes(cloudpickle.dumps((func, args, kwargs or {})))
         command = [_launcher(), *flags, "-np", str(ranks), executable or sys.executable, "-m", "rueda.runner.task", folder]
@@ -104,4 +115,4 @@ def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, A
         status = _status_of(command, {**os.environ, "PYTHONPATH": paths})
         if status and not list(Path(folder).glob("result.*")):
             raise RuntimeError(f"rueda.run: {' '.join(command)} ended with status {status}; what it printed is above")
-        return _results(folder, ranks)
+        return _results_of_those_left(folder) if elastic and not status else _results(folder, ranks)

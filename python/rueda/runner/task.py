@@ -10,18 +10,26 @@ from pathlib import Path
 import cloudpickle
 
 
+def _error():
+    return cloudpickle.dumps({"error": traceback.format_exc(), "time": time.time()})
+
+
 def main():
     folder = Path(sys.argv[1])
     func, args, kwargs = cloudpickle.loads((folder / "function").read_bytes())
     try:
         result = {"value": func(*args, **kwargs)}
         made = cloudpickle.dumps(result)
+    except SystemExit as left:
+        if left.code in (None, 0):  # of an elastic job, which goes on without this rank
+            raise
+        result, made = None, _error()
     except BaseException:  # whatever it is, the caller is told
         result = None
-        made = cloudpickle.dumps({"error": traceback.format_exc(), "time": time.time()})
-    rank = os.environ["RUEDA_RANK"]
-    (folder / f"unfinished.{rank}").write_bytes(made)
-    os.replace(folder / f"unfinished.{rank}", folder / f"result.{rank}")
+        made = _error()
+    number = os.environ.get("RUEDA_WORKER") or os.environ["RUEDA_RANK"]  # ranks of an elastic job change
+    (folder / f"unfinished.{number}").write_bytes(made)
+    os.replace(folder / f"unfinished.{number}", folder / f"result.{number}")
     if result is None:
         # Not through shutdown(): the others may wait for this rank.
         sys.stderr.flush()

@@ -197,18 +197,19 @@ def test_run_fn_goes_on_after_a_failure_of_sync():
     assert events == ["sync", "again", "restore", "reset", "sync", "train"]
 
 
-def test_run_in_an_elastic_job_begins_again_until_init_succeeds(job):
-    job.inits[:] = [hvd.HorovodInternalError("there is a newer generation")] * 2
-    state = Recorded(job.events)
-    hvd.elastic.run(trained(job.events, [hvd.HorovodInternalError("lost")]))(state)
-    assert job.events == ["sync", "train", "shutdown", "init", "init", "init", "restore", "reset", "sync", "train"]
-
-
-def test_run_in_an_elastic_job_ends_when_the_job_has_gone_on_without_this_process(job):
-    job.inits[:] = [hvd.HorovodInternalError("newer"), InvalidOperation("the job has gone on without this process")]
-    with pytest.raises(InvalidOperation, match="without this process"):
+def test_run_in_an_elastic_job_ends_when_no_generation_can_be_formed_here(job):
+    job.inits[:] = [hvd.HorovodInternalError("no shared memory")]  # init() has tried again by itself
+    with pytest.raises(hvd.HorovodInternalError, match="no shared memory"):
         hvd.elastic.run(trained(job.events, [hvd.HorovodInternalError("lost")]))(Recorded(job.events))
-    assert job.events == ["sync", "train", "shutdown", "init", "init"]
+    assert job.events == ["sync", "train", "shutdown", "init"]
+
+
+@pytest.mark.parametrize("error", [InvalidOperation("the job has gone on without this process"), SystemExit(0)])
+def test_run_in_an_elastic_job_ends_when_the_job_goes_on_without_this_process(job, error):
+    job.inits[:] = [error]
+    with pytest.raises(type(error)):
+        hvd.elastic.run(trained(job.events, [hvd.HorovodInternalError("lost")]))(Recorded(job.events))
+    assert job.events == ["sync", "train", "shutdown", "init"]
 
 
 def test_run_in_an_elastic_job_synchronises_whatever_skip_sync_says(job):

@@ -151,10 +151,9 @@ TEST(Flags, AFlagWhoseSettingIsMissingIsTold) {
   }
 }
 
-TEST(Flags, WhatIsIgnoredIsToldAndWhatCannotBeIsRefused) {
+TEST(Flags, WhatIsIgnoredIsTold) {
   EXPECT_THAT(parse({"--gloo", "--jsrun"}).notes,
               ElementsAre(HasSubstr("--gloo is ignored"), HasSubstr("--jsrun is ignored")));
-  EXPECT_THAT(error_of([&] { parse({"--host-discovery-script=x"}); }), HasSubstr("name them by -H"));
   EXPECT_THAT(parse({"--mpi"}).notes, IsEmpty());
 }
 

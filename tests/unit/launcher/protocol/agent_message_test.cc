@@ -14,6 +14,7 @@ namespace {
 
 std::vector<Message> one_of_each() {
   return {Launch{.places = {{1, 4, 0, 2, 1, 2}, {2, 4, 1, 2, 1, 2}},
+                 .slots = 3,
                  .command = {"prog", "", "a b"},
                  .environment = {"A=1", "B=x\ny"},
                  .folder = "/home",
@@ -46,8 +47,10 @@ std::vector<Message> one_of_each() {
           Credit{5},
           StartWorker{{5, 4, 1, 2, 0, 1}},
           WorkerState{5, WorkerState::Kind::formed, 1ULL << 40},
-          EndWorker{5},
-          JoinersWait{true},
+          EndWorker{5, false},
+          Retire{5},
+          ChangeDue{true, true},
+          HostLeaves{},
           NewGeneration{{3, RankSet(2, 5)}}};
 }
 
@@ -88,6 +91,7 @@ TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(Output{0, static_cast<Stream>(2), ""})));
   EXPECT_FALSE(decode(encode(Output{0, Stream::output, std::string(kLongestOutput + 1, 'x')})));
   EXPECT_FALSE(decode(encode(Launch{.command = {"prog"}}))) << "no rank";
+  EXPECT_TRUE(decode(encode(Launch{.command = {"prog"}, .elastic = true}))) << "ranks come later";
   EXPECT_FALSE(decode(encode(Launch{.places = {{}}}))) << "no program";
 }
 

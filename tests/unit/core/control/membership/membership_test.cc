@@ -74,9 +74,9 @@ TEST(Membership, AJoinerWaitsUntilTheMembersLeave) {
   job.membership.lost(1);
   job.decide();
   job.membership.ready(4, {}, job.now);
-  EXPECT_FALSE(job.membership.joiners_wait());  // while it forms
+  EXPECT_FALSE(job.membership.change_due().joiners);  // while it forms
   job.form();
-  EXPECT_TRUE(job.membership.joiners_wait());
+  EXPECT_TRUE(job.membership.change_due().joiners);
   EXPECT_FALSE(job.decide());
   job.membership.ready(0, 1, job.now);
   EXPECT_FALSE(job.decide());  // the others are on their way
@@ -112,7 +112,7 @@ TEST(Membership, ASpareTakesTheLostOnesPlaceAtOnce) {
   Job job;
   job.form();
   job.membership.ready(4, {}, job.now);
-  EXPECT_FALSE(job.membership.joiners_wait());  // there is no room
+  EXPECT_FALSE(job.membership.change_due().joiners);  // there is no room
   job.membership.lost(2);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 1, 3, 4}));
@@ -154,7 +154,7 @@ TEST(Membership, TheResetLimitEndsTheJob) {
   EXPECT_TRUE(membership.decide(kStart));
   for (const Worker worker : {0, 1}) membership.formed(worker, 1);
   membership.ready(3, {}, kStart);
-  EXPECT_FALSE(membership.joiners_wait());  // that would be the second
+  EXPECT_FALSE(membership.change_due().joiners);  // that would be the second
   EXPECT_FALSE(membership.takes_more());
   membership.lost(1);
   EXPECT_FALSE(membership.decide(kStart));
@@ -228,7 +228,7 @@ TEST(Membership, AfterTheFirstHasFinishedNobodyJoins) {
   job.form();
   job.membership.finished(0);
   job.membership.ready(4, {}, job.now);
-  EXPECT_FALSE(job.membership.joiners_wait());
+  EXPECT_FALSE(job.membership.change_due().joiners);
   EXPECT_FALSE(job.membership.takes_more());
   job.membership.finished(1);
   job.membership.finished(2);
@@ -266,10 +266,91 @@ TEST(Membership, AWorkerThatWasLostDoesNotComeBack) {
   job.decide();
   job.membership.ready(1, 0, job.now);
   job.form();
-  EXPECT_FALSE(job.membership.joiners_wait());
+  EXPECT_FALSE(job.membership.change_due().joiners);
   job.all_leave();
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2, 3}));
+}
+
+TEST(Membership, AMemberThatIsToGoIsNotInTheNextGeneration) {
+  Job job;
+  job.form();
+  job.membership.retire(1);
+  EXPECT_EQ(job.membership.change_due(), (Membership::Due{.leavers = true}));
+  EXPECT_FALSE(job.decide());  // the others have not left
+  job.all_leave();
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2, 3}));
+  job.form();
+  EXPECT_EQ(job.membership.change_due(), Membership::Due{});
+  job.membership.finished(1);  // it has ended, as it was asked to: that is no end of the job's work
+  EXPECT_TRUE(job.membership.takes_more());
+  job.membership.ready(1, {}, job.now);  // and it does not come back
+  EXPECT_EQ(job.membership.change_due(), Membership::Due{});
+}
+
+TEST(Membership, ALossTakesThoseWithItThatAreToGo) {
+  Job job;
+  job.form();
+  job.membership.retire(1);
+  job.membership.lost(3);
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 2}));
+}
+
+TEST(Membership, WhoIsToGoStaysWhileTheJobNeedsIt) {
+  Job job;
+  job.form();
+  for (const Worker worker : {0, 1, 2}) job.membership.retire(worker);
+  EXPECT_EQ(job.membership.change_due(), Membership::Due{});  // one would be left, of at least two
+  job.all_leave();
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{0, 1, 2, 3}));
+  job.form();
+  job.membership.ready(4, {}, job.now);
+  EXPECT_EQ(job.membership.change_due(), (Membership::Due{.joiners = true, .leavers = true}));
+  job.all_leave();
+  ASSERT_TRUE(job.decide());
+  EXPECT_EQ(job.workers(), (std::vector<Worker>{3, 4}));
+}
+
+TEST(Membership, WhoIsToGoGivesTheStateToOthersFirst) {
+  Membership membership({.least = 1, .most = 2, .patience = 600s, .resets = {}}, 2);
+  const auto form = [&] {
+    for (const Worker worker : membership.generation().by_rank())
+      membership.formed(worker, membership.generation().number);
+  };
+  const auto leave = [&] {
+    for (const Worker worker : membership.generation().by_rank())
+      membership.ready(worker, membership.generation().number, kStart);
+  };
+  form();
+  membership.has_state(0);
+  membership.retire(0);
+  EXPECT_FALSE(membership.change_due().leavers);  // worker 1 has nothing yet
+  membership.has_state(1);
+  EXPECT_TRUE(membership.change_due().leavers);
+  leave();
+  ASSERT_TRUE(membership.decide(kStart));
+  EXPECT_EQ(membership.generation().by_rank(), (std::vector<Worker>{1}));
+}
+
+TEST(Membership, WhoWaitsAndIsToGoDoesNotComeIn) {
+  Job job;
+  job.form();
+  job.membership.lost(1);
+  job.decide();
+  job.form();
+  job.membership.ready(4, {}, job.now);
+  job.membership.retire(4);
+  EXPECT_EQ(job.membership.change_due(), Membership::Due{});
+}
+
+TEST(Membership, AtTheLimitOfResetsNobodyIsWaitedFor) {
+  Membership membership({.least = 2, .most = 2, .patience = 600s, .resets = 0}, 2);
+  membership.lost(0);
+  EXPECT_FALSE(membership.decide(kStart));
+  EXPECT_EQ(membership.failure(), "reset limit 0 exceeded");
 }
 
 }  // namespace

@@ -19,7 +19,14 @@ namespace {
 using namespace std::chrono_literals;
 
 // A mistake that ruedarun could make.
-enum class Fault { none, keeps_a_lost_one, ignores_who_leaves, forgets_an_end, forgets_joiners };
+enum class Fault {
+  none,
+  keeps_a_lost_one,
+  ignores_who_leaves,
+  forgets_an_end,
+  forgets_joiners,
+  forgets_who_is_to_go
+};
 
 // Purpose: a worker as ElasticWorker and the start of a job behave.
 struct SimulatedWorker {
@@ -48,6 +55,7 @@ class World {
     const int faults = pick(0, 8);
     for (int i = 0; i < faults; ++i) later(ms(pick(0, 4000)), [this] { disturb(); });
     for (int i = 0; i < pick(0, 2); ++i) later(ms(pick(0, 4000)), [this] { start(next_++); });
+    for (int i = 0; i < pick(0, 2); ++i) later(ms(pick(0, 4000)), [this] { retire_one(); });
     run_until(now_ + 30s);
     if (!wrong_.empty() || !membership_.failure().empty()) return wrong_;
     check_all_are_inside();
@@ -103,8 +111,10 @@ class World {
         if (known_lost_.contains(worker)) wrong_ = "a generation has a worker that was lost before";
       tell_all();
     }
-    const bool wait = membership_.joiners_wait() && fault_ != Fault::forgets_joiners;
-    if (wait == std::exchange(told_of_joiners_, wait) || !wait) return;
+    Membership::Due due = membership_.change_due();
+    if (fault_ == Fault::forgets_joiners) due.joiners = false;
+    if (fault_ == Fault::forgets_who_is_to_go) due.leavers = false;
+    if (due == std::exchange(told_, due) || due == Membership::Due{}) return;
     for (auto& [worker, about] : workers_)
       send(-1, worker, [this, worker] { leave_soon(worker, membership_.generation().number); });
   }
@@ -147,6 +157,8 @@ class World {
       about.state = State::forming;
       about.tried = about.heard.number;
       meet(*about.tried, about.heard);
+    } else if (about.state == State::waiting && is_newer && retired_.contains(worker)) {
+      finish(worker);  // it has left
     } else if (about.state == State::forming && is_newer) {
       later(ms(pick(0, 5)), [this, worker, tried = about.tried] {
         if (workers_[worker].state == State::forming && workers_[worker].tried == tried) say_ready(worker);
@@ -206,6 +218,17 @@ class World {
       if (its.state == State::inside) leave_soon(other, *its.tried);
   }
 
+  // A host is to go, and its workers with it.
+  void retire_one() {
+    for (auto& [worker, about] : workers_) {
+      if (about.state == State::dead || retired_.contains(worker) || pick(0, 2) != 0) continue;
+      retired_.insert(worker);
+      membership_.retire(worker);
+      if (!membership_.generation().workers.contains(worker)) kill(worker);
+      return;
+    }
+  }
+
   void finish(Worker worker) {
     workers_[worker].state = State::finished;
     const bool forgotten = fault_ == Fault::forgets_an_end && pick(0, 3) == 0;
@@ -220,6 +243,9 @@ class World {
       wrong_ = "too few workers, and all that could come have had time to come";
       return;
     }
+    const RankSet retiring = newest.workers & membership_.retiring();
+    if (!retiring.empty() && newest.workers.count() - retiring.count() >= limits_.least)
+      wrong_ = "a worker is there that is to go, and the others would be enough";
     for (const Worker worker : newest.by_rank()) {
       const SimulatedWorker& about = workers_[worker];
       if (about.state != State::inside || about.tried != newest.number)
@@ -231,7 +257,8 @@ class World {
   }
   Rank living() const {
     Rank count = 0;
-    for (const auto& [worker, about] : workers_) count += about.state != State::dead;
+    for (const auto& [worker, about] : workers_)
+      count += about.state != State::dead && !retired_.contains(worker);
     return count;
   }
 
@@ -246,7 +273,8 @@ class World {
   std::set<Worker> known_lost_;
   std::uint64_t order_ = 0;
   Worker next_ = 0;
-  bool told_of_joiners_ = false;
+  Membership::Due told_;
+  std::set<Worker> retired_;
   Time now_{};
   std::string wrong_;
 };
@@ -264,7 +292,8 @@ TEST_P(FaultyWorlds, AreSeen) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, FaultyWorlds,
                          testing::Values(Fault::keeps_a_lost_one, Fault::ignores_who_leaves,
-                                         Fault::forgets_an_end, Fault::forgets_joiners));
+                                         Fault::forgets_an_end, Fault::forgets_joiners,
+                                         Fault::forgets_who_is_to_go));
 
 }  // namespace
 }  // namespace rueda

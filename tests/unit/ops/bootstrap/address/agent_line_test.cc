@@ -79,7 +79,7 @@ TEST(AgentLine, TheNewestGenerationIsKept) {
   AgentLine line;
   EXPECT_EQ(line.membership().newest, std::nullopt);
   ends.say("generation 1 0-2.");
-  ends.say("joiners 1");
+  ends.say("change 10");
   EXPECT_EQ(line.membership().newest, (Generation{1, RankSet(0, 3)}));
   EXPECT_TRUE(line.membership().joiners_wait);
   EXPECT_GT(line.membership().since, 1e9);
