@@ -5,14 +5,17 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
+#include "core/base/time.h"
 #include "core/default_runtime.h"
 #include "core/engine/memory/output_pool.h"
 #include "core/submission_arguments.h"
@@ -34,6 +37,13 @@ struct Global {
   std::atomic<std::uint64_t> jobs = 0;         // that have begun; written under the mutex
   bool elastic = false;  // the job, which may be followed by one of other ranks; guarded by the mutex
   Status failed;         // why a job could not go on, which is final; guarded by the mutex
+
+  // Of an elastic job; guarded by the mutex.
+  struct Generations {
+    MetricsSnapshot::Membership counts;
+    RankSet workers;           // of the present one
+    std::optional<Time> left;  // the last one
+  } generations;
 };
 
 Global& global() {
@@ -56,6 +66,19 @@ void register_exit_handlers() {
     return true;
   }();
   static_cast<void>(registered);
+}
+
+// A generation with these workers has begun.
+void count(Global::Generations& generations, const RankSet& workers) {
+  MetricsSnapshot::Membership& counts = generations.counts;
+  if (counts.generations++ > 0) {
+    counts.lost += static_cast<std::uint64_t>((generations.workers - workers).count());
+    counts.joined += static_cast<std::uint64_t>((workers - generations.workers).count());
+  }
+  if (generations.left)
+    counts.seconds_standing_still += std::chrono::duration<double>(clock_now() - *generations.left).count();
+  generations.workers = workers;
+  generations.left.reset();
 }
 
 void check_same_sets(const Runtime& runtime, const RankLists& asked) {
@@ -82,6 +105,9 @@ void init(RuntimeComponents components) {
   register_exit_handlers();
   const bool may_be_repeated = components.start_may_be_repeated;
   process.elastic = components.elastic;
+  RankSet workers;
+  if (process.elastic)
+    for (const Rank worker : components.started_as) workers.add(RankSet::of(worker));
   try {
     components.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(components));
@@ -101,6 +127,10 @@ void init(RuntimeComponents components) {
     }
     throw;
   }
+  if (process.elastic) {
+    count(process.generations, workers);
+    process.runtime->use(process.generations.counts);
+  }
   process.current.store(process.runtime.get());
 }
 
@@ -114,6 +144,7 @@ void shutdown() {
     static_cast<void>(process.runtime.release());
     return;
   }
+  if (process.elastic) process.generations.left = clock_now();
   process.runtime->shutdown();
   if (!process.elastic) process.failed = process.runtime->failure();
   process.current.store(nullptr);

@@ -2,6 +2,7 @@
 // ruedarun: starts the ranks of a job, or is the agent of a host.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -72,6 +73,8 @@ int supervise(LaunchOptions options, const Config& config) {
     options.hosts = list_of(*hosts);
   }
   LaunchMethod method = launch_method(options, surroundings());
+  if (options.elastic.least > 0)
+    options.ranks = std::clamp(slots_of(method.hosts), options.ranks, options.elastic.most);
   return Supervisor(options, std::move(method), config, std::move(signals), inherited, std::move(discovery))
       .run();
 }

@@ -80,6 +80,7 @@ class Runtime {
 
   // What this rank has done so far, in numbers.
   MetricsSnapshot metrics() const { return shared_.observer.metrics(); }
+  void use(const MetricsSnapshot::Membership& membership) { shared_.observer.counters().use(membership); }
   // Writes what happens on this rank to a file, until stop_timeline() or shutdown() (see rueda.h).
   void start_timeline(const std::string& path, bool mark_cycles = false);
   void stop_timeline();

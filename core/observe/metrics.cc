@@ -66,6 +66,14 @@ Histogram Metrics::Durations::snapshot() const {
   return histogram;
 }
 
+void Metrics::use(const MetricsSnapshot::Membership& membership) {
+  membership_.generations.set(membership.generations);
+  membership_.lost.set(membership.lost);
+  membership_.joined.set(membership.joined);
+  membership_.nanoseconds_standing_still.set(
+      static_cast<std::uint64_t>(membership.seconds_standing_still * 1e9));
+}
+
 MetricsSnapshot Metrics::snapshot() const {
   MetricsSnapshot result;
   result.rank = rank_;
@@ -95,6 +103,8 @@ MetricsSnapshot Metrics::snapshot() const {
                        Duration(static_cast<Duration::rep>(tuning_.linger.get())),
                        static_cast<std::int64_t>(tuning_.chunk_bytes.get()),
                        static_cast<std::int64_t>(tuning_.route_bytes.get())};
+  result.membership = {membership_.generations.get(), membership_.lost.get(), membership_.joined.get(),
+                       static_cast<double>(membership_.nanoseconds_standing_still.get()) * 1e-9};
   for (Rank rank = 0; waited_ && rank < size_; ++rank) {
     const Waited& waited = waited_[static_cast<std::size_t>(rank)];
     const std::uint64_t times = waited.times.get();

@@ -34,6 +34,8 @@ class Metrics {
 
   // By rank 0: `rank` was the last to submit an operation, `seconds` after the one before it.
   void waited_for(Rank rank, double seconds);
+  // When a generation of an elastic job has begun.
+  void use(const MetricsSnapshot::Membership& membership);
   void completed(Operation operation, std::uint64_t bytes, bool ok);
   void fusion_threshold(std::int64_t bytes) {
     plans_.fusion_threshold.set(static_cast<std::uint64_t>(bytes));
@@ -82,8 +84,12 @@ class Metrics {
   struct Tuning {
     Counter times, linger, chunk_bytes, route_bytes;
   };
+  struct Membership {
+    Counter generations, lost, joined, nanoseconds_standing_still;
+  };
   Plans plans_;
   Tuning tuning_;
+  Membership membership_;
 };
 
 }  // namespace rueda

@@ -101,6 +101,16 @@ void write_waited_for(Text& text, const MetricsSnapshot& metrics) {
     text.sample(metrics.waited_for[i].seconds, fmt::format("slow_rank=\"{}\"", metrics.waited_for[i].rank));
 }
 
+void write_membership(Text& text, const MetricsSnapshot::Membership& membership) {
+  if (membership.generations == 0) return;
+  text.single("generations_total", "counter", "Generations of an elastic job that this process was in.",
+              membership.generations);
+  text.single("workers_lost_total", "counter", "Workers that are gone, or have left.", membership.lost);
+  text.single("workers_joined_total", "counter", "Workers that have come.", membership.joined);
+  text.single("standing_still_seconds_total", "counter", "Time between generations.",
+              membership.seconds_standing_still);
+}
+
 }  // namespace
 
 std::string to_prometheus_text(const MetricsSnapshot& metrics) {
@@ -127,6 +137,7 @@ std::string to_prometheus_text(const MetricsSnapshot& metrics) {
               metrics.timeline_events_lost);
   write_tuning_parameters(text, metrics);
   write_waited_for(text, metrics);
+  write_membership(text, metrics.membership);
   return text.take();
 }
 

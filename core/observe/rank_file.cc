@@ -8,6 +8,17 @@
 
 namespace rueda {
 
+namespace {
+
+std::string before_extension(std::string path, const std::string& words) {
+  const std::size_t folder_end = path.rfind('/') + 1;  // 0 without a folder
+  const std::size_t dot = path.rfind('.');
+  const bool has_extension = dot != std::string::npos && dot > folder_end;
+  return path.insert(has_extension ? dot : path.size(), words);
+}
+
+}  // namespace
+
 bool names_rank(std::string_view path) { return path.find("%r") != std::string_view::npos; }
 
 std::string path_of_rank(std::string_view path, Rank rank) {
@@ -18,11 +29,12 @@ std::string path_of_rank(std::string_view path, Rank rank) {
       result.replace(at, 2, number);
     return result;
   }
-  if (rank == 0) return result;
-  const std::size_t folder_end = result.rfind('/') + 1;  // 0 without a folder
-  const std::size_t dot = result.rfind('.');
-  const bool has_extension = dot != std::string::npos && dot > folder_end;
-  return result.insert(has_extension ? dot : result.size(), ".rank" + number);
+  return rank == 0 ? result : before_extension(result, ".rank" + number);
+}
+
+std::string path_of_generation(std::string_view path, std::uint64_t generation) {
+  std::string result(path);
+  return generation == 0 ? result : before_extension(result, ".generation" + std::to_string(generation));
 }
 
 Status replace_file(const std::string& path, std::string_view text) {

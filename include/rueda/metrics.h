@@ -39,6 +39,14 @@ struct MetricsSnapshot {
     double seconds = 0;       // from the second to last rank's submission to its
   };
 
+  // How the ranks of an elastic job have changed since this process has come in.
+  struct Membership {
+    std::uint64_t generations = 0;      // that it has been in; 0: the job is not elastic
+    std::uint64_t lost = 0;             // workers that are gone, or have left
+    std::uint64_t joined = 0;           // workers that have come
+    double seconds_standing_still = 0;  // between the shutdown() of a generation and the next init()
+  };
+
   Rank rank = 0;                            // this one
   Rank size = 1;                            // of the job
   std::string host;                         // this one's
@@ -63,6 +71,7 @@ struct MetricsSnapshot {
   bool tuned = false;                   // rank 0 only, while tuning is on
   TuningParameters parameters;          // those in force, if so
   std::vector<WaitedFor> waited_for;    // known to rank 0 only; the slowest first
+  Membership membership;
 };
 
 // In the text format of Prometheus, version 0.0.4.

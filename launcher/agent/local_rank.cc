@@ -120,8 +120,9 @@ LocalRank::LocalRank(const Place& place, Start start) : place_(place), terminal_
                        .input = start.input.number(),
                        .outputs = {output.write_end.number(), errors.write_end.number()},
                        .inherited = {channel_.ranks_end(), pmi.number(), futex.number()}};
-  EnvironmentMap own =
-      start.launch.elastic ? worker_variables(place, start.launch.one_host) : rank_variables(place);
+  EnvironmentMap own = start.launch.elastic
+                           ? worker_variables(place, start.launch.host, start.launch.one_host)
+                           : rank_variables(place, start.launch.host);
   if (pmi) own["PMI_FD"] = std::to_string(pmi.number());
   if (futex) own["RUEDA_ROBUST_FUTEX"] = identity_of(futex.number());
   own["RUEDA_AGENT_LINE"] = identity_of(channel_.ranks_end());

@@ -48,8 +48,8 @@ std::vector<std::string> job_environment() {
 
 namespace {
 
-EnvironmentMap variables_of(const Place& place) {
-  EnvironmentMap variables;
+EnvironmentMap variables_of(const Place& place, const std::string& host) {
+  EnvironmentMap variables{{"HOROVOD_HOSTNAME", host}};
   for (const std::string beginning : {"RUEDA_", "HOROVOD_"}) {
     variables[beginning + "RANK"] = std::to_string(place.rank);
     variables[beginning + "SIZE"] = std::to_string(place.size);
@@ -63,8 +63,8 @@ EnvironmentMap variables_of(const Place& place) {
 
 }  // namespace
 
-EnvironmentMap rank_variables(const Place& place) {
-  EnvironmentMap variables = variables_of(place);
+EnvironmentMap rank_variables(const Place& place, const std::string& host) {
+  EnvironmentMap variables = variables_of(place, host);
   variables["PMI_RANK"] = std::to_string(place.rank);
   variables["PMI_SIZE"] = std::to_string(place.size);
   variables["MPI_LOCALRANKID"] = std::to_string(place.local_rank);
@@ -72,10 +72,10 @@ EnvironmentMap rank_variables(const Place& place) {
   return variables;
 }
 
-EnvironmentMap worker_variables(const Place& place, bool one_host) {
+EnvironmentMap worker_variables(const Place& place, const std::string& host, bool one_host) {
   Place as_rank = place;
   as_rank.rank = std::min(place.rank, place.size - 1);
-  EnvironmentMap variables = variables_of(as_rank);
+  EnvironmentMap variables = variables_of(as_rank, host);
   variables["RUEDA_WORKER"] = std::to_string(place.rank);
   variables["RUEDA_ONE_HOST"] = one_host ? "1" : "0";
   variables["HOROVOD_ELASTIC"] = "1";

@@ -20,11 +20,11 @@ int threads_for_each(int local_size);
 
 using EnvironmentMap = std::map<std::string, std::string>;
 
-// The variables that tell a rank its place, beside those of the job.
-EnvironmentMap rank_variables(const Place& place);
+// The variables that tell a rank its place, beside those of the job. `host`: as the user names it.
+EnvironmentMap rank_variables(const Place& place, const std::string& host);
 // The same for a worker of an elastic job, which is not offered MPI: they hold as it starts. A worker that
 // joins later becomes the last rank. `one_host`: all workers are on this one, also later ones.
-EnvironmentMap worker_variables(const Place& place, bool one_host);
+EnvironmentMap worker_variables(const Place& place, const std::string& host, bool one_host);
 
 // `job` with `own` in place of variables of the same names. A variable of `defaults` counts where the job has
 // none.

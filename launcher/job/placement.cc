@@ -56,6 +56,12 @@ std::vector<HostSlots> host_slots_from(const std::string& hosts) {
   return found;
 }
 
+int slots_of(const std::vector<HostSlots>& hosts) {
+  int slots = 0;
+  for (const HostSlots& host : hosts) slots += host.slots;
+  return slots;
+}
+
 std::vector<HostRanks> place_ranks(int ranks, const std::vector<HostSlots>& hosts, const std::string& here) {
   const std::vector<HostSlots> all = hosts.empty() ? std::vector{HostSlots{here, ranks}} : hosts;
   std::vector<HostRanks> placed;

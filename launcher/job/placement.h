@@ -29,6 +29,9 @@ struct HostSlots {
 // "a:2,b"; a host without a number takes one.
 std::vector<HostSlots> host_slots_from(const std::string& hosts);
 
+// Of all hosts.
+int slots_of(const std::vector<HostSlots>& hosts);
+
 // The ranks of one host.
 struct HostRanks {
   std::string host;

@@ -79,6 +79,7 @@ void write(Writer& writer, const Launch& message) {
   writer.put_count(message.places.size());
   for (const Place& place : message.places) put_place(writer, place);
   writer.put(message.slots);
+  writer.put_string(message.host.substr(0, kLongestName));
   put_texts(writer, message.command);
   put_texts(writer, message.environment);
   writer.put_string(message.folder);
@@ -97,6 +98,7 @@ void read(Reader& reader, Launch& message) {
   const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
   for (std::size_t i = 0; i < count && reader.ok(); ++i) message.places.push_back(get_place(reader));
   message.slots = get_number(reader, 1, kMostRanks);
+  message.host = get_text(reader, kLongestName);
   message.command = get_texts(reader);
   message.environment = get_texts(reader);
   message.folder = get_text(reader, kLongestPath);

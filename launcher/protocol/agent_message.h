@@ -29,6 +29,7 @@ enum class Binding : std::uint8_t { none, core, socket };
 struct Launch {
   std::vector<Place> places;             // of this host's ranks; none where workers come later
   std::int32_t slots = 1;                // of this host: how many ranks share its cores
+  std::string host;                      // this one, as the user names it
   std::vector<std::string> command;      // PROGRAM ARGS...
   std::vector<std::string> environment;  // NAME=value
   std::string folder;                    // the working directory

@@ -156,12 +156,6 @@ int take_signals(HostDiscovery& discovery, const Descriptor& signals) {
   return 0;
 }
 
-int slots_of(const std::vector<HostSlots>& hosts) {
-  int slots = 0;
-  for (const HostSlots& host : hosts) slots += host.slots;
-  return slots;
-}
-
 }  // namespace
 
 std::optional<std::vector<HostSlots>> wait_for_slots(HostDiscovery& discovery, int slots,

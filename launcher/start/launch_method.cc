@@ -158,8 +158,8 @@ Surroundings surroundings() {
 
 LaunchMethod launch_method(const LaunchOptions& options, const Surroundings& around) {
   LaunchMethod method = chosen_method(options, around);
-  // Names that come and go are hosts of their own, as Horovod has it.
-  if (!options.elastic.discovery_script.empty()) return method;
+  // In an elastic job each name is a host of its own, as Horovod has it.
+  if (options.elastic.least > 0) return method;
   // This machine has one agent, whatever names it is given.
   const auto is_here = [&](const HostSlots& host) { return is_this_machine(host.name, around); };
   const auto first = std::ranges::find_if(method.hosts, is_here);

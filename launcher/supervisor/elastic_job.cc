@@ -14,6 +14,8 @@
 namespace rueda {
 namespace {
 
+constexpr auto kTogether = std::chrono::seconds(2);  // that a worker waits for others which start with it
+
 Membership::Limits limits_of(const ElasticOptions& options) {
   return {.least = options.least,
           .most = options.most,
@@ -54,12 +56,6 @@ std::string count_of(int things, std::string_view name) {
   return fmt::format("{} {}{}", things, name, things == 1 ? "" : "s");
 }
 
-RankSet set_of(const std::vector<Worker>& workers) {
-  RankSet set;
-  for (const Worker worker : workers) set.add(RankSet::of(worker));
-  return set;
-}
-
 }  // namespace
 
 ElasticJob::ElasticJob(const LaunchOptions& options, Hosts hosts, JobRecord& job, AgentServer& agents,
@@ -87,6 +83,7 @@ void ElasticJob::welcome(int host) {
 
 void ElasticJob::hear(const agents::WorkerState& state) {
   if (is_frozen()) return;
+  coming_.workers.remove(RankSet::of(state.worker));
   switch (state.kind) {
     case agents::WorkerState::Kind::fresh: return membership_.ready(state.worker, {}, clock_now());
     case agents::WorkerState::Kind::ready:
@@ -99,6 +96,7 @@ void ElasticJob::hear(const agents::WorkerState& state) {
 void ElasticJob::ended(Worker worker, bool failed) {
   if (is_frozen()) return failed ? end_.fail(worker) : void();
   leaving_.erase(worker);
+  coming_.workers.remove(RankSet::of(worker));
   if (failed) {
     hosts_.failed(worker, membership_.has_taken_part(worker), clock_now());
     return lose(worker);
@@ -170,7 +168,7 @@ void ElasticJob::act(Clock::time_point now) {
   else
     say_what_has_changed({}, {});
   if (membership_.has_formed() && !membership_.is_short()) cause_.reset();
-  tell_what_is_due();
+  tell_what_is_due(now);
   for (const Worker worker : Generation{0, membership_.take_silent(now)}.by_rank()) end_silent(worker);
   end_those_that_stay(now);
   start_agents(now);
@@ -184,6 +182,7 @@ std::optional<ElasticJob::Clock::time_point> ElasticJob::next_time() const {
     next = earlier(next, *since + start_timeout_);
   if (discovery_) next = earlier(next, discovery_->next_time());
   for (const auto& [worker, time] : leaving_) next = earlier(next, time);
+  if (!news_.due.joiners) next = earlier(next, coming_.awaited);
   return next;
 }
 
@@ -208,8 +207,19 @@ void ElasticJob::tell_generation(const Generation& next, const RankSet& before, 
   say_what_has_changed(next, left);
 }
 
-void ElasticJob::tell_what_is_due() {
-  const Membership::Due due = membership_.change_due();
+// Of two that start together the second would soon cost another generation.
+bool ElasticJob::waits_for_more(Clock::time_point now) {
+  if (coming_.workers.empty() || !membership_.change_due().joiners || news_.due.joiners) {
+    coming_.awaited.reset();
+    return false;
+  }
+  if (!coming_.awaited) coming_.awaited = now + kTogether;
+  return now < *coming_.awaited;
+}
+
+void ElasticJob::tell_what_is_due(Clock::time_point now) {
+  Membership::Due due = membership_.change_due();
+  if (waits_for_more(now)) due.joiners = false;
   if (due == std::exchange(news_.due, due)) return;
   agents_.tell_all(agents::ChangeDue{due.joiners, due.leavers});
 }
@@ -313,9 +323,10 @@ void ElasticJob::start_workers(Clock::time_point now) {
     if (!opening) return;
     const int worker = job_.add_rank(opening->number);
     hosts_.fill(*opening, worker);
+    coming_.workers.add(RankSet::of(worker));
     output_.add_rank(worker, opening->host);
     agents_.tell(opening->number, agents::StartWorker{{.rank = worker,
-                                                       .size = membership_.generation().workers.count() + 1,
+                                                       .size = hosts_.staying(),
                                                        .local_rank = opening->local_rank,
                                                        .local_size = opening->slots}});
   }

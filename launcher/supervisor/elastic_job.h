@@ -77,6 +77,12 @@ class ElasticJob {
     std::string discovery_failure;
   };
 
+  // Workers that were started later, so that those of one time come in together.
+  struct Coming {
+    RankSet workers;                           // that have not said yet that they are there
+    std::optional<Clock::time_point> awaited;  // by those that are: until then
+  };
+
   bool is_frozen() const;
   bool nobody_can_come() const;
   void give_up();
@@ -85,7 +91,8 @@ class ElasticJob {
   void end_silent(Worker worker);
   void end_those_that_stay(Clock::time_point now);
   void tell_generation(const Generation& next, const RankSet& before, Clock::time_point now);
-  void tell_what_is_due();
+  void tell_what_is_due(Clock::time_point now);
+  bool waits_for_more(Clock::time_point now);
   void say_what_has_changed(const std::optional<Generation>& next, const RankSet& left);
   void look_for_hosts(Clock::time_point now);
   void use_hosts(const std::vector<HostSlots>& hosts);
@@ -106,6 +113,7 @@ class ElasticJob {
   const std::function<int(const std::string& host)> start_agent_;
   const Clock::duration start_timeout_;
   News news_;
+  Coming coming_;
   std::optional<Worker> cause_;                  // the first that was lost since a generation had formed
   std::map<Worker, Clock::time_point> leaving_;  // workers that are in no generation any more: ended then
 };

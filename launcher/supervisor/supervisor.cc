@@ -309,6 +309,7 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
   const bool is_here = starter_.is_here(host);
   agents::Launch order{.places = here.places,
                        .slots = comes_later ? elastic_->slots_of(host) : static_cast<int>(here.places.size()),
+                       .host = here.host,
                        .command = options_.command,
                        .environment = job_environment(),
                        .folder = start_.folder,

@@ -14,15 +14,16 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/base/number.h"
 #include "core/base/system/hex.h"
 #include "core/control/bootstrap/ranks_of_job.h"
+#include "core/observe/rank_file.h"
 #include "ops/bootstrap/address/agent_line.h"
 #include "ops/bootstrap/address/file_store.h"
 #include "ops/bootstrap/address/munge_address.h"
 #include "ops/bootstrap/address/pmi_connection.h"
 #include "ops/bootstrap/address/start_error.h"
 #include "ops/bootstrap/address/torch_store.h"
-#include "core/base/number.h"
 #include "ops/bootstrap/elastic_worker.h"
 #include "ops/bootstrap/star/star_transport.h"
 #include "ops/munge/munge.h"
@@ -263,9 +264,16 @@ AgentLine& agent_line() {
       rank == nullptr ? "?" : rank));
 }
 
+// Each generation has ranks of its own, and files.
+void use_files_of_generation(Config& config, std::uint64_t generation) {
+  for (std::string* path : {&config.timeline, &config.autotune_log})
+    if (!path->empty() && *path != "DYNAMIC") *path = path_of_generation(*path, generation);
+}
+
 // The generation is part of the name under which rank 0 is found.
 void join_generation(RuntimeComponents& components, ElasticWorker& worker, const Generation& generation) {
   components.elastic = true;
+  use_files_of_generation(components.config, generation.number);
   components.rank = worker.rank_in(generation);
   components.size = generation.workers.count();
   components.started_as = generation.by_rank();

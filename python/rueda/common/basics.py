@@ -194,15 +194,6 @@ def metrics() -> str:
     return _core.metrics()
 
 
-def operations_ended() -> str:
-    """A text that changes whenever an operation of this rank ends, well or not."""
-    if not _core.is_initialized():
-        return ""
-    text = _core.metrics()
-    begin = text.find("rueda_operations_total{")
-    return text[begin:text.find("# HELP", begin)]
-
-
 def report() -> str:
     """What this rank is doing now, in several lines."""
     return _core.report()

@@ -27,6 +27,18 @@ class HostUpdateResult(enum.IntFlag):
     mixed = removed | added
 
 
+class _HostMessages(queue.Queue):
+    """What on_hosts_updated() has said. A program may wait for it by empty(), as with Horovod, where a thread listens."""
+
+    def __init__(self, hear: Callable[[], None]):
+        super().__init__()
+        self._hear = hear
+
+    def empty(self) -> bool:
+        self._hear()
+        return super().empty()
+
+
 class State:
     """A program keeps it from one commit to the next. A class of one's own defines save(), restore() and sync().
 
@@ -38,7 +50,7 @@ class State:
     def __init__(self, bcast_object: Callable[..., Any] | None = None, get_rank: Callable[[], int] | None = None):
         self._bcast_object = bcast_object or State._default_broadcast
         self._rank = get_rank or basics.rank
-        self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
+        self._host_messages: queue.Queue[tuple[float, int]] = _HostMessages(self._hear)
         self._last_updated_timestamp: float = 0
         self._heard_at: float | None = None
         self._reset_callbacks: list[Callable[[], Any]] = []
@@ -50,7 +62,7 @@ class State:
 
     def on_reset(self) -> None:
         """run() calls it before training begins again: forgets messages, calls reset(), then the callbacks in their order."""
-        self._host_messages = queue.Queue()
+        self._host_messages = _HostMessages(self._hear)
         self.reset()
         for callback in self._reset_callbacks:
             callback()
@@ -67,7 +79,6 @@ class State:
     def check_host_updates(self) -> None:
         """Raises HostsUpdatedInterrupt when workers wait to be let in, or have left. Not collective, and cheap: each rank hears of the change
         by itself, and the first that raises ends the operations of the others."""
-        self._hear()
         latest, update = self._last_updated_timestamp, HostUpdateResult.no_update
         while not self._host_messages.empty():
             timestamp, result = self._host_messages.get()

@@ -212,6 +212,16 @@ def test_run_in_an_elastic_job_ends_when_the_job_goes_on_without_this_process(jo
     assert job.events == ["sync", "train", "shutdown", "init"]
 
 
+def test_a_program_may_wait_for_host_messages(job):
+    state = hvd.elastic.ObjectState(count=0)
+    assert state._host_messages.empty()
+    job.newer = (12.0, 2)
+    assert not state._host_messages.empty() and not state._host_messages.empty()
+    with pytest.raises(hvd.HostsUpdatedInterrupt):
+        state.check_host_updates()
+    assert state._host_messages.empty()
+
+
 def test_run_in_an_elastic_job_synchronises_whatever_skip_sync_says(job):
     hvd.elastic.run(trained(job.events, [hvd.HostsUpdatedInterrupt(True)]))(Recorded(job.events))
     assert job.events == ["sync", "train", "shutdown", "init", "keep", "reset", "sync", "train"]

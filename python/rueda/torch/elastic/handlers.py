@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from rueda import _core
-from rueda.common.basics import operations_ended
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
@@ -176,11 +175,11 @@ class OptimizerStateHandler(StateHandler):
     def _stepped(self):
         self.steps += 1
         if self.steps == 1:
-            self._ended_at_first = operations_ended()
+            self._ended_at_first = _core.operations_ended()
 
     def steps_alone(self) -> bool:
         """Whether there was one step since the last save() or note(), and no operation of this rank has ended after it."""
-        return self.steps == 1 and self._ended_at_first == operations_ended()
+        return self.steps == 1 and self._ended_at_first == _core.operations_ended()
 
     def save(self) -> None:
         self._check_whole()

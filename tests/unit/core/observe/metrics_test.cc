@@ -115,6 +115,18 @@ TEST(Metrics, KnowHowFullBuffersWere) {
   EXPECT_EQ(samples.at("rueda_works_in_flight_most{rank=\"0\"}"), 2);
 }
 
+TEST(Metrics, TellHowAnElasticJobHasChanged) {
+  Metrics metrics;
+  metrics.begin(0, 2, "host", 1024);
+  EXPECT_EQ(to_prometheus_text(metrics.snapshot()).find("generations_total"), std::string::npos);
+  metrics.use({.generations = 3, .lost = 1, .joined = 2, .seconds_standing_still = 0.25});
+  const auto samples = parse(to_prometheus_text(metrics.snapshot()));
+  EXPECT_EQ(samples.at("rueda_generations_total{rank=\"0\"}"), 3);
+  EXPECT_EQ(samples.at("rueda_workers_lost_total{rank=\"0\"}"), 1);
+  EXPECT_EQ(samples.at("rueda_workers_joined_total{rank=\"0\"}"), 2);
+  EXPECT_EQ(samples.at("rueda_standing_still_seconds_total{rank=\"0\"}"), 0.25);
+}
+
 TEST(Metrics, LabelsAreEscaped) {
   Metrics metrics;
   metrics.begin(0, 1, "a \"b\" \\ c\nd", 0);
@@ -182,6 +194,9 @@ TEST(MetricsFile, AFolderThatIsMissingDoesNoHarm) {
 TEST(RankFile, EveryRankHasItsOwn) {
   EXPECT_EQ(path_of_rank("a/trace.json", 0), "a/trace.json");
   EXPECT_EQ(path_of_rank("a/trace.json", 12), "a/trace.rank12.json");
+  EXPECT_EQ(path_of_generation("a/trace.json", 0), "a/trace.json");
+  EXPECT_EQ(path_of_generation("a/trace.json", 2), "a/trace.generation2.json");
+  EXPECT_EQ(path_of_rank(path_of_generation("a/%r/trace.json", 2), 1), "a/1/trace.generation2.json");
   EXPECT_EQ(path_of_rank("a.b/trace", 1), "a.b/trace.rank1");
   EXPECT_EQ(path_of_rank(".hidden", 1), ".hidden.rank1");
   EXPECT_EQ(path_of_rank("trace", 1), "trace.rank1");

@@ -42,7 +42,8 @@ TEST(Environment, OwnValuesReplaceAndDefaultsFillIn) {
 }
 
 TEST(Environment, ARankKnowsItsPlaceByAllNames) {
-  const EnvironmentMap variables = rank_variables({3, 8, 1, 2, 1, 4});
+  const EnvironmentMap variables = rank_variables({3, 8, 1, 2, 1, 4}, "node3");
+  EXPECT_EQ(variables.at("HOROVOD_HOSTNAME"), "node3");
   EXPECT_EQ(variables.at("RUEDA_RANK"), "3");
   EXPECT_EQ(variables.at("HOROVOD_LOCAL_SIZE"), "2");
   EXPECT_EQ(variables.at("RUEDA_CROSS_SIZE"), "4");

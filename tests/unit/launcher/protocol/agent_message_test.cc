@@ -15,6 +15,7 @@ namespace {
 std::vector<Message> one_of_each() {
   return {Launch{.places = {{1, 4, 0, 2, 1, 2}, {2, 4, 1, 2, 1, 2}},
                  .slots = 3,
+                 .host = "node3",
                  .command = {"prog", "", "a b"},
                  .environment = {"A=1", "B=x\ny"},
                  .folder = "/home",

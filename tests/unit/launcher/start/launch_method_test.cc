@@ -127,6 +127,17 @@ TEST(LaunchMethod, AllNamesOfThisMachineAreOne) {
                           HostSlots{"localhost", 1}));
 }
 
+TEST(LaunchMethod, InAnElasticJobEachNameIsAHost) {
+  LaunchOptions options{.hosts = "localhost:2,127.0.0.1"};
+  options.elastic.least = 1;
+  const std::vector<HostSlots> hosts{{"localhost", 2}, {"127.0.0.1", 1}};
+  EXPECT_EQ(way({}, {}, options).hosts, hosts);
+  EXPECT_EQ(way({}, {}, options).by, By::fork);
+  options.elastic.discovery_script = "x";
+  EXPECT_EQ(way({}, {}, options).hosts, hosts);
+  EXPECT_EQ(way({}, {}, options).by, By::remote_shell) << "others may come, and ssh may be there by then";
+}
+
 TEST(LaunchMethod, AnotherRemoteShell) {
   EXPECT_THAT(
       way({}, {"kubexec"}, {.hosts = "a,b", .remote_shell = {"kubexec", "-q"}, .ssh_words = " -p 3"}).words,
