@@ -55,7 +55,7 @@ class Job:
         self.last_step: dict[int, float] = {}
         self.until_spares_wait = SPARE_START if options.spares else 0.0
         hosts = ["--virtual-hosts", str(options.hosts)] if options.hosts else []
-        spares = ["--spares", str(options.spares)] if options.spares else []
+        spares = ["--spares", str(options.spares)]
         command = [ROOT / "build/bin/ruedarun", *hosts, *spares, "-np", str(ranks), "--min-np", "1", sys.executable, ROOT / "bench/elastic_steps.py",
                    str(parameters), str(stop)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -42,6 +42,7 @@ struct Global {
   struct Generations {
     MetricsSnapshot::Membership counts;
     RankSet workers;           // of the present one
+    Rank local_rank = -1;      // of this process, in the last one
     std::optional<Time> left;  // the last one
   } generations;
 };
@@ -108,6 +109,7 @@ void init(RuntimeComponents components) {
   RankSet workers;
   if (process.elastic)
     for (const Rank worker : components.started_as) workers.add(RankSet::of(worker));
+  if (process.elastic) components.local_rank = process.generations.local_rank;
   try {
     components.job = process.jobs;
     process.runtime = std::make_unique<Runtime>(std::move(components));
@@ -129,6 +131,7 @@ void init(RuntimeComponents components) {
   }
   if (process.elastic) {
     count(process.generations, workers);
+    process.generations.local_rank = process.runtime->topology().local_rank;
     process.runtime->use(process.generations.counts);
   }
   process.current.store(process.runtime.get());

@@ -22,7 +22,9 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// The place of `rank` when hosts[r] is the name of rank r's host.
-Topology make_topology(Rank rank, std::span<const std::string> hosts);
+// The place of `rank` when hosts[r] is the name of rank r's host. `kept`: the local ranks that they had
+// before, and keep, since a program chooses its device by that; -1, or no list: none. Others get the lowest
+// that are free on their host.
+Topology make_topology(Rank rank, std::span<const std::string> hosts, std::span<const Rank> kept = {});
 
 }  // namespace rueda

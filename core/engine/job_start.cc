@@ -25,7 +25,7 @@ struct StartSuperseded {};
 
 Introduction introduce(const RuntimeComponents& components) {
   Introduction introduction{components.rank, kVersion, components.host, getpid(), {},
-                            components.card, "",       components.job};
+                            components.card, "",       components.job,  "",       components.local_rank};
   if (components.transport) introduction.relay = components.transport->relay();
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(components.config)));

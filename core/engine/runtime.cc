@@ -64,7 +64,6 @@ Runtime::Runtime(RuntimeComponents components)
   const double watchdog_time = components.config.watchdog_time;
   const std::string metrics_file = components.config.metrics_file;
   const ReductionOrder reduction_order = components.config.reduction_order;
-  const std::optional<Rank> slot = components.slot;
   std::promise<Welcome> promise;
   std::future<Welcome> started = promise.get_future();
   try {  // the watchdog first: the background thread cannot be left half started
@@ -95,8 +94,7 @@ Runtime::Runtime(RuntimeComponents components)
     throw_if_error(welcome.status);
   }
   job_ = welcome.job;
-  topology_ = make_topology(rank, welcome.hosts);
-  topology_.local_rank = slot.value_or(topology_.local_rank);
+  topology_ = make_topology(rank, welcome.hosts, welcome.local_ranks);
   rules_ = SubmissionRules(rank, topology_.size, reduction_order);
   if (!metrics_file.empty()) begin_metrics_file(path_of_rank(metrics_file, rank));
 }

@@ -49,9 +49,7 @@ struct RuntimeComponents {
   bool start_may_be_repeated = false;
   // True: where this job cannot go on, another one follows in this process.
   bool elastic = false;
-  // Then: its slot on its host, which is its local rank as long as it lives. A program chooses its device by
-  // that, while others come and go. None: ranks of a host are counted.
-  std::optional<Rank> slot;
+  Rank local_rank = -1;  // then: its own in the job before, which it keeps; -1: there was none
   // Whether other ranks make up the job by now, so that this start is in vain. No function: they do not
   // change.
   std::function<bool()> superseded;

@@ -69,8 +69,8 @@ void note_training_state();
 bool is_initialized();
 
 // This process's rank, and the number of ranks. "Local" counts the ranks of this host; "cross" counts the
-// ranks of equal local_rank, over hosts. These are Horovod's terms. In an elastic job local_rank is the slot
-// of the process on its host, and stays the same while others come and go. In a forked child they are those of its
+// ranks of equal local_rank, over hosts. These are Horovod's terms. In an elastic job a process keeps
+// its local_rank while others come and go, and who comes gets the lowest free one. In a forked child they are those of its
 // parent. They throw NotInitialized before init() and after shutdown().
 Rank rank();
 Rank size();

@@ -25,6 +25,7 @@ void set_most(LaunchOptions& options, const std::string& text) {
 
 void set_spares(LaunchOptions& options, const std::string& text) {
   options.elastic.spares = whole_number("--spares", text, kMostRanks, 0);
+  options.elastic.spares_given = true;
 }
 
 void set_timeout(LaunchOptions& options, const std::string& text) {
@@ -114,6 +115,8 @@ void settle_elastic(LaunchOptions& options) {
   if (elastic.least > options.ranks || options.ranks > elastic.most)
     throw UsageError(fmt::format("--min-np {}, -np {} and --max-np {}: they must ascend", elastic.least,
                                  options.ranks, elastic.most));
+  if (!elastic.spares_given)
+    elastic.spares = elastic.least < options.ranks && elastic.most < kMostRanks ? 1 : 0;
   if (elastic.most + elastic.spares > kMostRanks)
     throw UsageError(fmt::format("--max-np {} and --spares {}: together at most {}", elastic.most,
                                  elastic.spares, kMostRanks));

@@ -30,6 +30,7 @@ struct ElasticOptions {
   int least = 0;                      // ranks; 0: the job is not elastic
   int most = 0;                       // 0: as many as it begins with
   int spares = 0;                     // processes that wait to take the place of a lost one
+  bool spares_given = false;          // by the user; else there is one where a slot is left for it
   std::chrono::seconds timeout{600};  // how long there may be fewer than `least`
   std::optional<int> reset_limit;     // how often the ranks may change
   std::string discovery_script;       // prints the hosts; empty: -H and --hostfile name them

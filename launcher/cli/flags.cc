@@ -47,7 +47,10 @@ constexpr std::array kFlags{
     Flag{Kind::own, "min-num-proc", "N", "the same"},
     Flag{Kind::own, "max-np", "N", "how many ranks it may grow to; default: -np (also --max-num-proc)"},
     Flag{Kind::own, "max-num-proc", "N", "the same"},
-    Flag{Kind::own, "spares", "N", "how many processes wait to take the place of a lost rank at once"},
+    Flag{Kind::own, "spares", "N",
+         "how many processes wait to take the place of a lost rank at once; default: 1 where --min-np is "
+         "below -np "
+         "and a host has a slot for it"},
     Flag{Kind::own, "elastic-timeout", "SECONDS",
          "how long an elastic job waits while it has fewer ranks than --min-np; default: 600"},
     Flag{Kind::own, "reset-limit", "N", "end an elastic job when its ranks change for the N+1st time"},

@@ -23,12 +23,14 @@ Membership::Limits limits_of(const ElasticOptions& options) {
           .resets = options.reset_limit};
 }
 
-// Hosts of the start may have more ranks than they were given slots.
-std::vector<HostSlots> slots_at_the_start(const ElasticOptions& options, const ElasticJob::Hosts& hosts) {
+// Hosts of the start may have more ranks than they were given slots, as the user has asked for.
+std::vector<HostSlots> slots_at_the_start(const LaunchOptions& options, const ElasticJob::Hosts& hosts) {
+  const ElasticOptions& elastic = options.elastic;
   std::vector<HostSlots> listed = hosts.listed;
-  if (listed.empty()) listed = {{hosts.placed.front().host, options.most + options.spares}};
+  if (listed.empty()) listed = {{hosts.placed.front().host, elastic.most + elastic.spares}};
   std::vector<HostSlots> slots;
-  for (const HostRanks& host : place_ranks(options.most + options.spares, listed, host_name()))
+  const int asked_for = options.ranks + (elastic.spares_given ? elastic.spares : 0);
+  for (const HostRanks& host : place_ranks(asked_for, listed, host_name()))
     slots.push_back({host.host, static_cast<int>(host.places.size())});
   for (const HostSlots& host : listed) {
     const auto known = std::ranges::find(slots, host.name, &HostSlots::name);
@@ -73,7 +75,7 @@ ElasticJob::ElasticJob(const LaunchOptions& options, Hosts hosts, JobRecord& job
       news_{.known = RankSet(0, options.ranks)} {
   int number = 0;
   for (const HostRanks& host : hosts.placed) hosts_.begin(number++, host);
-  static_cast<void>(hosts_.use(discovery_ ? hosts.listed : slots_at_the_start(options.elastic, hosts)));
+  static_cast<void>(hosts_.use(discovery_ ? hosts.listed : slots_at_the_start(options, hosts)));
 }
 
 void ElasticJob::welcome(int host) {

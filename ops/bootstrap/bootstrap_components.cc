@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "core/base/log.h"
-#include "core/base/number.h"
 #include "core/base/system/hex.h"
 #include "core/control/bootstrap/ranks_of_job.h"
 #include "core/observe/rank_file.h"
@@ -277,7 +276,6 @@ void join_generation(RuntimeComponents& components, ElasticWorker& worker, const
   components.rank = worker.rank_in(generation);
   components.size = generation.workers.count();
   components.started_as = generation.by_rank();
-  if (const char* slot = std::getenv("RUEDA_LOCAL_RANK")) components.slot = number_from<Rank>(slot);
   components.has_news = [&worker, seen = std::uint64_t{0}]() mutable {
     return std::exchange(seen, worker.news()) != seen;
   };

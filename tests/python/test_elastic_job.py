@@ -28,6 +28,8 @@ class Job:
     """A ruedarun, with what it has said. At the end of a `with` it is killed, and its ranks with it."""
 
     def __init__(self, *options, samples=400, epochs=1, work=0.01, program=PROGRAM, **settings):
+        if "--spares" not in options:
+            options = ("--spares", "0", *options)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | settings
         self.process = subprocess.Popen([BIN / "ruedarun", *options, sys.executable, program, str(samples), str(epochs), str(work)],
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True)
@@ -188,6 +190,13 @@ def test_a_spare_takes_the_place_at_once():
         status, said = job.end()
     assert status == 0, said
     assert_each_once(said, ranks=2)
+
+
+def test_by_default_one_spare_waits_if_the_job_can_do_without_a_rank():
+    for options, processes in [(("-np", "2", "--min-np", "1"), 3), (("-np", "2", "--min-np", "2"), 2), (("-np", "2", "--min-np", "1", "-H", "localhost:2"), 2)]:
+        done = subprocess.run([BIN / "ruedarun", "--verbose", *options, sys.executable, "-c", "import rueda, time\nrueda.init()\ntime.sleep(1)"],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and len(re.findall(r"rank \d is process", done.stderr)) == processes, done.stderr
 
 
 def test_too_few_wait_for_a_new_one():

@@ -129,6 +129,9 @@ void Bootstrap::conclude() {
     welcome.cards.push_back(introduction->card);
     welcome.job = std::max(welcome.job, introduction->job);
   }
+  if (std::ranges::any_of(heard_, [](const auto& introduction) { return introduction->local_rank >= 0; }))
+    for (const std::optional<Introduction>& introduction : heard_)
+      welcome.local_ranks.push_back(introduction->local_rank);
   if (!welcome.status.ok()) return finish(std::move(welcome));
   welcome_all(welcome);
   welcome_ = std::move(welcome);

@@ -20,6 +20,7 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put_string(introduction.process_sets);
   writer.put(introduction.job);
   writer.put_string(introduction.relay);
+  writer.put(introduction.local_rank);
 }
 
 std::string read_card(Reader& reader) {
@@ -39,6 +40,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.process_sets = reader.get_string();
   introduction.job = reader.get<std::uint64_t>();
   introduction.relay = read_card(reader);
+  introduction.local_rank = reader.get<Rank>();
   return introduction;
 }
 
@@ -57,6 +59,8 @@ void write(Writer& writer, const Welcome& welcome) {
     writer.put(welcome.process_ids[i]);
     writer.put_string(welcome.cards[i]);
   }
+  writer.put_count(welcome.local_ranks.size());
+  for (const Rank local_rank : welcome.local_ranks) writer.put(local_rank);
   writer.put(welcome.job);
 }
 
@@ -69,6 +73,8 @@ Welcome read_welcome(Reader& reader) {
     welcome.process_ids.push_back(reader.get<std::int64_t>());
     welcome.cards.push_back(read_card(reader));
   }
+  welcome.local_ranks = reader.get_list<Rank>(sizeof(Rank), [](Reader& r) { return r.get<Rank>(); });
+  if (!welcome.local_ranks.empty() && welcome.local_ranks.size() != count) reader.fail();
   welcome.job = reader.get<std::uint64_t>();
   return welcome;
 }

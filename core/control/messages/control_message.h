@@ -28,6 +28,7 @@ struct Introduction {
   std::string process_sets;           // given to init(), in words that differ where the sets do
   std::uint64_t job = 0;              // how many jobs the process has had before
   std::string relay;                  // how others take the Welcome from it; empty: they cannot
+  Rank local_rank = -1;               // of an earlier generation of an elastic job; -1: it was in none
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -45,7 +46,8 @@ struct Welcome {
   std::vector<std::string> hosts;
   std::vector<std::int64_t> process_ids;
   std::vector<std::string> cards;
-  std::uint64_t job = 0;  // more than any of the processes has had before
+  std::vector<Rank> local_ranks;  // as introduced; empty: nobody has one
+  std::uint64_t job = 0;          // more than any of the processes has had before
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 

@@ -204,6 +204,21 @@ TEST(Topology, PlacesRanksOnHosts) {
   EXPECT_TRUE(make_topology(0, std::vector<std::string>{"a", "b"}).homogeneous);
 }
 
+TEST(Topology, WhoWasThereKeepsItsLocalRankAndOthersGetTheLowestFreeOne) {
+  const std::vector<std::string> hosts{"a", "a", "b", "a", "a"};
+  const std::vector<Rank> kept{2, 0, 1, -1, -1};
+  const auto local = [&](Rank rank) { return make_topology(rank, hosts, kept).local_rank; };
+  EXPECT_EQ(local(0), 2);
+  EXPECT_EQ(local(1), 0);
+  EXPECT_EQ(local(2), 1);
+  EXPECT_EQ(local(3), 1);
+  EXPECT_EQ(local(4), 3);
+  EXPECT_EQ(make_topology(2, hosts, kept), (Topology{2, 5, 1, 1, 0, 2, false}));
+  EXPECT_EQ(make_topology(3, hosts, kept), (Topology{3, 5, 1, 4, 1, 2, false}));
+  const std::vector<Rank> twice{1, 1, -1, -1, -1};
+  EXPECT_EQ(make_topology(1, hosts, twice).local_rank, 0) << "two cannot have the same";
+}
+
 TEST(Config, FindsWhatIsMisspelled) {
   EXPECT_EQ(meant_setting("RUEDA_FUSION_TRESHOLD"), "RUEDA_FUSION_THRESHOLD");
   EXPECT_EQ(meant_setting("RUEDA_CYCEL_TIME"), "RUEDA_CYCLE_TIME");

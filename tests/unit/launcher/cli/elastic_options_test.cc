@@ -34,7 +34,10 @@ TEST(ElasticOptions, AJobIsElasticByItsLeastNumberOfRanks) {
   EXPECT_EQ(elastic.most, 2);
   EXPECT_EQ(elastic.blacklist, Blacklist::slot);
   EXPECT_FALSE(elastic.cooldown);
+  EXPECT_EQ(elastic.spares, 1);
   EXPECT_EQ(parse_elastic({"--min-np", "3"}).ranks, 3);
+  EXPECT_EQ(parse_elastic({"--min-np", "3"}).elastic.spares, 0);
+  EXPECT_EQ(parse_elastic({"-np", "2", "--min-np", "1", "--spares", "0"}).elastic.spares, 0);
 }
 
 TEST(ElasticOptions, OrByAScriptThatNamesHosts) {
