@@ -17,6 +17,7 @@ namespace {
 using State = SimulatedProcess::State;
 
 constexpr std::uint64_t kSurplus = 10;  // generations for which nothing has happened
+constexpr double kLongest = 3600e6;     // no job takes so long to go on
 
 // Different ones of the numbers below `count`; the first is 0 where that is asked.
 std::vector<int> some_of(int count, int wanted, bool with_0, std::mt19937& random) {
@@ -71,7 +72,8 @@ class LosingJob {
     plan();
     const std::uint64_t most =
         fates_.lost.size() + fates_.lost_hosts.size() + 2 * fates_.joining.size() + kSurplus;
-    clock_.run([&] { return supervisor_.membership().generation().number > most; });
+    clock_.run(
+        [&] { return supervisor_.membership().generation().number > most || clock_.now() > kLongest; });
     return result();
   }
 
