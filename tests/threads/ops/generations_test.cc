@@ -299,9 +299,9 @@ TEST(Generations, FollowOneAnotherAndLeaveNothingBehind) {
   const std::uint64_t all = generations_to_form();
   const std::ptrdiff_t threads = held().threads;
   run_job(all / 10);
-  const Held before = held_at_rest(threads + 1);
+  const Held before = held_at_rest(threads);
   run_job(all - all / 10);
-  const Held after = held_at_rest(before.threads);
+  const Held after = held_at_rest(threads);
   configure_log(LogLevel::warning, false, 0);
   fmt::print("held: {} and {} descriptors, {} and {} threads, {} and {} mappings, {} and {} bytes\n",
              before.descriptors, after.descriptors, before.threads, after.threads, before.mappings,
