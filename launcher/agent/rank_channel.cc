@@ -20,7 +20,7 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kLongestPacket = 8192;  // as ops/bootstrap/address/agent_line has it
+constexpr std::size_t kLongestPacket = 32 << 10;  // as ops/bootstrap/address/agent_line has it
 constexpr int kAtOnce = 64;
 
 // Whom the kernel names as the sender; 0 when it names nobody.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <iterator>
 #include <random>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -61,16 +62,20 @@ void AgentServer::watch(const SecureChannel& channel, int key, bool known) {
   ::epoll_ctl(poll_.number(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, channel.descriptor(), &event);
 }
 
+// Of all that have something to say, so that what they say at one time is acted on at once.
 std::vector<AgentServer::Heard> AgentServer::turn() {
   std::array<epoll_event, 64> events{};
   std::vector<Heard> heard;
-  const int count = ::epoll_wait(poll_.number(), events.data(), static_cast<int>(events.size()), 0);
   bool strangers = false, come = false;
-  for (int i = 0; i < count; ++i) {
-    const int key = events[static_cast<std::size_t>(i)].data.fd;
-    if (key == kListening) come = true;
-    if (key == kStranger) strangers = true;
-    if (key >= 0) hear_agent(key, heard);
+  std::size_t left = agents_.size() + events.size();  // one that says more waits for its turn
+  for (std::size_t count = events.size(); count == events.size() && left >= count; left -= count) {
+    const int ready = ::epoll_wait(poll_.number(), events.data(), static_cast<int>(events.size()), 0);
+    count = static_cast<std::size_t>(std::max(0, ready));
+    for (const epoll_event& event : std::span(events).first(count)) {
+      if (event.data.fd == kListening) come = true;
+      if (event.data.fd == kStranger) strangers = true;
+      if (event.data.fd >= 0) hear_agent(event.data.fd, heard);
+    }
   }
   if (strangers) hear_strangers();
   const auto now = Clock::now();

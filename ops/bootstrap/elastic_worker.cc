@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -23,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kLookMs = 20;
-constexpr Duration kAskAgain = 500ms;  // a packet may not have had room
+constexpr Duration kAskAgain = 500ms, kAskAgainLater = 8s;  // a packet may not have had room
 
 std::optional<Worker> number_of_worker() {
   const char* text = std::getenv("RUEDA_WORKER");
@@ -75,11 +76,13 @@ std::optional<Generation> ElasticWorker::tried() const {
 Generation ElasticWorker::next_generation() {
   RegularLooks looks;
   Time ask_at{};
+  Duration until_asked = kAskAgain;
   const std::optional<Generation> last = tried();
   while (true) {
     if (clock_now() >= ask_at) {
       line_.tell_state(last ? fmt::format("ready {}", last->number) : "fresh");
-      ask_at = clock_now() + kAskAgain;
+      ask_at = clock_now() + until_asked;
+      until_asked = std::min(2 * until_asked, kAskAgainLater);
     }
     const std::uint64_t packets = line_.packets();
     const std::optional<Generation> newest = line_.membership().newest;

@@ -110,6 +110,22 @@ def test_a_start_on_one_host_needs_no_relay(tmp_path):
     assert summary["root_sent"] == summary["direct"] and summary["most_relayed"] == 0
 
 
+def test_an_elastic_job_goes_on_without_its_lost_ranks(tmp_path):
+    summary, out = summary_of(tmp_path, "--elastic", "--ranks", 64, "--lost", 2, "--lose-root", "--within-us", 100)
+    assert summary["ranks_left"] == 62 and summary["generations"] in (1, 2)
+    assert 0 < summary["all_broken_ms"] <= summary["all_in_ms"] and summary["decided_ms"] <= summary["all_in_ms"]
+    assert "all      62 ranks are in it" in out and "2 lost, rank 0 among the lost, all within 100 us" in out
+    again, _ = summary_of(tmp_path, "--elastic", "--ranks", 64, "--lost", 2, "--lose-root", "--within-us", 100)
+    for measured in ["wall_s", "rss_mb", "membership_s"]:
+        del summary[measured], again[measured]
+    assert summary == again
+
+
+def test_a_host_and_workers_that_come_change_an_elastic_job(tmp_path):
+    summary, out = summary_of(tmp_path, "--elastic", "--ranks", 64, "--lost-hosts", 1, "--joins", 3, "--commit-us", 2000)
+    assert summary["ranks_left"] == 64 - 8 + 3 and "1 hosts lost, 3 more come" in out
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["--ranks", "0"], "--ranks is 0; it must be 1 to 10000000"),
     (["--hop-us", "nan"], "--hop-us is nan; it must be 0 to 1000000000"),
@@ -117,6 +133,8 @@ def test_a_start_on_one_host_needs_no_relay(tmp_path):
     (["--ranks", "4", "--lost", "4"], "--lost is 4; it must be 0 to 3"),
     (["--stragglers", "9"], "--stragglers is 9; it must be 0 to 8"),
     (["--gbit", "0"], "--gbit is 0; it must be 0.001 to"),
+    (["--elastic"], "--elastic without --lost, --lost-hosts or --joins: nothing would happen"),
+    (["--elastic", "--ranks", "16", "--lost", "8", "--lost-hosts", "1"], "--lost with the ranks of --lost-hosts is 16; it must be 0 to 15"),
     (["--ranks", "many"], "the argument ('many') for option '--ranks' is invalid"),
     (["--rnaks", "4"], "unrecognised option '--rnaks'"),
     (["ranks"], "too many positional options"),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rueda-sim measures: steps of a model's tensors, and ranks that are lost.
+// What rueda-sim measures: steps of a model's tensors, and ranks that are lost; or a start, or an elastic
+// job.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "tests/sim/elastic/simulated_losses.h"
 #include "tests/sim/simulated_network.h"
 #include "tests/sim/simulated_start.h"
 
@@ -16,6 +18,8 @@ struct Experiment {
   ClusterShape shape;
   bool start = false;  // of the job, and nothing else
   StartCosts start_costs;
+  bool elastic = false;  // an elastic job and its losses, and nothing else
+  Losses losses;         // of that; `lost`, `skew` and `seed` are those below
   int tensors = 200;
   int steps = 20;  // after the first
   std::uint32_t seed = 1;

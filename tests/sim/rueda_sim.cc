@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rueda-sim: how long N ranks take to agree, or to start, by the real Negotiators or Bootstraps on a
-// simulated network.
+// rueda-sim: how long N ranks take to agree, to start, or to go on without those that are lost, by the real
+// Negotiators, Bootstraps or Membership on a simulated network.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tests/sim/experiment.h"
 #include "tests/sim/sim_options.h"
@@ -119,6 +120,62 @@ nlohmann::json summary(const Experiment& experiment, const StartResult& result, 
           {"rss_mb", resident_megabytes()}};
 }
 
+std::string happenings_of(const Losses& losses) {
+  std::string words;
+  const auto add = [&](int count, std::string_view what) {
+    if (count > 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", count, what);
+  };
+  add(losses.ranks, "lost");
+  add(losses.hosts, "hosts lost");
+  add(losses.joins, "more come");
+  return words + (losses.root ? ", rank 0 among the lost" : "");
+}
+
+void print(const Experiment& experiment, const LossesResult& result, double wall) {
+  const ClusterShape& shape = experiment.shape;
+  const Losses& losses = experiment.losses;
+  fmt::print(
+      "an elastic job of {} ranks, {} a host: {}, all within {} us; {} us a hop, {} us a message of ruedarun "
+      "or "
+      "an agent, {} us a connection, {} Gbit/s a host\n",
+      shape.ranks, shape.ranks_per_host, happenings_of(losses), losses.within, shape.hop, losses.message,
+      experiment.start_costs.connect, experiment.start_costs.gigabits);
+  fmt::print("  every rank has heard that its generation is over {:9.1f} ms\n", result.all_broken / 1e3);
+  fmt::print("  ruedarun has made generation {:<5}               {:9.1f} ms\n", result.generations,
+             result.decided / 1e3);
+  fmt::print("  all {:7} ranks are in it                      {:9.1f} ms\n", result.ranks,
+             result.all_in / 1e3);
+  const auto print_traffic = [](std::string_view who, const Traffic& received, const Traffic& sent) {
+    fmt::print("  {}: {} messages received, {} bytes; {} sent, {} bytes\n", who, received.messages,
+               received.bytes, sent.messages, sent.bytes);
+  };
+  print_traffic("ruedarun", result.supervisor_received, result.supervisor_sent);
+  print_traffic("rank 0", result.root_received, result.root_sent);
+  fmt::print("  the longest list of workers: {} bytes, of 8192 that a packet holds\n", result.text);
+  fmt::print("simulated in {:.1f} s, {:.2f} s of them in Membership, {:.0f} MB\n", wall,
+             result.seconds_of_membership, resident_megabytes());
+}
+
+nlohmann::json summary(const Experiment& experiment, const LossesResult& result, double wall) {
+  return {{"ranks", experiment.shape.ranks},
+          {"generations", result.generations},
+          {"ranks_left", result.ranks},
+          {"all_broken_ms", result.all_broken / 1e3},
+          {"decided_ms", result.decided / 1e3},
+          {"all_in_ms", result.all_in / 1e3},
+          {"supervisor_received_messages", result.supervisor_received.messages},
+          {"supervisor_received", result.supervisor_received.bytes},
+          {"supervisor_sent_messages", result.supervisor_sent.messages},
+          {"supervisor_sent", result.supervisor_sent.bytes},
+          {"root_connections", result.root_received.messages},
+          {"root_received", result.root_received.bytes},
+          {"root_sent", result.root_sent.bytes},
+          {"list_bytes", result.text},
+          {"membership_s", result.seconds_of_membership},
+          {"wall_s", wall},
+          {"rss_mb", resident_megabytes()}};
+}
+
 // Opened before the work: a path that cannot be written is told at once.
 std::ofstream open_summary(const std::string& path) {
   std::ofstream file;
@@ -139,6 +196,8 @@ void simulate(const Experiment& experiment) {
   };
   if (experiment.start) {
     show([&] { return simulate_start(experiment.shape, experiment.start_costs); });
+  } else if (experiment.elastic) {
+    show([&] { return simulate_losses(experiment.shape, experiment.start_costs, experiment.losses); });
   } else {
     show([&] { return run(experiment); });
   }

@@ -43,6 +43,20 @@ options::options_description all_options(Experiment& experiment) {
   add("connect-us", value(experiment.start_costs.connect),
       "of a start: what taking a connection costs a rank, keys included");
   add("gbit", value(experiment.start_costs.gigabits), "of a start: Gbit/s of a host");
+  add("elastic", options::bool_switch(&experiment.elastic),
+      "an elastic job that loses --lost ranks, and nothing else: how long until the others go on, and what "
+      "that "
+      "takes. --skew-us: a rank gives its operations up within so long of hearing of a loss");
+  add("lost-hosts", value(experiment.losses.hosts),
+      "of an elastic job: hosts that are lost with all their ranks");
+  add("lose-root", options::bool_switch(&experiment.losses.root),
+      "of an elastic job: rank 0 is among the lost");
+  add("joins", value(experiment.losses.joins), "of an elastic job: workers that come");
+  add("within-us", value(experiment.losses.within), "of an elastic job: all that happens within so long");
+  add("commit-us", value(experiment.losses.habits.commit),
+      "of an elastic job: a rank that hears of workers that wait leaves within so long");
+  add("tell-us", value(experiment.losses.message),
+      "of an elastic job: what a message costs ruedarun or an agent");
   add("json", options::value(&experiment.json), "write a summary there");
   add("trace", options::value(&experiment.trace), "write a timeline there, for Perfetto");
   add("trace-ranks", value(experiment.trace_ranks), "of so many ranks, from rank 0 on");
@@ -53,6 +67,10 @@ options::options_description all_options(Experiment& experiment) {
 void check(std::string_view name, double value, double least, double most) {
   if (value >= least && value <= most) return;
   throw options::error(fmt::format("--{} is {}; it must be {} to {}", name, value, least, most));
+}
+
+Rank hosts_of(const ClusterShape& shape) {
+  return (shape.ranks + shape.ranks_per_host - 1) / shape.ranks_per_host;
 }
 
 void check(const Experiment& experiment) {
@@ -73,7 +91,22 @@ void check(const Experiment& experiment) {
   check("steps", experiment.steps, 1, 1e6);
   check("connect-us", experiment.start_costs.connect, 0, kMostTime);
   check("gbit", experiment.start_costs.gigabits, 1e-3, 1e6);
+  check("lost-hosts", experiment.losses.hosts, 0, hosts_of(shape) - 1);
+  check("joins", experiment.losses.joins, 0, 1e6);
+  check("within-us", experiment.losses.within, 0, kMostTime);
+  check("commit-us", experiment.losses.habits.commit, 0, kMostTime);
+  check("tell-us", experiment.losses.message, 0, kMostTime);
   check("trace-ranks", experiment.trace_ranks, 1, 1024);
+}
+
+// Some rank has to be left.
+void check_losses(const Experiment& experiment) {
+  if (!experiment.elastic) return;
+  const Losses& losses = experiment.losses;
+  const Rank lost = losses.ranks + losses.hosts * experiment.shape.ranks_per_host;
+  if (lost + losses.joins == 0)
+    throw options::error("--elastic without --lost, --lost-hosts or --joins: nothing would happen");
+  check("lost with the ranks of --lost-hosts", lost, 0, experiment.shape.ranks - 1);
 }
 
 }  // namespace
@@ -89,6 +122,10 @@ std::optional<Experiment> read_options(int argc, char** argv) {
     return std::nullopt;
   }
   check(experiment);
+  experiment.losses.ranks = experiment.lost;
+  experiment.losses.habits.skew = experiment.skew;
+  experiment.losses.habits.seed = experiment.seed;
+  check_losses(experiment);
   return experiment;
 }
 

@@ -12,10 +12,6 @@
 namespace rueda {
 namespace {
 
-double microseconds_of(Time time) {
-  return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
-}
-
 std::vector<TreeNode> tree_of(const ClusterShape& shape) {
   std::vector<std::string> hosts;
   hosts.reserve(shape.ranks);
@@ -31,6 +27,10 @@ std::string host_name(Rank rank, const ClusterShape& shape) {
 
 Time time_of(double microseconds) {
   return Time(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(microseconds)));
+}
+
+double microseconds_of(Time time) {
+  return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
 }
 
 SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape) {

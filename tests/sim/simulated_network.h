@@ -30,6 +30,7 @@ std::string host_name(Rank rank, const ClusterShape& shape);
 
 // The clock of a simulation, as Negotiators read it.
 Time time_of(double microseconds);
+double microseconds_of(Time time);
 
 // Purpose: N real Negotiators joined by simulated links, driven by events in the order of their time. A node
 // deals with one message after another; links are first in first out. The Negotiators share one RequestCache.

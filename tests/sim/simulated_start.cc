@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "core/base/config.h"
-#include "core/control/bootstrap/bootstrap.h"
 
 namespace rueda {
 namespace {
@@ -18,8 +15,8 @@ namespace {
 constexpr std::size_t kCardBytes = 130;
 constexpr std::size_t kRelayBytes = 45;
 
-Introduction introduction_of(Rank rank, const ClusterShape& shape) {
-  Introduction own{rank,          "0.1.0", host_name(rank, shape),
+Introduction introduction_of(Rank rank, const std::string& host) {
+  Introduction own{rank,          "0.1.0", host,
                    10'000 + rank, {},      std::string(kCardBytes, static_cast<char>('a' + rank % 26))};
   for (const Setting& setting : settings())
     own.settings.push_back(fmt::format("{}={}", setting.name, setting.show(Config{})));
@@ -27,102 +24,86 @@ Introduction introduction_of(Rank rank, const ClusterShape& shape) {
   return own;
 }
 
-// Purpose: carries one start out, stage by stage.
-class Start {
- public:
-  Start(const ClusterShape& shape, const StartCosts& costs)
-      : shape_(shape), costs_(costs), root_(introduction_of(0, shape), shape.ranks, {}, shape.ranks) {}
+}  // namespace
 
-  StartResult run() {
-    hear_all();
-    tell_all();
-    return result_;
-  }
-
- private:
-  double transfer(std::uint64_t bytes) const {
-    constexpr double kBytesOfGigabit = 1e9 / 8 / 1e6;  // in a microsecond
-    return static_cast<double>(bytes) / (costs_.gigabits * kBytesOfGigabit);
-  }
-
-  void hear_all();
-  void tell_all();
-  void relay(const Bytes& welcome);
-  void check_a_relay(const Bytes& welcome) const;
-
-  const ClusterShape& shape_;
-  const StartCosts& costs_;
-  Bootstrap root_;
-  StartResult result_;
-  std::vector<std::string> hosts_;
-  std::vector<Rank> parents_;
-  std::vector<double> told_;  // when each rank has the Welcome, or has been referred
-};
-
-// Rank 0 takes one connection after another; all were there at once.
-void Start::hear_all() {
-  double time = 2 * shape_.hop;
-  for (Rank rank = 1; rank < shape_.ranks; ++rank) {
-    Bootstrap other(introduction_of(rank, shape_), shape_.ranks, {}, shape_.ranks);
-    for (const Envelope& hello : other.take_outgoing()) {
-      time += costs_.connect + shape_.message + transfer(hello.bytes.size());
-      result_.root_received += hello.bytes.size();
-      root_.receive(rank, hello.bytes);
-    }
-    ++result_.connections;
-  }
-  if (!root_.welcome() || !root_.welcome()->status.ok()) throw std::runtime_error("rank 0 welcomes nobody");
-  result_.all_heard = time;
+double transfer_time(std::uint64_t bytes, double gigabits) {
+  constexpr double kBytesOfGigabit = 1e9 / 8 / 1e6;  // in a microsecond
+  return static_cast<double>(bytes) / (gigabits * kBytesOfGigabit);
 }
 
-void Start::tell_all() {
-  hosts_ = root_.welcome()->hosts;
+SimulatedStart::SimulatedStart(std::vector<std::string> hosts, const ClusterShape& shape,
+                               const StartCosts& costs)
+    : hosts_(std::move(hosts)),
+      shape_(shape),
+      costs_(costs),
+      root_(introduction_of(0, hosts_.front()), size(), {}, size()) {}
+
+// A connection takes a way there and back before rank 0 is busy with it.
+std::optional<double> SimulatedStart::hear_next() {
+  if (heard_ == waiting_.size()) return std::nullopt;
+  const auto [rank, came] = waiting_[heard_++];
+  free_at_ = std::max(free_at_, came + 2 * shape_.hop);
+  Bootstrap other(introduction_of(rank, hosts_[static_cast<std::size_t>(rank)]), size(), {}, size());
+  for (const Envelope& hello : other.take_outgoing()) {
+    free_at_ += costs_.connect + shape_.message + transfer_time(hello.bytes.size(), costs_.gigabits);
+    result_.root_received += hello.bytes.size();
+    root_.receive(rank, hello.bytes);
+  }
+  ++result_.connections;
+  return free_at_;
+}
+
+std::vector<double> SimulatedStart::tell_all() {
+  if (!root_.welcome() || !root_.welcome()->status.ok()) throw std::runtime_error("rank 0 welcomes nobody");
+  if (root_.welcome()->hosts != hosts_) throw std::runtime_error("rank 0 tells of other hosts");
+  result_.all_heard = free_at_;
   parents_ = tree::parents_by_host(hosts_);
-  told_.assign(hosts_.size(), 0);
-  double time = result_.all_heard;
+  std::vector<double> told(hosts_.size());
   Bytes welcome;
   std::uint64_t own_children = 0;
   for (const Envelope& envelope : root_.take_outgoing()) {
-    time += shape_.message + transfer(envelope.bytes.size());
+    free_at_ += shape_.message + transfer_time(envelope.bytes.size(), costs_.gigabits);
     result_.root_sent += envelope.bytes.size();
-    told_[envelope.peer] = time + shape_.hop;
-    if (parents_[envelope.peer] != 0) continue;
+    told[static_cast<std::size_t>(envelope.peer)] = free_at_ + shape_.hop;
+    if (parents_[static_cast<std::size_t>(envelope.peer)] != 0) continue;
     ++own_children;
     welcome = envelope.bytes;
   }
   const auto expected = std::ranges::count(parents_, 0) - 1;
   if (std::cmp_not_equal(own_children, expected))
     throw std::runtime_error(fmt::format("rank 0 tells {} ranks, not {}", own_children, expected));
+  told[0] = free_at_;
   result_.list = welcome.size();
-  result_.direct = welcome.size() * static_cast<std::uint64_t>(shape_.ranks - 1);
+  result_.direct = welcome.size() * static_cast<std::uint64_t>(size() - 1);
   check_a_relay(welcome);
-  relay(welcome);
+  relay(welcome, told);
+  return told;
 }
 
 // A rank's children have connected while the Welcome was on its way, or it waits for them. Parents have lower
-// numbers.
-void Start::relay(const Bytes& welcome) {
-  std::vector<double> free_at = told_;
-  std::vector<std::uint64_t> sent(told_.size());
-  for (Rank rank = 1; rank < shape_.ranks; ++rank) {
+// numbers. `told`: when each rank has the Welcome, or has been referred.
+void SimulatedStart::relay(const Bytes& welcome, std::vector<double>& told) {
+  std::vector<double> free_at = told;
+  std::vector<std::uint64_t> sent(told.size());
+  for (Rank rank = 1; rank < size(); ++rank) {
     const Rank parent = parents_[rank];
     if (parent != 0) {
-      const double asked = told_[rank] + 2 * shape_.hop;
-      free_at[parent] =
-          std::max(free_at[parent], asked) + costs_.connect + shape_.message + transfer(welcome.size());
+      const double asked = told[rank] + 2 * shape_.hop;
+      free_at[parent] = std::max(free_at[parent], asked) + costs_.connect + shape_.message +
+                        transfer_time(welcome.size(), costs_.gigabits);
       sent[parent] += welcome.size();
-      told_[rank] = free_at[rank] = free_at[parent] + shape_.hop;
+      told[rank] = free_at[rank] = free_at[parent] + shape_.hop;
     }
   }
-  result_.all_told = *std::ranges::max_element(told_);
+  result_.all_told = *std::ranges::max_element(told);
   result_.most_relayed = *std::ranges::max_element(sent);
 }
 
-void Start::check_a_relay(const Bytes& welcome) const {
+void SimulatedStart::check_a_relay(const Bytes& welcome) const {
   const auto first = std::ranges::find_if(parents_, [](Rank parent) { return parent != 0; });
   if (first == parents_.end()) return;
   const Rank rank = *first;
-  Bootstrap relay(introduction_of(rank, shape_), shape_.ranks, {}, shape_.ranks);
+  Bootstrap relay(introduction_of(rank, hosts_[static_cast<std::size_t>(rank)]), size(), {}, size());
   static_cast<void>(relay.take_outgoing());
   relay.receive(0, welcome);
   std::vector<Rank> children;
@@ -131,7 +112,7 @@ void Start::check_a_relay(const Bytes& welcome) const {
     children.push_back(envelope.peer);
   }
   std::vector<Rank> expected;
-  for (Rank child = 0; child < shape_.ranks; ++child) {
+  for (Rank child = 0; child < size(); ++child) {
     if (parents_[child] == rank) expected.push_back(child);
   }
   if (children != expected)
@@ -139,10 +120,14 @@ void Start::check_a_relay(const Bytes& welcome) const {
         fmt::format("rank {} relays to {} ranks, not to {}", rank, children.size(), expected.size()));
 }
 
-}  // namespace
-
 StartResult simulate_start(const ClusterShape& shape, const StartCosts& costs) {
-  return Start(shape, costs).run();
+  std::vector<std::string> hosts;
+  for (Rank rank = 0; rank < shape.ranks; ++rank) hosts.push_back(host_name(rank, shape));
+  SimulatedStart start(std::move(hosts), shape, costs);
+  for (Rank rank = 1; rank < shape.ranks; ++rank) start.come(rank, 0);
+  while (start.hear_next()) {}
+  start.tell_all();
+  return start.result();
 }
 
 }  // namespace rueda

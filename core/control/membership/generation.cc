@@ -33,28 +33,35 @@ std::vector<Worker> Generation::by_rank() const {
   return list;
 }
 
+// The numbers before worker 0 count as one that is missing.
 std::string to_text(const Generation& generation) {
   std::string text = fmt::format("{} ", generation.number);
+  Worker end_before = -1;
   for (const auto& [first, end] : generation.workers.ranges()) {
     if (text.back() != ' ') text += ',';
-    text += end - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, end - 1);
+    if (const Worker missing = first - end_before; missing != 1) text += fmt::format("{}~", missing);
+    text += fmt::format("{}", end - first);
+    end_before = end;
   }
   return text;
 }
 
-// Ranges have to ascend, as to_text() writes them.
 std::optional<Generation> generation_from(std::string_view text) {
   Generation generation;
   if (!take_number(text, generation.number) || !take(text, ' ')) return std::nullopt;
-  Worker before = -1;
+  Worker end = -1;
   do {
-    Worker first = 0, last = 0;
-    if (!take_number(text, first)) return std::nullopt;
-    last = first;
-    if (take(text, '-') && !take_number(text, last)) return std::nullopt;
-    if (first <= before || last < first || last >= kMostWorkers) return std::nullopt;
-    generation.workers.add(first, last + 1);
-    before = last;
+    Worker missing = 1, count = 0;
+    if (!take_number(text, count)) return std::nullopt;
+    if (take(text, '~')) {
+      missing = count;
+      if (!take_number(text, count)) return std::nullopt;
+    }
+    for (const Worker each : {missing, count}) {
+      if (each < 1 || each > kMostWorkers - end) return std::nullopt;
+      end += each;
+    }
+    generation.workers.add(end - count, end);
   } while (take(text, ','));
   return text.empty() ? std::optional(generation) : std::nullopt;
 }

@@ -26,8 +26,9 @@ struct Generation {
   std::vector<Worker> by_rank() const;
 };
 
-// "3 0-2,4": the number, then the workers. The length grows with the gaps between workers, not with their
-// number.
+// "3 3,1" for the workers 0, 1, 2 and 4: the number of the generation, then how many workers follow one
+// another. One number is missing between two such runs, or as many as stand before a '~': "3 4~3,6~2" for 3,
+// 4, 5, 12 and 13. So the length grows with the gaps between workers, by few letters each.
 std::string to_text(const Generation& generation);
 // Nothing where `text` is no generation with a worker.
 std::optional<Generation> generation_from(std::string_view text);

@@ -119,7 +119,7 @@ bool Membership::is_due(Time now) const {
   const bool wait_for_an_end = broken_.by_early_end && !(arrived_ & present_).empty();
   return broken_.by_loss || wait_for_an_end || is_short() || all_have_left ||
          (since_.leaving && now >= *since_.leaving + kLeaving) ||
-         (since_.meeting && now >= *since_.meeting + kMeeting);
+         (since_.meeting && now >= *since_.meeting + meeting_time());
 }
 
 std::optional<Generation> Membership::decide(Time now) {
@@ -172,7 +172,7 @@ RankSet Membership::take_silent(Time now) {
 std::optional<Time> Membership::due() const {
   std::optional<Time> next;
   if (!failure_.empty()) return next;
-  if (!is_short()) next = earlier(after(since_.leaving, kLeaving), after(since_.meeting, kMeeting));
+  if (!is_short()) next = earlier(after(since_.leaving, kLeaving), after(since_.meeting, meeting_time()));
   next = earlier(next, after(since_.forming, limits_.patience));
   return earlier(next, after(since_.few, limits_.patience));
 }

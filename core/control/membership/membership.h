@@ -32,6 +32,7 @@ class Membership {
   // All members have come, and have not met since: one of them is stuck. In a further generation it does not
   // come, and is silent.
   static constexpr Duration kMeeting = std::chrono::seconds(30);
+  static constexpr Duration kMeetingOfWorker = std::chrono::microseconds(500);  // more, for each
 
   // The first generation has the workers 0 to `first` - 1.
   Membership(const Limits& limits, Rank first);
@@ -92,6 +93,7 @@ class Membership {
     bool by_early_end = false;  // a member has finished before the generation has formed
   };
 
+  Duration meeting_time() const { return kMeeting + generation_.workers.count() * kMeetingOfWorker; }
   bool is_at_limit() const;
   bool is_due(Time now) const;
   bool keeps_state(const RankSet& members) const;

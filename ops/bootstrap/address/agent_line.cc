@@ -19,7 +19,7 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kLongestPacket = 8192;
+constexpr std::size_t kLongestPacket = 32 << 10;
 constexpr int kPatienceMs = 20;  // with a value that has not been put yet
 
 // "number:device:file", as in the environment: another descriptor may have got the number since.

@@ -78,15 +78,15 @@ TEST(AgentLine, TheNewestGenerationIsKept) {
   const Ends ends;
   AgentLine line;
   EXPECT_EQ(line.membership().newest, std::nullopt);
-  ends.say("generation 1 0-2.");
+  ends.say("generation 1 3.");
   ends.say("change 10");
   EXPECT_EQ(line.membership().newest, (Generation{1, RankSet(0, 3)}));
   EXPECT_TRUE(line.membership().joiners_wait);
   EXPECT_GT(line.membership().since, 1e9);
-  ends.say("generation 1 0-7.");  // not newer
-  ends.say("generation 2 0-10");  // cut short
+  ends.say("generation 1 8.");  // not newer
+  ends.say("generation 2 11");  // cut short
   EXPECT_EQ(line.membership().newest, (Generation{1, RankSet(0, 3)}));
-  ends.say("generation 2 1-2.");
+  ends.say("generation 2 2~2.");
   EXPECT_EQ(line.membership().newest, (Generation{2, RankSet(1, 3)}));
   EXPECT_FALSE(line.membership().joiners_wait);  // they have come in
 }
