@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills random ranks of an elastic job, one after another, and measures how soon the job goes on.
+"""Disturbs an elastic job again and again, and measures how soon it goes on.
 
-    .venv/bin/python bench/fault_campaign.py --faults 20 --ranks 2,4 --parameters 1M,22M [--hosts 4] [--spares 1] [--json FILE]
+    .venv/bin/python bench/fault_campaign.py --faults 20 --ranks 2,4 --parameters 1M,22M [--kinds kill,root,two] [--hosts 4] [--spares 1] [--json FILE]
 
-The job runs bench/elastic_steps.py. A row for each number of ranks and of parameters, in milliseconds from the kill:
-  named        ruedarun has named the rank
+The job runs bench/elastic_steps.py. A fault comes at a random moment of a step:
+  kill         SIGKILL for a random rank
+  root         for rank 0
+  two          for two ranks at once
+  agent        for the agent of a host, with which its ranks end; needs --hosts
+  stop         SIGSTOP for a random rank, and SIGCONT after 0.3 s: nobody is lost
+A row for each kind, number of ranks and number of parameters, in milliseconds from the fault:
+  named        ruedarun has named the first rank
   generation   all others have formed the next generation
   step         all others have completed a step of it
   again        all ranks have completed a step at the full number of ranks
@@ -19,6 +25,7 @@ import json
 import os
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -31,6 +38,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120  # seconds, with whatever has to come next
 STEPS_BETWEEN = 3
+STOPPED = 0.3  # seconds
 SPARE_START = 5.0  # seconds from the start of a process to its init()
 
 
@@ -54,7 +62,7 @@ class Job:
         self.ranks, self.pids, self.measured = ranks, {}, Measured()
         self.last_step: dict[int, float] = {}
         self.until_spares_wait = SPARE_START if options.spares else 0.0
-        hosts = ["--virtual-hosts", str(options.hosts)] if options.hosts else []
+        hosts = ["--virtual-hosts", str(options.hosts), "--blacklist-cooldown-range", "1", "1"] if options.hosts else []
         spares = ["--spares", str(options.spares)]
         command = [ROOT / "build/bin/ruedarun", *hosts, *spares, "-np", str(ranks), "--min-np", "1", sys.executable, ROOT / "bench/elastic_steps.py",
                    str(parameters), str(stop)]
@@ -96,18 +104,48 @@ class Job:
                 return set(made)
         raise AssertionError
 
-    def kill_one(self, members: set[int]) -> None:
-        victim = random.choice(sorted(members))
+    def agent_of(self, worker: int) -> int:
+        return int(Path(f"/proc/{self.pids[worker]}/stat").read_text().rpartition(")")[2].split()[1])
+
+    def disturb(self, kind: str, members: set[int]) -> None:
         time.sleep(random.random() * statistics.median(self.measured.undisturbed) / 1000)
-        others, formed, stepped, again = members - {victim}, set(), set(), {}
-        killed = time.time()
-        os.kill(self.pids[victim], 9)
-        named = False
+        victims = {"kill": 1, "stop": 1, "two": 2, "root": 0, "agent": 1}[kind]
+        lost = set(random.sample(sorted(members), victims)) or {min(members)}
+        began = time.time()
+        if kind == "agent":
+            agent = self.agent_of(min(lost))
+            lost = {worker for worker in members if self.agent_of(worker) == agent}
+            os.kill(agent, signal.SIGKILL)
+        elif kind == "stop":
+            self.stop(min(lost), members)
+            return
+        else:
+            for worker in lost:
+                os.kill(self.pids[worker], signal.SIGKILL)
+        self.follow(began, members, members - lost)
+
+    def stop(self, victim: int, members: set[int]) -> None:
+        began = time.time()
+        os.kill(self.pids[victim], signal.SIGSTOP)
+        time.sleep(STOPPED)
+        os.kill(self.pids[victim], signal.SIGCONT)
+        stepped = set()
         for name, worker, at, more in self.events():
-            after = 1000 * (at - killed)
+            if name == "said":
+                raise Stuck(f"nobody is lost, and ruedarun says: {more[0]}")
+            if name == "step" and at > began + STOPPED:
+                stepped.add(worker)
+            if stepped == members:
+                self.measured.step.append(1000 * (at - began))
+                return
+
+    def follow(self, began: float, members: set[int], others: set[int]) -> None:
+        formed, stepped, again, named = set(), set(), {}, False
+        for name, worker, at, more in self.events():
+            after = 1000 * (at - began)
             if after < 0:
                 continue
-            if name == "said" and not named and "was killed by signal 9" in more[0]:
+            if name == "said" and not named and "was killed by signal" in more[0]:
                 named = True
                 self.measured.named.append(after)
             if name == "generation" and worker in others and worker not in formed:
@@ -142,12 +180,12 @@ def number_of(text: str) -> int:
     return int(float(text.rstrip("KM")) * {"K": 1e3, "M": 1e6}.get(text[-1], 1))
 
 
-def campaign(options: argparse.Namespace, ranks: int, size: str) -> dict[str, Any]:
+def campaign(options: argparse.Namespace, kind: str, ranks: int, size: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         job = Job(options, ranks, number_of(size), Path(folder) / "stop")
         try:
             for _ in range(options.faults):
-                job.kill_one(job.wait_for_steps())
+                job.disturb(kind, job.wait_for_steps())
             (Path(folder) / "stop").touch()
             epochs, lost, repeated = job.finish()
         finally:
@@ -155,10 +193,12 @@ def campaign(options: argparse.Namespace, ranks: int, size: str) -> dict[str, An
                 job.process.kill()
     # Where the samples that are left cannot be divided, the sampler repeats some, as Horovod's does.
     padding = options.faults * 2 * (ranks - 1)
-    print(f"{ranks} ranks, {size} parameters: {options.faults} faults, {epochs} epochs; samples lost {lost}, repeated {repeated} "
+    print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} faults, {epochs} epochs; samples lost {lost}, repeated {repeated} "
           f"(to fill a last step at most {padding}); load {os.getloadavg()[0]:.1f}", flush=True)
     row = {}
     for name, values in vars(job.measured).items():
+        if not values:
+            continue
         values.sort()
         row[name] = (statistics.median(values), values[min(len(values) - 1, int(0.99 * len(values)))])
         print(f"    {name:12} median {row[name][0]:9.1f} ms   p99 {row[name][1]:9.1f} ms")
@@ -167,18 +207,19 @@ def campaign(options: argparse.Namespace, ranks: int, size: str) -> dict[str, An
     return row
 
 
-def keep(options: argparse.Namespace, rows: dict[tuple[int, str], dict[str, Any]]) -> None:
-    words = {"named": "kill to its name", "generation": "kill to the next generation", "step": "kill to the next step", "again": "kill to a step of all ranks again",
+def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str, Any]]) -> None:
+    words = {"named": "{} to its name", "generation": "{} to the next generation", "step": "{} to the next step", "again": "{} to a step of all ranks again",
              "undisturbed": "a step without a failure"}
-    figures = [{"figure": f"{words[name]}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
-               for (ranks, size), row in rows.items() for name, (median, most) in row.items()]
+    kinds = {"kill": "kill", "root": "kill of rank 0", "two": "kill of two", "agent": "kill of an agent", "stop": f"stop for {STOPPED} s"}
+    figures = [{"figure": f"{words[name].format(kinds[kind])}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
+               for (kind, ranks, size), row in rows.items() for name, (median, most) in row.items()]
     where = f"{options.hosts} virtual hosts" if options.hosts else "one host"
     if options.spares:
         where += f", with {options.spares} spare{'s' if options.spares > 1 else ''}"
     result = {"title": f"Ranks killed in an elastic job, {where}", "group": "Failures", "date": datetime.date.today().isoformat(),
               "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
               "command": ".venv/bin/python bench/fault_campaign.py " + re.sub(r" ?--json \S+", "", " ".join(sys.argv[1:])),
-              "unit": "ms", "about": [f"Medians of {options.faults} faults a row: SIGKILL of a random rank at a random moment of a step. No sample was lost."],
+              "unit": "ms", "about": [f"Medians of {options.faults} faults a row, each at a random moment of a step. No sample was lost."],
               "figures": figures}
     options.json.write_text(json.dumps(result, indent=1) + "\n")
 
@@ -186,6 +227,7 @@ def keep(options: argparse.Namespace, rows: dict[tuple[int, str], dict[str, Any]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=10, help="in each row [10]")
+    parser.add_argument("--kinds", default="kill", help="of faults, with commas between [kill]")
     parser.add_argument("--ranks", default="2", help="numbers, with commas between [2]")
     parser.add_argument("--parameters", default="1M", help="numbers, as 22M, with commas between [1M]")
     parser.add_argument("--hosts", type=int, default=0, help="virtual hosts [none]")
@@ -194,9 +236,10 @@ def main() -> int:
     options = parser.parse_args()
     rows = {}
     try:
-        for ranks in map(int, options.ranks.split(",")):
-            for size in options.parameters.split(","):
-                rows[ranks, size] = campaign(options, ranks, size)
+        for kind in options.kinds.split(","):
+            for ranks in map(int, options.ranks.split(",")):
+                for size in options.parameters.split(","):
+                    rows[kind, ranks, size] = campaign(options, kind, ranks, size)
     except Stuck as error:
         print(f"fault_campaign.py: error: {error}", file=sys.stderr)
         return 1

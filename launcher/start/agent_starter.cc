@@ -43,12 +43,14 @@ std::string for_a_shell(const Words& words) {
   return fmt::format("exec {}", fmt::join(quoted, " "));
 }
 
-Words srun_command(const Words& program, const Words& hosts) {
+// `goes_on`: without a node that fails, if the allocation does, too (salloc --no-kill).
+Words srun_command(const Words& program, const Words& hosts, bool goes_on) {
   Words command = program;
   command.insert(command.end(),
                  {fmt::format("--nodes={}", hosts.size()), fmt::format("--ntasks={}", hosts.size()),
                   "--ntasks-per-node=1", fmt::format("--nodelist={}", fmt::join(hosts, ",")), "--mpi=none",
                   "--kill-on-bad-exit=0", "--cpu-bind=none", "--overlap", "--unbuffered"});
+  if (goes_on) command.emplace_back("--no-kill");
   return command;
 }
 
@@ -94,7 +96,7 @@ void AgentStarter::start_elsewhere(const Invitation& invitation, const std::vect
   Words names;
   for (const int host : hosts) names.push_back(name_of(host));
   if (method_.by == By::srun) {
-    Words command = srun_command(method_.words, names);
+    Words command = srun_command(method_.words, names, options_.elastic.least > 0);
     std::ranges::copy(agent_command({"SLURM_PROCID", "SLURMD_NODENAME"}), std::back_inserter(command));
     return spawn(std::move(command), hosts, line);
   }

@@ -281,3 +281,38 @@ def test_a_rank_that_comes_after_the_life_of_the_credential(cluster):
         with giving(old) as place, Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, place, 1)]) as second:
             check(second.results())
         check(first.results())
+
+
+def test_an_elastic_job_in_an_allocation(cluster, tmp_path):
+    """A rank is killed, and the node of the others gets the notice that scancel sends: its ranks leave, and the job goes on without both."""
+    environment = {name: value for name, value in cluster.environment.items() if name == "SLURM_CONF" or not name.startswith(LAUNCHERS)}
+    command = ["salloc", "-Q", "--no-kill", "-N", "2", "--ntasks-per-node=2", BIN / "ruedarun", "--verbose", "--spares", "0", "-np", "4", "--min-np", "2",
+               sys.executable, Path(__file__).parent / "programs" / "elastic_sums.py", "6000", "1", "0.005"]
+    with open(tmp_path / "said", "w+") as said:
+        job = subprocess.Popen(list(map(str, command)), stdout=said, stderr=subprocess.STDOUT, env=environment)
+
+        def wait_for(pattern):
+            for _ in range(600):
+                text = Path(said.name).read_text()
+                if found := re.search(pattern, text):
+                    return found
+                if job.poll() is not None:
+                    break
+                time.sleep(0.1)
+            pytest.fail(f"no line has {pattern}:\n{Path(said.name).read_text()[-4000:]}")
+
+        try:
+            wait_for(r"step 10\b")
+            killed = int(wait_for(r"worker 3 is process (\d+)")[1])
+            other = int(wait_for(r"worker 2 is process (\d+)")[1])
+            agent = int(Path(f"/proc/{other}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(killed, 9)
+            wait_for(r"was killed by signal 9 \(Killed\); going on with 3 ranks")
+            os.kill(agent, 15)
+            wait_for(r"is to go \(its agent has got SIGTERM\): its ranks leave the job")
+            wait_for(r"have left; going on with 2 ranks|has left; going on with 2 ranks")
+            assert job.wait(120) == 0
+        finally:
+            job.kill()
+            job.wait()
+    assert re.search(r"epochs: 1, applied: \{1: \d+", Path(tmp_path / "said").read_text())

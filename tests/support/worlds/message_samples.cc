@@ -65,9 +65,9 @@ std::vector<Message> message_samples() {
   grouped.elsewhere = true;
   return {
       Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"},
-             {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7, "relay"}}},
+             {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7, "relay", 3}}},
       Referral{5, "relay"},
-      Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}, 7},
+      Welcome{{}, {"x", "y"}, {1, 2}, {"card", ""}, {-1, 3}, 7},
       Welcome{Status::peer_lost("gone"), {}, {}, {}},
       Report{41,
              ids,
