@@ -32,13 +32,9 @@ void Generations::remove(GradientReducer& reducer) {
   std::erase_if(members_, [&](const Member& each) { return each.reducer == &reducer; });
 }
 
-// All end before one begins: the gradients of a parameter belong to one reducer at a time.
 void Generations::begin() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t job = jobs_begun();
-  for (Member& each : members_) {
-    if (each.job != job) each.reducer->end_generation();
-  }
   for (Member& each : members_) {
     if (each.job == job) continue;
     each.reducer->begin_generation();

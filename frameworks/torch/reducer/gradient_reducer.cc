@@ -47,15 +47,11 @@ GradientReducer::~GradientReducer() {
       sync_->rank(), options_.schedule.to_string());
 }
 
-void GradientReducer::end_generation() {
+void GradientReducer::begin_generation() {
   average_.reset();
   sync_.reset();
-  clipped_step_ = 0;
+  clipped_step_ = 0;  // steps count anew
   forget_kept();
-}
-
-void GradientReducer::begin_generation() {
-  end_generation();
   const Scope scope = scope_.get();
   auto sync = std::make_unique<GradientSync>(given_, options_, scope);
   if (options_.schedule.averages_parameters()) {

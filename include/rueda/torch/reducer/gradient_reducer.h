@@ -144,9 +144,8 @@ class GradientReducer {
   // Returns the total time in seconds for which callers have waited for other ranks.
   double wait_seconds() const;
 
-  // elastic::run() calls both when the ranks have changed. end_generation() drops everything that belongs
-  // to the former ranks. begin_generation() then works with the present ones, and is collective.
-  void end_generation();
+  // elastic::run() calls it when the ranks have changed. Drops everything that belongs to the former ranks,
+  // and works with the present ones from now on. Collective.
   void begin_generation();
   // Steps are counted from the first call on.
   void count_steps() { steps_.counted = true; }

@@ -8,17 +8,23 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
+#include <cmath>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/default_runtime.h"
 #include "rueda/torch/collectives/scope_reference.h"
 #include "rueda/torch/reducer/distributed_optimizer.h"
+#include "tests/support/words_of.h"
 #include "tests/support/worlds/memory_world.h"
 
 namespace rueda::elastic {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 // Purpose: a job of one rank, in which a model trains.
 class ElasticRun : public testing::Test {
@@ -41,6 +47,9 @@ class ElasticRun : public testing::Test {
   MemoryNetwork network_{1};
   torch::nn::Linear model_{2, 1};
 };
+
+// What another rank does in run(), with a Runtime of its own, until the function begins.
+void run_rank_of_run(Runtime& runtime) { State({}).sync(runtime); }
 
 TEST_F(ElasticRun, BeginsTheJobAnewAfterAFailureAndTrainsOn) {
   DistributedOptimizer<torch::optim::SGD> optimizer(model_->parameters(), torch::optim::SGDOptions(1.0));
@@ -79,6 +88,46 @@ TEST_F(ElasticRun, AReducerMadeOutsideHasAnotherGenerationInEachJob) {
     train(optimizer);
   });
   EXPECT_FALSE(at::equal(model_->weight, before));
+}
+
+TEST_F(ElasticRun, ANormThatWasClippedInAnotherJobIsForgotten) {
+  DistributedOptimizer<torch::optim::SGD> optimizer(model_->parameters(), torch::optim::SGDOptions(1.0),
+                                                    {.measure_norm = true});
+  std::int64_t calls = 0;
+  State state({{"model", model_}, {"optimizer", optimizer}});
+  run(state, [&] {
+    optimizer.zero_grad();
+    model_->forward(at::ones({1, 2})).sum().backward();
+    EXPECT_NEAR(double(optimizer.grad_norm()), std::sqrt(3.0), 1e-6);
+    optimizer.clip_grad_norm_(0.5);
+    EXPECT_NEAR(double(optimizer.grad_norm()), 0.5, 1e-6);
+    if (++calls < 2) throw_if_error(Status::backend_error("as if it had failed"));
+  });
+}
+
+TEST_F(ElasticRun, ASamplerIsDividedAmongThePresentRanks) {
+  Sampler sampler(12);
+  State state({{"sampler", sampler}});
+  sampler.divide(0, 3);
+  state.ranks_changed();
+  EXPECT_EQ(sampler.indices().size(), 12U);
+}
+
+TEST_F(ElasticRun, AJobThatCannotBeFormedAgainEndsIt) {
+  shutdown();
+  MemoryNetwork network(2);
+  std::thread other([&] {
+    Runtime runtime(memory_components(network, 1, 2, {}));
+    run_rank_of_run(runtime);
+    runtime.shutdown();
+  });
+  init(memory_components(network, 0, 2, {}));
+  State state({});
+  const std::string words = words_of<PeerLost>(
+      [&] { run(state, [] { throw_if_error(Status::backend_error("as if it had failed")); }); });
+  EXPECT_THAT(words, AllOf(HasSubstr("as if it had failed"), HasSubstr("had 2 ranks, and init() has found 1"),
+                           HasSubstr("from a checkpoint")));
+  other.join();
 }
 
 TEST_F(ElasticRun, AReducerMadeInsideStaysAsItIs) {
