@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training keeps while the ranks of its job come and go.
+// The parts of a training that outlive changes of its ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace rueda::examples {
 
-// Where a training stands: what a checkpoint keeps besides the model and the optimizer's state.
+// The place of a training. A checkpoint has it besides the model and the optimizer's state.
 struct TrainingPosition {
   std::int64_t step = 0;      // how many have been done
   std::uint64_t samples = 0;  // that have been read; those of all ranks
@@ -40,7 +40,7 @@ class KeptTraining {
 
   TrainingPosition position;
   std::vector<EvaluationPoint> evaluations;
-  // How many steps had been done when evaluation and checkpoint were last thought of.
+  // The number of steps at the last decision on evaluation and checkpoint.
   std::int64_t last_meeting = 0;
   bool begun = false;  // the training has its start: a checkpoint, or the first evaluation
 

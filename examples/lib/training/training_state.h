@@ -46,7 +46,7 @@ class TrainingState {
   // training is to begin anew where checkpoints of another run are; and where another run writes to OUTPUT
   // now.
   std::optional<FoundCheckpoint> resume();
-  // Where a training goes on without a checkpoint: nobody else writes to OUTPUT now.
+  // For a training that goes on without a checkpoint: makes sure that nobody else writes to OUTPUT.
   void take_over();
   // The optimizer's state of what resume() has found.
   void load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer);

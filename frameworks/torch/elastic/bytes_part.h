@@ -17,7 +17,7 @@ class BytesPart final : public Part {
   using Read = std::function<std::string()>;
   using Write = std::function<void(const std::string&)>;
 
-  // `adapt`: what ranks_changed() does.
+  // ranks_changed() calls `adapt`.
   BytesPart(std::string kind, Read read, Write write, std::function<void()> adapt = {})
       : kind_(std::move(kind)),
         read_(std::move(read)),

@@ -10,7 +10,7 @@
 
 namespace rueda::elastic {
 
-// How a job begins, for loop().
+// The steps of a job around the function, for loop().
 struct JobSteps {
   // Before each call of the function: gives all ranks the same state. Collective.
   std::function<void()> synchronise;
@@ -21,7 +21,7 @@ struct JobSteps {
 // Calls `function` until it returns, as run() says.
 void loop(State& state, const std::function<void()>& function, const JobSteps& job);
 
-// Whether an operation that has failed so may work in another job. It cannot if it means nothing.
+// Tells if an operation that has failed so may work in another job. A meaningless one fails again.
 bool may_work_again(const Error& error);
 
 }  // namespace rueda::elastic

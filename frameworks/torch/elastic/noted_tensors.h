@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether tensors are as they were.
+// Detects changes of tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace rueda::elastic {
 
-// Purpose: notes tensors and their versions, and later tells whether one has changed. A change by set_data()
+// Purpose: notes tensors and their versions, and later detects a change of any. A change by set_data()
 // or by a fused kernel has no version. A value; one thread.
 class NotedTensors {
  public:

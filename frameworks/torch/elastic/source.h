@@ -17,7 +17,7 @@ enum class Condition : std::uint8_t {
   torn,   // partly overwritten: a synchronisation has failed in its midst
 };
 
-// What a rank says of its state.
+// The words of a rank on its state.
 struct Report {
   std::int64_t commits = 0;
   Condition condition = Condition::fresh;
@@ -26,7 +26,7 @@ struct Report {
 
 struct Choice {
   Rank source = 0;      // all get the state of this rank
-  bool needed = false;  // whether the state of another rank differs from it
+  bool needed = false;  // the state of some other rank differs from it
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 

@@ -20,7 +20,7 @@ class Generations {
  public:
   static Generations& of_process();
 
-  // Whether ranks make their reducers at different times here, since a new worker comes alone.
+  // Returns true if ranks make their reducers at different times here, since a new worker comes alone.
   bool meet_later(const Scope& scope) const;
   void add(GradientReducer& reducer, const Scope& scope);
   void remove(GradientReducer& reducer);

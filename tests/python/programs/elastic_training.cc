@@ -115,7 +115,7 @@ class Training {
   rueda::DistributedOptimizer<torch::optim::SGD> optimizer_;
 };
 
-// What the program keeps besides the model.
+// The numbers that the program keeps besides the model.
 struct Progress {
   std::int64_t epoch = 0, steps = 0, light = 0, highest = 0;
 };

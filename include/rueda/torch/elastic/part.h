@@ -17,7 +17,7 @@ enum class Stepping : std::uint8_t {
   other,  // in any other way
 };
 
-// Purpose: keeps one object of a State, and returns the object to what was kept. Derive from it for objects
+// Purpose: keeps one object of a State, and can return it to its kept value. Derive from it for objects
 // of a kind of your own. Used by the thread of the State, and lives as long.
 class Part {
  public:
@@ -30,14 +30,14 @@ class Part {
   virtual std::string describe() const = 0;
   // Keeps the object as it is now.
   virtual void save() = 0;
-  // Returns the object to what was kept last. May follow several times.
+  // Returns the object to its kept value. May be called several times.
   virtual void restore() = 0;
   // Gives the object of rank `root` to all ranks of the scope. Collective.
   virtual void sync(Rank root, const Scope& scope) = 0;
 
   // Does the same as save(), but keeps only the versions of tensors that an optimizer changes.
   virtual void note() { save(); }
-  // Tells whether such tensors have changed since note(), which restore() cannot undo.
+  // Returns true if such tensors have changed since note(). restore() cannot undo that.
   virtual bool is_ahead() const { return false; }
   // Tells how the object has stepped since save() or note().
   virtual Stepping stepping() const { return Stepping::none; }

@@ -53,7 +53,7 @@ class Sampler : public torch::data::samplers::Sampler<> {
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
-  // Where the ranks are in the data.
+  // The place of all ranks in the data.
   struct Position {
     std::size_t epoch = 0;      // counted from 0
     std::size_t processed = 0;  // number of samples of it that all ranks together have read

@@ -62,7 +62,7 @@ class State {
 
   // run() calls `callback` each time before training begins again. It calls no collective operation.
   void on_reset(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
-  // Tells whether the last commit was light.
+  // Returns true if the last commit was light.
   bool is_light() const { return light_; }
   // Returns the number of commits.
   std::int64_t commits() const { return commits_; }
@@ -82,7 +82,7 @@ class State {
     bool torn = false;          // a synchronisation has failed in its midst
     bool as_committed = false;  // nothing has changed since the last commit
   };
-  // A random generator, and what was kept of it.
+  // A random generator, and its kept state.
   struct Randomness {
     at::Generator generator;
     at::Tensor kept;

@@ -151,13 +151,13 @@ class GradientReducer {
   void count_steps() { steps_.counted = true; }
   // Returns the number of counted steps.
   std::uint64_t steps_taken() const { return steps_.taken; }
-  // Tells whether no operation of this rank has ended since the last counted step.
+  // Returns true if no operation of this rank has ended since the last counted step.
   bool nothing_since_step() const;
-  // Tells whether each step changes the parameters at once, and alike on all ranks.
+  // Returns true if each step changes the parameters at once, and alike on all ranks.
   bool steps_alike() const { return options_.schedule == SyncSchedule::every_step(); }
 
  private:
-  // How elastic::State sees steps.
+  // The steps, as elastic::State counts them.
   struct Steps {
     bool counted = false;
     std::uint64_t taken = 0;

@@ -48,7 +48,7 @@ class ElasticRun : public testing::Test {
   torch::nn::Linear model_{2, 1};
 };
 
-// What another rank does in run(), with a Runtime of its own, until the function begins.
+// The part of another rank in run(), with a Runtime of its own, until the function begins.
 void run_rank_of_run(Runtime& runtime) { State({}).sync(runtime); }
 
 TEST_F(ElasticRun, BeginsTheJobAnewAfterAFailureAndTrainsOn) {

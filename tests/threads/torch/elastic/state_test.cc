@@ -55,7 +55,7 @@ TYPED_TEST(CommitsWith, AreRestoredExactlyAfterAFailureInTheBackwardPass) {
       for (int time = 0; time < 2; ++time) {
         trained.state->restore();
         EXPECT_EQ(trained.differing(committed), "");
-        trained.table.add_(1);  // what is kept does not change with it
+        trained.table.add_(1);  // the kept copy does not change with it
         trained.state->restore();
         EXPECT_EQ(trained.differing(committed), "");
       }

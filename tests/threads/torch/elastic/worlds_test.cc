@@ -104,7 +104,7 @@ std::vector<Content> contents_without_failures(int steps) {
   return contents;
 }
 
-// How far a rank has come in the step that fails.
+// The progress of a rank in the step that fails.
 enum class Fate { backward, stepped, committed, replaced };
 
 // Returns the rank's training after the failure and restore().
@@ -117,12 +117,12 @@ std::unique_ptr<Learner> after_failure(std::unique_ptr<Learner> learner, Fate fa
     learner->commit();
     learner->backward();
   }
-  learner->batch() += 5;  // what has not been committed
+  learner->batch() += 5;  // not committed
   learner->state().restore();
   return learner;
 }
 
-// What all have after the failure, of a commit that was number `before`; and whether rank 0 warns.
+// The content of all ranks after a failure behind commit number `before`, and true if rank 0 warns.
 std::pair<Content, bool> expected(std::size_t before, const std::vector<Fate>& fates, bool light,
                                   const std::vector<Content>& contents) {
   const auto any = [&](Fate fate) { return std::ranges::count(fates, fate) > 0; };
@@ -143,7 +143,7 @@ std::vector<Fate> random_fates(std::mt19937& chance, Rank ranks) {
   return fates;
 }
 
-// What happens in a world, and where it is.
+// A world, and its present commit.
 struct RandomWorld {
   std::mt19937 chance;
   Rank ranks;
@@ -210,7 +210,7 @@ TEST(ElasticWorlds, NothingIsSentWhereAllHaveCommittedTheSame) {
     learner.state().restore();
     learner.state().sync(runtime);
     EXPECT_EQ(broadcasts_of(runtime), first);
-    learner.state().sync(runtime);  // by the program itself: who knows what it has changed
+    learner.state().sync(runtime);  // by the program itself, which may have changed anything
     EXPECT_GT(broadcasts_of(runtime), first);
   });
 }
@@ -293,7 +293,7 @@ class LostInSync : public Part {
   const bool& fails_;
 };
 
-// What a rank has after a synchronisation that failed.
+// The things of a rank after a synchronisation that failed.
 struct Torn {
   Runtime& runtime;
   Scope own;

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 // Purpose: a state of one number, and the calls of a loop in their order.
 class LoopOfTraining : public testing::Test {
  protected:
-  // `ends`: what the function does in each call.
+  // The function does `ends` in its calls, one after another.
   void run(const std::vector<std::function<void()>>& ends) {
     state.on_reset([this] { calls.push_back("callback"); });
     std::size_t call = 0;

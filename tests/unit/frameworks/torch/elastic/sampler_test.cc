@@ -24,7 +24,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Indices = std::vector<std::size_t>;
 
-// Each rank reads one batch; counts what has been read.
+// Each rank reads one batch. Counts the samples.
 void read_batch(Sampler& sampler, Rank ranks, std::size_t batch_size, std::map<std::size_t, int>& times) {
   std::size_t read = 0;
   for (Rank rank = 0; rank < ranks; ++rank) {
