@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small convolutional network learns digits: ruedarun -np 2 python mnist.py
+"""A small convolutional network learns digits: ruedarun -np 2 python mnist.py; with --elastic also ruedarun -np 2 --min-np 1 python mnist.py --elastic
 
 Written for Horovod, after the pattern of its documentation; the import is all that differs.
 """
@@ -40,6 +40,30 @@ def train(model, optimizer, loader, sampler, epoch, log_interval):
             print(f"epoch {epoch}, {batch * len(images)}/{len(sampler)}: loss {loss.item():.4f}", flush=True)
 
 
+@hvd.elastic.run
+def train_elastic(state, train_set, test_set, args):
+    while state.epoch <= args.epochs:
+        state.model.train()
+        for batch, (images, labels) in enumerate(torch.utils.data.DataLoader(train_set, batch_size=args.batch_size, sampler=state.sampler)):
+            state.optimizer.zero_grad()
+            loss = F.nll_loss(state.model(images), labels)
+            loss.backward()
+            state.optimizer.step()
+            state.sampler.record_batch(batch, len(images))
+            state.commit()
+            if batch % args.log_interval == 0 and hvd.rank() == 0:
+                print(f"epoch {state.epoch}, {state.sampler.processed_num}/{len(train_set)}: loss {loss.item():.4f}", flush=True)
+        test(state.model, test_loader(test_set, args))
+        state.epoch += 1
+        state.sampler.set_epoch(state.epoch)
+        state.commit()
+
+
+def test_loader(test_set, args):
+    sampler = torch.utils.data.distributed.DistributedSampler(test_set, num_replicas=hvd.size(), rank=hvd.rank())
+    return torch.utils.data.DataLoader(test_set, batch_size=args.batch_size, sampler=sampler)
+
+
 def metric_average(value, name):
     return hvd.allreduce(torch.tensor(value), name=name).item()
 
@@ -68,6 +92,7 @@ def main():
     parser.add_argument("--log-interval", type=int, default=20)
     parser.add_argument("--fp16-allreduce", action="store_true")
     parser.add_argument("--use-adasum", action="store_true")
+    parser.add_argument("--elastic", action="store_true", help="go on when ranks are lost, and let others in (ruedarun --min-np)")
     args = parser.parse_args()
 
     hvd.init()
@@ -75,20 +100,23 @@ def main():
     torch.set_num_threads(1)
 
     sets = Digits(args.samples), Digits(args.samples // 6, seed=1)
-    samplers = [torch.utils.data.distributed.DistributedSampler(each, num_replicas=hvd.size(), rank=hvd.rank()) for each in sets]
-    loaders = [torch.utils.data.DataLoader(each, batch_size=args.batch_size, sampler=sampler) for each, sampler in zip(sets, samplers)]
-
     model = Net()
     lr_scaler = hvd.size() if not args.use_adasum else 1
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr * lr_scaler, momentum=args.momentum)
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    if not args.elastic:  # there a new rank comes alone
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression,
                                          op=hvd.Adasum if args.use_adasum else hvd.Average)
+    if args.elastic:
+        state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(sets[0]), epoch=1)
+        return train_elastic(state, *sets, args)
+    sampler = torch.utils.data.distributed.DistributedSampler(sets[0], num_replicas=hvd.size(), rank=hvd.rank())
+    loader = torch.utils.data.DataLoader(sets[0], batch_size=args.batch_size, sampler=sampler)
     for epoch in range(1, args.epochs + 1):
-        train(model, optimizer, loaders[0], samplers[0], epoch, args.log_interval)
-        test(model, loaders[1])
+        train(model, optimizer, loader, sampler, epoch, args.log_interval)
+        test(model, test_loader(sets[1], args))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@
 #include "rueda/torch/collectives/operations.h"          // IWYU pragma: export
 #include "rueda/torch/data/average_metric.h"             // IWYU pragma: export
 #include "rueda/torch/data/samplers.h"                   // IWYU pragma: export
+#include "rueda/torch/elastic/run.h"                     // IWYU pragma: export
+#include "rueda/torch/elastic/sampler.h"                 // IWYU pragma: export
+#include "rueda/torch/elastic/state.h"                   // IWYU pragma: export
 #include "rueda/torch/local_sgd/sync_schedule.h"         // IWYU pragma: export
 #include "rueda/torch/nn/distributed_model.h"            // IWYU pragma: export
 #include "rueda/torch/nn/sync_batch_norm.h"              // IWYU pragma: export

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/reducer/gradient_options.h"
 #include "python/src/compressor_hook.h"
 #include "python/src/torch_module.h"
@@ -30,8 +31,11 @@ using Groups = std::vector<std::vector<at::Tensor>>;
 // lock: the background thread may need it to let go of a tensor.
 class Reducer {
  public:
-  Reducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options, const Scope& scope)
-      : reducer_(std::make_unique<GradientReducer>(parameters, options, scope)) {}
+  // Python knows by itself when ranks meet (rueda/torch/generations.py).
+  Reducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options, const Scope& scope) {
+    const Generations::InRun ranks_meet;
+    reducer_ = std::make_unique<GradientReducer>(parameters, options, scope);
+  }
   ~Reducer() {
     const WithoutPythonLock no_lock;
     skips_.clear();

@@ -280,7 +280,7 @@ except SystemExit:
     time.sleep(1000)
 """)
     named = hosts("localhost:1", "127.0.0.1:1")
-    with Job(*named.options, "-np", "2", "--min-np", "1", "--grace", "1s", program=program) as job:
+    with Job(*named.options, "-np", "2", "--min-np", "1", "--grace", "1s", program=(sys.executable, program)) as job:
         job.wait_for(r"begins as rank 1 of 2")
         named.name("localhost:1")
         status, said = job.end()

@@ -25,13 +25,13 @@ HOSTS = ["--virtual-hosts", "2"]
 
 
 class Job:
-    """A ruedarun, with what it has said. At the end of a `with` it is killed, and its ranks with it."""
+    """A ruedarun, with what it has said. At the end of a `with` it is killed, and its ranks with it. program: what it runs."""
 
-    def __init__(self, *options, samples=400, epochs=1, work=0.01, program=PROGRAM, **settings):
+    def __init__(self, *options, samples=400, epochs=1, work=0.01, program=(sys.executable, PROGRAM), **settings):
         if "--spares" not in options:
             options = ("--spares", "0", *options)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | settings
-        self.process = subprocess.Popen([BIN / "ruedarun", *options, sys.executable, program, str(samples), str(epochs), str(work)],
+        self.process = subprocess.Popen([BIN / "ruedarun", *options, *program, str(samples), str(epochs), str(work)],
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True)
         self.lines, self.said, self.pids = queue.Queue(), [], {}
         self.reader = threading.Thread(target=self._read, daemon=True)

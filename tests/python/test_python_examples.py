@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from worker_processes import process_of_worker
 
 BIN = Path(os.environ["RUEDA_BIN"])
 EXAMPLES = Path(__file__).parents[2] / "examples/03_python"
@@ -34,6 +35,25 @@ def test_the_import_alone_is_rueda(script):
 def test_mnist_learns(ranks, options):
     out = run("mnist.py", "--samples", 2400, "--epochs", 2, *options, ranks=ranks)
     assert last_number(r"accuracy ([\d.]+) %", out) > 50, out
+
+
+def test_elastic_mnist_learns_without_being_elastic():
+    out = run("mnist.py", "--samples", 2400, "--epochs", 2, "--elastic")
+    assert last_number(r"accuracy ([\d.]+) %", out) > 50, out
+
+
+def test_elastic_mnist_goes_on_without_a_rank():
+    command = [BIN / "ruedarun", "-np", "2", "--min-np", "1", sys.executable, EXAMPLES / "mnist.py", "--samples", "2400", "--epochs", "2", "--elastic",
+               "--log-interval", "1"]
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"}) as job:
+        said = ""
+        for line in job.stdout:
+            said += line
+            if "epoch 1, 640/2400" in line:
+                os.kill(process_of_worker(1, job.pid), 9)
+    assert job.returncode == 0 and "was killed by signal 9" in said, said
+    assert last_number(r"accuracy ([\d.]+) %", said) > 50, said
 
 
 def test_imagenet_goes_on_from_its_checkpoint(tmp_path):

@@ -50,6 +50,7 @@ void prepare_on_all_ranks(const std::function<void()>& prepare) {
   } catch (const std::exception& error) {
     failure = error.what();
   }
+  if (is_elastic()) throw std::runtime_error(failure);  // others may be in the midst of the training
   try {
     init();
   } catch (const std::exception&) {  // the ranks cannot meet, and each tells its own
@@ -70,7 +71,7 @@ void end_job(const std::string& failure) {
 
 void begin_job() {
   init();
-  end_if_any_failed("");
+  if (!is_elastic()) end_if_any_failed("");
 }
 
 }  // namespace rueda::examples

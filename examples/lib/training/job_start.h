@@ -18,7 +18,8 @@ class AlreadyTold : public std::runtime_error {
 
 // Runs `prepare` on each rank, which reads files that all read. Where it fails the ranks meet, one of those
 // with the same trouble tells it on standard error, and all throw AlreadyTold; UsageError is thrown as it is.
-// A rank on which it succeeds must call begin_job() next, in which it meets the others. Main thread.
+// A rank on which it succeeds must call begin_job() next, in which it meets the others. In an elastic job
+// each rank tells its own, since it may come alone. Main thread.
 void prepare_on_all_ranks(const std::function<void()>& prepare);
 
 // The same for what `make` returns.

@@ -30,17 +30,22 @@ namespace {
 // Purpose: one run, from agreement to results. Lives on the stack of run_training().
 class Run final : public TrainingListener {
  public:
-  Run(Task& task, const TrainOptions& options, StopRequest* stop)
+  Run(Task& task, const TrainOptions& options, KeptTraining& kept, StopRequest* stop)
       : task_(task),
         options_(options),
+        kept_(kept),
         stop_(stop),
         state_(task, options),
-        resumed_(state_.resume()),
-        reporter_(options, resumed_ ? resumed_->position.step : 0) {}
+        resumed_(resume()),
+        reporter_(options, kept.position.step) {}
 
   void start() {
+    if (kept_.begun) {
+      reporter_.say(fmt::format("going on after step {} with {} rank{}", kept_.position.step, size(),
+                                size() == 1 ? "" : "s"));
+      return;
+    }
     if (resumed_) {
-      evaluations_ = resumed_->evaluations;
       reporter_.say(
           fmt::format("going on after step {} from {}", resumed_->position.step, resumed_->folder.string()));
       if (resumed_->position.step >= options_.steps) {
@@ -50,12 +55,13 @@ class Run final : public TrainingListener {
     }
     if (options_.synchronize()) broadcast_parameters(task_.model().named_parameters(), 0);
     if (options_.evaluate_first && !resumed_) evaluation_due(0);
+    if (resumed_) state_.load_optimizer(*resumed_, kept_.optimizer());
+    kept_.begun = true;
   }
 
   void train() {
     const auto begin = std::chrono::steady_clock::now();
-    Trainer trainer(task_, options_, resumed_ ? resumed_->position : TrainingPosition{}, stop_);
-    if (resumed_) state_.load_optimizer(*resumed_, trainer.optimizer());
+    Trainer trainer(task_, options_, kept_, stop_);
     for (const std::string& line : state_.words()) reporter_.say(line);
     result_ = trainer.run(*this);
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -64,7 +70,7 @@ class Run final : public TrainingListener {
   void finish() {
     const std::int64_t steps = result_.position.step;
     if (result_.stop != Stop::interrupt) evaluation_due(steps);
-    if (!evaluations_.empty()) check_held_out(evaluations_.back());
+    if (!kept_.evaluations.empty()) check_held_out(kept_.evaluations.back());
     const std::uint64_t hash = parameters_hash(task_.model());
     if (options_.synchronize()) check_equal_on_all_ranks(hash);
     if (rank() != 0) return;
@@ -98,8 +104,8 @@ class Run final : public TrainingListener {
     if (task_.metric_names().empty()) return;  // there is nothing to measure on
     const std::vector<Metric> found = task_.evaluate();
     reporter_.evaluation(found, step);
-    if (!evaluations_.empty() && evaluations_.back().step == step) evaluations_.pop_back();
-    EvaluationPoint& point = evaluations_.emplace_back();
+    if (!kept_.evaluations.empty() && kept_.evaluations.back().step == step) kept_.evaluations.pop_back();
+    EvaluationPoint& point = kept_.evaluations.emplace_back();
     point.step = step;
     for (const Metric& metric : found) point.metrics.emplace_back(metric.name, metric.value);
     reporter_.go_on();
@@ -107,7 +113,7 @@ class Run final : public TrainingListener {
 
   void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) override {
     try {
-      checkpoint_ = state_.save(position, optimizer, evaluations_);
+      checkpoint_ = state_.save(position, optimizer, kept_.evaluations);
     } catch (const std::exception& error) {
       if (must) throw;
       reporter_.say(fmt::format("warning: {}; training goes on", error.what()));
@@ -116,6 +122,20 @@ class Run final : public TrainingListener {
   }
 
  private:
+  // Once; afterwards the training is in the memory of this process.
+  std::optional<FoundCheckpoint> resume() {
+    if (kept_.begun) {
+      state_.take_over();
+      kept_.last_meeting = kept_.position.step - 1;  // a commit comes before evaluation and checkpoint
+      return std::nullopt;
+    }
+    std::optional<FoundCheckpoint> found = state_.resume();
+    kept_.position = found ? found->position : TrainingPosition();
+    kept_.last_meeting = kept_.position.step;
+    kept_.evaluations = found ? found->evaluations : std::vector<EvaluationPoint>();
+    return found;
+  }
+
   // The last update has no loss after it that would show what it did. The same on all ranks.
   static void check_held_out(const EvaluationPoint& point) {
     for (const auto& [name, value] : point.metrics) {
@@ -141,7 +161,7 @@ class Run final : public TrainingListener {
                        .metrics = task_.metric_names(),
                        .seconds = seconds_,
                        .parameters_hash = fmt::format("{:016x}", hash),
-                       .evaluations = evaluations_};
+                       .evaluations = kept_.evaluations};
     if (resumed_) summary.resumed_from = resumed_->position.step;
     if (result_.stop == Stop::interrupt) summary.stopped = "SIGTERM";
     if (result_.stop == Stop::finish) summary.stopped = "stop file";
@@ -160,15 +180,27 @@ class Run final : public TrainingListener {
 
   Task& task_;
   const TrainOptions& options_;
+  KeptTraining& kept_;
   StopRequest* stop_;
   TrainingState state_;
   std::optional<FoundCheckpoint> resumed_;
   Reporter reporter_;
   TrainingResult result_;
   double seconds_ = 0;
-  std::vector<EvaluationPoint> evaluations_;
   std::filesystem::path checkpoint_;  // the last
 };
+
+void check_settings(const Task& task, const TrainOptions& options) {
+  std::vector<std::string> settings = shared_settings(options);
+  for (const std::string& line : task.settings()) settings.push_back(line);
+  check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());
+}
+
+void introduce(Task& task) {
+  for (const std::string& line : task.words()) fmt::print("{}\n", line);
+  fmt::print("{} rank{} on {} host{}, computing on {}\n", size(), size() == 1 ? "" : "s", cross_size(),
+             cross_size() == 1 ? "" : "s", kind_of(device_of(task.model())));
+}
 
 }  // namespace
 
@@ -180,23 +212,20 @@ bool run_training(Task& task, const TrainOptions& options) {
   std::optional<StopRequest> stop;  // ranks that do not synchronise cannot agree on an end: there is none
   if (options.synchronize()) stop.emplace(options.stop_file);
   begin_job();
-  std::vector<std::string> settings = shared_settings(options);
-  for (const std::string& line : task.settings()) settings.push_back(line);
-  check_agreement("training.settings", "settings of " + options.program, settings, default_runtime());
-  const at::Device device = agree_on_device(options.device);
-  task.move_to(device);
-  if (rank() == 0) {
-    for (const std::string& line : task.words()) fmt::print("{}\n", line);
-    fmt::print("{} rank{} on {} host{}, computing on {}\n", size(), size() == 1 ? "" : "s", cross_size(),
-               cross_size() == 1 ? "" : "s", kind_of(device));
-  }
+  if (!options.elastic) check_settings(task, options);
+  task.move_to(agree_on_device(options.device));
+  KeptTraining kept(task, options);
   bool whole = false;
   try {
-    Run run(task, options, stop ? &*stop : nullptr);
-    run.start();
-    run.train();
-    run.finish();
-    whole = !run.interrupted();
+    kept.run([&] {
+      if (options.elastic) check_settings(task, options);
+      if (rank() == 0) introduce(task);
+      Run run(task, options, kept, stop ? &*stop : nullptr);
+      run.start();
+      run.train();
+      run.finish();
+      whole = !run.interrupted();
+    });
   } catch (const Diverged& error) {
     if (options.synchronize()) end_job(error.what());
     throw;

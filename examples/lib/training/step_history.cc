@@ -38,6 +38,13 @@ void StepHistory::add(const StepNumbers& step) {
   samples.push_back(step.samples);
 }
 
+void StepHistory::keep_first(std::size_t steps) {
+  const auto cut = [&](std::vector<double>& values) { values.resize(std::min(steps, values.size())); };
+  for (std::vector<double>* values : {&losses, &learning_rates, &seconds, &samples}) cut(*values);
+  for (auto& [name, values] : parts) cut(values);
+  averaged = std::min(averaged, losses.size());
+}
+
 std::vector<CurvePoint> curve(const StepHistory& history, std::size_t most) {
   std::vector<CurvePoint> points;
   const std::size_t steps = history.losses.size();

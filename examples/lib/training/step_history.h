@@ -33,6 +33,8 @@ struct StepHistory {
 
   // Every step must have parts of the same names.
   void add(const StepNumbers& step);
+  // Forgets later ones.
+  void keep_first(std::size_t steps);
 };
 
 // At most `most` points: each the mean of some steps that follow one another, named by the last of them.

@@ -87,6 +87,7 @@ class OptimizerOf : public StepOptimizer {
   std::int64_t sync_interval() const override { return 0; }
   double drift() const override { return 0; }
   double wait_seconds() const override { return 0; }
+  elastic::Kept kept() override { return static_cast<torch::optim::Optimizer&>(optimizer_); }
 
  protected:
   Optimizer optimizer_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "examples/lib/training/options/options.h"
+#include "rueda/torch/elastic/kept.h"
 #include "rueda/torch/reducer/gradient_norm.h"
 #include "rueda/torch/state/archive.h"
 
@@ -48,6 +49,8 @@ class StepOptimizer {
   virtual double drift() const = 0;
   // Time spent waiting for other ranks so far.
   virtual double wait_seconds() const = 0;
+  // For an elastic::State. Throws InvalidArgument where each rank has a part of the state.
+  virtual elastic::Kept kept() = 0;
 };
 
 // Weight decay is left out for biases and layer norms.

@@ -107,21 +107,22 @@ Stop StopVote::result() {
   return static_cast<Stop>(words_.front());
 }
 
-Trainer::Trainer(Task& task, const TrainOptions& options, TrainingPosition position, StopRequest* stop)
+Trainer::Trainer(Task& task, const TrainOptions& options, KeptTraining& kept, StopRequest* stop)
     : task_(task),
       options_(options),
       passes_(options.backward_passes_per_step),
       device_(device_of(task.model())),
-      position_(std::move(position)),
-      optimizer_(make_optimizer(task.model(), options)),
+      kept_(kept),
+      position_(kept.position),
+      optimizer_(&kept.optimizer()),
       stop_(stop),
-      dump_(options.dump_batches),
-      last_meeting_(position_.step) {}
+      dump_(options.dump_batches) {}
 
 TrainingResult Trainer::run(TrainingListener& listener) {
   task_.model().train();
   const std::uint64_t bytes_before = allreduced_bytes();
   Stop stop = Stop::none;
+  if (kept_.last_meeting < position_.step) stop = act_on_meeting(listener);
   {
     BatchFeed feed(task_, options_,
                    {.samples = position_.samples,
@@ -131,6 +132,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
                     .for_device = !device_.is_cpu()});
     while (position_.step < options_.steps && stop == Stop::none) {
       step(feed, listener);
+      commit(listener);
       if (met_) stop = act_on_meeting(listener);
     }
     settle(listener);
@@ -173,6 +175,12 @@ void Trainer::step(BatchFeed& feed, TrainingListener& listener) {
   open_.emplace(OpenStep{report, DelayedMetrics(losses)});
 }
 
+// With --elastic. The history of the step belongs to it, so a device is waited for.
+void Trainer::commit(TrainingListener& listener) {
+  if (options_.elastic && open_) close(listener);
+  kept_.commit();
+}
+
 // From gradients to parameters. Ends all ranks' training where one has seen what is not finite.
 GradientNorm Trainer::update(StepReport& report) {
   const Stop mine = wish();
@@ -186,9 +194,9 @@ GradientNorm Trainer::update(StepReport& report) {
     trouble_ = kNormNotFinite;
     if (met_) end_diverged();  // the norm is the same on all ranks; else they hear of it when they meet
   }
-  optimizer_->step();
-  agreed_ = stop_ != nullptr ? vote_.result() : mine;
+  agreed_ = stop_ != nullptr ? vote_.result() : mine;  // before the step, so that a commit can be light
   if (agreed_ == Stop::diverged) end_diverged();
+  optimizer_->step();
   report.sync_interval = optimizer_->sync_interval();
   report.drift = optimizer_->drift();
   return norm;
@@ -276,7 +284,7 @@ void Trainer::note(const StepReport& report, TrainingListener& listener) {
 
 // After a step in which ranks have met.
 Stop Trainer::act_on_meeting(TrainingListener& listener) {
-  const std::int64_t before = std::exchange(last_meeting_, position_.step);
+  const std::int64_t before = std::exchange(kept_.last_meeting, position_.step);
   const bool over = position_.step >= options_.steps || agreed_ == Stop::finish;
   // The end has an evaluation of its own, and the model that it saves is a checkpoint's better part.
   const bool evaluates =

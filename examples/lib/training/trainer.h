@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "examples/lib/training/batch_feed.h"
 #include "examples/lib/training/delayed_metrics.h"
+#include "examples/lib/training/kept_training.h"
 #include "examples/lib/training/options/options.h"
 #include "examples/lib/training/step_history.h"
 #include "examples/lib/training/step_optimizer.h"
@@ -31,13 +31,6 @@ struct StepReport {
   std::int64_t sync_interval = 1;  // steps from one synchronisation to the next
   double drift = 0;                // of schedule adaptive, at the last
   StepTime time;
-};
-
-// Where a training stands: what a checkpoint keeps besides the model and the optimizer's state.
-struct TrainingPosition {
-  std::int64_t step = 0;      // how many have been done
-  std::uint64_t samples = 0;  // that have been read; those of all ranks
-  StepHistory history;
 };
 
 // What the loop leaves to its caller, on the calling thread of every rank.
@@ -86,11 +79,10 @@ class StopVote {
 // thread, collective after rueda::init(); ranks that synchronise must have equal parameters.
 class Trainer {
  public:
-  // Continues from `position`; the optimizer's state is the caller's to load. Without `stop` nothing ends it
-  // before its last step.
-  Trainer(Task& task, const TrainOptions& options, TrainingPosition position, StopRequest* stop);
+  // Continues from where `kept` is; the optimizer's state is the caller's to load. Without `stop` nothing
+  // ends it before its last step.
+  Trainer(Task& task, const TrainOptions& options, KeptTraining& kept, StopRequest* stop);
 
-  StepOptimizer& optimizer() { return *optimizer_; }
   // Throws Diverged.
   TrainingResult run(TrainingListener& listener);
 
@@ -104,6 +96,7 @@ class Trainer {
   void step(BatchFeed& feed, TrainingListener& listener);
   at::Tensor pass(const TaskBatch& batch, std::int64_t pass, StepReport& report);
   GradientNorm update(StepReport& report);
+  void commit(TrainingListener& listener);
   void close(TrainingListener& listener);
   void settle(TrainingListener& listener);
   void check_parameters();
@@ -119,8 +112,9 @@ class Trainer {
   const TrainOptions& options_;
   const std::int64_t passes_;
   const at::Device device_;  // where the model is
-  TrainingPosition position_;
-  std::unique_ptr<StepOptimizer> optimizer_;
+  KeptTraining& kept_;
+  TrainingPosition& position_;  // of it
+  StepOptimizer* const optimizer_;
   StopRequest* stop_;
   BatchDump dump_;  // of rank 0
   StopVote vote_;
@@ -129,7 +123,6 @@ class Trainer {
   std::int64_t judged_ = 0;       // how many steps have been when the last was judged
   std::string trouble_;           // what is not finite on this rank
   bool met_ = false;              // in the last step
-  std::int64_t last_meeting_;     // how many steps had been done
   std::vector<StepTime> times_;   // of the steps of this process
 };
 

@@ -90,7 +90,7 @@ nlohmann::json to_json(const FoundCheckpoint& found) {
           {"evaluations", std::move(points)}};
 }
 
-FoundCheckpoint found_of(const nlohmann::json& json) {
+FoundCheckpoint found_in(const nlohmann::json& json) {
   FoundCheckpoint found{
       .folder = json.at("folder").get<std::string>(), .format = json.at("format"), .ranks = json.at("ranks")};
   found.position.step = json.at("step");
@@ -153,6 +153,14 @@ void check_holds_nothing_else(const fs::path& folder, const TrainOptions& option
 }
 
 }  // namespace
+
+std::string bytes_of(const FoundCheckpoint& found) {
+  std::string bytes;
+  nlohmann::json::to_cbor(to_json(found), bytes);
+  return bytes;
+}
+
+FoundCheckpoint found_of(const std::string& bytes) { return found_in(nlohmann::json::from_cbor(bytes)); }
 
 TrainingState::TrainingState(Task& task, const TrainOptions& options) : task_(task), options_(options) {}
 
@@ -269,13 +277,19 @@ std::optional<FoundCheckpoint> TrainingState::resume() {
         lock_output();
         const std::optional<FoundCheckpoint> found = find();
         if (found) set_aside_others(*found);
-        std::string bytes;
-        if (found) nlohmann::json::to_cbor(to_json(*found), bytes);
-        return bytes;
+        return found ? bytes_of(*found) : std::string();
       },
       0, "training.resume", "training", default_runtime());
   if (bytes.empty()) return std::nullopt;
-  return found_of(nlohmann::json::from_cbor(bytes));
+  return found_of(bytes);
+}
+
+void TrainingState::take_over() {
+  all_use(
+      [&] {
+        if (rank() == 0) lock_output();
+      },
+      "training.take_over", "training", default_runtime());
 }
 
 void TrainingState::load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer) {

@@ -27,6 +27,10 @@ struct FoundCheckpoint {
   std::vector<EvaluationPoint> evaluations;
 };
 
+// As text, and back. All losses then count as averaged.
+std::string bytes_of(const FoundCheckpoint& found);
+FoundCheckpoint found_of(const std::string& bytes);
+
 // Purpose: saves and finds the checkpoints of one run. Rank 0 alone reads and writes files; others send it
 // their part and get it from there, so that no folder need be shared. Files: the model as --model reads it,
 // history.safetensors, and the optimizer's state: optimizer.safetensors of all ranks, or
@@ -42,6 +46,8 @@ class TrainingState {
   // training is to begin anew where checkpoints of another run are; and where another run writes to OUTPUT
   // now.
   std::optional<FoundCheckpoint> resume();
+  // For a training that goes on without a checkpoint: makes sure that nobody else writes to OUTPUT.
+  void take_over();
   // The optimizer's state of what resume() has found.
   void load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer);
   // Returns where it is, for rank 0. Throws on every rank when it cannot be written; what was there is there

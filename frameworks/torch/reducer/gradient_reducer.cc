@@ -8,48 +8,82 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/engine/runtime.h"
 #include "frameworks/torch/local_sgd/parameter_average.h"
+#include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/reducer/gradient_norm.h"
 #include "frameworks/torch/reducer/gradient_options.h"
 #include "frameworks/torch/reducer/gradient_sync.h"
 
 namespace rueda {
+namespace {
+
+// Changes whenever an operation of this rank ends, well or not.
+std::uint64_t operations_ended(const Runtime& runtime) {
+  std::uint64_t ended = 0;
+  for (const auto& each : runtime.metrics().operations) ended += each.completed + each.failed;
+  return ended;
+}
+
+}  // namespace
 
 GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                                  const Scope& scope)
     : given_(parameters),
       parameters_(without_repetitions(parameters)),
-      sync_(std::make_unique<GradientSync>(parameters, options, scope)),
-      rank_(sync_->rank()),
-      schedule_(options.schedule),
-      steps_of_gradients_(schedule_.kind() == SyncSchedule::Kind::accumulate ? schedule_.steps() : 1) {
-  if (!schedule_.averages_parameters()) return;
-  average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options, rank_), schedule_,
-                                                options.compression, options.compression_share, scope);
+      options_(options),
+      scope_(scope),
+      steps_of_gradients_(options.schedule.kind() == SyncSchedule::Kind::accumulate ? options.schedule.steps()
+                                                                                    : 1) {
+  if (!Generations::of_process().meet_later(scope)) begin_generation();
+  Generations::of_process().add(*this, scope);
 }
 
 GradientReducer::~GradientReducer() {
+  Generations::of_process().remove(*this);
   if (!stands_apart()) return;
   log(LogLevel::warning,
       "rank {}: an optimizer with schedule {} ends, and what it has begun is lost: call flush() at the end.",
-      rank_, schedule_.to_string());
+      sync_->rank(), options_.schedule.to_string());
+}
+
+void GradientReducer::begin_generation() {
+  average_.reset();
+  sync_.reset();
+  clipped_step_ = 0;  // steps count anew
+  forget_kept();
+  const Scope scope = scope_.get();
+  auto sync = std::make_unique<GradientSync>(given_, options_, scope);
+  if (options_.schedule.averages_parameters()) {
+    average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options_, sync->rank()),
+                                                  options_.schedule, options_.compression,
+                                                  options_.compression_share, scope);
+  }
+  sync_ = std::move(sync);
+}
+
+// Without elastic::run() its generation begins when it is used first.
+GradientSync& GradientReducer::sync() {
+  if (!sync_) begin_generation();
+  return *sync_;
 }
 
 // A graph does the same each time.
 void GradientReducer::check_captured() const {
-  if (schedule_ == SyncSchedule::every_step() || !sync_->is_captured()) return;
+  if (!sync_ || options_.schedule == SyncSchedule::every_step() || !sync_->is_captured()) return;
   refuse(
       fmt::format("rank {}: a step with schedule {} is captured, and it is not the same each time; capture "
                   "steps of every_step.",
-                  rank_, schedule_.to_string()));
+                  sync_->rank(), options_.schedule.to_string()));
 }
 
 bool GradientReducer::synchronize() {
   check_captured();
   if (keeps()) return false;
   tried_ = true;
-  if (!average_) return sync_->synchronize();
-  sync_->average_passes();
+  GradientSync& sync = this->sync();
+  if (!average_) return sync.synchronize();
+  sync.average_passes();
   return true;
 }
 
@@ -77,20 +111,20 @@ void GradientReducer::clip(const GradientNorm& norm, double max_norm) {
 
 GradientNorm GradientReducer::clip_grad_norm_(double max_norm) {
   if (!(max_norm > 0))
-    refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", rank_, max_norm));
+    refuse(fmt::format("rank {}: clip_grad_norm_ to {}; it must be greater than 0", sync().rank(), max_norm));
   const GradientNorm norm = grad_norm();
   clip(norm, max_norm);
   return norm;
 }
 
 void GradientReducer::check_skip() {
-  if (schedule_ != SyncSchedule::every_step()) {
+  if (options_.schedule != SyncSchedule::every_step()) {
     refuse(
         fmt::format("rank {}: skip_synchronize() with schedule {}, which decides itself when ranks "
                     "synchronise; choose every_step for steps without",
-                    rank_, schedule_.to_string()));
+                    sync().rank(), options_.schedule.to_string()));
   }
-  sync_->show_local_gradients();
+  sync().show_local_gradients();
 }
 
 GradientReducer::Skip GradientReducer::skip_synchronize() {
@@ -98,12 +132,13 @@ GradientReducer::Skip GradientReducer::skip_synchronize() {
   return Skip(*this);
 }
 
-GradientReducer::NoSync::NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.sync_->pause(+1); }
-GradientReducer::NoSync::~NoSync() { reducer_.sync_->pause(-1); }
+GradientReducer::NoSync::NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.sync().pause(+1); }
+GradientReducer::NoSync::~NoSync() { reducer_.sync().pause(-1); }
 
-void GradientReducer::refresh_hooks() { sync_->refresh_hooks(); }
+void GradientReducer::refresh_hooks() { sync().refresh_hooks(); }
 
 bool GradientReducer::before_step() {
+  sync();
   check_captured();
   if (keeps()) {
     ++kept_;
@@ -126,12 +161,19 @@ bool GradientReducer::before_step() {
 
 void GradientReducer::after_step() {
   if (average_) average_->after_step();
+  if (!steps_.counted) return;
+  ++steps_.taken;
+  steps_.operations = operations_ended(sync().scope().runtime());
+}
+
+bool GradientReducer::nothing_since_step() const {
+  return sync_ && steps_.operations == operations_ended(sync_->scope().runtime());
 }
 
 // Once they have been reduced, or that has failed, the gradients that were kept may go.
 bool GradientReducer::before_zero_grad() {
   if (kept_ > 0 && !tried_) return false;
-  sync_->check_not_reducing("zero_grad()");
+  sync().check_not_reducing("zero_grad()");
   sync_->begin_step();
   forget_kept();
   return true;
@@ -143,6 +185,7 @@ void GradientReducer::forget_kept() {
 }
 
 bool GradientReducer::flush(std::optional<double> max_norm) {
+  sync();
   if (average_) average_->flush();
   if (kept_ > 0) {
     sync_->synchronize(/*whole=*/false);
@@ -156,7 +199,7 @@ bool GradientReducer::flush(std::optional<double> max_norm) {
 }
 
 bool GradientReducer::stands_apart() const {
-  return kept_ > 0 || (average_ && average_->steps_apart() > 0) || sync_->on_its_way();
+  return sync_ && (kept_ > 0 || (average_ && average_->steps_apart() > 0) || sync_->on_its_way());
 }
 
 void GradientReducer::check_flushed(const char* action) const {
@@ -164,7 +207,7 @@ void GradientReducer::check_flushed(const char* action) const {
   refuse(
       fmt::format("rank {}: {} in the middle of what schedule {} has begun: ranks would go on from it with "
                   "different parameters, or without a step; call flush() first, on every rank",
-                  rank_, action, schedule_.to_string()));
+                  sync_->rank(), action, options_.schedule.to_string()));
 }
 
 bool GradientReducer::meets() const {
@@ -192,11 +235,11 @@ void GradientReducer::check_parameters(const std::vector<at::Tensor>& parameters
   refuse(
       fmt::format("rank {}: this optimizer was made for {} parameters and now has {} or others. Parameters "
                   "that were added later would not be reduced; make a new DistributedOptimizer for all.",
-                  rank_, given_.size(), parameters.size()));
+                  scope_.get().runtime().topology().rank, given_.size(), parameters.size()));
 }
 
 double GradientReducer::wait_seconds() const {
-  return sync_->wait_seconds() + (average_ ? average_->wait_seconds() : 0.0);
+  return (sync_ ? sync_->wait_seconds() : 0.0) + (average_ ? average_->wait_seconds() : 0.0);
 }
 
 }  // namespace rueda

@@ -84,6 +84,7 @@ class GradientSync final : private GradientListener {
   void pause(int change);
 
   double wait_seconds() const;
+  Scope scope() const { return reduction_.scope(); }
   Rank rank() const { return reduction_.rank(); }
 
  private:

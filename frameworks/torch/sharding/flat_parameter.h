@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/topology.h"
 #include "rueda/rueda.h"
 #include "rueda/torch/collectives/operations.h"
 

@@ -115,7 +115,8 @@ at::Device agree_on_device(const DeviceChoice& choice) {
   Runtime& runtime = default_runtime();
   std::string trouble = trouble_with(choice);
   if (trouble.empty()) trouble = runtime.device_problem();
-  const std::string troubles = failures_of_all("training.device", trouble, runtime);
+  // A new rank of an elastic job comes alone, and --elastic takes no `auto`.
+  const std::string troubles = is_elastic() ? trouble : failures_of_all("training.device", trouble, runtime);
   if (!troubles.empty() && choice.kind == Kind::cuda) refuse_cuda(choice, troubles);
   if (!troubles.empty()) {
     if (rank() == 0) fmt::print("--device auto: cpu, for CUDA cannot be used: {}\n", troubles);

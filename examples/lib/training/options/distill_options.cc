@@ -66,6 +66,11 @@ void check_together(const Flags& flags, const DistillOptions& options) {
   if (losses.alpha_mlm + losses.alpha_ce + losses.alpha_cos == 0) {
     throw UsageError("--alpha-mlm, --alpha-ce and --alpha-cos are all 0: there is nothing to learn");
   }
+  if (options.elastic && !options.teacher) {
+    throw UsageError(
+        "--elastic yes needs --teacher: a new rank would train the sample's teacher while the others train "
+        "the student");
+  }
   if (options.teacher && flags.given("teacher-steps")) {
     throw UsageError("--teacher-steps is for the sample's teacher, and --teacher names another");
   }

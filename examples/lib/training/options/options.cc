@@ -39,7 +39,27 @@ void read_sync(const std::string& value, TrainOptions& options) {
   }
 }
 
+void check_elastic(const TrainOptions& options) {
+  if (!options.elastic) return;
+  if (!options.synchronize() || options.schedule != SyncSchedule::every_step()) {
+    throw UsageError(
+        fmt::format("--elastic yes is for --sync every_step, and --sync is {}: what ranks have "
+                    "kept for later would be lost with them",
+                    sync_words(options)));
+  }
+  if (options.shard) {
+    throw UsageError(
+        "--elastic yes and --shard yes: a part of the optimizer's state would be lost with its rank; take "
+        "one of them");
+  }
+  if (options.device.kind == DeviceChoice::Kind::automatic) {
+    throw UsageError(
+        "--elastic yes with --device auto: a new rank cannot know what the others have; name cpu or cuda");
+  }
+}
+
 void check_together(const TrainOptions& options) {
+  check_elastic(options);
   if (options.workers > kMostWorkers)
     throw UsageError(
         fmt::format("--workers is {}; at most {} threads make batches", options.workers, kMostWorkers));
@@ -79,6 +99,9 @@ void add_synchronisation_flags(Flags& flags, TrainOptions& options) {
                "reduce gradients while backward runs [auto: where cores or a network have time]");
   flags.choice("shard", options.shard, kYesNo, "yes|no",
                "each rank steps a part and keeps its state only [no]");
+  flags.choice("elastic", options.elastic, kYesNo, "yes|no",
+               "commit after each step, go on without lost ranks, and let new ones in: ruedarun --min-np "
+               "[no]");
 }
 
 void add_output_flags(Flags& flags, TrainOptions& options) {
@@ -182,6 +205,7 @@ std::vector<std::string> shared_settings(const TrainOptions& options) {
           fmt::format("--compression-share {}", options.compression_share),
           fmt::format("--low-rank {}", options.low_rank),
           fmt::format("--shard {}", name_of(options.shard, kYesNo)),
+          fmt::format("--elastic {}", name_of(options.elastic, kYesNo)),
           fmt::format("--evaluate-every {}", options.evaluate_every),
           fmt::format("--checkpoint-every {}", options.checkpoint_every),
           fmt::format("--resume {}", options.resume ? "given" : "not given"),

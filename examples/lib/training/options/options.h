@@ -49,6 +49,7 @@ struct TrainOptions {
   int low_rank = 0;                             // columns of the factors as which gradients travel; 0: whole
   std::optional<bool> overlap;                  // unset: as DistributedOptions does
   bool shard = false;                           // each rank steps a part of the parameters
+  bool elastic = false;                         // goes on without lost ranks, and with new ones
   std::int64_t evaluate_every = 0;              // steps; 0: at the end only
   std::int64_t checkpoint_every = 0;            // steps; 0: when told to stop only
   std::int64_t keep = 3;                        // checkpoints

@@ -23,7 +23,7 @@ namespace rueda {
 // It derives from Opt, so schedulers, torch::save, torch::load and functions of an Optimizer& work. Used by
 // one thread. All ranks construct their optimizers in one order (GradientReducer).
 template <class Opt>
-class DistributedOptimizer : public Opt {
+class DistributedOptimizer : public Opt, public HasGradientReducer {
   static_assert(
       !std::is_same_v<Opt, torch::optim::LBFGS>,
       "LBFGS evaluates its closure several times in one step, which ranks would do a different number of "
@@ -34,7 +34,8 @@ class DistributedOptimizer : public Opt {
   using LossClosure = torch::optim::Optimizer::LossClosure;
 
   // `options` are those of Opt, such as torch::optim::AdamWOptions. `scope` is all ranks, or a process set.
-  // All ranks of the scope construct the optimizer. Throws the exceptions of GradientReducer.
+  // All ranks of the scope construct the optimizer. In an elastic job it may be made before elastic::run().
+  // Throws the exceptions of GradientReducer.
   template <class Options>
   DistributedOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, Options options,
                        const DistributedOptions& distributed = {}, const Scope& scope = {})
@@ -106,6 +107,8 @@ class DistributedOptimizer : public Opt {
 
   // Returns the total time in seconds for which this optimizer has waited for other ranks.
   double wait_seconds() const { return reducer_.wait_seconds(); }
+  // Returns the part that reduces gradients.
+  GradientReducer& gradient_reducer() override { return reducer_; }
 
  private:
   GradientReducer reducer_;

@@ -4,11 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "rueda/rueda.h"
+#include "rueda/torch/collectives/scope_reference.h"
 #include "rueda/torch/reducer/distributed_options.h"
 #include "rueda/torch/reducer/gradient_norm.h"
 
@@ -23,8 +25,8 @@ class GradientSync;
 class ParameterAverage;
 
 // Purpose: averages the gradients of parameters over all ranks while backward passes run. Owned by the
-// thread that steps. It lives no longer than its Runtime, and is destroyed outside of backward passes.
-// DistributedOptimizer contains one. With your own optimizer:
+// thread that steps. It is destroyed outside of backward passes. If you give it a Runtime of your own, it
+// lives no longer than that. DistributedOptimizer contains one. With your own optimizer:
 //
 //   rueda::GradientReducer reducer(parameters);
 //   loss.backward();
@@ -36,6 +38,9 @@ class GradientReducer {
  public:
   // Collective. Every rank of the scope passes the same parameters and options. Throws Mismatch if they
   // differ. Throws InvalidArgument for impossible options, and for parameters that Rueda cannot move.
+  //
+  // Not collective in an elastic job outside of elastic::run(), where a new worker comes alone. There
+  // begin_generation() does the collective part and throws these exceptions.
   explicit GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options = {},
                            const Scope& scope = {});
   ~GradientReducer();
@@ -139,7 +144,27 @@ class GradientReducer {
   // Returns the total time in seconds for which callers have waited for other ranks.
   double wait_seconds() const;
 
+  // elastic::run() calls it when the ranks have changed. Drops everything that belongs to the former ranks,
+  // and works with the present ones from now on. Collective.
+  void begin_generation();
+  // Steps are counted from the first call on.
+  void count_steps() { steps_.counted = true; }
+  // Returns the number of counted steps.
+  std::uint64_t steps_taken() const { return steps_.taken; }
+  // Returns true if no operation of this rank has ended since the last counted step.
+  bool nothing_since_step() const;
+  // Returns true if each step changes the parameters at once, and alike on all ranks.
+  bool steps_alike() const { return options_.schedule == SyncSchedule::every_step(); }
+
  private:
+  // The steps, as elastic::State counts them.
+  struct Steps {
+    bool counted = false;
+    std::uint64_t taken = 0;
+    std::uint64_t operations = 0;  // that had ended at the last one
+  };
+
+  GradientSync& sync();
   // Whether the gradients of this step only add to those of the next.
   bool keeps() const { return kept_ + 1 < steps_of_gradients_; }
   bool stands_apart() const;
@@ -149,16 +174,25 @@ class GradientReducer {
 
   const std::vector<at::Tensor> given_;       // with repetitions
   const std::vector<at::Tensor> parameters_;  // each once
-  std::unique_ptr<GradientSync> sync_;
-  const Rank rank_;
-  double clipped_to_ = 0.0;  // the norm after clipping, in step clipped_step_
+  const DistributedOptions options_;
+  const ScopeReference scope_;
+  std::unique_ptr<GradientSync> sync_;  // null: this generation has not begun
+  double clipped_to_ = 0.0;             // the norm after clipping, in step clipped_step_
   std::uint64_t clipped_step_ = 0;
   std::unique_ptr<ParameterAverage> average_;  // null: gradients are reduced
-  const SyncSchedule schedule_;
-  const std::int64_t steps_of_gradients_;  // number of steps in one reduction
-  std::int64_t kept_ = 0;                  // number of steps that kept their gradients
-  bool tried_ = false;                     // whether this step has tried to synchronize
+  const std::int64_t steps_of_gradients_;      // number of steps in one reduction
+  std::int64_t kept_ = 0;                      // number of steps that kept their gradients
+  bool tried_ = false;                         // whether this step has tried to synchronize
   int skips_ = 0;
+  Steps steps_;
+};
+
+// Purpose: the base of objects with a GradientReducer, such as a DistributedOptimizer.
+class HasGradientReducer {
+ public:
+  virtual ~HasGradientReducer() = default;
+  // Returns the reducer, which lives as long as the object.
+  virtual GradientReducer& gradient_reducer() = 0;
 };
 
 }  // namespace rueda

@@ -52,6 +52,22 @@ TEST(StepHistory, PartsAreKnownByName) {
   EXPECT_THROW(history.add({.parts = {{"a", 1}, {"c", 1}}}), std::logic_error);
 }
 
+TEST(StepHistory, KeepsTheFirstSteps) {
+  StepHistory history = of_steps(5);
+  history.averaged = 4;
+  history.keep_first(9);
+  EXPECT_EQ(history.losses.size(), 5U);
+  EXPECT_EQ(history.averaged, 4U);
+  const StepHistory expected = of_steps(2);
+  history.keep_first(2);
+  EXPECT_EQ(history.losses, expected.losses);
+  EXPECT_EQ(history.learning_rates, expected.learning_rates);
+  EXPECT_EQ(history.seconds, expected.seconds);
+  EXPECT_EQ(history.samples, expected.samples);
+  EXPECT_EQ(history.parts, expected.parts);
+  EXPECT_EQ(history.averaged, 2U);
+}
+
 TEST(StepHistory, TheRateIsOfTheSamplesThatAStepHad) {
   StepHistory history = of_steps(1);
   history.add({.seconds = 0.5, .samples = 24, .parts = {{"half", 0}}});

@@ -163,7 +163,8 @@ TEST_F(TrainerOnDevice, TheHostDoesNotWaitInAStep) {
   const auto waits_of = [&](Task& task, const TrainOptions& options) {
     start();
     task.move_to(device_.name());
-    Trainer trainer(task, options, {}, nullptr);
+    KeptTraining kept(task, options);
+    Trainer trainer(task, options, kept, nullptr);
     WaitCounter counter(device_);
     trainer.run(counter);
     EXPECT_THAT(counter.steps, testing::ElementsAre(0, 1, 2, 3));
@@ -235,7 +236,8 @@ TEST_P(TrainerDiverges, AndSavesNothingOfIt) {
   task.move_to(at::Device(given.device));
   StopRequest stop(folder("stop"));
   WaitCounter listener(device_);
-  Trainer trainer(task, options, {}, &stop);
+  KeptTraining kept(task, options);
+  Trainer trainer(task, options, kept, &stop);
   EXPECT_THAT([&] { trainer.run(listener); }, ThrowsMessage<std::runtime_error>(HasSubstr(given.words)));
   EXPECT_EQ(listener.checkpoints,
             given.step > 3 ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>());

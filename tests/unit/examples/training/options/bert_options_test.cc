@@ -123,6 +123,16 @@ TEST(Options, OfTheDevice) {
   EXPECT_THAT(shared_settings(*parsed({"--device", "cuda:1"})), testing::Contains("--device cuda:1"));
 }
 
+TEST(Options, OfElasticTraining) {
+  EXPECT_FALSE(parsed({})->elastic);
+  EXPECT_TRUE(parsed({"--elastic", "yes"})->elastic);
+  EXPECT_THAT(shared_settings(*parsed({"--elastic", "yes"})), testing::Contains("--elastic yes"));
+  for (const char* sync : {"never", "barrier", "local_sgd:4", "accumulate:2"})
+    EXPECT_THAT(usage_error({"--elastic", "yes", "--sync", sync}), HasSubstr("is for --sync every_step"));
+  EXPECT_THAT(usage_error({"--elastic", "yes", "--shard", "yes"}), HasSubstr("lost with its rank"));
+  EXPECT_THAT(usage_error({"--elastic", "yes", "--device", "auto"}), HasSubstr("name cpu or cuda"));
+}
+
 TEST(Options, AVocabularyIsForARandomStart) {
   EXPECT_EQ(parsed({})->source.vocabulary, "");
   EXPECT_EQ(parsed({"--vocabulary", "v.txt"})->source.vocabulary, "v.txt");

@@ -56,6 +56,8 @@ TEST(DistillOptions, ErrorsNameFlagAndValue) {
   EXPECT_THAT(distill_error_of({"--dummy", "yes", "--data", "FILE"}), HasSubstr("--data is given"));
   EXPECT_THAT(distill_error_of({"--vocabulary", "FILE", "--teacher", "DIR"}),
               HasSubstr("--teacher names a checkpoint with its own"));
+  EXPECT_THAT(distill_error_of({"--elastic", "yes"}), HasSubstr("--elastic yes needs --teacher"));
+  EXPECT_TRUE(distill_options_of({"--elastic", "yes", "--teacher", "DIR"}).elastic);
   EXPECT_THAT(distill_error_of({"--stride", "3"}), HasSubstr("see distill --help"));
 }
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/elastic/loop.h"
+
+#include "frameworks/torch/reducer/generations.h"
+
+namespace rueda::elastic {
+
+bool may_work_again(const Error& error) {
+  return error.code() != StatusCode::invalid_argument && error.code() != StatusCode::not_initialized;
+}
+
+void loop(State& state, const std::function<void()>& function, const JobSteps& job) {
+  while (true) {
+    std::optional<Error> failure;
+    try {
+      job.synchronise();
+      const Generations::InRun ranks_meet;
+      return function();
+    } catch (const WorkersChanged&) {
+    } catch (const Error& error) {
+      if (!may_work_again(error)) throw;
+      failure = error;
+    }
+    // Before restore(): operations in flight may write into the objects until the job has ended.
+    job.begin_again(failure);
+    if (failure)
+      state.restore();
+    else
+      state.keep_uncommitted();
+    state.ranks_changed();
+  }
+}
+
+}  // namespace rueda::elastic

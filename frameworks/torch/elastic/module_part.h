@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A module in the state of an elastic training.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frameworks/torch/elastic/noted_tensors.h"
+#include "rueda/torch/elastic/part.h"
+
+namespace rueda::elastic {
+
+// Purpose: keeps copies of all tensors after save(), and of the buffers alone after note().
+class ModulePart final : public Part {
+ public:
+  explicit ModulePart(torch::nn::Module& module) : module_(module) { ModulePart::save(); }
+
+  std::string describe() const override;
+  void save() override;
+  void note() override;
+  bool is_ahead() const override { return noted_ && noted_->changed(); }
+  void restore() override;
+  void sync(Rank root, const Scope& scope) override;
+
+ private:
+  // A tensor of the module, and its value at the last commit.
+  struct Copy {
+    at::Tensor tensor;
+    std::int64_t version;
+    at::Tensor value;
+  };
+  static Copy copy_of(const at::Tensor& tensor);
+  Copy copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) const;
+
+  torch::nn::Module& module_;
+  std::vector<at::Tensor> parameters_, buffers_;  // at the last save(): LibTorch takes long to list them
+  std::vector<Copy> copies_;
+  std::optional<NotedTensors> noted_;  // parameters without copies
+};
+
+}  // namespace rueda::elastic

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rueda/torch/elastic/run.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/engine/runtime.h"
+#include "frameworks/torch/elastic/loop.h"
+#include "frameworks/torch/reducer/generations.h"
+#include "rueda/rueda.h"
+
+namespace rueda::elastic {
+namespace {
+
+// An error of the generation that has failed, or of one that has a successor already.
+void ignoring_old_errors(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (!may_work_again(error)) throw;
+  }
+}
+
+void begin_next_generation() {
+  ignoring_old_errors([] { shutdown(); });
+  while (!is_initialized()) ignoring_old_errors([] { init(); });
+}
+
+void give_up(StatusCode code, const std::string& first, const std::string& now) {
+  throw_if_error({code, fmt::format("{}\nTraining cannot go on with the ranks that are left: elastic::run "
+                                    "restores a job of the ranks that were started, so start it again, "
+                                    "from a checkpoint. ({})",
+                                    first, now)});
+}
+
+// The same ranks and process sets form the job once more.
+void begin_same_job(const std::optional<Error>& failure) {
+  const RankLists sets = default_runtime().static_sets();
+  const std::vector<Rank> started_as = default_runtime().started_as();
+  const Rank ranks = size();
+  try {
+    shutdown();
+    init(sets, started_as);
+  } catch (const Error& error) {
+    if (failure) give_up(failure->code(), failure->what(), error.what());
+    throw;
+  }
+  if (size() == ranks) return;
+  give_up(StatusCode::peer_lost, failure ? failure->what() : "elastic::run",
+          fmt::format("the job had {} ranks, and init() has found {}", ranks, size()));
+}
+
+}  // namespace
+
+void run(State& state, const std::function<void()>& function) {
+  const auto synchronise = [&] {
+    Generations::of_process().begin();
+    state.sync();
+    note_training_state();
+  };
+  const auto begin_again = [](const std::optional<Error>& failure) {
+    is_elastic() ? begin_next_generation() : begin_same_job(failure);
+  };
+  loop(state, function, {synchronise, begin_again});
+}
+
+}  // namespace rueda::elastic

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// elastic_training SAMPLES EPOCHS SECONDS: training that counts, and that goes on when ranks are killed.
+//
+// A small network learns in float64. A further parameter counts: the gradient of a sample is 1 at its own
+// place, and a step subtracts the sum over all ranks. In the end rank 0 prints how many samples were applied
+// how often, the sum of the network's parameters with weights, and how many commits were light. SECONDS: of
+// work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
+// FAILS_AT: the step in which the program throws an error of its own.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <rueda/torch.h>
+#include <torch/torch.h>
+
+namespace {
+
+constexpr std::size_t kBatch = 4;
+
+void say(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::int64_t number_from(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoll(text);
+}
+
+// A network in float64, with values that are the same everywhere, and a parameter that counts.
+torch::nn::Sequential make_network(std::int64_t samples) {
+  torch::nn::Sequential network(torch::nn::Linear(3, 8), torch::nn::Tanh(), torch::nn::BatchNorm1d(8),
+                                torch::nn::Linear(8, 1));
+  network->to(torch::kFloat64);
+  network->eval();  // statistics of a batch would differ by the number of ranks
+  const torch::NoGradGuard no_grad;
+  std::int64_t seed = 0;
+  for (torch::Tensor& each : network->parameters())
+    each.copy_((torch::arange(each.numel(), torch::kFloat64) + ++seed).cos().reshape(each.sizes()) * 0.3);
+  network->register_parameter("counts", torch::zeros({samples}, torch::kFloat64));
+  return network;
+}
+
+// Purpose: a network, its data and its optimizer.
+class Training {
+ public:
+  explicit Training(std::int64_t samples)
+      : inputs_((torch::arange(samples * 3, torch::kFloat64) * 1.7).sin().reshape({samples, 3})),
+        targets_((torch::arange(samples, torch::kFloat64) * 2.3).sin().reshape({samples, 1})),
+        network_(make_network(samples)),
+        counts_(network_->named_parameters()["counts"]),
+        optimizer_(groups(), torch::optim::SGDOptions(0.002).momentum(0.9),
+                   rueda::DistributedOptions{.op = rueda::ReduceOp::sum}) {}
+
+  torch::nn::Sequential& network() { return network_; }
+  auto& optimizer() { return optimizer_; }
+
+  void train(const std::vector<std::size_t>& batch, double seconds) {
+    const torch::Tensor rows = torch::tensor(std::vector<std::int64_t>(batch.begin(), batch.end()));
+    optimizer_.zero_grad();
+    const auto loss = torch::mse_loss(network_->forward(inputs_.index_select(0, rows)),
+                                      targets_.index_select(0, rows), at::Reduction::Sum);
+    (loss + counts_.index_select(0, rows).sum()).backward();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    optimizer_.step();
+  }
+
+  std::string applied() const {
+    std::map<std::int64_t, std::int64_t> times;
+    for (std::int64_t i = 0; i < counts_.numel(); ++i) ++times[std::lround(-counts_[i].item<double>())];
+    std::string words;
+    for (const auto& [number, samples] : times)
+      words += fmt::format("{}{}: {}", words.empty() ? "" : ", ", number, samples);
+    return words;
+  }
+
+  double weighted_sum() const {
+    double sum = 0, weight = 1;
+    for (const torch::Tensor& each : network_parameters()) {
+      const auto weights = torch::arange(1, each.numel() + 1, torch::kFloat64).sqrt() * ++weight;
+      sum += (each.detach().flatten() * weights).sum().item<double>();
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<torch::Tensor> network_parameters() const {
+    std::vector<torch::Tensor> parameters;
+    for (const auto& each : network_->named_parameters()) {
+      if (each.key() != "counts") parameters.push_back(each.value());
+    }
+    return parameters;
+  }
+
+  std::vector<torch::optim::OptimizerParamGroup> groups() const {
+    std::vector<torch::optim::OptimizerParamGroup> groups{network_parameters()};
+    groups.emplace_back(std::vector{counts_}, std::make_unique<torch::optim::SGDOptions>(1.0));
+    return groups;
+  }
+
+  torch::Tensor inputs_, targets_;
+  torch::nn::Sequential network_;
+  torch::Tensor counts_;
+  rueda::DistributedOptimizer<torch::optim::SGD> optimizer_;
+};
+
+// The numbers that the program keeps besides the model.
+struct Progress {
+  std::int64_t epoch = 0, steps = 0, light = 0, highest = 0;
+};
+
+void run(std::int64_t samples, std::int64_t epochs, double seconds) {
+  const std::int64_t until = number_from("UNTIL_WORKER"), fails_at = number_from("FAILS_AT");
+  const bool is_elastic = rueda::is_elastic();
+  if (!is_elastic) rueda::init();
+  const std::int64_t worker = is_elastic ? number_from("RUEDA_WORKER") : rueda::rank();
+  say(fmt::format("worker {} is process {}", worker, ::getpid()));
+  rueda::init();
+  Training training(samples);
+  rueda::elastic::Sampler sampler(static_cast<std::size_t>(samples));
+  Progress progress;
+  rueda::elastic::State state({{"network", training.network()},
+                               {"optimizer", training.optimizer()},
+                               {"sampler", sampler},
+                               {"progress", progress}});
+  rueda::elastic::run(state, [&] {
+    say(fmt::format("worker {} begins as rank {} of {} at step {}", worker, rueda::rank(), rueda::size(),
+                    progress.steps));
+    const auto highest = rueda::allreduce(torch::tensor({worker}), "highest", {rueda::ReduceOp::max});
+    while (progress.epoch < epochs || progress.highest < until) {
+      while (const auto batch = sampler.next(kBatch)) {
+        training.train(*batch, seconds);
+        sampler.record_batch(batch->size());
+        if (++progress.steps == fails_at) throw std::runtime_error("this sample is broken");
+        progress.light += state.is_light() ? 1 : 0;
+        state.commit();
+        if (progress.steps % 5 == 0) say(fmt::format("worker {} step {}", worker, progress.steps));
+      }
+      ++progress.epoch;
+      progress.highest = std::max(progress.highest, highest[0].item<std::int64_t>());
+      sampler.set_epoch(static_cast<std::size_t>(progress.epoch));
+      state.commit();
+    }
+  });
+  if (rueda::rank() == 0) {
+    say(fmt::format("epochs: {}, applied: {{{}}}", progress.epoch, training.applied()));
+    say(fmt::format("sum: {:.17g}, steps: {}, light commits: {}", training.weighted_sum(), progress.steps,
+                    progress.light));
+  }
+  rueda::shutdown();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 4) {
+    std::fprintf(stderr, "usage: elastic_training SAMPLES EPOCHS SECONDS\n");
+    return 2;
+  }
+  try {
+    run(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atof(arguments[3]));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

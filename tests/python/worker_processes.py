@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of an elastic job."""
+
+import time
+from pathlib import Path
+
+
+def _environment(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _is_below(pid, ancestor):
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def process_of_worker(worker, job, seconds=30):
+    """The process of that worker, below the process `job` of ruedarun. Waits for it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for each in Path("/proc").glob("[0-9]*"):
+            if f"RUEDA_WORKER={worker}".encode() in _environment(each.name) and _is_below(int(each.name), job):
+                return int(each.name)
+        time.sleep(0.02)
+    raise AssertionError(f"worker {worker} of process {job} has not begun in {seconds} s")
