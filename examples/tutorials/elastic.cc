@@ -50,6 +50,8 @@ int main(int count, char** arguments) try {
   // --8<-- [end:elastic]
   std::printf("rank %d: sum of the weights %.6f\n", rueda::rank(), model->weight.sum().item<double>());
   rueda::shutdown();
+} catch (const rueda::LeftJob&) {  // this host is to go, and the others train on
+  return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "error: %s\n", error.what());
   return 1;

@@ -2,10 +2,12 @@
 """Elastic jobs of a C++ program: ranks are killed, others take their places, and training ends as if nothing had happened.
 
 Runs tests/python/programs/elastic_training.cc. RUEDA_BIN names the folder of the programs; RUEDA_KILLS is how many ranks are killed at random."""
+import os
 import random
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from test_elastic_job import BIN, KILLS, Job, assert_each_once, counts
@@ -105,3 +107,13 @@ def test_in_a_job_that_is_not_elastic_a_loss_ends_it():
         status, said = job.end()
     assert status == 128 + signal.SIGKILL, said
     assert "was killed by signal 9" in said and "begins as rank 0 of 1" not in said, said
+
+
+def test_ranks_of_a_host_that_is_to_go_leave_without_a_loss():
+    with Job("-H", "localhost:1,127.0.0.1:1", "-np", "2", "--min-np", "1", program=PROGRAM, samples=2000) as job:
+        job.wait_for(r"step 10\b")
+        os.kill(int(Path(f"/proc/{job.pids[1]}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGTERM)
+        job.wait_for(r"ruedarun: worker 1 has left; going on with 1 rank$")
+        status, said = job.end()
+    assert status == 0 and "error" not in said and "killed" not in said, said
+    assert_each_once(said, samples=2000, ranks=2)

@@ -11,6 +11,7 @@
 
 #include "examples/lib/training/job_start.h"
 #include "examples/lib/training/options/flags.h"
+#include "rueda/error.h"
 
 namespace rueda::examples {
 namespace {
@@ -37,6 +38,8 @@ int run_program(const std::function<int()>& body) {
     return body();
   } catch (const AlreadyTold&) {
     return 1;
+  } catch (const LeftJob&) {  // the others train on
+    return 0;
   } catch (const UsageError& error) {
     return failed(error.what(), 2);
   } catch (const c10::Error& error) {

@@ -14,18 +14,13 @@
 namespace rueda::elastic {
 namespace {
 
-// An error of the generation that has failed, or of one that has a successor already.
-void ignoring_old_errors(const std::function<void()>& action) {
+void begin_next_generation() {
   try {
-    action();
-  } catch (const Error& error) {
+    shutdown();
+  } catch (const Error& error) {  // of the generation that has failed
     if (!may_work_again(error)) throw;
   }
-}
-
-void begin_next_generation() {
-  ignoring_old_errors([] { shutdown(); });
-  while (!is_initialized()) ignoring_old_errors([] { init(); });
+  init();
 }
 
 void give_up(StatusCode code, const std::string& first, const std::string& now) {

@@ -170,6 +170,8 @@ int main(int count, char** arguments) {
   }
   try {
     run(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atof(arguments[3]));
+  } catch (const rueda::LeftJob&) {
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

@@ -22,7 +22,9 @@ namespace rueda::elastic {
 // collective in its making is made in `function`. A DistributedOptimizer and a GradientReducer may come
 // before.
 //
-// Collective. Throws NotInitialized if the job has gone on without this process. Throws InvalidArgument, and
+// Collective. Throws LeftJob if this process was to leave the job, as its host is to go: it ends with status 0
+// then. Throws NotInitialized if the job has gone on without this process, PeerLost or BackendError if no
+// generation can be formed here. Throws InvalidArgument, and
 // everything else that `function` throws, since the same call would fail again. In a job that is not elastic
 // a failure without a loss restores all ranks. After a loss the exception says that training cannot go on.
 void run(State& state, const std::function<void()>& function);
