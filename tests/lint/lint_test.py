@@ -139,6 +139,13 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](e.md)"}), ["link"])
         self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](../../e.md)"}), ["link"])
 
+    def test_pictures(self):
+        page = "a; b\n```mermaid\nsequenceDiagram\n  A->>B: one, two\n```\nc; d\n```\ne; f\n```\n"
+        self.assertEqual(self.rules_broken({"docs/a.md": page}), [])
+        problems = lint.problems_of(self.tree(**{"docs/a.md": page.replace("one,", "one;")}))
+        self.assertEqual([(problem.rule, problem.line) for problem in problems], [("picture", 4)])
+        self.assertEqual(self.rules_broken({"docs/a.txt": page.replace("one,", "one;")}), [])
+
     def test_tables(self):
         table = "| a | b |\n|---|---|\n| 1 | `x|y` |\n| 2 | \\| |\n"
         self.assertEqual(self.rules_broken({"a.md": table}), [])
