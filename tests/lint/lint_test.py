@@ -146,6 +146,18 @@ class LintTest(unittest.TestCase):
         self.assertEqual([(problem.rule, problem.line) for problem in problems], [("picture", 4)])
         self.assertEqual(self.rules_broken({"docs/a.txt": page.replace("one,", "one;")}), [])
 
+    def test_excerpts(self):
+        files = {"examples/a.cc": SPDX + "int main() {\n  first();\n\n  second();\n}\n", "examples/b.py": "# SPDX-License-Identifier: Apache-2.0\nstart()\n"}
+        cpp, python = "<!-- from examples/a.cc -->\n```cpp\n{}\n```\n", "<!-- from examples/b.py -->\n```python\nstart()\n```\n"
+        for page, broken in [(cpp.format("first();\n\nsecond();"), 0), (cpp.format("second();"), 0), (python, 0), (cpp.format("second();\nfirst();"), 1),
+                             (cpp.format("third();"), 1), (cpp.format("first();\nsecond();"), 1), (python.replace("b.py", "c.py"), 1),
+                             (python.replace("b.py", "a.cc"), 1), ("\n```sh\nls\n```\n", 0)]:
+            for path in ("docs/tutorials/a.md", "README.md"):
+                self.assertEqual(self.rules_broken(files | {path: page}), ["excerpt"] * broken, page)
+        alone = "text\n\n```cpp\nfirst();\n```\n"
+        self.assertEqual(self.rules_broken(files | {"docs/tutorials/a.md": alone}), ["excerpt"])
+        self.assertEqual(self.rules_broken(files | {"docs/concepts/a.md": alone}), [])
+
     def test_tables(self):
         table = "| a | b |\n|---|---|\n| 1 | `x|y` |\n| 2 | \\| |\n"
         self.assertEqual(self.rules_broken({"a.md": table}), [])
