@@ -139,6 +139,13 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](e.md)"}), ["link"])
         self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](../../e.md)"}), ["link"])
 
+    def test_every_page_is_reached(self):
+        files = {"README.md": "[pages](docs/README.md)\n", "docs/README.md": "[a](a.md)\n", "docs/a.md": "[b](b/c.md#x) [a](a.md)\n", "docs/b/c.md": "\n"}
+        self.assertEqual(self.rules_broken(files), [])
+        self.assertEqual(self.rules_broken(files | {"docs/a.md": "`[b](b/c.md)`\n"}), ["unreached"])
+        self.assertEqual(self.rules_broken(files | {"docs/README.md": "no link\n"}), ["unreached"])
+        self.assertEqual(self.rules_broken({"docs/a.md": "text\n"}), [])
+
     def test_pictures(self):
         page = "a; b\n```mermaid\nsequenceDiagram\n  A->>B: one, two\n```\nc; d\n```\ne; f\n```\n"
         self.assertEqual(self.rules_broken({"docs/a.md": page}), [])

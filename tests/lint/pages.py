@@ -48,6 +48,18 @@ def check_links(tree):
                     yield Problem(path, number, "link", f"there is no {match[1]}")
 
 
+def check_reached(tree):
+    """Where docs/README.md lists pages, each page of docs has a link from another page."""
+    if "docs/README.md" not in tree.files:
+        return
+    links = {(path, normal(PurePosixPath(path).parent / match[1])) for path, text in tree.files.items() if path.endswith(".md")
+             for _, line in lines_of(text) for match in LINK.finditer(line)}
+    reached = {target for path, target in links if path != target}
+    for path in sorted(tree.files):
+        if path.startswith("docs/") and path.endswith(".md") and path not in reached:
+            yield Problem(path, 1, "unreached", "no other page links to this one; docs/README.md lists the pages")
+
+
 MERMAID = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
