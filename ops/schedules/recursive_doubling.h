@@ -15,7 +15,7 @@
 //   round 1   0...     ..2.     .1..     ...3     ... complete
 //
 // Whoever stands lower is on the left, so both sides of an exchange compute the same bits. For a power of two
-// the order is that of reduction_order.h either way: ((0+1)+(2+3)).
+// the order is that of reduction_tree.h either way: ((0+1)+(2+3)).
 #pragma once
 
 #include <vector>

@@ -24,7 +24,7 @@ struct PendingPlace {
 
 // Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan arrives. The
 // place of a name stays for its next call, until there are many that nobody uses. Owned by the background
-// thread thread.
+// thread.
 class PendingTable {
  public:
   // Finds the place of its name. Why this rank cannot ask for that now, "has joined, ..."; empty when it can.
