@@ -173,13 +173,20 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken({"a.md": "| a |\n|---|---|\n"}), ["table"])
 
     def test_tables_of_contents(self):
-        files = {"ops/a/ring.h": HEADER, "ops/a/b/tree.cc": SPDX, "include/rueda/x.h": HEADER}
+        files = {"bench/a/ring.h": HEADER, "bench/a/b/tree.cc": SPDX, "include/rueda/x.h": HEADER}
         for first, second, broken in [
                 ("`a/`", "`ring`, `tree.cc`, `b/`, `ring.h`", 0), ("`a/ring`, `b`", "`rueda/x.h`, `init()`, `a-b`", 0), ("`c/`", "", 1),
                 ("`a/`", "`star`", 1), ("`a/`", "`b/ring`", 1), ("`include/rueda`", "`x`", 0), ("`a/ring`, `tree`", "", 1)]:
             table = f"| folder | contents |\n|---|---|\n| {first} | {second} |\n"
-            self.assertEqual(self.rules_broken(files | {"ops/README.md": table}), ["contents"] * broken, (first, second))
-            self.assertEqual(self.rules_broken(files | {"ops/README.md": table.replace("folder", "flag")}), [])
+            self.assertEqual(self.rules_broken(files | {"bench/README.md": table}), ["contents"] * broken, (first, second))
+            self.assertEqual(self.rules_broken(files | {"bench/README.md": table.replace("folder", "flag")}), [])
+
+    def test_every_folder_has_a_row(self):
+        files = {"ops/a/x.h": HEADER, "ops/b/c/y.h": HEADER, "ops/z.h": HEADER}
+        table = "| folder | contents |\n|---|---|\n{}"
+        for table_rows, broken in [("| `a/` | |\n| `b/` | |\n", 0), ("| `a/`, `b/c/` | |\n", 0), ("| `a/` | `b/` |\n", 1), ("| `z` | |\n", 2), ("", 0)]:
+            self.assertEqual(self.rules_broken(files | {"ops/README.md": table.format(table_rows)}), ["contents"] * broken, table_rows)
+        self.assertEqual(self.rules_broken({"bench/a/x.h": HEADER, "bench/README.md": table.format("")}), [])
 
     def test_backends(self):
         for path, target, fine in [

@@ -165,8 +165,13 @@ class NcclReference final : public Reference {
         return launch_reducescatter(caller, sum, from, to,
                                     std::vector<std::int64_t>(members, output.elements()),
                                     size_of(what.dtype));
-      default: return launch_alltoall(caller, from, to, parts_of(input), parts_of(output));
+      case Operation::alltoall: return launch_alltoall(caller, from, to, parts_of(input), parts_of(output));
+      case Operation::barrier:
+      case Operation::join:
+      case Operation::add_process_set:
+      case Operation::remove_process_set: break;
     }
+    no_collective(what.operation);
   }
 
   Runtime& runtime_;

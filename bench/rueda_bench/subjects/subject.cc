@@ -112,8 +112,13 @@ class StackSubject final : public Subject {
       case Operation::allgather: return allgather_async(name, buffers.input(), awaited());
       case Operation::reducescatter:
         return reducescatter_async(name, buffers.input(), {ReduceOp::sum}, awaited());
-      default: return alltoall_async(name, buffers.input(), {}, awaited());
+      case Operation::alltoall: return alltoall_async(name, buffers.input(), {}, awaited());
+      case Operation::barrier:
+      case Operation::join:
+      case Operation::add_process_set:
+      case Operation::remove_process_set: break;
     }
+    no_collective(what.operation);
   }
 
   StartLine start_;
