@@ -17,6 +17,7 @@ import argparse
 import datetime
 import json
 import os
+import re
 import statistics
 import sys
 import textwrap
@@ -109,9 +110,11 @@ def table(result: dict[str, Any]) -> list[str]:
 
 
 def wrapped(command: str) -> str:
-    """A command in lines that a page shows whole."""
-    return "\n".join(" \\\n".join(textwrap.wrap(line, 98, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
-                     for line in command.split("\n"))
+    """A command in lines that a page shows whole. A flag and its value stay together."""
+    together = re.sub(r"(?<= )(-\S+) (?!-)", "\\1\0", command)
+    lines = [" \\\n".join(textwrap.wrap(line, 98, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
+             for line in together.split("\n")]
+    return "\n".join(lines).replace("\0", " ")
 
 
 def section(name: str, result: dict[str, Any]) -> str:
