@@ -43,7 +43,7 @@ Negotiator::Settings ProgressEngine::negotiator_settings() {
   };
   if (config.autotune) settings.tuning = TuningSearch::settings_of(config);
   settings.chunk_bytes = config.ring_chunk;
-  settings.caller = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
+  settings.coordinator = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
   settings.full_join = config.full_join;
   settings.stalls.report_after =
       config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);

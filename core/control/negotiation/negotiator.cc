@@ -25,9 +25,9 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
   root_.emplace(sets_, next_set,
                 RootState::Settings{.choose_backend = std::move(settings.choose_backend),
                                     .second_backend = std::move(settings.second_backend),
-                                    .parameters = {settings.caller.fusion_threshold, settings.caller.linger,
+                                    .parameters = {settings.coordinator.fusion_threshold, settings.coordinator.linger,
                                                    settings.chunk_bytes},
-                                    .coordinator = settings.caller,
+                                    .coordinator = settings.coordinator,
                                     .tuning = settings.tuning,
                                     .full_join = settings.full_join});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns tensors that every rank has into Plans: the part of the caller at rank 0 that fuses.
+// Turns tensors that every rank has into Plans: the part of the coordinator that fuses.
 #pragma once
 
 #include <functional>
