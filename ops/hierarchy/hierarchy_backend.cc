@@ -40,7 +40,7 @@ bool HierarchyBackend::can_run(const Plan& plan) const {
 // One rank of each host sends a slice, and the slices of a host share its cards.
 void HierarchyBackend::decide(Plan& plan) const {
   const auto hosts = static_cast<Rank>(hosts_->groups(plan)->hosts.size());
-  if (below_.switch_point()) plan.pairing = below_.switch_point()->pairing(plan, hosts, 1);
+  if (below_.selector()) plan.pairing = below_.selector()->pairing(plan, hosts, 1);
 }
 
 std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry> entries) {
