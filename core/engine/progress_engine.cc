@@ -43,7 +43,8 @@ Negotiator::Settings ProgressEngine::negotiator_settings() {
   };
   if (config.autotune) settings.tuning = TuningSearch::settings_of(config);
   settings.chunk_bytes = config.ring_chunk;
-  settings.coordinator = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
+  settings.coordinator = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold,
+                          config.cache_capacity};
   settings.full_join = config.full_join;
   settings.stalls.report_after =
       config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
@@ -56,20 +57,20 @@ Negotiator::Settings ProgressEngine::negotiator_settings() {
 bool ProgressEngine::progress(Caller caller, Time now) {
   owner_.check();
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
-  const bool lent = caller == Caller::waiter;
+  const bool of_waiter = caller == Caller::waiter;
   bool moved = accept_submissions(now);
   moved |= receive_messages(now);
   if (components_.transport) lost_.add(components_.transport->lost(now));
   lost_.look(now);
-  if (!lent) {
+  if (!of_waiter) {
     for (Rank rank : lost_.take_unreported()) report_lost(rank);
   }
   negotiator_->tick(now, !works_.empty());
-  if (lent && !waiters_may_run()) return true;
+  if (of_waiter && !waiters_may_run()) return true;
   moved |= send_messages();
   if (failed_) return true;  // Plans call nothing any more
   take_plans();
-  if (lent && !waiters_may_run()) return true;
+  if (of_waiter && !waiters_may_run()) return true;
   moved |= works_.step(now);
   for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(false);
   moved |= end_departure();

@@ -91,10 +91,10 @@ class Coordinator : public TurnTaker {
     return true;
   }
 
-  Outcome lent_turn(Time) noexcept override {
+  Outcome turn_of_waiter(Time) noexcept override {
     ++lent_;
     const bool moved = turn(false);
-    if (refused_) return Outcome::not_for_lent;
+    if (refused_) return Outcome::not_for_waiter;
     return moved ? Outcome::moved : Outcome::still;
   }
   bool in_vain() override { return looks_++ % 2 != 0; }
@@ -258,7 +258,7 @@ class Looker : public TurnTaker {
  public:
   explicit Looker(ProgressLock& turns) : turns_(turns) {}
 
-  Outcome lent_turn(Time) noexcept override {
+  Outcome turn_of_waiter(Time) noexcept override {
     mine_ = turns_.mine();
     owner_.check();
     rounds_up_ = rounds_up();
@@ -296,7 +296,7 @@ TEST(ProgressLock, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
 // Purpose: moves for a while, and then never again.
 class Mover : public TurnTaker {
  public:
-  Outcome lent_turn(Time now) noexcept override {
+  Outcome turn_of_waiter(Time now) noexcept override {
     if (begun_ == Time{}) begun_ = now;
     if (now - begun_ > std::chrono::milliseconds(8)) return Outcome::still;
     moved_ = now;
