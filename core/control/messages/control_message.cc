@@ -88,38 +88,39 @@ void write(Writer& writer, const Report& report) {
   writer.put(report.applied);
   write(writer, report.ids);
   writer.put_count(report.tensors.size());
-  for (const std::vector<Wish>& wishes : report.tensors) {
-    writer.put_count(wishes.size());
-    for (const Wish& wish : wishes) {
-      write(writer, *wish.request);
-      write(writer, wish.ranks);
+  for (const std::vector<RequestOfRanks>& requests : report.tensors) {
+    writer.put_count(requests.size());
+    for (const RequestOfRanks& asked : requests) {
+      write(writer, *asked.request);
+      write(writer, asked.ranks);
     }
   }
   write(writer, report.departed);
   write(writer, report.rested);
 }
 
-Wish read_wish(Reader& reader) {
+RequestOfRanks read_request_of_ranks(Reader& reader) {
   auto request = std::make_shared<const Request>(read_request(reader));
-  Wish wish{std::move(request), read_rank_set(reader)};
-  if (wish.ranks.empty() || !wish.request->follows.empty()) reader.fail();
-  return wish;
+  RequestOfRanks asked{std::move(request), read_rank_set(reader)};
+  if (asked.ranks.empty() || !asked.request->follows.empty()) reader.fail();
+  return asked;
 }
 
 // All of one key.
-std::vector<Wish> read_wishes(Reader& reader) {
-  std::vector<Wish> wishes = reader.get_list<Wish>(1, read_wish);
-  const bool same_key = std::ranges::all_of(
-      wishes, [&](const Wish& wish) { return key_of(*wish.request) == key_of(*wishes.front().request); });
-  if (wishes.empty() || !same_key) reader.fail();
-  return wishes;
+std::vector<RequestOfRanks> read_requests(Reader& reader) {
+  std::vector<RequestOfRanks> requests = reader.get_list<RequestOfRanks>(1, read_request_of_ranks);
+  const bool same_key = std::ranges::all_of(requests, [&](const RequestOfRanks& asked) {
+    return key_of(*asked.request) == key_of(*requests.front().request);
+  });
+  if (requests.empty() || !same_key) reader.fail();
+  return requests;
 }
 
 Report read_report(Reader& reader) {
   Report report;
   report.applied = reader.get<std::uint64_t>();
   report.ids = read_id_set(reader);
-  report.tensors = reader.get_list<std::vector<Wish>>(1, read_wishes);
+  report.tensors = reader.get_list<std::vector<RequestOfRanks>>(1, read_requests);
   report.departed = read_rank_set(reader);
   report.rested = read_rank_set(reader);
   return report;

@@ -56,11 +56,11 @@ struct Referral {
   friend bool operator==(const Referral&, const Referral&) = default;
 };
 
-// One wish and the ranks that have it.
-struct Wish {
+// One Request and the ranks that have it.
+struct RequestOfRanks {
   SharedRequest request;
   RankSet ranks;
-  friend bool operator==(const Wish& a, const Wish& b) {
+  friend bool operator==(const RequestOfRanks& a, const RequestOfRanks& b) {
     return *a.request == *b.request && a.ranks == b.ranks;
   }
 };
@@ -70,8 +70,8 @@ struct Wish {
 struct Report {
   std::uint64_t applied = 0;  // the last Plan that the sender has seen
   IdSet ids;                  // wanted by all members below the sender, as the cache has them
-  std::vector<std::vector<Wish>>
-      tensors;       // in full: no inner vector is empty, and all its wishes have one key
+  std::vector<std::vector<RequestOfRanks>>
+      tensors;       // in full: no inner vector is empty, and all its requests have one key
   RankSet departed;  // will submit nothing more, after this
   RankSet rested;    // departed, and have carried out all they asked for: no Abort comes from there any more
   bool empty() const { return ids.empty() && tensors.empty() && departed.empty() && rested.empty(); }

@@ -14,8 +14,8 @@ namespace rueda {
 
 // What every member of its process set has submitted, but for those that have joined.
 struct ReadyRequest {
-  ReadyRequest(SharedRequest wish, RankSet without = {})
-      : request(std::move(wish)), joined(std::move(without)) {}
+  ReadyRequest(SharedRequest asked, RankSet without = {})
+      : request(std::move(asked)), joined(std::move(without)) {}
 
   SharedRequest request;
   RankSet joined;  // told where it is measured
