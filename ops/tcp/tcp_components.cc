@@ -109,19 +109,19 @@ struct TcpMeeting {
     const std::shared_ptr<TcpListener> own = std::exchange(loopback, nullptr);
     only_link = true;
     if (several_hosts(welcome)) return;
-    link->dial_on_demand(own->dial_on_demand(rank, welcome.hosts, welcome.cards));
+    link->dial_on_demand(own->dial_on_demand(rank, welcome.hosts, welcome.peer_infos));
     connected = true;
   }
 
   void meet(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
     const std::shared_ptr<TcpListener> own = std::exchange(door, nullptr);
     if (!several_hosts(welcome)) return;
-    const auto without = std::ranges::find(welcome.cards, std::string());
-    if (without != welcome.cards.end()) {
-      return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
+    const auto without = std::ranges::find(welcome.peer_infos, std::string());
+    if (without != welcome.peer_infos.end()) {
+      return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.peer_infos.begin()));
     }
     const std::set<Rank> neighbours = control_neighbours(rank, welcome.hosts);
-    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.cards, neighbours, alive);
+    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.peer_infos, neighbours, alive);
     throw_if_error(met.status);
     if (rank == 0)
       notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts) +

@@ -126,7 +126,7 @@ void Bootstrap::conclude() {
   for (const std::optional<Introduction>& introduction : heard_) {
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
-    welcome.cards.push_back(introduction->card);
+    welcome.peer_infos.push_back(introduction->peer_info);
     welcome.job = std::max(welcome.job, introduction->job);
   }
   if (!welcome.status.ok()) return finish(std::move(welcome));

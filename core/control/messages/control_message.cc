@@ -16,16 +16,16 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put(introduction.process_id);
   writer.put_count(introduction.settings.size());
   for (const std::string& setting : introduction.settings) writer.put_string(setting);
-  writer.put_string(introduction.card);
+  writer.put_string(introduction.peer_info);
   writer.put_string(introduction.process_sets);
   writer.put(introduction.job);
   writer.put_string(introduction.relay);
 }
 
-std::string read_card(Reader& reader) {
-  std::string card = reader.get_string();
-  if (card.size() > kLongestCard) reader.fail();
-  return card;
+std::string read_peer_info(Reader& reader) {
+  std::string info = reader.get_string();
+  if (info.size() > kLongestPeerInfo) reader.fail();
+  return info;
 }
 
 Introduction read_introduction(Reader& reader) {
@@ -35,10 +35,10 @@ Introduction read_introduction(Reader& reader) {
   introduction.host = reader.get_string();
   introduction.process_id = reader.get<std::int64_t>();
   introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
-  introduction.card = read_card(reader);
+  introduction.peer_info = read_peer_info(reader);
   introduction.process_sets = reader.get_string();
   introduction.job = reader.get<std::uint64_t>();
-  introduction.relay = read_card(reader);
+  introduction.relay = read_peer_info(reader);
   return introduction;
 }
 
@@ -55,7 +55,7 @@ void write(Writer& writer, const Welcome& welcome) {
   for (std::size_t i = 0; i < welcome.hosts.size(); ++i) {
     writer.put_string(welcome.hosts[i]);
     writer.put(welcome.process_ids[i]);
-    writer.put_string(welcome.cards[i]);
+    writer.put_string(welcome.peer_infos[i]);
   }
   writer.put(welcome.job);
 }
@@ -67,7 +67,7 @@ Welcome read_welcome(Reader& reader) {
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     welcome.hosts.push_back(reader.get_string());
     welcome.process_ids.push_back(reader.get<std::int64_t>());
-    welcome.cards.push_back(read_card(reader));
+    welcome.peer_infos.push_back(read_peer_info(reader));
   }
   welcome.job = reader.get<std::uint64_t>();
   return welcome;
@@ -81,7 +81,7 @@ void write(Writer& writer, const Referral& referral) {
 Referral read_referral(Reader& reader) {
   const auto to = reader.get<Rank>();
   if (to < 0) reader.fail();
-  return {to, read_card(reader)};
+  return {to, read_peer_info(reader)};
 }
 
 void write(Writer& writer, const Report& report) {

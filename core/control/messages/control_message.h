@@ -24,7 +24,7 @@ struct Introduction {
   std::string host;
   std::int64_t process_id = 0;
   std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
-  std::string card;                   // how ranks of its host can share memory with it; read by ops alone
+  std::string peer_info;              // how ranks of its host can share memory with it; read by ops alone
   std::string process_sets;           // given to init(), in words that differ where the sets do
   std::uint64_t job = 0;              // how many jobs the process has had before
   std::string relay;                  // how others take the Welcome from it; empty: they cannot
@@ -38,13 +38,13 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// Everybody is there (or the job cannot start: `status`); hosts[r], process_ids[r], cards[r] belong to rank
-// r.
+// Everybody is there (or the job cannot start: `status`); hosts[r], process_ids[r], peer_infos[r] belong to
+// rank r.
 struct Welcome {
   Status status;
   std::vector<std::string> hosts;
   std::vector<std::int64_t> process_ids;
-  std::vector<std::string> cards;
+  std::vector<std::string> peer_infos;
   std::uint64_t job = 0;  // more than any of the processes has had before
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
@@ -138,8 +138,8 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// A longer card is an error of the message that carries it.
-inline constexpr std::size_t kLongestCard = 1024;
+// A longer peer_info is an error of the message that carries it.
+inline constexpr std::size_t kLongestPeerInfo = 1024;
 
 using Message =
     std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort, Referral>;

@@ -98,7 +98,7 @@ struct Job {
       simulated.local_peers = std::make_unique<LocalPeers>(rank, Segment::make().segment, std::move(window));
       welcome.hosts.emplace_back("host");
       welcome.process_ids.push_back(1);
-      welcome.cards.push_back(simulated.local_peers->card());
+      welcome.peer_infos.push_back(simulated.local_peers->peer_info());
     }
     for (Simulated& simulated : ranks) simulated.local_peers->meet(welcome);
     for (std::size_t i = 1; i < ranks.size(); i += 2) {

@@ -26,7 +26,7 @@ class AreaOfFour : public testing::Test {
       peers_.push_back(std::make_unique<LocalPeers>(rank, Segment::make().segment));
       welcome.hosts.emplace_back("here");
       welcome.process_ids.push_back(rank);
-      welcome.cards.push_back(peers_.back()->card());
+      welcome.peer_infos.push_back(peers_.back()->peer_info());
     }
     constexpr std::array<Rank, kRanks> kAll{0, 1, 2, 3};
     for (Rank rank = 0; rank < kRanks; ++rank) {

@@ -47,10 +47,10 @@ TEST(Message, EveryFlippedBitIsReadWithinBounds) {
 }
 
 TEST(Message, ALongCardIsAnError) {
-  const std::string card(kLongestCard, 'x');
-  EXPECT_TRUE(decode(encode(Welcome{{}, {"x"}, {1}, {card}})));
-  EXPECT_FALSE(decode(encode(Welcome{{}, {"x"}, {1}, {card + 'x'}})));
-  EXPECT_FALSE(decode(encode(Hello{{{0, "1", "x", 1, {}, card + 'x'}}})));
+  const std::string info(kLongestPeerInfo, 'x');
+  EXPECT_TRUE(decode(encode(Welcome{{}, {"x"}, {1}, {info}})));
+  EXPECT_FALSE(decode(encode(Welcome{{}, {"x"}, {1}, {info + 'x'}})));
+  EXPECT_FALSE(decode(encode(Hello{{{0, "1", "x", 1, {}, info + 'x'}}})));
 }
 
 TEST(Message, AnAbortOfNoPlanOrWithoutAReasonIsAnError) {
