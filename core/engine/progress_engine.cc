@@ -152,7 +152,7 @@ bool ProgressEngine::accept_submissions(Time now) {
 Status ProgressEngine::refusal(std::span<Entry> group) {
   for (Entry& entry : group) {
     const bool known = negotiator_->sets().find(entry.request().process_set) != nullptr;
-    const std::string reason = pending_.error_in(entry, known);
+    const std::string reason = pending_.problem_in(entry, known);
     if (reason.empty()) continue;
     return Status::invalid_argument(
         fmt::format("{}: rank {} {}", title(entry.request()), components_.rank, reason));

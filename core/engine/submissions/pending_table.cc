@@ -8,7 +8,7 @@
 
 namespace rueda {
 
-std::string PendingTable::error_in(Entry& entry, bool known) {
+std::string PendingTable::problem_in(Entry& entry, bool known) {
   const Request& request = entry.request();
   if (!known) return "uses a process set that was removed, or is not of this job.";
   if (joined(request.process_set))

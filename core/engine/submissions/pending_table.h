@@ -29,7 +29,7 @@ class PendingTable {
  public:
   // Finds the place of its name. Why this rank cannot ask for that now, "has joined, ..."; empty when it can.
   // `known`: its process set is.
-  std::string error_in(Entry& entry, bool known);
+  std::string problem_in(Entry& entry, bool known);
   // One that nothing speaks against.
   void add(Entry&& entry);
   // When nothing is between the two: the places of names that have not been in use for long.
