@@ -130,7 +130,7 @@ bool ProgressEngine::accept_submissions(Time now) {
       continue;
     }
     const SharedRequest first = group.front().shared_request;
-    CacheId& id = group.front().place->id;
+    CacheId& id = group.front().pending_name->id;
     for (Entry& entry : group) {
       entry.flight = shared_.observer.submitted(entry.request());
       entry.calls_out = entry.submission().allocate != nullptr;

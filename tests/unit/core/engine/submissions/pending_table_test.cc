@@ -66,7 +66,7 @@ TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
     if (i % 7 != 0) table.finish(flying.back());
   }
   for (Entry& entry : flying) {
-    if (entry.place == nullptr) continue;
+    if (entry.pending_name == nullptr) continue;
     EXPECT_TRUE(table.contains(key_view_of(entry.request())));
     table.finish(entry);
   }
