@@ -28,8 +28,8 @@ std::unique_ptr<Algorithm> gather(const Route& route, const std::vector<std::siz
 
 class Allgather final : public HierarchyExchange {
  public:
-  Allgather(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices)
-      : HierarchyExchange(plan, entry, place, slices), plan_(plan), order_(groups().all()) {
+  Allgather(const Plan& plan, Entry& entry, const HostContext& context, Slices slices)
+      : HierarchyExchange(plan, entry, context, slices), plan_(plan), order_(groups().all()) {
     set_chunks(1);  // the numbers of rows, as the others know them
   }
 
@@ -175,8 +175,8 @@ class Allgather final : public HierarchyExchange {
 
 }  // namespace
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices) {
-  return std::make_unique<Allgather>(plan, entry, place, slices);
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& context, Slices slices) {
+  return std::make_unique<Allgather>(plan, entry, context, slices);
 }
 
 }  // namespace rueda::hierarchy_allgather

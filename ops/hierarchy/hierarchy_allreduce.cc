@@ -54,8 +54,8 @@ class SliceFeedback {
 
 class HierarchyAllreduce final : public HierarchyWork {
  public:
-  HierarchyAllreduce(const Plan& plan, std::span<Entry> entries, const HostPlace& place)
-      : HierarchyWork(plan, place, slices_of(plan, *place.groups, place.most_slices)),
+  HierarchyAllreduce(const Plan& plan, std::span<Entry> entries, const HostContext& context)
+      : HierarchyWork(plan, context, slices_of(plan, *context.groups, context.most_slices)),
         plan_(plan),
         between_hosts_(ScaledReduction::of(plan, plan.members->count())),
         total_(bytes_of(plan)),
@@ -64,10 +64,10 @@ class HierarchyAllreduce final : public HierarchyWork {
         sum_size_(between_hosts_.accumulation().sum_size),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.area.peers, lists()),
-        tensors_(entries, place.memory, lists()) {
+        in_place_(plan, entries, context.area.peers, lists()),
+        tensors_(entries, context.memory, lists()) {
     if (plan.compression == Compression::topk)
-      feedback_.emplace(place.feedback.lease(key_of(*plan.tensors.front().request)));
+      feedback_.emplace(context.feedback.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     inside_.postscale = {};
     between_hosts_.prescale = {};
@@ -273,8 +273,8 @@ Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most) {
   return {groups, StagedWork::chunk_bytes(plan.chunk_bytes), bytes_of(plan), most};
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostPlace& place) {
-  return std::make_unique<HierarchyAllreduce>(plan, entries, place);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostContext& context) {
+  return std::make_unique<HierarchyAllreduce>(plan, entries, context);
 }
 
 }  // namespace rueda::hierarchy_allreduce

@@ -43,8 +43,8 @@ struct Shares {
 
 class Broadcast final : public HierarchyExchange {
  public:
-  Broadcast(const Plan& plan, Entry& entry, const HostPlace& place)
-      : HierarchyExchange(plan, entry, place, slices_of(plan, *place.groups, place.most_slices)),
+  Broadcast(const Plan& plan, Entry& entry, const HostContext& context)
+      : HierarchyExchange(plan, entry, context, slices_of(plan, *context.groups, context.most_slices)),
         output_(entry.submission().output, memory()),
         bytes_(static_cast<std::size_t>(entry.submission().output.bytes())),
         root_host_(groups().host_of(plan.root)),
@@ -119,8 +119,8 @@ class Broadcast final : public HierarchyExchange {
 
 class Reducescatter final : public HierarchyExchange {
  public:
-  Reducescatter(const Plan& plan, Entry& entry, const HostPlace& place)
-      : HierarchyExchange(plan, entry, place, slices_of(plan, *place.groups, place.most_slices)),
+  Reducescatter(const Plan& plan, Entry& entry, const HostContext& context)
+      : HierarchyExchange(plan, entry, context, slices_of(plan, *context.groups, context.most_slices)),
         inside_(ScaledReduction::of(plan, plan.members->count())),
         between_hosts_(inside_),
         value_size_(size_of(plan.dtype)),
@@ -130,8 +130,8 @@ class Reducescatter final : public HierarchyExchange {
     Shares shares(plan, groups());
     begins_ = std::move(shares.begins);
     room_ = shares.piece * begins_.size() / value_size_ * sum_size_;
-    own_rows_ = share_of_rows(entry.request().shape.front(), plan.members->index_of(place.area.peers.rank()),
-                              plan.members->count());
+    own_rows_ = share_of_rows(entry.request().shape.front(),
+                              plan.members->index_of(context.area.peers.rank()), plan.members->count());
     regions_ = Regions(std::move(shares.lengths), shares.piece, slices().count());
     set_chunks(regions_.chunks());
   }
@@ -257,13 +257,13 @@ Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most) {
   return {groups, chunk, total, most};
 }
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostPlace& place) {
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& context) {
   switch (plan.operation) {
     case Operation::allgather:
-      return hierarchy_allgather::start(plan, entry, place,
-                                        slices_of(plan, *place.groups, place.most_slices));
-    case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, place);
-    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place);
+      return hierarchy_allgather::start(plan, entry, context,
+                                        slices_of(plan, *context.groups, context.most_slices));
+    case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, context);
+    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, context);
     case Operation::allreduce:
     case Operation::alltoall:
     case Operation::barrier:

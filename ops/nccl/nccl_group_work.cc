@@ -11,15 +11,16 @@
 
 namespace rueda {
 
-NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPlace place, NcclGroup& group)
-    : plan_(plan), entries_(entries), place_(place), group_(group) {
-  place_.state.enter(plan_.number);
+NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclContext context,
+                             NcclGroup& group)
+    : plan_(plan), entries_(entries), context_(context), group_(group) {
+  context_.state.enter(plan_.number);
   group_.await(plan_.number);
-  if (!entry().joined) place_.state.set_last_device(entry().submission().device);
+  if (!entry().joined) context_.state.set_last_device(entry().submission().device);
 }
 
 NcclGroupWork::~NcclGroupWork() {
-  place_.state.leave(plan_.number);
+  context_.state.leave(plan_.number);
   group_.await_no_more(plan_.number);
   if (leads_) group_.set_meeting(false);
   staged_.reset();
@@ -71,7 +72,7 @@ Work::Step NcclGroupWork::meet() {
       if (!group_.is_first(plan_.number)) return Step::waiting;
       group_.set_meeting(true);
       leads_ = true;
-      meeting_.emplace(place_.link, plan_, group_.introduction(place_.sides.devices(), device_here()));
+      meeting_.emplace(context_.link, plan_, group_.introduction(context_.sides.devices(), device_here()));
       return Step::again;
     case NcclGroup::Stage::meeting: return Step::waiting;
     case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
@@ -91,21 +92,21 @@ Work::Step NcclGroupWork::go_by_the_host() {
     if (abandoned_) return Step::given_up;
     throw WorkFailure{"a graph cannot hold what goes by way of the host: " + group_.problem()};
   }
-  place_.state.leave(plan_.number);
-  staged_ = place_.staged.start(plan_, entries_);
+  context_.state.leave(plan_.number);
+  staged_ = context_.staged.start(plan_, entries_);
   if (abandoned_) staged_->abandon();
   return Step::again;
 }
 
 // None where this rank has joined, and had none before.
 std::optional<int> NcclGroupWork::device_here() const {
-  if (entry().joined) return place_.state.last_device();
+  if (entry().joined) return context_.state.last_device();
   return entry().submission().device;
 }
 
 NcclCaller NcclGroupWork::caller() {
   NcclLane& lane = group_.lane_of(plan_);
-  return {place_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
+  return {context_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
           group_.connected(), group_.connected_place()};
 }
 

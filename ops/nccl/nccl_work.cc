@@ -13,8 +13,8 @@
 
 namespace rueda {
 
-NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place)
-    : NcclGroupWork(plan, entries, place, place.state.group(*plan.members, NcclReach::all)),
+NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclContext context)
+    : NcclGroupWork(plan, entries, context, context.state.group(*plan.members, NcclReach::all)),
       stage_(first_stage(plan)) {}
 
 void NcclWork::abandon_own() {
@@ -54,7 +54,7 @@ Work::Step NcclWork::carry_out() {
     case Stage::turn:
       if (abandoned_ && verdict_.difference.empty() && !is_captured()) cannot_be_taken_back();
       if (abandoned_) return Step::given_up;
-      if (!place_.state.is_next(plan_.number)) return Step::waiting;
+      if (!context_.state.is_next(plan_.number)) return Step::waiting;
       if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
       if (begins_a_graph()) {
         group_.connect_graph(plan_);
@@ -93,7 +93,7 @@ NcclWork::Stage NcclWork::first_stage(const Plan& plan) {
 }
 
 void NcclWork::begin_exchange(const Bytes& own) {
-  exchange_.emplace(place_.link, plan_, own);
+  exchange_.emplace(context_.link, plan_, own);
   if (abandoned_ && stage_ == Stage::vote) exchange_->abandon();
 }
 

@@ -20,7 +20,7 @@ class NcclWork final : public NcclGroupWork {
  public:
   enum class Stage { window, graph, sizes, output, vote, turn, registering, giving_back, warming, launched };
 
-  NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place);
+  NcclWork(const Plan& plan, std::span<Entry> entries, NcclContext context);
 
  private:
   Step carry_out() override;

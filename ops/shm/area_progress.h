@@ -29,7 +29,7 @@ namespace rueda {
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
 class AreaProgress {
  public:
-  AreaProgress(std::uint64_t plan, const WorkPlace& place, InlineVectors& lists);
+  AreaProgress(std::uint64_t plan, const WorkContext& context, InlineVectors& lists);
 
   // The most that counts can say.
   static constexpr std::uint64_t kMostChunks = (std::uint64_t{1} << 24) - 3;

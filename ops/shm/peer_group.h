@@ -73,7 +73,7 @@ struct LastUse {
 };
 
 // Where a Work runs, while it is made: the slot of a one-shot, or the area of a StagedWork.
-struct WorkPlace {
+struct WorkContext {
   const PeerGroup& peers;
   std::size_t number;               // of the slot or area; the same on all members
   LastUse& last;                    // of that, before this Work; becomes this one's; outlives it

@@ -24,15 +24,16 @@ std::int64_t bytes_of(const Plan& plan) {
 
 class StagedAllreduce final : public StagedWork {
  public:
-  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory)
-      : StagedWork(plan.number, place),
+  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const WorkContext& context,
+                  const Memory& memory)
+      : StagedWork(plan.number, context),
         plan_(plan),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.peers, lists()),
+        in_place_(plan, entries, context.peers, lists()),
         tensors_(entries, memory, lists()),
         sources_(lists(), members()),
         slices_(lists(), members()) {
@@ -195,9 +196,9 @@ bool fits(const Plan& plan) {
   return bytes / StagedWork::chunk_bytes(plan.chunk_bytes) < StagedWork::kMostChunks;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkContext& context,
                             const Memory& memory) {
-  return std::make_unique<StagedAllreduce>(plan, entries, place, memory);
+  return std::make_unique<StagedAllreduce>(plan, entries, context, memory);
 }
 
 }  // namespace rueda::staged_allreduce

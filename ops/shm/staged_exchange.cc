@@ -42,8 +42,8 @@ std::size_t row_bytes(const Request& request) {
 // Purpose: what these have in common: one tensor in, one out.
 class Exchange : public StagedWork {
  public:
-  Exchange(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : StagedWork(plan.number, place),
+  Exchange(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : StagedWork(plan.number, context),
         entry_(entry),
         input_(entry.submission().input, memory),
         chunk_(chunk_bytes(plan.chunk_bytes)) {}
@@ -111,8 +111,8 @@ class Exchange : public StagedWork {
 
 class Broadcast final : public Exchange {
  public:
-  Broadcast(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Exchange(plan, entry, place, memory),
+  Broadcast(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Exchange(plan, entry, context, memory),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))),
         output_(entry.submission().output, memory),
         bytes_(static_cast<std::size_t>(entry.submission().output.bytes())) {
@@ -147,8 +147,8 @@ class Broadcast final : public Exchange {
 
 class Reducescatter final : public Exchange {
  public:
-  Reducescatter(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Exchange(plan, entry, place, memory),
+  Reducescatter(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Exchange(plan, entry, context, memory),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))) {
     const Request& request = entry.request();
     std::size_t offset = 0;
@@ -240,8 +240,8 @@ class Ragged : public Exchange {
 
 class Allgather final : public Ragged {
  public:
-  Allgather(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Ragged(plan, entry, place, memory) {
+  Allgather(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Ragged(plan, entry, context, memory) {
     begin({entry.request().shape.front()});
   }
 
@@ -279,8 +279,8 @@ class Allgather final : public Ragged {
 
 class Alltoall final : public Ragged {
  public:
-  Alltoall(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Ragged(plan, entry, place, memory) {
+  Alltoall(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Ragged(plan, entry, context, memory) {
     std::vector<std::int64_t> rows = entry.submission().splits;
     if (rows.empty())
       rows.assign(members(), entry.request().shape.front() / static_cast<std::int64_t>(members()));
@@ -339,16 +339,17 @@ bool fits(const Plan& plan) {
          static_cast<std::size_t>(plan.members->count()) <= kMostMembers;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory) {
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkContext& context,
+                            const Memory& memory) {
   switch (plan.operation) {
-    case Operation::allgather: return std::make_unique<Allgather>(plan, entry, place, memory);
-    case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, place, memory);
+    case Operation::allgather: return std::make_unique<Allgather>(plan, entry, context, memory);
+    case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, context, memory);
     case Operation::broadcast: {
-      WorkPlace of_role = place;
-      if (place.peers.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
+      WorkContext of_role = context;
+      if (context.peers.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
       return std::make_unique<Broadcast>(plan, entry, of_role, memory);
     }
-    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place, memory);
+    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, context, memory);
     case Operation::allreduce:
     case Operation::barrier:
     case Operation::join:

@@ -41,7 +41,7 @@ class StagedWork : public Work, protected ChunkedOperation {
     abandoning,
   };
 
-  StagedWork(std::uint64_t plan, const WorkPlace& place);
+  StagedWork(std::uint64_t plan, const WorkContext& context);
   Step step() final;
   void abandon() final { area_.abandon(); }
   std::string_view phase() const final;

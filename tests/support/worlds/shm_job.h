@@ -281,8 +281,8 @@ struct Job {
                              {*rank.local_peers->group_of(members), slot, rank.last_use[slot], &rank.stores});
     }
     const std::size_t number = running.plan.area;
-    const WorkPlace area{*rank.local_peers->group_of(members), number, rank.last_area_use[number],
-                         &rank.stores};
+    const WorkContext area{*rank.local_peers->group_of(members), number, rank.last_area_use[number],
+                           &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     return staged_allreduce::start(running.plan, running.entries, area, memory);

@@ -32,7 +32,7 @@ class AreaOfFour : public testing::Test {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       peers_[rank]->meet(welcome);
       areas_.push_back(std::make_unique<AreaProgress>(
-          kPlan, WorkPlace{*peers_[rank]->group_of(kAll), 0, last_[rank]}, lists_[rank]));
+          kPlan, WorkContext{*peers_[rank]->group_of(kAll), 0, last_[rank]}, lists_[rank]));
     }
   }
 
