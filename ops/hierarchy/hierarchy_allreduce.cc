@@ -113,7 +113,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                      [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
                        sources_.clear();
                        for (const std::byte* buffer : buffers) sources_.push_back(buffer + run.begin + to);
-                       sources_[place()] = tensors_.input(entry) + from;
+                       sources_[index()] = tensors_.input(entry) + from;
                        sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
                      });
     });
@@ -132,7 +132,7 @@ class HierarchyAllreduce final : public HierarchyWork {
     for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       copy_to_others(buffers, run);
-      if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[place()] + run.begin, run.size());
+      if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[index()] + run.begin, run.size());
     });
   }
 
@@ -150,7 +150,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                        for (std::size_t member = 0; member < members(); ++member)
                          sources_.push_back(in_place_.of(entry, member) + from);
                        std::byte* destination = sums + to / value_size_ * sum_size_;
-                       if (destination != sources_[place()])
+                       if (destination != sources_[index()])
                          return sum_up(inside_, sources_, destination, bytes / value_size_);
                        reduce_everywhere(inside_, sources_, {&destination, 1}, bytes / value_size_);
                      });
@@ -233,7 +233,7 @@ class HierarchyAllreduce final : public HierarchyWork {
     if (!in_place_.found()) return values;
     for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
                    [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
-                     if (bytes == run.size()) values = in_place_.of(entry, place()) + from;
+                     if (bytes == run.size()) values = in_place_.of(entry, index()) + from;
                    });
     return values;
   }

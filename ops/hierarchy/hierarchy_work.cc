@@ -19,8 +19,8 @@ HierarchyWork::HierarchyWork(const Plan& plan, const HostContext& context, Slice
 
 void HierarchyWork::copy_to_others(std::span<std::byte* const> buffers, Run run) const {
   for (std::size_t member = 0; member < members(); ++member) {
-    if (member != place())
-      kernels::copy_bytes(buffers[member] + run.begin, buffers[place()] + run.begin, run.size());
+    if (member != index())
+      kernels::copy_bytes(buffers[member] + run.begin, buffers[index()] + run.begin, run.size());
   }
 }
 

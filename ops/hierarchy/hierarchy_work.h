@@ -58,7 +58,7 @@ class HierarchyWork : public StagedWork {
   virtual void spread_in_place(std::size_t /*chunk*/) {}
 
   bool owns(std::size_t chunk, std::size_t slice) const {
-    return slices_.owner(chunk, slice, members()) == place();
+    return slices_.owner(chunk, slice, members()) == index();
   }
   // Calls visit(slice) for each that this rank owns, or does not own.
   template <class Visit>

@@ -76,7 +76,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   std::string problem = device == nullptr ? "" : own_problem(*device);
   std::vector<std::string> ids(own_.lanes);
   for (std::string& id : ids) {
-    if (device != nullptr && (reach_ == NcclReach::host || place_ == 0)) id = make_id(problem);
+    if (device != nullptr && (reach_ == NcclReach::host || index_ == 0)) id = make_id(problem);
   }
   Writer writer;
   writer.put_string(problem);
@@ -155,7 +155,7 @@ void NcclGroup::connect(const std::vector<Introduction>& all) {
     const Introduction& each = all[static_cast<std::size_t>(i)];
     if (reach_ == NcclReach::host && each.host != own_.host) continue;
     if (first == nullptr) first = &each;
-    if (i == place_) connected_place_ = connected_;
+    if (i == index_) connected_place_ = connected_;
     ++connected_;
   }
   lanes_.connect(first->ids, connected_, connected_place_);
@@ -200,7 +200,7 @@ Bytes NcclGroup::graph_words(const Plan& plan, Device& device, std::string probl
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  const std::string id = place_ == 0 ? make_id(problem) : "";
+  const std::string id = index_ == 0 ? make_id(problem) : "";
   Writer writer;
   writer.put_string(problem);
   writer.put_string(id);

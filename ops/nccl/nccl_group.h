@@ -46,7 +46,7 @@ class NcclGroup {
   };
 
   NcclGroup(const NcclOwn& own, RankSet members, Rank rank, NcclReach reach)
-      : own_(own), members_(std::move(members)), place_(members_.index_of(rank)), reach_(reach) {}
+      : own_(own), members_(std::move(members)), index_(members_.index_of(rank)), reach_(reach) {}
 
   Stage stage() const { return stage_; }
   void set_meeting(bool meeting) { stage_ = meeting ? Stage::meeting : Stage::unknown; }
@@ -66,7 +66,7 @@ class NcclGroup {
 
   const std::string& problem() const { return problem_; }  // why the last to meet go by the host
   int device() const { return device_; }
-  Rank place() const { return place_; }
+  Rank index() const { return index_; }
   Rank size() const { return members_.count(); }
   // Those whom NCCL connects, and this rank's place among them.
   Rank connected() const { return connected_; }
@@ -108,7 +108,7 @@ class NcclGroup {
 
   const NcclOwn& own_;
   RankSet members_;
-  Rank place_;
+  Rank index_;
   NcclReach reach_;
   Rank connected_ = 0;
   Rank connected_place_ = 0;

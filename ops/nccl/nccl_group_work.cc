@@ -61,7 +61,7 @@ Work::Step NcclGroupWork::meet() {
     const bool decided = group_.introduced(meeting_->received());
     meeting_.reset();
     if (!decided) return go_by_the_host();
-    if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
+    if (group_.stage() == NcclGroup::Stage::refused && group_.index() == 0) {
       log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
           to_string(*plan_.members), group_.problem());
     }
@@ -104,7 +104,7 @@ std::optional<int> NcclGroupWork::device_here() const {
   return entry().submission().device;
 }
 
-NcclCaller NcclGroupWork::caller() {
+NcclEnd NcclGroupWork::own_end() {
   NcclLane& lane = group_.lane_of(plan_);
   return {context_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
           group_.connected(), group_.connected_place()};

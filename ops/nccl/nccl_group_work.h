@@ -42,7 +42,7 @@ class NcclGroupWork : public Work {
 
   DeviceSide& side() { return context_.sides.at(group_.device()); }
   Entry& entry() const { return entries_.front(); }
-  NcclCaller caller();
+  NcclEnd own_end();
   // Throws BackendError where a tensor is on another device than the group's.
   void check_device(const Entry& each) const;
   // On the device, with those values of the host, if there are any; until `finish`. Throws WorkFailure.

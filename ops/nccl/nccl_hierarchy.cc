@@ -138,7 +138,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     }
     const NcclReduction reduction = plain_reduction(across_.reduce_op, plan_.dtype);
     const std::vector<std::int64_t> parts(members, static_cast<std::int64_t>(share_ / size_of(plan_.dtype)));
-    launch_reducescatter(caller(), reduction, lane.buffer(), own_share(lane), parts, size_of(plan_.dtype));
+    launch_reducescatter(own_end(), reduction, lane.buffer(), own_share(lane), parts, size_of(plan_.dtype));
     stage_ = Stage::reducing;
   }
 
@@ -203,7 +203,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     }
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(circle()),
                                           static_cast<std::int64_t>(share_));
-    launch_allgather(caller(), own_share(lane), lane.buffer(), parts);
+    launch_allgather(own_end(), own_share(lane), lane.buffer(), parts);
     stage_ = Stage::gathering;
     vote_.emplace(context_.link, inside_, Bytes{std::byte{1}});
     if (abandoned_) vote_->abandon();

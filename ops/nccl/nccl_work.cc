@@ -117,7 +117,7 @@ void NcclWork::exchanged() {
     stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
     const auto size = static_cast<std::size_t>(group_.size()),
-               mine = static_cast<std::size_t>(group_.place());
+               mine = static_cast<std::size_t>(group_.index());
     const std::size_t told = plan_.operation == Operation::alltoall ? size : 1;
     received_.assign(size, 0);
     for (std::size_t member = 0; member < size; ++member) {
@@ -172,15 +172,15 @@ Bytes NcclWork::own_sizes() {
 std::vector<std::int64_t> NcclWork::rows_scattered() const {
   const std::int64_t rows = entry().request().shape.front();
   std::vector<std::int64_t> parts;
-  for (Rank place = 0; place < group_.size(); ++place)
-    parts.push_back(share_of_rows(rows, place, group_.size()));
+  for (Rank index = 0; index < group_.size(); ++index)
+    parts.push_back(share_of_rows(rows, index, group_.size()));
   return parts;
 }
 
 void NcclWork::make_output() {
   Shape shape = entry().request().shape;
   if (plan_.operation == Operation::reducescatter) {
-    shape.front() = rows_scattered()[static_cast<std::size_t>(group_.place())];
+    shape.front() = rows_scattered()[static_cast<std::size_t>(group_.index())];
   } else {
     shape.front() = std::accumulate(received_.begin(), received_.end(), std::int64_t{0});
   }

@@ -52,10 +52,10 @@ struct PairStep {
   }
 };
 
-// What `place` of `size` does with a vector of one segment.
-std::vector<PairStep> doubling_steps(Rank place, Rank size);
+// What `index` of `size` does with a vector of one segment.
+std::vector<PairStep> doubling_steps(Rank index, Rank size);
 // ... of `size` segments. `size` is a power of two.
-std::vector<PairStep> halving_steps(Rank place, Rank size);
+std::vector<PairStep> halving_steps(Rank index, Rank size);
 
 // How many messages of doubling follow one another, with those of ranks beyond a power of two.
 Rank doubling_rounds(Rank size);

@@ -97,7 +97,7 @@ const PeerGroup* LocalPeers::group_of(std::span<const Rank> members) {
       groups_.erase(found);
       return nullptr;
     }
-    if (member == rank_) peers.place = peers.size();
+    if (member == rank_) peers.index = peers.size();
     Mapped& each = mapped->second;
     SegmentContents& contents = each.segment->contents();
     peers.members.push_back({member, &contents, &each.doorbell, &each.window});

@@ -79,7 +79,7 @@ class OneShot : public Work {
     awaited_end_ = member + 1;
     if (!gives()) stores_ = {};  // it stores nothing for others
   }
-  bool gives() const { return peers_.place >= awaited_begin_ && peers_.place < awaited_end_; }
+  bool gives() const { return peers_.index >= awaited_begin_ && peers_.index < awaited_end_; }
   std::span<const std::byte* const> slots() const { return slots_.all(); }
 
   // A tensor that fits into a slot, into `to`, or where it lies if that will do.
@@ -102,8 +102,8 @@ class OneShot : public Work {
   Flag& flag(const PeerGroup& peers, std::size_t member) const {
     return peers.members[member].contents->flags[slot_];
   }
-  Flag& own() const { return flag(peers_, peers_.place); }
-  std::byte* own_slot() const { return peers_.members[peers_.place].contents->slots[slot_]; }
+  Flag& own() const { return flag(peers_, peers_.index); }
+  std::byte* own_slot() const { return peers_.members[peers_.index].contents->slots[slot_]; }
 
   void write() {
     stores_.time([this] { pack(own_slot()); });
@@ -114,7 +114,7 @@ class OneShot : public Work {
   Step leave(std::uint64_t phase) {
     own().value.store(at(plan_.number, phase));
     for (std::size_t i = 0; i < peers_.size(); ++i) {
-      if (i == peers_.place) continue;
+      if (i == peers_.index) continue;
       if (phase == kAbandoned || flag(peers_, i).wanted.load() != 0) peers_.members[i].doorbell->ring();
     }
     return abandoned_ ? Step::given_up : Step::done;

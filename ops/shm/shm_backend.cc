@@ -116,7 +116,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
 const PeerGroup* ShmBackend::peers_of(const Plan& plan) {
   if (members_ == plan.members) return peers_;
   std::vector<Rank> ranks;
-  for (Rank place = 0; place < plan.members->count(); ++place) ranks.push_back(plan.members->at(place));
+  for (Rank index = 0; index < plan.members->count(); ++index) ranks.push_back(plan.members->at(index));
   peers_ = local_peers_->group_of(ranks);
   members_ = plan.members;
   return peers_;

@@ -121,7 +121,7 @@ class Broadcast final : public Exchange {
   }
 
  private:
-  bool root() const { return place() == root_; }
+  bool root() const { return index() == root_; }
   bool prepare() override {
     output_.prepare();
     return root() && Exchange::prepare();
@@ -166,22 +166,22 @@ class Reducescatter final : public Exchange {
  private:
   bool prepare() override {
     if (Exchange::prepare()) return true;
-    if (!allocated_) output_ = allocate(rows_[place()]);
+    if (!allocated_) output_ = allocate(rows_[index()]);
     allocated_ = true;
     return false;
   }
   void pack(std::size_t chunk, std::byte* buffer) override {
     for (std::size_t member = 0; member < members(); ++member) {
-      if (member == place()) continue;  // taken where it is
+      if (member == index()) continue;  // taken where it is
       const Range part = piece_of(shares_[member], chunk, chunk_);
       pack_part(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
   }
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
-    const Range own = shares_[place()], part = piece_of(own, chunk, chunk_);
+    const Range own = shares_[index()], part = piece_of(own, chunk, chunk_);
     sources_.clear();
-    for (std::byte* buffer : buffers) sources_.push_back(buffer + place() * chunk_);
-    sources_[place()] = input_.data() + part.begin;
+    for (std::byte* buffer : buffers) sources_.push_back(buffer + index() * chunk_);
+    sources_[index()] = input_.data() + part.begin;
     std::byte* output = output_ + (part.begin - own.begin);
     reduce_everywhere(reduction_, sources_, std::span(&output, 1), part.bytes() / size_of(reduction_.dtype),
                       {.streamed = stores().streamed()});
@@ -259,13 +259,13 @@ class Allgather final : public Ragged {
     cut(most, 1);
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {
-    const Range part = piece_of({0, parts_[place()].bytes()}, chunk, chunk_);
+    const Range part = piece_of({0, parts_[index()].bytes()}, chunk, chunk_);
     pack_part(buffer, input_.data() + part.begin, part.bytes());
   }
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(parts_[member], chunk, chunk_);
-      if (member == place()) {
+      if (member == index()) {
         put(output_ + part.begin, input_.data() + (part.begin - parts_[member].begin), part.bytes());
       } else {
         take_shared(output_ + part.begin, buffers[member], part.bytes());
@@ -298,10 +298,10 @@ class Alltoall final : public Ragged {
     std::vector<std::int64_t> received;
     std::int64_t most = 0;
     for (const auto& of_member : all) {
-      received.push_back(of_member[place()]);
+      received.push_back(of_member[index()]);
       most = std::max(most, *std::ranges::max_element(of_member));
     }
-    for (std::int64_t rows : all[place()]) add(given_, rows);
+    for (std::int64_t rows : all[index()]) add(given_, rows);
     for (std::int64_t rows : received) add(got_, rows);
     output_ = allocate(std::accumulate(received.begin(), received.end(), std::int64_t{0}));
     entry_.handle->received_splits = std::move(received);
@@ -309,7 +309,7 @@ class Alltoall final : public Ragged {
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {
     for (std::size_t member = 0; member < members(); ++member) {
-      if (member == place()) continue;  // taken where it is
+      if (member == index()) continue;  // taken where it is
       const Range part = piece_of(given_[member], chunk, chunk_);
       pack_part(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
@@ -317,12 +317,12 @@ class Alltoall final : public Ragged {
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(got_[member], chunk, chunk_);
-      if (member == place()) {
+      if (member == index()) {
         const std::size_t begin = given_[member].begin + (part.begin - got_[member].begin);
         put(output_ + part.begin, input_.data() + begin, part.bytes());
         continue;
       }
-      take_own(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
+      take_own(output_ + part.begin, buffers[member] + index() * chunk_, part.bytes());
     }
   }
 
