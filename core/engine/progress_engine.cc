@@ -184,19 +184,18 @@ bool ProgressEngine::receive_messages(Time now) {
   bool moved = false;
   // What arrives after the end belongs to the next job of this process.
   while (components_.transport && !negotiator_->ended()) {
-    std::optional<Envelope> envelope = next_message();
+    std::optional<Envelope> envelope;
+    if (job_.early.empty()) {
+      envelope = components_.transport->receive();
+    } else {
+      envelope = std::move(job_.early.front());
+      job_.early.pop_front();
+    }
     if (!envelope) break;
     negotiator_->receive(envelope->peer, envelope->bytes, now);
     moved = true;
   }
   return moved;
-}
-
-std::optional<Envelope> ProgressEngine::next_message() {
-  if (job_.early.empty()) return components_.transport->receive();
-  Envelope envelope = std::move(job_.early.front());
-  job_.early.pop_front();
-  return envelope;
 }
 
 // The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
