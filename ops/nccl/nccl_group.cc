@@ -41,7 +41,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
 }
 
 // Makes what this rank needs; what that lacks is for all to hear.
-std::string NcclGroup::own_problem(Device& device) {
+std::string NcclGroup::problem_of_device(Device& device) {
   if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
   if (!lanes_.empty()) return {};  // made when the members met before
   try {
@@ -73,7 +73,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   Device* const device = number ? &devices.at(*number) : nullptr;
   if (number && *number != device_) lanes_.clear();
   device_ = number.value_or(device_);
-  std::string problem = device == nullptr ? "" : own_problem(*device);
+  std::string problem = device == nullptr ? "" : problem_of_device(*device);
   std::vector<std::string> ids(own_.lanes);
   for (std::string& id : ids) {
     if (device != nullptr && (reach_ == NcclReach::host || index_ == 0)) id = make_id(problem);
@@ -91,7 +91,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   return writer.take();
 }
 
-std::string NcclGroup::incompatibility(const std::vector<Introduction>& all) const {
+std::string NcclGroup::problem_between(const std::vector<Introduction>& all) const {
   const bool may_share = std::ranges::all_of(all, &Introduction::may_share_devices);
   const auto elsewhere = [&](const Introduction& each) { return each.host != all.front().host; };
   if (reach_ == NcclReach::all && std::ranges::any_of(all, &Introduction::encrypted) &&
@@ -113,7 +113,7 @@ std::string NcclGroup::incompatibility(const std::vector<Introduction>& all) con
   return {};
 }
 
-std::string NcclGroup::undecided(const std::vector<Introduction>& all) const {
+std::string NcclGroup::joined_without_device(const std::vector<Introduction>& all) const {
   const auto unknown = std::ranges::find(all, false, &Introduction::knows_device);
   if (unknown == all.end()) return {};
   return fmt::format("rank {} has joined before it had a tensor on a device",
@@ -125,12 +125,12 @@ bool NcclGroup::introduced(Reader reader) {
   for (Rank i = 0; i < size(); ++i) all.push_back(read(reader));
   if (!reader.complete())
     throw BackendError(Status::backend_error("what ranks say of their devices is of another build"));
-  problem_ = undecided(all);
+  problem_ = joined_without_device(all);
   if (!problem_.empty()) {  // the lanes are kept for the next time
     stage_ = Stage::unknown;
     return false;
   }
-  problem_ = incompatibility(all);
+  problem_ = problem_between(all);
   if (!problem_.empty()) {
     lanes_.clear();
     stage_ = Stage::refused;
@@ -207,7 +207,7 @@ Bytes NcclGroup::graph_words(const Plan& plan, Device& device, std::string probl
   return writer.take();
 }
 
-std::string NcclGroup::graph_problem(const Plan& plan, Reader all) {
+std::string NcclGroup::problem_of_graph(const Plan& plan, Reader all) {
   std::string problem;
   for (Rank i = 0; i < size(); ++i) {
     const std::string theirs = all.get_string(), id = all.get_string();

@@ -22,7 +22,7 @@ NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclCon
 NcclGroupWork::~NcclGroupWork() {
   context_.state.leave(plan_.number);
   group_.await_no_more(plan_.number);
-  if (leads_) group_.set_meeting(false);
+  if (leads_) group_.set_introducing(false);
   staged_.reset();
 }
 
@@ -55,11 +55,11 @@ std::string_view NcclGroupWork::phase() const {
 
 Work::Step NcclGroupWork::meet() {
   if (by_the_host_) return go_by_the_host();  // it has failed by that: it meets no second time
-  if (meeting_) {
-    if (const Step step = meeting_->step(); step != Step::done) return step;
+  if (introductions_) {
+    if (const Step step = introductions_->step(); step != Step::done) return step;
     leads_ = false;
-    const bool decided = group_.introduced(meeting_->received());
-    meeting_.reset();
+    const bool decided = group_.introduced(introductions_->received());
+    introductions_.reset();
     if (!decided) return go_by_the_host();
     if (group_.stage() == NcclGroup::Stage::refused && group_.index() == 0) {
       log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
@@ -70,11 +70,12 @@ Work::Step NcclGroupWork::meet() {
   switch (group_.stage()) {
     case NcclGroup::Stage::unknown:
       if (!group_.is_first(plan_.number)) return Step::waiting;
-      group_.set_meeting(true);
+      group_.set_introducing(true);
       leads_ = true;
-      meeting_.emplace(context_.link, plan_, group_.introduction(context_.sides.devices(), device_here()));
+      introductions_.emplace(context_.link, plan_,
+                             group_.introduction(context_.sides.devices(), device_here()));
       return Step::again;
-    case NcclGroup::Stage::meeting: return Step::waiting;
+    case NcclGroup::Stage::introducing: return Step::waiting;
     case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
     case NcclGroup::Stage::ready:
       met_ = true;

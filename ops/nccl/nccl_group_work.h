@@ -68,7 +68,7 @@ class NcclGroupWork : public Work {
   bool met_ = false;
   bool by_the_host_ = false;
   bool leads_ = false;  // it is this Work in which the group meets
-  std::optional<MemberExchange> meeting_;
+  std::optional<MemberExchange> introductions_;
   std::unique_ptr<Work> staged_;
   // What stands in for a rank that has joined, from the host's memory by way of pinned memory, or for what
   // NCCL must not see.

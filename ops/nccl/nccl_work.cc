@@ -113,7 +113,7 @@ void NcclWork::exchanged() {
     verdict_ = group_.windows().compare(all, *plan_.members);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::graph) {
-    verdict_.difference = group_.graph_problem(plan_, all);
+    verdict_.difference = group_.problem_of_graph(plan_, all);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
     const auto size = static_cast<std::size_t>(group_.size()),
