@@ -52,12 +52,12 @@ def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def name_of(result: dict[str, Any]) -> str:
-    card = result["device"].split(",")[0]
-    return f"{result['date']}-{re.sub(r'[^A-Za-z0-9]+', '-', card).strip('-')}"
+    gpu = result["device"].split(",")[0]
+    return f"{result['date']}-{re.sub(r'[^A-Za-z0-9]+', '-', gpu).strip('-')}"
 
 
 def section(result: dict[str, Any]) -> str:
-    """What was measured on one card: steps, then figures beside their bound or peer."""
+    """What was measured on one GPU: steps, then figures beside their bound or peer."""
     lines = [f"## {result['device'].split(',')[0]}, {result['date']}", "", f"torch {result['about'].get('torch', '?')}; {result['device']}", ""]
     outcomes = [f"{step['step']} {step['outcome']}" + (f" ({step['why']})" if step["why"] else "") for step in result["steps"]]
     lines += ["Steps: " + "; ".join(outcomes) + ".", "", "| figure | value | beside | goal |", "|---|---|---|---|"]
@@ -71,7 +71,7 @@ def section(result: dict[str, Any]) -> str:
 def page(folder: Path) -> str:
     """All results, the newest first."""
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"), reverse=True)]
-    return "\n".join([HEAD, *(section(result) for result in results)] if results else [HEAD, "No card has been measured yet.\n"])
+    return "\n".join([HEAD, *(section(result) for result in results)] if results else [HEAD, "No GPU has been measured yet.\n"])
 
 
 def main() -> int:

@@ -17,8 +17,10 @@ import argparse
 import datetime
 import json
 import os
+import re
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +109,17 @@ def table(result: dict[str, Any]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in ([head for head, _ in used], ["---"] * len(used), *rows)]
 
 
+def wrapped(command: str) -> str:
+    """A command in lines that a page shows whole. A flag and its value stay together."""
+    together = re.sub(r"(?<= )(-\S+) (?!-)", "\\1\0", command)
+    lines = [" \\\n".join(textwrap.wrap(line, 98, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
+             for line in together.split("\n")]
+    return "\n".join(lines).replace("\0", " ")
+
+
 def section(name: str, result: dict[str, Any]) -> str:
     also = f"The same {result['also']}. " if "also" in result else ""
-    lines = [f"### {result['title']}", "", "```", result["command"], "```", "", f"{also}Machine: {result['machine']}. Recorded on {result['date']}.", ""]
+    lines = [f"### {result['title']}", "", "```", wrapped(result["command"]), "```", "", f"{also}Machine: {result['machine']}. Recorded on {result['date']}.", ""]
     for paragraph in result.get("about", []):
         lines += [paragraph, ""]
     if "chart" in result:

@@ -20,6 +20,7 @@ import source_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 DECISIONS = Path("docs/decisions")
+FIGURES = {Path("docs/performance.md"), Path("docs/training-figures.md")}
 CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -54,8 +55,8 @@ def copy(found: list[Path], folder: Path) -> None:
     for file in {*found, *(target for page in found for target in linked(page))}:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         if file in found:
-            # A search lists other pages before decisions.
-            rank = "---\nsearch: {boost: 0.3}\n---\n" if file.parent == DECISIONS else ""
+            # A search lists other pages before decisions and figures.
+            rank = "---\nsearch: {boost: 0.3}\n---\n" if file.parent == DECISIONS or file in FIGURES else ""
             # GitHub's tables need \| inside code, and those of MkDocs show the backslash.
             text = CODE.sub(lambda code: code[0].replace(r"\|", "|"), (ROOT / file).read_text(encoding="utf-8"))
             (folder / file).write_text(rank + source_tables.filled(ROOT, text), encoding="utf-8")

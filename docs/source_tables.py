@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of settings and flags, read from the C++ sources that hold them."""
+"""The tables of settings and flags, read from the sources that hold them."""
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,12 +199,27 @@ def bench_flags(root: Path) -> list[Flag]:
     return rows
 
 
+def script_flags(root: Path, script: str) -> list[Flag]:
+    """The flags that a Python script adds to its parser, without those that its help leaves out."""
+    rows = []
+    for call in ast.walk(ast.parse((root / script).read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument":
+            meaning = next((keyword.value for keyword in call.keywords if keyword.arg == "help"), None)
+            if isinstance(meaning, ast.Constant):
+                text, _, default = meaning.value.partition("; default: ")
+                rows.append(Flag(call.args[0].value.removeprefix("--"), "VALUE", text + (f" [{default}]" if default else "")))
+    if not rows:
+        raise TableError(f"{script} adds no flags")
+    return rows
+
+
 PROGRAMS = {
     "ruedarun": ruedarun_flags,
     "train_bert": lambda root: trainer_flags(root, "bert_flags"),
     "distill": lambda root: trainer_flags(root, "distill_flags"),
     "evaluate_lm": lambda root: trainer_flags(root, "evaluate_lm_flags"),
     "rueda-bench": bench_flags,
+    "rueda-bench start": lambda root: script_flags(root, "bench/peers/start.py"),
 }
 
 
@@ -237,7 +253,7 @@ def flags_tables(root: Path, program: str) -> str:
     return "\n".join(lines).strip()
 
 
-MARK = re.compile(r"^<!-- table: (settings|flags of ([\w-]+)) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- table: (settings|flags of ([\w -]+)) -->$", re.MULTILINE)
 
 
 def filled(root: Path, page: str) -> str:

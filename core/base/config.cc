@@ -145,10 +145,11 @@ void add_short(std::vector<Setting>& table) {
   table.push_back(most_bytes("SHORT_BYTES", &Config::short_bytes,
                              "allreduces of at most so many bytes go by recursive doubling between hosts; "
                              "auto: as few messages are timed when a job of several hosts starts"));
-  table.push_back(most_bytes("MEDIUM_BYTES", &Config::medium_bytes,
-                             "longer ones of at most so many bytes go by recursive halving and doubling, "
-                             "where ranks are a power of two, still longer ones around a ring; auto: as "
-                             "messages are timed, none where SHORT_BYTES is given"));
+  table.push_back(
+      most_bytes("MEDIUM_BYTES", &Config::medium_bytes,
+                 "allreduces longer than RUEDA_SHORT_BYTES and up to this size use recursive "
+                 "halving and doubling, if the number of ranks is a power of two; longer ones use "
+                 "a ring; auto: as messages are timed, none where SHORT_BYTES is given"));
   table.push_back(text("PROFILE", "", &Config::profile, "a file, or nothing for none",
                        "what messages between hosts cost: read by rank 0 where it is there, else measured "
                        "and written"));
@@ -204,8 +205,8 @@ std::vector<Setting> make_settings() {
                          "bytes, 64 to 1073741824", "rings send messages of at most so many bytes"));
   table.push_back(number("CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", &Config::cache_capacity, std::int64_t{0},
                          std::int64_t{1} << 31, "requests, 0 to 2147483648",
-                         "requests that are remembered though not called again, at least; a model's own are "
-                         "remembered however many there are; 0: none"));
+                         "at least this many Requests that do not come again are remembered; those that do "
+                         "are always remembered; 0: none"));
   table.push_back(reduction_order());
   table.push_back(
       flag("FULL_JOIN", "", &Config::full_join,

@@ -24,8 +24,8 @@ using std::chrono::microseconds;
 struct StartSuperseded {};
 
 Introduction introduce(const RuntimeComponents& components) {
-  Introduction introduction{components.rank, kVersion, components.host, getpid(), {},
-                            components.card, "",       components.job,  "",       components.local_rank};
+  Introduction introduction{components.rank,      kVersion, components.host, getpid(), {},
+                            components.peer_info, "",       components.job,  "",       components.local_rank};
   if (components.transport) introduction.relay = components.transport->relay();
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(components.config)));

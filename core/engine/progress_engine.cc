@@ -43,7 +43,8 @@ Negotiator::Settings ProgressEngine::negotiator_settings() {
   };
   if (config.autotune) settings.tuning = TuningSearch::settings_of(config);
   settings.chunk_bytes = config.ring_chunk;
-  settings.caller = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold, config.cache_capacity};
+  settings.coordinator = {from_seconds(config.cycle_time * 1e-3), config.fusion_threshold,
+                          config.cache_capacity};
   settings.full_join = config.full_join;
   settings.stalls.report_after =
       config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
@@ -56,20 +57,20 @@ Negotiator::Settings ProgressEngine::negotiator_settings() {
 bool ProgressEngine::progress(Caller caller, Time now) {
   owner_.check();
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
-  const bool lent = caller == Caller::waiter;
+  const bool of_waiter = caller == Caller::waiter;
   bool moved = accept_submissions(now);
   moved |= receive_messages(now);
   if (components_.transport) lost_.add(components_.transport->lost(now));
   lost_.look(now);
-  if (!lent) {
+  if (!of_waiter) {
     for (Rank rank : lost_.take_unreported()) report_lost(rank);
   }
   negotiator_->tick(now, !works_.empty());
-  if (lent && !waiters_may_run()) return true;
+  if (of_waiter && !waiters_may_run()) return true;
   moved |= send_messages();
   if (failed_) return true;  // Plans call nothing any more
   take_plans();
-  if (lent && !waiters_may_run()) return true;
+  if (of_waiter && !waiters_may_run()) return true;
   moved |= works_.step(now);
   for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(false);
   moved |= end_departure();
@@ -129,7 +130,7 @@ bool ProgressEngine::accept_submissions(Time now) {
       continue;
     }
     const SharedRequest first = group.front().shared_request;
-    CacheId& id = group.front().place->id;
+    CacheId& id = group.front().pending_name->id;
     for (Entry& entry : group) {
       entry.flight = shared_.observer.submitted(entry.request());
       entry.calls_out = entry.submission().allocate != nullptr;
@@ -151,7 +152,7 @@ bool ProgressEngine::accept_submissions(Time now) {
 Status ProgressEngine::refusal(std::span<Entry> group) {
   for (Entry& entry : group) {
     const bool known = negotiator_->sets().find(entry.request().process_set) != nullptr;
-    const std::string reason = pending_.error_in(entry, known);
+    const std::string reason = pending_.problem_in(entry, known);
     if (reason.empty()) continue;
     return Status::invalid_argument(
         fmt::format("{}: rank {} {}", title(entry.request()), components_.rank, reason));
@@ -183,19 +184,18 @@ bool ProgressEngine::receive_messages(Time now) {
   bool moved = false;
   // What arrives after the end belongs to the next job of this process.
   while (components_.transport && !negotiator_->ended()) {
-    std::optional<Envelope> envelope = next_message();
+    std::optional<Envelope> envelope;
+    if (job_.early.empty()) {
+      envelope = components_.transport->receive();
+    } else {
+      envelope = std::move(job_.early.front());
+      job_.early.pop_front();
+    }
     if (!envelope) break;
     negotiator_->receive(envelope->peer, envelope->bytes, now);
     moved = true;
   }
   return moved;
-}
-
-std::optional<Envelope> ProgressEngine::next_message() {
-  if (job_.early.empty()) return components_.transport->receive();
-  Envelope envelope = std::move(job_.early.front());
-  job_.early.pop_front();
-  return envelope;
 }
 
 // The threads of this rank hear of a failure first: a send may not return where its receiver has ended.

@@ -87,7 +87,6 @@ class ProgressEngine {
   bool accept_submissions(Time now);
   Status refusal(std::span<Entry> group);
   bool receive_messages(Time now);
-  std::optional<Envelope> next_message();
   bool send_messages();
   void take_plans();
   void notice_unmoved(Time now);

@@ -22,7 +22,7 @@ void ProgressLoop::run() {
     own_round_ = now;
     bool moved = true;
     try {
-      if (lent_failure_) std::rethrow_exception(std::exchange(lent_failure_, nullptr));
+      if (waiter_failure_) std::rethrow_exception(std::exchange(waiter_failure_, nullptr));
       moved = engine_.progress(ProgressEngine::Caller::background_thread, now);
       if (moved) note_move(now);
     } catch (const PeerGone& gone) {
@@ -47,16 +47,16 @@ void ProgressLoop::run() {
 }
 
 // Now and then the background thread has to look itself: what is left to it must not wait for ever.
-TurnTaker::Outcome ProgressLoop::lent_turn(Time now) noexcept {
-  if (!waiters_may_run() || now - own_round_ > kLongestRest) return Outcome::not_for_lent;
+TurnTaker::Outcome ProgressLoop::turn_of_waiter(Time now) noexcept {
+  if (!waiters_may_run() || now - own_round_ > kLongestRest) return Outcome::not_for_waiter;
   bool moved = false;
   try {
     moved = engine_.progress(ProgressEngine::Caller::waiter, now);
     if (moved) note_move(now);
   } catch (...) {
-    lent_failure_ = std::current_exception();
+    waiter_failure_ = std::current_exception();
   }
-  if (!waiters_may_run()) return Outcome::not_for_lent;
+  if (!waiters_may_run()) return Outcome::not_for_waiter;
   return moved ? Outcome::moved : Outcome::still;
 }
 
@@ -65,7 +65,7 @@ void ProgressLoop::note_move(Time now) {
   shared_.observer.turned();
 }
 
-// If more is waited for it spins as long as it would have without lending.
+// If more is waited for it spins as long as it would have without the turns of others.
 bool ProgressLoop::may_rest(bool served) {
   const Time now = clock_now();
   const bool more = !served || engine_.has_operations();

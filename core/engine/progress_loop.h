@@ -11,7 +11,7 @@
 
 namespace rueda {
 
-// Purpose: the background thread's loop. Rounds of the engine are lent to threads that wait (ProgressLock).
+// Purpose: the background thread's loop. Threads that wait run turns of the engine, too (ProgressLock).
 // When nothing moves it looks again soon if somebody may need this rank within microseconds, else it sleeps
 // on the event count. It spins shortly after a move also when nothing is pending: the next submission often
 // follows. On the stack of the background thread.
@@ -24,11 +24,11 @@ class ProgressLoop : private TurnTaker {
   void run();
 
  private:
-  Outcome lent_turn(Time now) noexcept override;
+  Outcome turn_of_waiter(Time now) noexcept override;
   bool in_vain() override { return spin_.in_vain(); }
   bool may_rest(bool served) override;
   bool all_is_quiet() override;
-  bool waiters_may_run() const { return engine_.waiters_may_run() && !lent_failure_; }
+  bool waiters_may_run() const { return engine_.waiters_may_run() && !waiter_failure_; }
   void note_move(Time now);
   void prepare_to_rest();
   std::chrono::nanoseconds longest_sleep(Time now) const;
@@ -36,8 +36,8 @@ class ProgressLoop : private TurnTaker {
   ProgressEngine& engine_;
   RuntimeState& shared_;
   SpinPolicy spin_;
-  Time own_round_{};                 // the last one on the background thread
-  std::exception_ptr lent_failure_;  // what a round on another thread has thrown
+  Time own_round_{};                   // the last one on the background thread
+  std::exception_ptr waiter_failure_;  // what a round on another thread has thrown
 };
 
 }  // namespace rueda

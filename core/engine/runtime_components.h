@@ -64,7 +64,7 @@ struct RuntimeComponents {
   // What a rank that was lost did last, in lines; empty when it is not known here, or has been told
   // elsewhere.
   std::function<std::string(Rank)> last_words;
-  std::string card;  // travels with the introduction of this rank
+  std::string peer_info;  // travels with the introduction of this rank
   // Called once all ranks are there, before anything is sent. Calls `alive` now and then while it waits.
   using Alive = std::function<void()>;
   std::function<void(const Welcome&, const Alive& alive)> meet;

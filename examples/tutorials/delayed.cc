@@ -10,19 +10,15 @@ int main() try {
   torch::manual_seed(rueda::rank());
   auto model = torch::nn::Linear(8, 1);
   rueda::broadcast_parameters(*model, 0);
-  // --8<-- [start:schedule]
   rueda::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(), torch::optim::SGDOptions(0.1),
                                                            {.schedule = rueda::SyncSchedule::local_sgd(4)});
-  // --8<-- [end:schedule]
   for (int step = 0; step < 50; ++step) {
     const auto input = torch::randn({32, 8});
     optimizer.zero_grad();
     torch::mse_loss(model->forward(input), input.sum(1, true)).backward();
     optimizer.step();
   }
-  // --8<-- [start:flush]
   optimizer.flush();  // every rank calls it; afterwards all have the same parameters
-  // --8<-- [end:flush]
   std::printf("rank %d: sum of the weights %.6f\n", rueda::rank(), model->weight.sum().item<double>());
   rueda::shutdown();
 } catch (const std::exception& error) {

@@ -2,14 +2,12 @@
 """docs/tutorials/from-ddp.md: a small training script after the change."""
 import torch
 
-# --8<-- [start:change]
 import rueda.torch as hvd  # was: import torch.distributed
 
 hvd.init()  # was: torch.distributed.init_process_group("gloo")
 torch.manual_seed(hvd.rank())
 model = hvd.DistributedDataParallel(torch.nn.Linear(8, 1))  # was: torch.nn.parallel.DistributedDataParallel
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-# --8<-- [end:change]
 
 for step in range(50):
     inputs = torch.randn(32, 8)

@@ -2,7 +2,6 @@
 """docs/tutorials/from-horovod.md: a small training script after the change."""
 import torch
 
-# --8<-- [start:change]
 import rueda.torch as hvd  # was: import horovod.torch as hvd
 
 hvd.init()
@@ -12,7 +11,6 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05 * hvd.size())
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-# --8<-- [end:change]
 
 for step in range(50):
     inputs = torch.randn(32, 8)

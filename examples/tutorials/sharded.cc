@@ -10,9 +10,7 @@ int main() try {
   torch::manual_seed(rueda::rank());
   auto model = torch::nn::Linear(8, 1);
   rueda::broadcast_parameters(*model, 0);
-  // --8<-- [start:optimizer]
   rueda::ShardedOptimizer<rueda::FusedAdamW> optimizer(model->parameters(), torch::optim::AdamWOptions(0.05));
-  // --8<-- [end:optimizer]
   for (int step = 0; step < 200; ++step) {
     const auto input = torch::randn({32, 8});
     optimizer.zero_grad();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's side of its line to a rank (the rank's: ops/bootstrap/agent_line).
+// The agent's side of its line to a rank (the rank's: ops/bootstrap/address/agent_line).
 #pragma once
 
 #include <sys/types.h>

@@ -30,11 +30,11 @@ std::vector<std::vector<AdasumPair>> adasum_levels(Rank size) {
   std::vector<std::vector<AdasumPair>> levels;
   if (size > whole) {
     auto& level = levels.emplace_back();
-    for (Rank place = whole; place < size; ++place) level.push_back({place - whole, place});
+    for (Rank index = whole; index < size; ++index) level.push_back({index - whole, index});
   }
   for (Rank distance = 1; distance < whole; distance *= 2) {
     auto& level = levels.emplace_back();
-    for (Rank place = 0; place < whole; place += 2 * distance) level.push_back({place, place + distance});
+    for (Rank index = 0; index < whole; index += 2 * distance) level.push_back({index, index + distance});
   }
   return levels;
 }
@@ -42,7 +42,7 @@ std::vector<std::vector<AdasumPair>> adasum_levels(Rank size) {
 template <class Visit>
 bool AdasumBlocks::advance(std::size_t pairs, Visit visit) {
   for (std::int64_t cost = 0; pair_ < pairs && cost < kStepElements;) {
-    const TensorSegments::Part part = TensorSegments::part(plan_, tensor_, place_, size_);
+    const TensorSegments::Part part = TensorSegments::part(plan_, tensor_, index_, size_);
     const std::int64_t count = std::min(kBlockElements, part.count - done_);
     if (count > 0) visit(pair_, tensor_, offset_ + done_, count);
     cost += count + kCostOfBlock;
@@ -60,14 +60,14 @@ bool AdasumBlocks::advance(std::size_t pairs, Visit visit) {
   return false;
 }
 
-AdasumShare::AdasumShare(const Plan& plan, Rank place, Rank size)
+AdasumShare::AdasumShare(const Plan& plan, Rank index, Rank size)
     : plan_(plan),
       size_(size),
-      elements_(TensorSegments(plan, place, size).elements()),
+      elements_(TensorSegments(plan, index, size).elements()),
       accumulator_(accumulator_of(plan.dtype)),
       accumulator_size_(static_cast<std::int64_t>(size_of(accumulator_))),
       levels_(adasum_levels(size)),
-      blocks_(plan, place, size) {}
+      blocks_(plan, index, size) {}
 
 void AdasumShare::prepare(const Memory& memory) {
   if (prepared_) return;
@@ -77,13 +77,13 @@ void AdasumShare::prepare(const Memory& memory) {
   prepared_ = true;
 }
 
-std::byte* AdasumShare::of(Rank place) const {
-  return prepared_ ? vectors_.data() + place * elements_ * accumulator_size_ : nullptr;
+std::byte* AdasumShare::of(Rank index) const {
+  return prepared_ ? vectors_.data() + index * elements_ * accumulator_size_ : nullptr;
 }
 
-void AdasumShare::load(Rank place, std::int64_t begin, const void* values, std::int64_t count) {
+void AdasumShare::load(Rank index, std::int64_t begin, const void* values, std::int64_t count) {
   kernels::kernels_for(plan_.dtype)
-      .load(of(place) + begin * accumulator_size_, values, static_cast<std::size_t>(count),
+      .load(of(index) + begin * accumulator_size_, values, static_cast<std::size_t>(count),
             {plan_.prescale_factor, 1});
 }
 
@@ -144,19 +144,19 @@ class ShareWalk {
  public:
   ShareWalk(const Plan& plan, Rank size) : plan_(&plan), size_(size), parts_(plan, 0, size) {}
 
-  // Calls visit(part, place, offset in the share) for the next parts; true when all have been visited.
+  // Calls visit(part, index, offset in the share) for the next parts; true when all have been visited.
   template <class Visit>
   bool advance(Visit visit) {
     for (std::int64_t left = kStepElements; left > 0;) {
-      if (place_ == size_) return true;
+      if (index_ == size_) return true;
       const TensorSegments::Part part = parts_.next(left);
       left -= part.count + kCostOfPart;
       if (part.count == 0) {
-        parts_ = TensorSegments(*plan_, ++place_, size_);
+        parts_ = TensorSegments(*plan_, ++index_, size_);
         done_ = 0;
         continue;
       }
-      visit(part, place_, done_);
+      visit(part, index_, done_);
       done_ += part.count;
     }
     return false;
@@ -165,7 +165,7 @@ class ShareWalk {
  private:
   const Plan* plan_;
   Rank size_;
-  Rank place_ = 0;
+  Rank index_ = 0;
   TensorSegments parts_;
   std::int64_t done_ = 0;  // elements of this share
 };
@@ -176,11 +176,11 @@ class Adasum final : public Algorithm {
       : route_(route),
         plan_(plan),
         buffers_(buffers),
-        share_(plan, route.group.place, route.group.size),
+        share_(plan, route.group.index, route.group.size),
         walk_(plan, route.group.size),
         tensors_(entries, *route.memory, lists_) {
-    for (Rank place = 0; place < route.group.size; ++place)
-      begins_.push_back(begins_.back() + TensorSegments(plan, place, route.group.size).elements());
+    for (Rank index = 0; index < route.group.size; ++index)
+      begins_.push_back(begins_.back() + TensorSegments(plan, index, route.group.size).elements());
   }
 
   Step step() override {
@@ -242,13 +242,13 @@ class Adasum final : public Algorithm {
     return !tensors_.prepare();
   }
 
-  // The vectors by place, as accumulators.
+  // The vectors by index, as accumulators.
   bool pack() {
     const kernels::Kernels& kernels = kernels::kernels_for(plan_.dtype);
-    return walk_.advance([&](const TensorSegments::Part& part, Rank place, std::int64_t offset) {
+    return walk_.advance([&](const TensorSegments::Part& part, Rank index, std::int64_t offset) {
       const std::byte* values = tensors_.input(part.tensor) + part.begin * value_size();
-      if (place == route_.group.place) return share_.load(place, offset, values, part.count);
-      kernels.load(buffer_->data() + (begins_[place] + offset) * share_.accumulator_size(), values,
+      if (index == route_.group.index) return share_.load(index, offset, values, part.count);
+      kernels.load(buffer_->data() + (begins_[index] + offset) * share_.accumulator_size(), values,
                    static_cast<std::size_t>(part.count), {plan_.prescale_factor, 1});
     });
   }
@@ -272,7 +272,7 @@ class Adasum final : public Algorithm {
   }
   void add_results(Rank to, Rank from) {
     add_pair(to, from, at(buffer(), begins_[from] * value_size()),
-             at(buffer(), begins_[route_.group.place] * value_size()), share_.elements(), elements(from),
+             at(buffer(), begins_[route_.group.index] * value_size()), share_.elements(), elements(from),
              value_size());
   }
   void add_pair(Rank to, Rank from, std::byte* received, const std::byte* sent, std::int64_t send,
@@ -302,29 +302,29 @@ class Adasum final : public Algorithm {
   // This rank's share of the result, in its place in the buffer. What was packed may be walked through again.
   bool store() {
     const std::int64_t count = std::min(kStepElements, share_.elements() - stored_);
-    share_.store(buffer() + (begins_[route_.group.place] + stored_) * value_size(), stored_, count);
+    share_.store(buffer() + (begins_[route_.group.index] + stored_) * value_size(), stored_, count);
     stored_ += count;
     walk_ = ShareWalk(plan_, route_.group.size);
     return stored_ == share_.elements();
   }
 
   bool unpack() {
-    return walk_.advance([&](const TensorSegments::Part& part, Rank place, std::int64_t offset) {
+    return walk_.advance([&](const TensorSegments::Part& part, Rank index, std::int64_t offset) {
       kernels::copy_bytes(tensors_.output(part.tensor) + part.begin * value_size(),
-                          buffer() + (begins_[place] + offset) * value_size(),
+                          buffer() + (begins_[index] + offset) * value_size(),
                           static_cast<std::size_t>(part.count * value_size()));
     });
   }
 
   std::byte* buffer() const { return buffer_ ? buffer_->data() : nullptr; }
   std::int64_t value_size() const { return static_cast<std::int64_t>(size_of(plan_.dtype)); }
-  std::int64_t elements(Rank place) const { return begins_[place + 1] - begins_[place]; }
+  std::int64_t elements(Rank index) const { return begins_[index + 1] - begins_[index]; }
 
   Route route_;
   const Plan& plan_;
   FusionBuffer& buffers_;
   AdasumShare share_;
-  std::vector<std::int64_t> begins_{0};  // of each place's share in the buffer, and the end: elements
+  std::vector<std::int64_t> begins_{0};  // of each index's share in the buffer, and the end: elements
   ShareWalk walk_;                       // how far has been packed, then unpacked
   InlineVectors lists_;
   ContiguousTensors tensors_;

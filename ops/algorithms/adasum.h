@@ -51,7 +51,7 @@ std::vector<std::vector<AdasumPair>> adasum_levels(Rank size);
 // time. Blocks begin where parts do, so that sums do not depend on steps. Part of an AdasumShare.
 class AdasumBlocks {
  public:
-  AdasumBlocks(const Plan& plan, Rank place, Rank size) : plan_(plan), place_(place), size_(size) {}
+  AdasumBlocks(const Plan& plan, Rank index, Rank size) : plan_(plan), index_(index), size_(size) {}
 
   // Calls visit(pair, tensor, first element in the share, elements) for the next blocks; false when all of so
   // many pairs have been visited, and the next call begins anew.
@@ -61,7 +61,7 @@ class AdasumBlocks {
 
  private:
   const Plan& plan_;
-  const Rank place_;
+  const Rank index_;
   const Rank size_;
   std::size_t pair_ = 0;
   std::size_t tensor_ = 0;
@@ -74,7 +74,7 @@ class AdasumBlocks {
 // and pair. Part of a Work, stepped by its thread; refers to its Plan.
 class AdasumShare {
  public:
-  AdasumShare(const Plan& plan, Rank place, Rank size);
+  AdasumShare(const Plan& plan, Rank index, Rank size);
 
   // Gets the memory. Throws WorkFailure, and may be called again.
   void prepare(const Memory& memory);
@@ -82,9 +82,9 @@ class AdasumShare {
   std::int64_t elements() const { return elements_; }
   std::int64_t accumulator_size() const { return accumulator_size_; }  // bytes
   // Where the share of a rank's vector lies, as accumulators; null before prepare().
-  std::byte* of(Rank place) const;
+  std::byte* of(Rank index) const;
   // Elements from `begin` on of a rank's vector, scaled before.
-  void load(Rank place, std::int64_t begin, const void* values, std::int64_t count);
+  void load(Rank index, std::int64_t begin, const void* values, std::int64_t count);
   // Elements of the result, scaled.
   void store(void* values, std::int64_t begin, std::int64_t count) const;
 

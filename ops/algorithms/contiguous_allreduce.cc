@@ -48,7 +48,7 @@ std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const Scaled
     return std::make_unique<RingPass>(std::move(ring));
   }
   OrderedPass::Job ordered{route, reduction, ring.schedule.bounds, ring.input, nullptr, squares};
-  const std::int64_t own = ordered.bounds[route.group.place];
+  const std::int64_t own = ordered.bounds[route.group.index];
   ordered.output = at(ring.output, own * static_cast<std::int64_t>(size_of(reduction.dtype)));
   ring.schedule.reduces = false;
   return std::make_unique<OrderedAllreduce>(std::move(ordered), std::move(ring));

@@ -21,8 +21,8 @@ DoublingAllreduce::DoublingAllreduce(Job job)
       value_size_(static_cast<std::int64_t>(size_of(job_.reduction.dtype))),
       sum_size_(static_cast<std::int64_t>(job_.reduction.accumulation().sum_size)),
       bounds_(halves() ? line_bounds(job_) : std::vector<std::int64_t>{0, job_.elements}),
-      steps_(halves() ? halving_steps(job_.route.group.place, job_.route.group.size)
-                      : doubling_steps(job_.route.group.place, job_.route.group.size)) {}
+      steps_(halves() ? halving_steps(job_.route.group.index, job_.route.group.size)
+                      : doubling_steps(job_.route.group.index, job_.route.group.size)) {}
 
 Work::Step DoublingAllreduce::step() {
   if (!partial_.loaded) load();
@@ -81,7 +81,7 @@ void DoublingAllreduce::end() {
   if (step.kind == PairStep::Kind::take_result) partial_.stored = true;
   if (!step.receives() || step.of_result() || abandoned()) return;
   partial_.complete = step.received;
-  if (step.peer < job_.route.group.place) std::swap(partial_.own, partial_.peers);
+  if (step.peer < job_.route.group.index) std::swap(partial_.own, partial_.peers);
   const Range combined = range(partial_.complete);
   sums_.combine(job_.reduction.op, partial_.own + combined.begin * sum_size_,
                 partial_.peers + combined.begin * sum_size_, static_cast<std::size_t>(combined.count), {});
@@ -99,8 +99,8 @@ void DoublingAllreduce::finish() {
   store();
   if (!job_.squares || abandoned()) return;
   const std::vector<std::int64_t> bounds = line_bounds(job_);
-  const std::int64_t begin = bounds[job_.route.group.place];
-  const std::int64_t count = bounds[job_.route.group.place + 1] - begin;
+  const std::int64_t begin = bounds[job_.route.group.index];
+  const std::int64_t count = bounds[job_.route.group.index + 1] - begin;
   job_.squares->add_fused(begin, job_.output + begin * value_size_, count);
 }
 

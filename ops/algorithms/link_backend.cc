@@ -84,7 +84,7 @@ class LinkWork final : public Work {
 bool LinkBackend::meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) {
   owner_.check();
   if (!connected_()) return false;
-  if (switch_point_) switch_point_->meet(*link_, rank_, hosts, alive);
+  if (selector_) selector_->meet(*link_, rank_, hosts, alive);
   return true;
 }
 

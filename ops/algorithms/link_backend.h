@@ -19,14 +19,14 @@
 namespace rueda {
 
 // Purpose: the backend of mpi, of tcp, and of any other Link. Runs every Plan, once its link is `connected`;
-// `switch_point` says which allreduces go in pairs, none without it.
+// `selector` says which allreduces go in pairs, none without it.
 // Owned by the background thread.
 class LinkBackend final : public Backend {
  public:
   LinkBackend(
       std::string name, std::shared_ptr<Link> link, Rank rank, bool rings_doorbell, Memory memory = Memory(),
       std::function<bool()> connected = [] { return true; },
-      std::optional<AlgorithmSelector> switch_point = std::nullopt)
+      std::optional<AlgorithmSelector> selector = std::nullopt)
       : name_(std::move(name)),
         link_(std::move(link)),
         rank_(rank),
@@ -34,13 +34,13 @@ class LinkBackend final : public Backend {
         memory_(std::move(memory)),
         buffers_(memory_),
         connected_(std::move(connected)),
-        switch_point_(std::move(switch_point)) {}
+        selector_(std::move(selector)) {}
 
   std::string_view name() const override { return name_; }
   bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) override;
   bool can_run(const Plan&) const override { return connected_(); }
   void decide(Plan& plan) const override {
-    if (switch_point_) plan.pairing = switch_point_->pairing(plan);
+    if (selector_) plan.pairing = selector_->pairing(plan);
   }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
   bool rings_doorbell() const override { return rings_doorbell_; }
@@ -48,7 +48,7 @@ class LinkBackend final : public Backend {
   // For Works that use messages for a part of their way.
   Link& link() { return *link_; }
   const Memory& memory() const { return memory_; }
-  const std::optional<AlgorithmSelector>& switch_point() const { return switch_point_; }
+  const std::optional<AlgorithmSelector>& selector() const { return selector_; }
   ErrorFeedback& error_feedback() { return error_feedback_; }
 
  private:
@@ -60,7 +60,7 @@ class LinkBackend final : public Backend {
   FusionBuffer buffers_;
   ErrorFeedback error_feedback_;
   std::function<bool()> connected_;
-  std::optional<AlgorithmSelector> switch_point_;
+  std::optional<AlgorithmSelector> selector_;
   OwnerThread owner_;
 };
 

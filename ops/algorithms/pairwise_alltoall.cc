@@ -21,7 +21,7 @@ class PairwiseAlltoall final : public Algorithm {
         from_(route.group.size) {
     const Rank size = route.group.size;
     if (to_.empty()) to_.assign(size, entry.request().shape.front() / size);
-    from_[route.group.place] = to_[route.group.place];
+    from_[route.group.index] = to_[route.group.index];
     for (Rank distance = 1; distance < size; ++distance) {
       const Rank to = route.group.neighbour(distance), from = route.group.neighbour(-distance);
       sizes_.push_back(route.sizes->receive(route.group.rank_at(from),
@@ -55,8 +55,8 @@ class PairwiseAlltoall final : public Algorithm {
     Shape shape = entry_.request().shape;
     const auto row = static_cast<std::size_t>(row_element_count(shape)) * size_of(entry_.request().dtype);
     shape.front() = std::accumulate(from_.begin(), from_.end(), std::int64_t{0});
-    auto offset = [&](const std::vector<std::int64_t>& rows, Rank place) {
-      return std::accumulate(rows.begin(), rows.begin() + place, std::int64_t{0}) *
+    auto offset = [&](const std::vector<std::int64_t>& rows, Rank index) {
+      return std::accumulate(rows.begin(), rows.begin() + index, std::int64_t{0}) *
              static_cast<std::int64_t>(row);
     };
     const Group& group = route_.group;
@@ -66,9 +66,9 @@ class PairwiseAlltoall final : public Algorithm {
       input = input_.data();
       output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
       entry_.handle->received_splits = from_;
-      const std::int64_t own = to_[group.place] * static_cast<std::int64_t>(row);
-      own_ = kernels::Packing::pack(output + offset(from_, group.place),
-                                    {input + offset(to_, group.place), DataType::uint8, {own}});
+      const std::int64_t own = to_[group.index] * static_cast<std::int64_t>(row);
+      own_ = kernels::Packing::pack(output + offset(from_, group.index),
+                                    {input + offset(to_, group.index), DataType::uint8, {own}});
     }
     sized_ = true;
     for (Rank distance = 1; distance < group.size; ++distance) {
@@ -83,8 +83,8 @@ class PairwiseAlltoall final : public Algorithm {
   Route route_;
   Entry& entry_;
   ContiguousInput input_;
-  std::vector<std::int64_t> to_;    // rows for each place
-  std::vector<std::int64_t> from_;  // rows from each place
+  std::vector<std::int64_t> to_;    // rows for each index
+  std::vector<std::int64_t> from_;  // rows from each index
   std::vector<Transfer> sizes_;
   kernels::Packing own_;  // the rows that stay here
   Pairs pairs_;

@@ -31,9 +31,9 @@ class Reducescatter final : public Algorithm {
     const std::int64_t rows = shape.front(), row = row_element_count(shape);
     const Group& group = route_.group;
     std::vector<std::int64_t> bounds{0};
-    for (Rank place = 0; place < group.size; ++place)
-      bounds.push_back(bounds.back() + share_of_rows(rows, place, group.size) * row);
-    shape.front() = share_of_rows(rows, group.place, group.size);
+    for (Rank index = 0; index < group.size; ++index)
+      bounds.push_back(bounds.back() + share_of_rows(rows, index, group.size) * row);
+    shape.front() = share_of_rows(rows, group.index, group.size);
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
     if (!route_.wire->abandoned()) {
@@ -53,7 +53,7 @@ class Reducescatter final : public Algorithm {
     job.schedule.gathers = false;
     job.input = input;
     job.output = output;
-    job.output_origin = job.schedule.bounds[route_.group.place];
+    job.output_origin = job.schedule.bounds[route_.group.index];
     return job;
   }
 

@@ -15,7 +15,7 @@ namespace {
 class RingAllgather final : public Algorithm {
  public:
   RingAllgather(const Route& route, Entry& entry) : route_(route), entry_(entry), rows_(route.group.size) {
-    rows_[route.group.place] = entry.request().shape.front();
+    rows_[route.group.index] = entry.request().shape.front();
     std::vector<std::int64_t> bounds(rows_.size() + 1);
     for (std::size_t i = 0; i < bounds.size(); ++i)
       bounds[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
@@ -55,7 +55,7 @@ class RingAllgather final : public Algorithm {
     if (!route_.wire->abandoned()) {
       output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
       if (entry_.submission().input.elements() > 0)
-        packing_ = kernels::Packing::pack(output + bounds[route_.group.place], entry_.submission().input);
+        packing_ = kernels::Packing::pack(output + bounds[route_.group.index], entry_.submission().input);
     }
     pass_ = gather(route_.wire, std::move(bounds), output);
     sized_ = true;

@@ -19,7 +19,7 @@ RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
   job.compression = reduction.compression;
   job.of_sums = reduction.of_sums;
   const auto element = static_cast<std::int64_t>(RingPass::bytes_of_partial_sum(job));
-  job.schedule.rank = route.group.place;
+  job.schedule.rank = route.group.index;
   job.schedule.size = route.group.size;
   job.schedule.bounds = std::move(bounds);
   job.schedule.chunk_elements = std::max<std::int64_t>(1, route.chunk_bytes / element);

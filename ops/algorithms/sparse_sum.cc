@@ -63,7 +63,7 @@ void SparseSum::pick(std::int64_t run) {
   float* values = job_.after + begin;
   kernels_.load(values, job_.input + begin, count, job_.prescale);
   if (job_.before != nullptr) kernels_.combine(ReduceOp::sum, values, job_.before + begin, count, {});
-  pick_largest({values, count}, picked(job_.route.group.place, run));
+  pick_largest({values, count}, picked(job_.route.group.index, run));
 }
 
 void SparseSum::gather() {

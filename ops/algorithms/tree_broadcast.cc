@@ -36,24 +36,24 @@ class TreeBroadcast final : public Algorithm {
     if (!abandoned()) output_.prepare();
     relay_.emplace(*route_.wire, output_.data(), bytes_, route_.chunk_bytes);
     const Group& group = route_.group;
-    const Rank place = (group.place - first_ + group.size) % group.size;
-    if (place == 0) {
+    const Rank index = (group.index - first_ + group.size) % group.size;
+    if (index == 0) {
       // The root reads its input once; what it sends is its output.
       if (!abandoned() && output_.data() != input_.data)
         packing_ = kernels::Packing::pack(output_.data(), input_);
     } else {
-      const Rank parent = place & (place - 1);
+      const Rank parent = index & (index - 1);
       relay_->receive_from(group.rank_at((parent + first_) % group.size));
     }
-    for (Rank bit = 1; place + bit < group.size && (place & bit) == 0; bit *= 2)
-      relay_->send_to(group.rank_at((place + bit + first_) % group.size));
+    for (Rank bit = 1; index + bit < group.size && (index & bit) == 0; bit *= 2)
+      relay_->send_to(group.rank_at((index + bit + first_) % group.size));
   }
 
   Route route_;
   ConstTensorView input_;
   ContiguousOutput output_;
   std::size_t bytes_;
-  Rank first_;                // the root's place
+  Rank first_;                // the root's index
   kernels::Packing packing_;  // of the root's input
   std::optional<Relay> relay_;
 };

@@ -13,7 +13,7 @@ namespace rueda {
 // its Plan.
 class TensorSegments {
  public:
-  TensorSegments(const Plan& plan, Rank place, Rank size) : plan_(&plan), place_(place), size_(size) {}
+  TensorSegments(const Plan& plan, Rank index, Rank size) : plan_(&plan), index_(index), size_(size) {}
 
   struct Part {
     std::size_t tensor = 0;
@@ -21,7 +21,7 @@ class TensorSegments {
     std::int64_t count = 0;
   };
   // The whole part of a tensor: as near to one size-th of it as elements allow.
-  static Part part(const Plan& plan, std::size_t tensor, Rank place, Rank size);
+  static Part part(const Plan& plan, std::size_t tensor, Rank index, Rank size);
   // Elements of the share.
   std::int64_t elements() const;
 
@@ -31,7 +31,7 @@ class TensorSegments {
 
  private:
   const Plan* plan_;
-  Rank place_;
+  Rank index_;
   Rank size_;
   std::size_t tensor_ = 0;
   std::int64_t done_ = 0;  // elements of this tensor's part

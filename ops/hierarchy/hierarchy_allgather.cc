@@ -28,8 +28,8 @@ std::unique_ptr<Algorithm> gather(const Route& route, const std::vector<std::siz
 
 class Allgather final : public HierarchyExchange {
  public:
-  Allgather(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices)
-      : HierarchyExchange(plan, entry, place, slices), plan_(plan), order_(groups().all()) {
+  Allgather(const Plan& plan, Entry& entry, const HostContext& context, Slices slices)
+      : HierarchyExchange(plan, entry, context, slices), plan_(plan), order_(groups().all()) {
     set_chunks(1);  // the numbers of rows, as the others know them
   }
 
@@ -39,10 +39,10 @@ class Allgather final : public HierarchyExchange {
   void pack(std::size_t chunk, std::byte* buffer) override {
     if (chunk == 0) {
       const std::int64_t rows = entry_.request().shape.front();
-      std::memcpy(buffer + number_of(place()) * sizeof rows, &rows, sizeof rows);
+      std::memcpy(buffer + number_of(index()) * sizeof rows, &rows, sizeof rows);
       return;
     }
-    const Run own = in_host_[number_of(place())];
+    const Run own = in_host_[number_of(index())];
     for (std::size_t slice = 0; slice < slices().count(); ++slice) {
       const Run part = common(regions_.part(chunk - 1, slice, host()), own);
       if (part.size() == 0) continue;
@@ -53,9 +53,9 @@ class Allgather final : public HierarchyExchange {
   void collect(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for_owned(chunk, [&](std::size_t slice) {
       for (std::size_t member = 0; member < members(); ++member) {
-        if (member == place()) continue;
+        if (member == index()) continue;
         const Run run = run_of(chunk, slice, number_of(member));
-        kernels::copy_bytes(buffers[place()] + run.begin, buffers[member] + run.begin, run.size());
+        kernels::copy_bytes(buffers[index()] + run.begin, buffers[member] + run.begin, run.size());
       }
     });
   }
@@ -175,8 +175,8 @@ class Allgather final : public HierarchyExchange {
 
 }  // namespace
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices) {
-  return std::make_unique<Allgather>(plan, entry, place, slices);
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& context, Slices slices) {
+  return std::make_unique<Allgather>(plan, entry, context, slices);
 }
 
 }  // namespace rueda::hierarchy_allgather

@@ -54,8 +54,8 @@ class SliceFeedback {
 
 class HierarchyAllreduce final : public HierarchyWork {
  public:
-  HierarchyAllreduce(const Plan& plan, std::span<Entry> entries, const HostPlace& place)
-      : HierarchyWork(plan, place, slices_of(plan, *place.groups, place.most_slices)),
+  HierarchyAllreduce(const Plan& plan, std::span<Entry> entries, const HostContext& context)
+      : HierarchyWork(plan, context, slices_of(plan, *context.groups, context.most_slices)),
         plan_(plan),
         between_hosts_(ScaledReduction::of(plan, plan.members->count())),
         total_(bytes_of(plan)),
@@ -64,10 +64,10 @@ class HierarchyAllreduce final : public HierarchyWork {
         sum_size_(between_hosts_.accumulation().sum_size),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.area.peers, lists()),
-        tensors_(entries, place.memory, lists()) {
+        in_place_(plan, entries, context.area.peers, lists()),
+        tensors_(entries, context.memory, lists()) {
     if (plan.compression == Compression::topk)
-      feedback_.emplace(place.feedback.lease(key_of(*plan.tensors.front().request)));
+      feedback_.emplace(context.feedback.lease(key_of(*plan.tensors.front().request)));
     inside_ = between_hosts_;
     inside_.postscale = {};
     between_hosts_.prescale = {};
@@ -113,7 +113,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                      [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
                        sources_.clear();
                        for (const std::byte* buffer : buffers) sources_.push_back(buffer + run.begin + to);
-                       sources_[place()] = tensors_.input(entry) + from;
+                       sources_[index()] = tensors_.input(entry) + from;
                        sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
                      });
     });
@@ -132,7 +132,7 @@ class HierarchyAllreduce final : public HierarchyWork {
     for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       copy_to_others(buffers, run);
-      if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[place()] + run.begin, run.size());
+      if (squares_) count_squares(chunk * chunk_ + run.begin, buffers[index()] + run.begin, run.size());
     });
   }
 
@@ -150,7 +150,7 @@ class HierarchyAllreduce final : public HierarchyWork {
                        for (std::size_t member = 0; member < members(); ++member)
                          sources_.push_back(in_place_.of(entry, member) + from);
                        std::byte* destination = sums + to / value_size_ * sum_size_;
-                       if (destination != sources_[place()])
+                       if (destination != sources_[index()])
                          return sum_up(inside_, sources_, destination, bytes / value_size_);
                        reduce_everywhere(inside_, sources_, {&destination, 1}, bytes / value_size_);
                      });
@@ -233,7 +233,7 @@ class HierarchyAllreduce final : public HierarchyWork {
     if (!in_place_.found()) return values;
     for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
                    [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
-                     if (bytes == run.size()) values = in_place_.of(entry, place()) + from;
+                     if (bytes == run.size()) values = in_place_.of(entry, index()) + from;
                    });
     return values;
   }
@@ -273,8 +273,8 @@ Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most) {
   return {groups, StagedWork::chunk_bytes(plan.chunk_bytes), bytes_of(plan), most};
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostPlace& place) {
-  return std::make_unique<HierarchyAllreduce>(plan, entries, place);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostContext& context) {
+  return std::make_unique<HierarchyAllreduce>(plan, entries, context);
 }
 
 }  // namespace rueda::hierarchy_allreduce

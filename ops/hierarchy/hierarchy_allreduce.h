@@ -19,6 +19,6 @@ Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most);
 // copy of each slice for each member. Partial sums travel, as ring_pass says: 16-bit floats are rounded once.
 // With top-k a chunk is one slice, and the owners do a sparse_sum; each keeps back what its host does not
 // send of its slices.
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostPlace& place);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const HostContext& context);
 
 }  // namespace rueda::hierarchy_allreduce

@@ -40,7 +40,7 @@ bool HierarchyBackend::can_run(const Plan& plan) const {
 // One rank of each host sends a slice, and the slices of a host share its cards.
 void HierarchyBackend::decide(Plan& plan) const {
   const auto hosts = static_cast<Rank>(hosts_->groups(plan)->hosts.size());
-  if (below_.switch_point()) plan.pairing = below_.switch_point()->pairing(plan, hosts, 1);
+  if (below_.selector()) plan.pairing = below_.selector()->pairing(plan, hosts, 1);
 }
 
 std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry> entries) {
@@ -55,14 +55,15 @@ std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry>
                     plan.number, to_string(plan.operation), plan.tensors.size(), rank_, members.size())));
   }
   const std::size_t area = plan.number % SegmentContents::kWideAreas;
-  const HostPlace place{{.peers = *peers, .number = area, .last = areas_->last_use[area], .wide = true},
-                        std::move(groups),
-                        below_.link(),
-                        below_.memory(),
-                        below_.error_feedback(),
-                        areas_->most_slices};
-  if (plan.operation != Operation::allreduce) return hierarchy_exchange::start(plan, entries.front(), place);
-  auto work = hierarchy_allreduce::start(plan, entries, place);
+  const HostContext context{{.peers = *peers, .number = area, .last = areas_->last_use[area], .wide = true},
+                            std::move(groups),
+                            below_.link(),
+                            below_.memory(),
+                            below_.error_feedback(),
+                            areas_->most_slices};
+  if (plan.operation != Operation::allreduce)
+    return hierarchy_exchange::start(plan, entries.front(), context);
+  auto work = hierarchy_allreduce::start(plan, entries, context);
   if (SquaredNorm::on_the_way(plan, entries)) return work;
   return measured_after(std::move(work), plan, entries, rank_);
 }

@@ -21,17 +21,17 @@ namespace rueda {
 namespace {
 
 // Rank 0's setting counts: all must cut alike. What came from it may be of another build.
-std::size_t slices_of(const std::string& card) {
-  Reader reader({reinterpret_cast<const std::byte*>(card.data()), card.size()});
+std::size_t slices_of(const std::string& info) {
+  Reader reader({reinterpret_cast<const std::byte*>(info.data()), info.size()});
   const auto slices = reader.get<std::uint32_t>();
   if (reader.complete() && slices <= Slices::kMost) return slices;
   throw BackendError(Status::backend_error(fmt::format(
       "rank 0 says in {} bytes that it cuts data into {} slices; at most {} are possible. Are all "
       "ranks of one build?",
-      card.size(), slices, Slices::kMost)));
+      info.size(), slices, Slices::kMost)));
 }
 
-std::string card_of(const RuntimeComponents& components) {
+std::string info_of(const RuntimeComponents& components) {
   if (components.rank != 0) return {};
   Writer writer;
   writer.put(static_cast<std::uint32_t>(components.config.rings));
@@ -54,9 +54,9 @@ void add_hierarchy(RuntimeComponents& components, const SharedMemory& shared) {
   }
   components.backends.insert(first, std::make_move_iterator(added.begin()),
                              std::make_move_iterator(added.end()));
-  add_peer_info(components, card_of(components),
+  add_peer_info(components, info_of(components),
                 [areas](const Welcome& welcome, const RuntimeComponents::Alive&) {
-                  areas->most_slices = slices_of(welcome.cards[0]);
+                  areas->most_slices = slices_of(welcome.peer_infos[0]);
                 });
 }
 

@@ -31,10 +31,10 @@ struct Shares {
     const std::int64_t rows = request.shape.front();
     const auto size = static_cast<std::int64_t>(plan.members->count());
     for (Rank member : groups.all()) {
-      const Rank place = plan.members->index_of(member);
-      const std::int64_t before = rows / size * place + std::min<std::int64_t>(place, rows % size);
+      const Rank index = plan.members->index_of(member);
+      const std::int64_t before = rows / size * index + std::min<std::int64_t>(index, rows % size);
       begins.push_back(static_cast<std::size_t>(before) * row);
-      lengths.push_back(static_cast<std::size_t>(share_of_rows(rows, place, plan.members->count())) * row);
+      lengths.push_back(static_cast<std::size_t>(share_of_rows(rows, index, plan.members->count())) * row);
     }
     piece = Regions::piece_for(StagedWork::chunk_bytes(plan.chunk_bytes), lengths.size(), longest());
   }
@@ -43,12 +43,12 @@ struct Shares {
 
 class Broadcast final : public HierarchyExchange {
  public:
-  Broadcast(const Plan& plan, Entry& entry, const HostPlace& place)
-      : HierarchyExchange(plan, entry, place, slices_of(plan, *place.groups, place.most_slices)),
+  Broadcast(const Plan& plan, Entry& entry, const HostContext& context)
+      : HierarchyExchange(plan, entry, context, slices_of(plan, *context.groups, context.most_slices)),
         output_(entry.submission().output, memory()),
         bytes_(static_cast<std::size_t>(entry.submission().output.bytes())),
         root_host_(groups().host_of(plan.root)),
-        root_place_(groups().place_of(plan.root)) {
+        root_index_(groups().place_of(plan.root)) {
     const std::size_t piece = Regions::piece_for(chunk_bytes(plan.chunk_bytes), 1, bytes_);
     regions_ = Regions({bytes_}, piece, slices().count());
     set_chunks(regions_.chunks());
@@ -58,7 +58,7 @@ class Broadcast final : public HierarchyExchange {
   static constexpr std::size_t kShort = std::size_t{64} << 10;      // goes by a tree
   static constexpr std::int64_t kMessage = std::int64_t{32} << 10;  // so that hosts pass on early
 
-  bool is_root() const { return host() == root_host_ && place() == root_place_; }
+  bool is_root() const { return host() == root_host_ && index() == root_index_; }
   bool prepare() override {
     output_.prepare();
     return is_root() && HierarchyExchange::prepare();
@@ -77,7 +77,7 @@ class Broadcast final : public HierarchyExchange {
     if (host() != root_host_ || is_root()) return;
     for_owned(chunk, [&](std::size_t slice) {
       const std::vector<std::size_t> at = regions_.offsets(chunk, slice);
-      kernels::copy_bytes(buffers[place()] + at[0], buffers[root_place_] + at[0], at[1] - at[0]);
+      kernels::copy_bytes(buffers[index()] + at[0], buffers[root_index_] + at[0], at[1] - at[0]);
     });
   }
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
@@ -87,7 +87,7 @@ class Broadcast final : public HierarchyExchange {
         std::make_unique<Relay>(*route.wire, data, at[1] - at[0], std::min(kMessage, route.chunk_bytes));
     const Group& group = route.group;
     const auto root = static_cast<Rank>(root_host_);
-    const Rank distance = (group.place - root + group.size) % group.size;
+    const Rank distance = (group.index - root + group.size) % group.size;
     const bool tree = bytes_ <= kShort;
     const Rank parent = tree ? distance & (distance - 1) : distance - 1;
     if (distance > 0) relay->receive_from(group.rank_at((root + parent) % group.size));
@@ -114,13 +114,13 @@ class Broadcast final : public HierarchyExchange {
   ContiguousOutput output_;
   const std::size_t bytes_;
   const std::size_t root_host_;
-  const std::size_t root_place_;  // on its host
+  const std::size_t root_index_;  // on its host
 };
 
 class Reducescatter final : public HierarchyExchange {
  public:
-  Reducescatter(const Plan& plan, Entry& entry, const HostPlace& place)
-      : HierarchyExchange(plan, entry, place, slices_of(plan, *place.groups, place.most_slices)),
+  Reducescatter(const Plan& plan, Entry& entry, const HostContext& context)
+      : HierarchyExchange(plan, entry, context, slices_of(plan, *context.groups, context.most_slices)),
         inside_(ScaledReduction::of(plan, plan.members->count())),
         between_hosts_(inside_),
         value_size_(size_of(plan.dtype)),
@@ -130,8 +130,8 @@ class Reducescatter final : public HierarchyExchange {
     Shares shares(plan, groups());
     begins_ = std::move(shares.begins);
     room_ = shares.piece * begins_.size() / value_size_ * sum_size_;
-    own_rows_ = share_of_rows(entry.request().shape.front(), plan.members->index_of(place.area.peers.rank()),
-                              plan.members->count());
+    own_rows_ = share_of_rows(entry.request().shape.front(),
+                              plan.members->index_of(context.area.peers.rank()), plan.members->count());
     regions_ = Regions(std::move(shares.lengths), shares.piece, slices().count());
     set_chunks(regions_.chunks());
   }
@@ -160,7 +160,7 @@ class Reducescatter final : public HierarchyExchange {
       for (std::size_t run = 0; run < begins_.size(); ++run) {
         sources_.clear();
         for (const std::byte* buffer : buffers) sources_.push_back(buffer + at[run]);
-        sources_[place()] = input_at(chunk, slice, run);
+        sources_[index()] = input_at(chunk, slice, run);
         sum_up(inside_, sources_, sums_at(chunk, at[run]), (at[run + 1] - at[run]) / value_size_);
       }
     });
@@ -187,15 +187,15 @@ class Reducescatter final : public HierarchyExchange {
       const std::vector<std::size_t> at = regions_.offsets(chunk, slice);
       for (std::size_t member = 0; member < members(); ++member) {
         const Run part{at[number_of(member)], at[number_of(member) + 1]};
-        if (member != place())
-          kernels::copy_bytes(buffers[member] + part.begin, buffers[place()] + part.begin, part.size());
+        if (member != index())
+          kernels::copy_bytes(buffers[member] + part.begin, buffers[index()] + part.begin, part.size());
       }
     });
   }
   void unpack(std::size_t chunk, const std::byte* buffer) override {
     for (std::size_t slice = 0; slice < slices().count(); ++slice) {
-      const Run part = regions_.part(chunk, slice, number_of(place()));
-      const std::byte* from = buffer + regions_.offsets(chunk, slice)[number_of(place())];
+      const Run part = regions_.part(chunk, slice, number_of(index()));
+      const std::byte* from = buffer + regions_.offsets(chunk, slice)[number_of(index())];
       kernels::copy_out(output_ + part.begin, from, part.size());
     }
   }
@@ -257,13 +257,13 @@ Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most) {
   return {groups, chunk, total, most};
 }
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostPlace& place) {
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& context) {
   switch (plan.operation) {
     case Operation::allgather:
-      return hierarchy_allgather::start(plan, entry, place,
-                                        slices_of(plan, *place.groups, place.most_slices));
-    case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, place);
-    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place);
+      return hierarchy_allgather::start(plan, entry, context,
+                                        slices_of(plan, *context.groups, context.most_slices));
+    case Operation::broadcast: return std::make_unique<Broadcast>(plan, entry, context);
+    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, context);
     case Operation::allreduce:
     case Operation::alltoall:
     case Operation::barrier:

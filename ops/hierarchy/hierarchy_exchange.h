@@ -18,6 +18,6 @@ Slices slices_of(const Plan& plan, const HostGroups& groups, std::size_t most);
 // Allgather: see hierarchy_allgather.h.
 // Broadcast: owners pass slices on from the root's host to the next and so on; what is short goes by a tree
 // over the hosts. Each host sends at most what it receives, the root's host all of it once.
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostPlace& place);
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& context);
 
 }  // namespace rueda::hierarchy_exchange

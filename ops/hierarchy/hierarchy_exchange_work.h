@@ -19,8 +19,8 @@ inline std::size_t row_bytes(const Request& request) {
 // Purpose: one tensor in, one out. Owned by RunningWorks.
 class HierarchyExchange : public HierarchyWork {
  public:
-  HierarchyExchange(const Plan& plan, Entry& entry, const HostPlace& place, Slices slices)
-      : HierarchyWork(plan, place, slices), entry_(entry), input_(entry.submission().input, memory()) {
+  HierarchyExchange(const Plan& plan, Entry& entry, const HostContext& context, Slices slices)
+      : HierarchyWork(plan, context, slices), entry_(entry), input_(entry.submission().input, memory()) {
     for (std::size_t host = 0; host < this->host(); ++host) first_of_host_ += groups().hosts[host].size();
   }
 

@@ -7,20 +7,20 @@
 
 namespace rueda {
 
-HierarchyWork::HierarchyWork(const Plan& plan, const HostPlace& place, Slices slices)
-    : StagedWork(plan.number, place.area),
+HierarchyWork::HierarchyWork(const Plan& plan, const HostContext& context, Slices slices)
+    : StagedWork(plan.number, context.area),
       plan_(plan.number),
       chunk_bytes_(plan.chunk_bytes),
-      groups_(place.groups),
-      host_(place.groups->host_of(place.area.peers.rank())),
-      link_(place.link),
-      memory_(place.memory),
+      groups_(context.groups),
+      host_(context.groups->host_of(context.area.peers.rank())),
+      link_(context.link),
+      memory_(context.memory),
       slices_(slices) {}
 
 void HierarchyWork::copy_to_others(std::span<std::byte* const> buffers, Run run) const {
   for (std::size_t member = 0; member < members(); ++member) {
-    if (member != place())
-      kernels::copy_bytes(buffers[member] + run.begin, buffers[place()] + run.begin, run.size());
+    if (member != index())
+      kernels::copy_bytes(buffers[member] + run.begin, buffers[index()] + run.begin, run.size());
   }
 }
 

@@ -16,8 +16,8 @@
 namespace rueda {
 
 // Where a HierarchyWork runs, while it is made.
-struct HostPlace {
-  WorkPlace area;  // with this host's members
+struct HostContext {
+  WorkContext area;  // with this host's members
   std::shared_ptr<const HostGroups> groups;
   Link& link;
   const Memory& memory;
@@ -43,7 +43,7 @@ class HierarchyWork : public StagedWork {
   }
 
  protected:
-  HierarchyWork(const Plan& plan, const HostPlace& place, Slices slices);
+  HierarchyWork(const Plan& plan, const HostContext& context, Slices slices);
 
   // When all members of this host have packed a chunk: what goes on the journeys of the slices that this rank
   // owns, out of the buffers of all. May throw WorkFailure.
@@ -58,7 +58,7 @@ class HierarchyWork : public StagedWork {
   virtual void spread_in_place(std::size_t /*chunk*/) {}
 
   bool owns(std::size_t chunk, std::size_t slice) const {
-    return slices_.owner(chunk, slice, members()) == place();
+    return slices_.owner(chunk, slice, members()) == index();
   }
   // Calls visit(slice) for each that this rank owns, or does not own.
   template <class Visit>

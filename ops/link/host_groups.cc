@@ -14,8 +14,8 @@ constexpr std::size_t kMostKnown = 1024;  // sets, before all are forgotten
 std::shared_ptr<const HostGroups> grouped(const RankSet& members, const std::vector<Rank>& leader_of) {
   HostGroups groups;
   std::map<Rank, std::size_t> host_with;  // this leader
-  for (Rank place = 0; place < members.count(); ++place) {
-    const Rank rank = members.at(place), leader = leader_of[rank];
+  for (Rank index = 0; index < members.count(); ++index) {
+    const Rank rank = members.at(index), leader = leader_of[rank];
     const auto [host, is_new] = host_with.emplace(leader, groups.hosts.size());
     if (is_new) {
       groups.hosts.emplace_back();

@@ -43,9 +43,9 @@ class Link {
   virtual Tag largest_tag() const { return std::numeric_limits<Tag>::max(); }
 };
 
-// Those that a Plan concerns, or a part of it, stand in a row; this rank's place there is `place`.
+// Those that a Plan concerns, or a part of it, stand in a row; this rank's number there is `index`.
 struct Group {
-  Rank place = 0;
+  Rank index = 0;
   Rank size = 1;
   std::shared_ptr<const RankSet> members;  // in the order of their ranks ...
   std::vector<Rank> in_order;              // ... or, if not empty, in this one
@@ -53,8 +53,8 @@ struct Group {
   static Group of(const Plan& plan, Rank rank) {
     return {plan.members->index_of(rank), plan.members->count(), plan.members, {}};
   }
-  // The place at a distance, round and round.
-  Rank neighbour(Rank distance) const { return ((place + distance) % size + size) % size; }
+  // The index at a distance, round and round.
+  Rank neighbour(Rank distance) const { return ((index + distance) % size + size) % size; }
   Rank rank_at(Rank at) const {
     return in_order.empty() ? members->at(at) : in_order[static_cast<std::size_t>(at)];
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One card for several parts of a rank.
+// One peer_info for several parts of a rank.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace rueda {
 
-// Adds `card` to what `components` tell the other ranks. When all are there, and what the parts have had to
-// do so far is done, `meet` gets a Welcome in which each rank's card is the one that this part of it has
-// added; empty where that cannot be read. All ranks of a job add the same cards in the same order.
-void add_peer_info(RuntimeComponents& components, const std::string& card,
+// Adds `info` to what `components` tell the other ranks. When all are there, and what the parts have had to
+// do so far is done, `meet` gets a Welcome in which each rank's peer_info is the one that this part of it has
+// added; empty where that cannot be read. All ranks of a job add the same ones in the same order.
+void add_peer_info(RuntimeComponents& components, const std::string& info,
                    decltype(RuntimeComponents::meet) meet);
 
 }  // namespace rueda

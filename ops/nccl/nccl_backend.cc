@@ -12,7 +12,7 @@ bool NcclBackend::can_run(const Plan& plan) const {
 }
 
 std::unique_ptr<Work> NcclBackend::start(const Plan& plan, std::span<Entry> entries) {
-  return std::make_unique<NcclWork>(plan, entries, NcclPlace{link_, *state_, *sides_, staged_});
+  return std::make_unique<NcclWork>(plan, entries, NcclContext{link_, *state_, *sides_, staged_});
 }
 
 }  // namespace rueda

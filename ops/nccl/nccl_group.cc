@@ -41,7 +41,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
 }
 
 // Makes what this rank needs; what that lacks is for all to hear.
-std::string NcclGroup::own_problem(Device& device) {
+std::string NcclGroup::problem_of_device(Device& device) {
   if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
   if (!lanes_.empty()) return {};  // made when the members met before
   try {
@@ -73,10 +73,10 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   Device* const device = number ? &devices.at(*number) : nullptr;
   if (number && *number != device_) lanes_.clear();
   device_ = number.value_or(device_);
-  std::string problem = device == nullptr ? "" : own_problem(*device);
+  std::string problem = device == nullptr ? "" : problem_of_device(*device);
   std::vector<std::string> ids(own_.lanes);
   for (std::string& id : ids) {
-    if (device != nullptr && (reach_ == NcclReach::host || place_ == 0)) id = make_id(problem);
+    if (device != nullptr && (reach_ == NcclReach::host || index_ == 0)) id = make_id(problem);
   }
   Writer writer;
   writer.put_string(problem);
@@ -91,7 +91,7 @@ Bytes NcclGroup::introduction(Devices& devices, std::optional<int> number) {
   return writer.take();
 }
 
-std::string NcclGroup::incompatibility(const std::vector<Introduction>& all) const {
+std::string NcclGroup::problem_between(const std::vector<Introduction>& all) const {
   const bool may_share = std::ranges::all_of(all, &Introduction::may_share_devices);
   const auto elsewhere = [&](const Introduction& each) { return each.host != all.front().host; };
   if (reach_ == NcclReach::all && std::ranges::any_of(all, &Introduction::encrypted) &&
@@ -113,7 +113,7 @@ std::string NcclGroup::incompatibility(const std::vector<Introduction>& all) con
   return {};
 }
 
-std::string NcclGroup::undecided(const std::vector<Introduction>& all) const {
+std::string NcclGroup::joined_without_device(const std::vector<Introduction>& all) const {
   const auto unknown = std::ranges::find(all, false, &Introduction::knows_device);
   if (unknown == all.end()) return {};
   return fmt::format("rank {} has joined before it had a tensor on a device",
@@ -125,12 +125,12 @@ bool NcclGroup::introduced(Reader reader) {
   for (Rank i = 0; i < size(); ++i) all.push_back(read(reader));
   if (!reader.complete())
     throw BackendError(Status::backend_error("what ranks say of their devices is of another build"));
-  problem_ = undecided(all);
+  problem_ = joined_without_device(all);
   if (!problem_.empty()) {  // the lanes are kept for the next time
     stage_ = Stage::unknown;
     return false;
   }
-  problem_ = incompatibility(all);
+  problem_ = problem_between(all);
   if (!problem_.empty()) {
     lanes_.clear();
     stage_ = Stage::refused;
@@ -155,7 +155,7 @@ void NcclGroup::connect(const std::vector<Introduction>& all) {
     const Introduction& each = all[static_cast<std::size_t>(i)];
     if (reach_ == NcclReach::host && each.host != own_.host) continue;
     if (first == nullptr) first = &each;
-    if (i == place_) connected_place_ = connected_;
+    if (i == index_) connected_place_ = connected_;
     ++connected_;
   }
   lanes_.connect(first->ids, connected_, connected_place_);
@@ -200,14 +200,14 @@ Bytes NcclGroup::graph_words(const Plan& plan, Device& device, std::string probl
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  const std::string id = place_ == 0 ? make_id(problem) : "";
+  const std::string id = index_ == 0 ? make_id(problem) : "";
   Writer writer;
   writer.put_string(problem);
   writer.put_string(id);
   return writer.take();
 }
 
-std::string NcclGroup::graph_problem(const Plan& plan, Reader all) {
+std::string NcclGroup::problem_of_graph(const Plan& plan, Reader all) {
   std::string problem;
   for (Rank i = 0; i < size(); ++i) {
     const std::string theirs = all.get_string(), id = all.get_string();

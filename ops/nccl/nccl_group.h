@@ -38,18 +38,18 @@ enum class NcclReach : std::uint8_t { all, host };
 class NcclGroup {
  public:
   enum class Stage {
-    unknown,     // the first Work that waits is to tell the others `introduction`
-    meeting,     // a Work does
-    connecting,  // NCCL does
+    unknown,      // the first Work that waits is to tell the others `introduction`
+    introducing,  // a Work does
+    connecting,   // NCCL does
     ready,
     refused,  // for good: see problem()
   };
 
   NcclGroup(const NcclOwn& own, RankSet members, Rank rank, NcclReach reach)
-      : own_(own), members_(std::move(members)), place_(members_.index_of(rank)), reach_(reach) {}
+      : own_(own), members_(std::move(members)), index_(members_.index_of(rank)), reach_(reach) {}
 
   Stage stage() const { return stage_; }
-  void set_meeting(bool meeting) { stage_ = meeting ? Stage::meeting : Stage::unknown; }
+  void set_introducing(bool introducing) { stage_ = introducing ? Stage::introducing : Stage::unknown; }
   // Plans that wait for the group to be connected, as they are started, the same on all members: the first
   // is the one in which they meet.
   void await(std::uint64_t plan) { waiting_.push_back(plan); }
@@ -66,7 +66,7 @@ class NcclGroup {
 
   const std::string& problem() const { return problem_; }  // why the last to meet go by the host
   int device() const { return device_; }
-  Rank place() const { return place_; }
+  Rank index() const { return index_; }
   Rank size() const { return members_.count(); }
   // Those whom NCCL connects, and this rank's place among them.
   Rank connected() const { return connected_; }
@@ -78,7 +78,7 @@ class NcclGroup {
   // A lane for a graph that is to be captured: what this rank tells the others (`problem`: why it cannot),
   // and, of what all have told, why some rank cannot; empty: connect_graph() is next.
   Bytes graph_words(const Plan& plan, Device& device, std::string problem);
-  std::string graph_problem(const Plan& plan, Reader all);
+  std::string problem_of_graph(const Plan& plan, Reader all);
   void connect_graph(const Plan& plan);
   // A capture has failed here: NCCL has had calls of its operations that other ranks have not.
   void give_up_graph(const Plan& plan);
@@ -99,16 +99,16 @@ class NcclGroup {
  private:
   struct Introduction;
   static Introduction read(Reader& reader);
-  std::string incompatibility(const std::vector<Introduction>& all) const;
-  std::string undecided(const std::vector<Introduction>& all) const;
-  std::string own_problem(Device& device);
+  std::string problem_between(const std::vector<Introduction>& all) const;
+  std::string joined_without_device(const std::vector<Introduction>& all) const;
+  std::string problem_of_device(Device& device);
   std::string make_id(std::string& problem) const;
   std::unique_ptr<NcclLane> make_graph_lane(Device& device) const;
   void connect(const std::vector<Introduction>& all);
 
   const NcclOwn& own_;
   RankSet members_;
-  Rank place_;
+  Rank index_;
   NcclReach reach_;
   Rank connected_ = 0;
   Rank connected_place_ = 0;

@@ -11,17 +11,18 @@
 
 namespace rueda {
 
-NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPlace place, NcclGroup& group)
-    : plan_(plan), entries_(entries), place_(place), group_(group) {
-  place_.state.enter(plan_.number);
+NcclGroupWork::NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclContext context,
+                             NcclGroup& group)
+    : plan_(plan), entries_(entries), context_(context), group_(group) {
+  context_.state.enter(plan_.number);
   group_.await(plan_.number);
-  if (!entry().joined) place_.state.set_last_device(entry().submission().device);
+  if (!entry().joined) context_.state.set_last_device(entry().submission().device);
 }
 
 NcclGroupWork::~NcclGroupWork() {
-  place_.state.leave(plan_.number);
+  context_.state.leave(plan_.number);
   group_.await_no_more(plan_.number);
-  if (leads_) group_.set_meeting(false);
+  if (leads_) group_.set_introducing(false);
   staged_.reset();
 }
 
@@ -54,13 +55,13 @@ std::string_view NcclGroupWork::phase() const {
 
 Work::Step NcclGroupWork::meet() {
   if (by_the_host_) return go_by_the_host();  // it has failed by that: it meets no second time
-  if (meeting_) {
-    if (const Step step = meeting_->step(); step != Step::done) return step;
+  if (introductions_) {
+    if (const Step step = introductions_->step(); step != Step::done) return step;
     leads_ = false;
-    const bool decided = group_.introduced(meeting_->received());
-    meeting_.reset();
+    const bool decided = group_.introduced(introductions_->received());
+    introductions_.reset();
     if (!decided) return go_by_the_host();
-    if (group_.stage() == NcclGroup::Stage::refused && group_.place() == 0) {
+    if (group_.stage() == NcclGroup::Stage::refused && group_.index() == 0) {
       log(LogLevel::warning, "tensors on devices of {} go by way of the host, not by NCCL: {}",
           to_string(*plan_.members), group_.problem());
     }
@@ -69,11 +70,12 @@ Work::Step NcclGroupWork::meet() {
   switch (group_.stage()) {
     case NcclGroup::Stage::unknown:
       if (!group_.is_first(plan_.number)) return Step::waiting;
-      group_.set_meeting(true);
+      group_.set_introducing(true);
       leads_ = true;
-      meeting_.emplace(place_.link, plan_, group_.introduction(place_.sides.devices(), device_here()));
+      introductions_.emplace(context_.link, plan_,
+                             group_.introduction(context_.sides.devices(), device_here()));
       return Step::again;
-    case NcclGroup::Stage::meeting: return Step::waiting;
+    case NcclGroup::Stage::introducing: return Step::waiting;
     case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
     case NcclGroup::Stage::ready:
       met_ = true;
@@ -91,21 +93,21 @@ Work::Step NcclGroupWork::go_by_the_host() {
     if (abandoned_) return Step::given_up;
     throw WorkFailure{"a graph cannot hold what goes by way of the host: " + group_.problem()};
   }
-  place_.state.leave(plan_.number);
-  staged_ = place_.staged.start(plan_, entries_);
+  context_.state.leave(plan_.number);
+  staged_ = context_.staged.start(plan_, entries_);
   if (abandoned_) staged_->abandon();
   return Step::again;
 }
 
 // None where this rank has joined, and had none before.
 std::optional<int> NcclGroupWork::device_here() const {
-  if (entry().joined) return place_.state.last_device();
+  if (entry().joined) return context_.state.last_device();
   return entry().submission().device;
 }
 
-NcclCaller NcclGroupWork::caller() {
+NcclEnd NcclGroupWork::own_end() {
   NcclLane& lane = group_.lane_of(plan_);
-  return {place_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
+  return {context_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
           group_.connected(), group_.connected_place()};
 }
 

@@ -15,7 +15,7 @@
 namespace rueda {
 
 // Where such Works meet; all of it outlives them.
-struct NcclPlace {
+struct NcclContext {
   LinkBackend& link;
   NcclState& state;
   DeviceSides& sides;
@@ -26,7 +26,7 @@ struct NcclPlace {
 // cannot connect them all go by the host. Then the derived Work carries it out.
 class NcclGroupWork : public Work {
  public:
-  NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclPlace place, NcclGroup& group);
+  NcclGroupWork(const Plan& plan, std::span<Entry> entries, NcclContext context, NcclGroup& group);
   NcclGroupWork(const NcclGroupWork&) = delete;
   NcclGroupWork& operator=(const NcclGroupWork&) = delete;
   ~NcclGroupWork() override;
@@ -40,9 +40,9 @@ class NcclGroupWork : public Work {
   virtual void abandon_own() {}
   virtual std::string_view own_phase() const = 0;
 
-  DeviceSide& side() { return place_.sides.at(group_.device()); }
+  DeviceSide& side() { return context_.sides.at(group_.device()); }
   Entry& entry() const { return entries_.front(); }
-  NcclCaller caller();
+  NcclEnd own_end();
   // Throws BackendError where a tensor is on another device than the group's.
   void check_device(const Entry& each) const;
   // On the device, with those values of the host, if there are any; until `finish`. Throws WorkFailure.
@@ -52,7 +52,7 @@ class NcclGroupWork : public Work {
 
   const Plan& plan_;
   std::span<Entry> entries_;
-  NcclPlace place_;
+  NcclContext context_;
   NcclGroup& group_;
   bool abandoned_ = false;
 
@@ -68,7 +68,7 @@ class NcclGroupWork : public Work {
   bool met_ = false;
   bool by_the_host_ = false;
   bool leads_ = false;  // it is this Work in which the group meets
-  std::optional<MemberExchange> meeting_;
+  std::optional<MemberExchange> introductions_;
   std::unique_ptr<Work> staged_;
   // What stands in for a rank that has joined, from the host's memory by way of pinned memory, or for what
   // NCCL must not see.

@@ -22,10 +22,10 @@ namespace {
 // votes before it takes a round for data.
 class NcclHierarchyWork final : public NcclGroupWork {
  public:
-  NcclHierarchyWork(const Plan& plan, std::span<Entry> entries, NcclPlace place,
+  NcclHierarchyWork(const Plan& plan, std::span<Entry> entries, NcclContext context,
                     std::shared_ptr<const HostGroups> hosts)
-      : NcclGroupWork(plan, entries, place, place.state.group(*plan.members, NcclReach::host)) {
-    const Rank rank = place.state.rank();
+      : NcclGroupWork(plan, entries, context, context.state.group(*plan.members, NcclReach::host)) {
+    const Rank rank = context.state.rank();
     RankSet across, inside;
     for (const std::vector<Rank>& host : hosts->hosts) across.add(RankSet::of(host[hosts->place_of(rank)]));
     for (const Rank member : hosts->hosts[hosts->host_of(rank)]) inside.add(RankSet::of(member));
@@ -52,7 +52,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     NcclLane& lane = group_.lane_of(plan_);
     switch (stage_) {
       case Stage::turn:
-        if (!place_.state.is_next(plan_.number)) return Step::waiting;
+        if (!context_.state.is_next(plan_.number)) return Step::waiting;
         if (done_ == bytes_) return over();
         begin_round(lane);
         return Step::again;
@@ -138,7 +138,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     }
     const NcclReduction reduction = plain_reduction(across_.reduce_op, plan_.dtype);
     const std::vector<std::int64_t> parts(members, static_cast<std::int64_t>(share_ / size_of(plan_.dtype)));
-    launch_reducescatter(caller(), reduction, lane.buffer(), own_share(lane), parts, size_of(plan_.dtype));
+    launch_reducescatter(own_end(), reduction, lane.buffer(), own_share(lane), parts, size_of(plan_.dtype));
     stage_ = Stage::reducing;
   }
 
@@ -189,7 +189,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     across_.tensors.assign(1, {0, true, entries_across_.front().shared_request});
     across_.buffer_bytes = 0;
     rueda::place(across_, across_.tensors.front());
-    link_work_ = place_.link.start(across_, entries_across_);
+    link_work_ = context_.link.start(across_, entries_across_);
     if (abandoned_) link_work_->abandon();
   }
 
@@ -203,9 +203,9 @@ class NcclHierarchyWork final : public NcclGroupWork {
     }
     const std::vector<std::int64_t> parts(static_cast<std::size_t>(circle()),
                                           static_cast<std::int64_t>(share_));
-    launch_allgather(caller(), own_share(lane), lane.buffer(), parts);
+    launch_allgather(own_end(), own_share(lane), lane.buffer(), parts);
     stage_ = Stage::gathering;
-    vote_.emplace(place_.link, inside_, Bytes{std::byte{1}});
+    vote_.emplace(context_.link, inside_, Bytes{std::byte{1}});
     if (abandoned_) vote_->abandon();
     return Step::again;
   }
@@ -260,7 +260,7 @@ bool NcclHierarchyBackend::can_run(const Plan& plan) const {
 }
 
 std::unique_ptr<Work> NcclHierarchyBackend::start(const Plan& plan, std::span<Entry> entries) {
-  return std::make_unique<NcclHierarchyWork>(plan, entries, NcclPlace{link_, *state_, *sides_, staged_},
+  return std::make_unique<NcclHierarchyWork>(plan, entries, NcclContext{link_, *state_, *sides_, staged_},
                                              hosts_->groups(plan));
 }
 

@@ -18,21 +18,21 @@ namespace {
 // them.
 class NcclCalls {
  public:
-  explicit NcclCalls(const NcclCaller& caller) : caller_(caller) {
-    check(caller_.nccl, caller_.nccl.group_start(), "ncclGroupStart", caller_.comm);
+  explicit NcclCalls(const NcclEnd& end) : end_(end) {
+    check(end_.nccl, end_.nccl.group_start(), "ncclGroupStart", end_.comm);
   }
   NcclCalls(const NcclCalls&) = delete;
   NcclCalls& operator=(const NcclCalls&) = delete;
   ~NcclCalls() {
-    if (open_) caller_.nccl.group_end();
+    if (open_) end_.nccl.group_end();
   }
   void end() {
     open_ = false;
-    check(caller_.nccl, caller_.nccl.group_end(), "ncclGroupEnd", caller_.comm);
+    check(end_.nccl, end_.nccl.group_end(), "ncclGroupEnd", end_.comm);
   }
 
  private:
-  const NcclCaller& caller_;
+  const NcclEnd& end_;
   bool open_ = true;
 };
 
@@ -104,12 +104,12 @@ NcclReduction plain_reduction(ReduceOp op, DataType dtype) {
   return {*nccl_type(dtype), plain_op(op, dtype == DataType::boolean), false, 1.0};
 }
 
-NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype) {
+NcclReduction reduction_of(const NcclEnd& end, const Plan& plan, DataType dtype) {
   NcclReduction reduction = plain_reduction(plan.reduce_op, dtype);
   const bool averages = plan.reduce_op == ReduceOp::average, narrow_type = accumulator_of(dtype) != dtype;
   double factor = plan.prescale_factor * plan.postscale_factor;
   if (factor == 1.0 && !(averages && narrow_type)) return reduction;
-  if (averages) factor /= caller.size;
+  if (averages) factor /= end.size;
   if (narrow_type) {
     const double exact = exact_part(factor, dtype);
     reduction.rest = factor / exact;
@@ -121,88 +121,87 @@ NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType 
   const bool wide = accumulator_of(dtype) == DataType::float64;
   std::array<std::byte, sizeof(double)> scalar{};  // of that type
   kernels::kernels_for(dtype).store(scalar.data(), wide ? static_cast<const void*>(&factor) : &narrow, 1, {});
-  check(caller.nccl,
-        caller.nccl.red_op_create_pre_mul_sum(&reduction.op, scalar.data(), reduction.type,
-                                              ncclScalarHostImmediate, caller.comm),
-        "ncclRedOpCreatePreMulSum", caller.comm);
+  check(end.nccl,
+        end.nccl.red_op_create_pre_mul_sum(&reduction.op, scalar.data(), reduction.type,
+                                           ncclScalarHostImmediate, end.comm),
+        "ncclRedOpCreatePreMulSum", end.comm);
   reduction.made = true;
   return reduction;
 }
 
-void release(const NcclCaller& caller, const NcclReduction& reduction) {
+void release(const NcclEnd& end, const NcclReduction& reduction) {
   if (!reduction.made) return;
-  check(caller.nccl, caller.nccl.red_op_destroy(reduction.op, caller.comm), "ncclRedOpDestroy", caller.comm);
+  check(end.nccl, end.nccl.red_op_destroy(reduction.op, end.comm), "ncclRedOpDestroy", end.comm);
 }
 
-void launch_allreduce(const NcclCaller& caller, const NcclReduction& reduction,
-                      std::span<const NcclRun> runs) {
-  NcclCalls calls(caller);
+void launch_allreduce(const NcclEnd& end, const NcclReduction& reduction, std::span<const NcclRun> runs) {
+  NcclCalls calls(end);
   for (const NcclRun& run : runs) {
     if (run.elements == 0) continue;
-    check(caller.nccl,
-          caller.nccl.all_reduce(run.from, run.to, static_cast<std::size_t>(run.elements), reduction.type,
-                                 reduction.op, caller.comm, caller.stream),
-          "ncclAllReduce", caller.comm);
+    check(end.nccl,
+          end.nccl.all_reduce(run.from, run.to, static_cast<std::size_t>(run.elements), reduction.type,
+                              reduction.op, end.comm, end.stream),
+          "ncclAllReduce", end.comm);
   }
   calls.end();
 }
 
-void launch_broadcast(const NcclCaller& caller, const void* from, void* to, std::int64_t bytes, Rank root) {
-  NcclCalls calls(caller);
+void launch_broadcast(const NcclEnd& end, const void* from, void* to, std::int64_t bytes, Rank root) {
+  NcclCalls calls(end);
   if (bytes > 0) {
-    check(caller.nccl,
-          caller.nccl.broadcast(from, to, static_cast<std::size_t>(bytes), ncclUint8, root, caller.comm,
-                                caller.stream),
-          "ncclBroadcast", caller.comm);
+    check(
+        end.nccl,
+        end.nccl.broadcast(from, to, static_cast<std::size_t>(bytes), ncclUint8, root, end.comm, end.stream),
+        "ncclBroadcast", end.comm);
   }
   calls.end();
 }
 
 // Parts of several lengths are broadcast one by one, together.
-void launch_allgather(const NcclCaller& caller, const void* from, void* to,
+void launch_allgather(const NcclEnd& end, const void* from, void* to,
                       const std::vector<std::int64_t>& bytes) {
-  NcclCalls calls(caller);
+  NcclCalls calls(end);
   if (all_equal(bytes)) {
     if (bytes.front() > 0) {
-      check(caller.nccl,
-            caller.nccl.all_gather(from, to, static_cast<std::size_t>(bytes.front()), ncclUint8, caller.comm,
-                                   caller.stream),
-            "ncclAllGather", caller.comm);
+      check(end.nccl,
+            end.nccl.all_gather(from, to, static_cast<std::size_t>(bytes.front()), ncclUint8, end.comm,
+                                end.stream),
+            "ncclAllGather", end.comm);
     }
     return calls.end();
   }
   std::int64_t offset = 0;
-  for (Rank root = 0; root < caller.size; ++root) {
+  for (Rank root = 0; root < end.size; ++root) {
     const std::int64_t count = bytes[static_cast<std::size_t>(root)];
     void* const part = behind(to, offset);
     offset += count;
     if (count == 0) continue;
-    check(caller.nccl,
-          caller.nccl.broadcast(root == caller.place ? from : part, part, static_cast<std::size_t>(count),
-                                ncclUint8, root, caller.comm, caller.stream),
-          "ncclBroadcast", caller.comm);
+    check(end.nccl,
+          end.nccl.broadcast(root == end.index ? from : part, part, static_cast<std::size_t>(count),
+                             ncclUint8, root, end.comm, end.stream),
+          "ncclBroadcast", end.comm);
   }
   calls.end();
 }
 
-void launch_alltoall(const NcclCaller& caller, const void* from, void* to,
-                     const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received) {
-  NcclCalls calls(caller);
+void launch_alltoall(const NcclEnd& end, const void* from, void* to, const std::vector<std::int64_t>& sent,
+                     const std::vector<std::int64_t>& received) {
+  NcclCalls calls(end);
   std::int64_t out = 0, in = 0;
-  for (Rank peer = 0; peer < caller.size; ++peer) {
+  for (Rank peer = 0; peer < end.size; ++peer) {
     const std::int64_t goes = sent[static_cast<std::size_t>(peer)],
                        comes = received[static_cast<std::size_t>(peer)];
     if (goes > 0) {
-      check(caller.nccl,
-            caller.nccl.send(behind(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, caller.comm,
-                             caller.stream),
-            "ncclSend", caller.comm);
+      check(end.nccl,
+            end.nccl.send(behind(from, out), static_cast<std::size_t>(goes), ncclUint8, peer, end.comm,
+                          end.stream),
+            "ncclSend", end.comm);
     }
     if (comes > 0) {
-      check(caller.nccl,
-            caller.nccl.recv(behind(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, caller.comm,
-                             caller.stream),
-            "ncclRecv", caller.comm);
+      check(end.nccl,
+            end.nccl.recv(behind(to, in), static_cast<std::size_t>(comes), ncclUint8, peer, end.comm,
+                          end.stream),
+            "ncclRecv", end.comm);
     }
     out += goes;
     in += comes;
@@ -211,28 +210,28 @@ void launch_alltoall(const NcclCaller& caller, const void* from, void* to,
 }
 
 // Parts of several lengths are reduced one by one, together.
-void launch_reducescatter(const NcclCaller& caller, const NcclReduction& reduction, const void* from,
-                          void* to, const std::vector<std::int64_t>& elements, std::size_t element_bytes) {
-  NcclCalls calls(caller);
+void launch_reducescatter(const NcclEnd& end, const NcclReduction& reduction, const void* from, void* to,
+                          const std::vector<std::int64_t>& elements, std::size_t element_bytes) {
+  NcclCalls calls(end);
   if (all_equal(elements)) {
     if (elements.front() > 0) {
-      check(caller.nccl,
-            caller.nccl.reduce_scatter(from, to, static_cast<std::size_t>(elements.front()), reduction.type,
-                                       reduction.op, caller.comm, caller.stream),
-            "ncclReduceScatter", caller.comm);
+      check(end.nccl,
+            end.nccl.reduce_scatter(from, to, static_cast<std::size_t>(elements.front()), reduction.type,
+                                    reduction.op, end.comm, end.stream),
+            "ncclReduceScatter", end.comm);
     }
     return calls.end();
   }
   std::int64_t offset = 0;
-  for (Rank root = 0; root < caller.size; ++root) {
+  for (Rank root = 0; root < end.size; ++root) {
     const std::int64_t count = elements[static_cast<std::size_t>(root)];
     const void* const part = behind(from, offset * static_cast<std::int64_t>(element_bytes));
     offset += count;
     if (count == 0) continue;
-    check(caller.nccl,
-          caller.nccl.reduce(part, to, static_cast<std::size_t>(count), reduction.type, reduction.op, root,
-                             caller.comm, caller.stream),
-          "ncclReduce", caller.comm);
+    check(end.nccl,
+          end.nccl.reduce(part, to, static_cast<std::size_t>(count), reduction.type, reduction.op, root,
+                          end.comm, end.stream),
+          "ncclReduce", end.comm);
   }
   calls.end();
 }

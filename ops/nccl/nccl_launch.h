@@ -19,12 +19,12 @@ bool nccl_can_run(const Plan& plan);
 std::optional<ncclDataType_t> nccl_type(DataType dtype);
 
 // Purpose: one rank's end of a communicator, as a sequence of calls. A value, for one operation.
-struct NcclCaller {
+struct NcclEnd {
   const NcclFunctions& nccl;
   ncclComm_t comm;
   cudaStream_t stream;
   Rank size;   // members
-  Rank place;  // of this rank among them
+  Rank index;  // of this rank among them
 };
 
 // Purpose: how NCCL reduces. A value; what was made for it lives as long as the communicator, or until
@@ -44,9 +44,9 @@ NcclReduction plain_reduction(ReduceOp op, DataType dtype);
 // by it.
 double exact_part(double factor, DataType dtype);
 // Of elements of `dtype`: that of the Plan, or what its tensors travel as.
-NcclReduction reduction_of(const NcclCaller& caller, const Plan& plan, DataType dtype);
+NcclReduction reduction_of(const NcclEnd& end, const Plan& plan, DataType dtype);
 // When NCCL is through with it.
-void release(const NcclCaller& caller, const NcclReduction& reduction);
+void release(const NcclEnd& end, const NcclReduction& reduction);
 
 // Some elements, from here to there; one place for both: in place.
 struct NcclRun {
@@ -56,17 +56,15 @@ struct NcclRun {
 };
 
 // All of them at once.
-void launch_allreduce(const NcclCaller& caller, const NcclReduction& reduction,
-                      std::span<const NcclRun> runs);
-void launch_broadcast(const NcclCaller& caller, const void* from, void* to, std::int64_t bytes, Rank root);
+void launch_allreduce(const NcclEnd& end, const NcclReduction& reduction, std::span<const NcclRun> runs);
+void launch_broadcast(const NcclEnd& end, const void* from, void* to, std::int64_t bytes, Rank root);
 // `bytes`: of each member, in their order, as they will lie in `to`.
-void launch_allgather(const NcclCaller& caller, const void* from, void* to,
-                      const std::vector<std::int64_t>& bytes);
+void launch_allgather(const NcclEnd& end, const void* from, void* to, const std::vector<std::int64_t>& bytes);
 // Bytes for each member and from each member.
-void launch_alltoall(const NcclCaller& caller, const void* from, void* to,
-                     const std::vector<std::int64_t>& sent, const std::vector<std::int64_t>& received);
+void launch_alltoall(const NcclEnd& end, const void* from, void* to, const std::vector<std::int64_t>& sent,
+                     const std::vector<std::int64_t>& received);
 // `elements`: of each member's part, in their order; each has `element_bytes`.
-void launch_reducescatter(const NcclCaller& caller, const NcclReduction& reduction, const void* from,
-                          void* to, const std::vector<std::int64_t>& elements, std::size_t element_bytes);
+void launch_reducescatter(const NcclEnd& end, const NcclReduction& reduction, const void* from, void* to,
+                          const std::vector<std::int64_t>& elements, std::size_t element_bytes);
 
 }  // namespace rueda

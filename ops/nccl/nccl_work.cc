@@ -13,8 +13,8 @@
 
 namespace rueda {
 
-NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place)
-    : NcclGroupWork(plan, entries, place, place.state.group(*plan.members, NcclReach::all)),
+NcclWork::NcclWork(const Plan& plan, std::span<Entry> entries, NcclContext context)
+    : NcclGroupWork(plan, entries, context, context.state.group(*plan.members, NcclReach::all)),
       stage_(first_stage(plan)) {}
 
 void NcclWork::abandon_own() {
@@ -54,7 +54,7 @@ Work::Step NcclWork::carry_out() {
     case Stage::turn:
       if (abandoned_ && verdict_.difference.empty() && !is_captured()) cannot_be_taken_back();
       if (abandoned_) return Step::given_up;
-      if (!place_.state.is_next(plan_.number)) return Step::waiting;
+      if (!context_.state.is_next(plan_.number)) return Step::waiting;
       if (!verdict_.difference.empty()) throw WorkFailure{verdict_.difference};
       if (begins_a_graph()) {
         group_.connect_graph(plan_);
@@ -93,7 +93,7 @@ NcclWork::Stage NcclWork::first_stage(const Plan& plan) {
 }
 
 void NcclWork::begin_exchange(const Bytes& own) {
-  exchange_.emplace(place_.link, plan_, own);
+  exchange_.emplace(context_.link, plan_, own);
   if (abandoned_ && stage_ == Stage::vote) exchange_->abandon();
 }
 
@@ -113,11 +113,11 @@ void NcclWork::exchanged() {
     verdict_ = group_.windows().compare(all, *plan_.members);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::graph) {
-    verdict_.difference = group_.graph_problem(plan_, all);
+    verdict_.difference = group_.problem_of_graph(plan_, all);
     stage_ = Stage::turn;
   } else if (stage_ == Stage::sizes) {
     const auto size = static_cast<std::size_t>(group_.size()),
-               mine = static_cast<std::size_t>(group_.place());
+               mine = static_cast<std::size_t>(group_.index());
     const std::size_t told = plan_.operation == Operation::alltoall ? size : 1;
     received_.assign(size, 0);
     for (std::size_t member = 0; member < size; ++member) {
@@ -172,15 +172,15 @@ Bytes NcclWork::own_sizes() {
 std::vector<std::int64_t> NcclWork::rows_scattered() const {
   const std::int64_t rows = entry().request().shape.front();
   std::vector<std::int64_t> parts;
-  for (Rank place = 0; place < group_.size(); ++place)
-    parts.push_back(share_of_rows(rows, place, group_.size()));
+  for (Rank index = 0; index < group_.size(); ++index)
+    parts.push_back(share_of_rows(rows, index, group_.size()));
   return parts;
 }
 
 void NcclWork::make_output() {
   Shape shape = entry().request().shape;
   if (plan_.operation == Operation::reducescatter) {
-    shape.front() = rows_scattered()[static_cast<std::size_t>(group_.place())];
+    shape.front() = rows_scattered()[static_cast<std::size_t>(group_.index())];
   } else {
     shape.front() = std::accumulate(received_.begin(), received_.end(), std::int64_t{0});
   }

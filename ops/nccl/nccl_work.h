@@ -20,7 +20,7 @@ class NcclWork final : public NcclGroupWork {
  public:
   enum class Stage { window, graph, sizes, output, vote, turn, registering, giving_back, warming, launched };
 
-  NcclWork(const Plan& plan, std::span<Entry> entries, NcclPlace place);
+  NcclWork(const Plan& plan, std::span<Entry> entries, NcclContext context);
 
  private:
   Step carry_out() override;
@@ -34,12 +34,12 @@ class NcclWork final : public NcclGroupWork {
   void make_output();
   Bytes own_window() const;
   void launch();
-  void launch_reductions(const NcclCaller& caller, NcclLane& lane);
+  void launch_reductions(const NcclEnd& end, NcclLane& lane);
   std::vector<NcclRun> runs_in_window(NcclLane& lane);
   BatchCopy window_copy(bool into) const;
   void keep_apart(Entry& entry, NcclLane& lane);
   std::byte* memory_for(const Request& request, const ConstTensorView& values, std::size_t bytes);
-  void launch_exchange(const NcclCaller& caller);
+  void launch_exchange(const NcclEnd& end);
   void settle_results(NcclLane& lane);
   void settle_reduction(NcclLane& lane);
   std::vector<std::int64_t> in_bytes(std::vector<std::int64_t> rows) const;

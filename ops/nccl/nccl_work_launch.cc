@@ -39,9 +39,9 @@ void NcclWork::launch() {
     side().device.record(entry().submission().stream)->hold_back(lane.queue().stream());
   }
   if (traits(plan_.operation).reduces) {
-    launch_reductions(caller(), lane);
+    launch_reductions(own_end(), lane);
   } else {
-    launch_exchange(caller());
+    launch_exchange(own_end());
   }
 }
 
@@ -52,11 +52,11 @@ bool NcclWork::warm_up() {
   std::byte* const memory = temporary({}, sizeof(float) + 2 * size);
   if (warm_++ == 0) {
     const NcclRun one{memory, memory, 1};
-    launch_allreduce(caller(), plain_reduction(ReduceOp::sum, DataType::float32), {&one, 1});
+    launch_allreduce(own_end(), plain_reduction(ReduceOp::sum, DataType::float32), {&one, 1});
     return true;
   }
   const std::vector<std::int64_t> bytes(size, 1);
-  launch_alltoall(caller(), memory + sizeof(float), memory + sizeof(float) + size, bytes, bytes);
+  launch_alltoall(own_end(), memory + sizeof(float), memory + sizeof(float) + size, bytes, bytes);
   return false;
 }
 
@@ -83,13 +83,13 @@ BatchCopy between(const Plan& plan, std::span<Entry> entries, std::byte* buffer,
 
 }  // namespace
 
-void NcclWork::launch_reductions(const NcclCaller& caller, NcclLane& lane) {
-  reduction_ = reduction_of(caller, plan_, travels_as());
+void NcclWork::launch_reductions(const NcclEnd& end, NcclLane& lane) {
+  reduction_ = reduction_of(end, plan_, travels_as());
   if (plan_.operation == Operation::reducescatter) {
     std::vector<std::int64_t> elements = rows_scattered();
     const std::int64_t row = row_element_count(entry().request().shape);
     for (std::int64_t& each : elements) each *= row;
-    return launch_reducescatter(caller, reduction_, entry().submission().input.data, output_.data, elements,
+    return launch_reducescatter(end, reduction_, entry().submission().input.data, output_.data, elements,
                                 size_of(plan_.dtype));
   }
   std::vector<NcclRun> runs;
@@ -105,7 +105,7 @@ void NcclWork::launch_reductions(const NcclCaller& caller, NcclLane& lane) {
       runs.push_back({submission.input.data, submission.output.data, submission.input.elements()});
     }
   }
-  launch_allreduce(caller, reduction_, runs);
+  launch_allreduce(end, reduction_, runs);
 }
 
 // Tensors that lie somewhere else between there and their places, scaled where they come out.
@@ -183,18 +183,18 @@ std::byte* NcclWork::memory_for(const Request& request, const ConstTensorView& v
   }
 }
 
-void NcclWork::launch_exchange(const NcclCaller& caller) {
+void NcclWork::launch_exchange(const NcclEnd& end) {
   const Submission& submission = entry().submission();
   const void* const from = submission.input.data;
   if (plan_.operation == Operation::broadcast) {
     const Rank root = plan_.members->index_of(plan_.root);
-    return launch_broadcast(caller, root == group_.place() ? from : submission.output.data,
+    return launch_broadcast(end, root == group_.index() ? from : submission.output.data,
                             submission.output.data, static_cast<std::int64_t>(submission.input.bytes()),
                             root);
   }
   if (plan_.operation == Operation::allgather)
-    return launch_allgather(caller, from, output_.data, in_bytes(received_));
-  launch_alltoall(caller, from, output_.data, in_bytes(sent_), in_bytes(received_));
+    return launch_allgather(end, from, output_.data, in_bytes(received_));
+  launch_alltoall(end, from, output_.data, in_bytes(sent_), in_bytes(received_));
 }
 
 std::vector<std::int64_t> NcclWork::in_bytes(std::vector<std::int64_t> rows) const {
@@ -229,7 +229,7 @@ void NcclWork::settle_reduction(NcclLane& lane) {
   }
   std::erase_if(copy.pieces, [](const CopyPiece& piece) { return piece.elements == 0; });
   if (!copy.pieces.empty()) lane.queue().copy(copy);
-  release(caller(), reduction_);
+  release(own_end(), reduction_);
 }
 
 }  // namespace rueda

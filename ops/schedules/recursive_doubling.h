@@ -15,7 +15,7 @@
 //   round 1   0...     ..2.     .1..     ...3     ... complete
 //
 // Whoever stands lower is on the left, so both sides of an exchange compute the same bits. For a power of two
-// the order is that of reduction_order.h either way: ((0+1)+(2+3)).
+// the order is that of reduction_tree.h either way: ((0+1)+(2+3)).
 #pragma once
 
 #include <vector>
@@ -52,10 +52,10 @@ struct PairStep {
   }
 };
 
-// What `place` of `size` does with a vector of one segment.
-std::vector<PairStep> doubling_steps(Rank place, Rank size);
+// What `index` of `size` does with a vector of one segment.
+std::vector<PairStep> doubling_steps(Rank index, Rank size);
 // ... of `size` segments. `size` is a power of two.
-std::vector<PairStep> halving_steps(Rank place, Rank size);
+std::vector<PairStep> halving_steps(Rank index, Rank size);
 
 // How many messages of doubling follow one another, with those of ranks beyond a power of two.
 Rank doubling_rounds(Rank size);

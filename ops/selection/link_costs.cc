@@ -54,15 +54,15 @@ class Exchanges {
 
   // The messages of an allreduce of so many bytes by recursive doubling among `ranks`, of which this rank is
   // one; false once the time is over.
-  bool double_up(std::span<const Rank> ranks, Rank place, std::uint32_t bytes) {
-    return each_step(ranks, place, {sent_.data(), bytes}, {received_.data(), bytes}, [](const PairStep&) {});
+  bool double_up(std::span<const Rank> ranks, Rank index, std::uint32_t bytes) {
+    return each_step(ranks, index, {sent_.data(), bytes}, {received_.data(), bytes}, [](const PairStep&) {});
   }
 
   // What the first of `ranks` gives, on each of them; nothing once the time is over.
-  std::optional<std::uint32_t> hear_from_the_first(std::span<const Rank> ranks, Rank place,
+  std::optional<std::uint32_t> hear_from_the_first(std::span<const Rank> ranks, Rank index,
                                                    std::uint32_t number) {
-    std::uint32_t known = place == 0 ? number : 0, theirs = 0;
-    const bool all = each_step(ranks, place, std::as_bytes(std::span(&known, 1)),
+    std::uint32_t known = index == 0 ? number : 0, theirs = 0;
+    const bool all = each_step(ranks, index, std::as_bytes(std::span(&known, 1)),
                                std::as_writable_bytes(std::span(&theirs, 1)), [&](const PairStep& step) {
                                  if (step.receives()) known = std::max(known, theirs);
                                });
@@ -71,10 +71,10 @@ class Exchanges {
 
  private:
   template <class Done>
-  bool each_step(std::span<const Rank> ranks, Rank place, ConstBytes sent, std::span<std::byte> received,
+  bool each_step(std::span<const Rank> ranks, Rank index, ConstBytes sent, std::span<std::byte> received,
                  Done done) {
     const auto size = static_cast<Rank>(ranks.size());
-    return std::ranges::all_of(doubling_steps(place, size), [&](const PairStep& step) {
+    return std::ranges::all_of(doubling_steps(index, size), [&](const PairStep& step) {
       const Rank peer = ranks[static_cast<std::size_t>(step.peer)];
       Transfer receive, send;
       if (step.receives()) receive = wire_.receive(peer, received);
@@ -122,19 +122,19 @@ constexpr Series kLong{Exchanges::kMostBytes, 0.05, 32};
 // The seconds of one message. The first of `ranks` says how many follow, none unless `wanted`. Nothing once
 // the time is over, or where none was wanted.
 std::optional<double> seconds_of(const Series& series, Exchanges& exchanges, std::span<const Rank> ranks,
-                                 Rank place, bool wanted) {
+                                 Rank index, bool wanted) {
   const Rank rounds = doubling_rounds(static_cast<Rank>(ranks.size()));
   std::vector<double> seconds;
   double spent = 0;
   while (true) {
     std::uint32_t times = seconds.empty() || seconds.front() * rounds > series.enough / 8 ? 1 : kAtOnce;
     if (!wanted || spent > series.enough || seconds.size() >= series.most) times = 0;
-    const std::optional<std::uint32_t> agreed = exchanges.hear_from_the_first(ranks, place, times);
+    const std::optional<std::uint32_t> agreed = exchanges.hear_from_the_first(ranks, index, times);
     if (!agreed || *agreed > kAtOnce) return std::nullopt;
     if (*agreed == 0) break;
     for (std::uint32_t i = 0; i < *agreed; ++i) {
       const Time begin = clock_now();
-      if (!exchanges.double_up(ranks, place, series.bytes)) return std::nullopt;
+      if (!exchanges.double_up(ranks, index, series.bytes)) return std::nullopt;
       const double all = seconds_since(begin);
       spent += all;
       seconds.push_back(all / rounds);

@@ -10,18 +10,18 @@ std::uint64_t at(std::uint64_t plan, std::uint64_t count) { return (plan << 24) 
 
 }  // namespace
 
-AreaProgress::AreaProgress(std::uint64_t plan, const WorkPlace& place, InlineVectors& lists)
+AreaProgress::AreaProgress(std::uint64_t plan, const WorkContext& context, InlineVectors& lists)
     : plan_(plan),
-      peers_(place.peers),
-      area_(place.number),
-      wide_(place.wide),
-      use_(place.last),
-      last_(place.last),
-      buffer_count_(place.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers),
-      buffers_(lists, place.peers.size()) {
+      peers_(context.peers),
+      area_(context.number),
+      wide_(context.wide),
+      use_(context.last),
+      last_(context.last),
+      buffer_count_(context.wide ? SegmentContents::kWideBuffers : SegmentContents::kBuffers),
+      buffers_(lists, context.peers.size()) {
   for (std::size_t i = 0; i < members(); ++i) buffers_.emplace_back(nullptr);
-  place.last.plan = plan;
-  place.last.peers = &peers_;
+  context.last.plan = plan;
+  context.last.peers = &peers_;
 }
 
 AreaProgress::Progress& AreaProgress::progress(const PeerGroup& peers, std::size_t member) const {

@@ -29,7 +29,7 @@ namespace rueda {
 // (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
 class AreaProgress {
  public:
-  AreaProgress(std::uint64_t plan, const WorkPlace& place, InlineVectors& lists);
+  AreaProgress(std::uint64_t plan, const WorkContext& context, InlineVectors& lists);
 
   // The most that counts can say.
   static constexpr std::uint64_t kMostChunks = (std::uint64_t{1} << 24) - 3;
@@ -55,12 +55,12 @@ class AreaProgress {
   // The buffers of all members for a chunk, or their offers of so many bytes; valid until the next call.
   std::span<std::byte* const> buffers(std::size_t chunk);
   std::span<std::byte* const> offers(std::size_t bytes);
-  std::byte* own_buffer(std::size_t chunk) const { return buffer(place(), chunk); }
-  std::byte* own_offer(std::size_t bytes) const { return offer_of(place(), bytes); }
+  std::byte* own_buffer(std::size_t chunk) const { return buffer(index(), chunk); }
+  std::byte* own_offer(std::size_t bytes) const { return offer_of(index(), bytes); }
 
   bool wide() const { return wide_; }
   std::size_t buffer_count() const { return buffer_count_; }  // chunks that may be under way
-  std::size_t place() const { return peers_.place; }          // of this rank among the members
+  std::size_t index() const { return peers_.index; }          // of this rank among the members
   std::size_t members() const { return peers_.size(); }
 
  private:
@@ -70,7 +70,7 @@ class AreaProgress {
 
   Progress& progress(const PeerGroup& peers, std::size_t member) const;
   Progress& progress(std::size_t member) const { return progress(peers_, member); }
-  Progress& own() const { return progress(place()); }
+  Progress& own() const { return progress(index()); }
   std::byte* buffer(std::size_t member, std::size_t chunk) const;
   std::byte* offer_of(std::size_t member, std::size_t bytes) const;
   bool all_left();

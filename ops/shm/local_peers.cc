@@ -38,13 +38,13 @@ LocalPeers::LocalPeers(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<
   if (!own) return;
   doors_.emplace_back(own->file());
   if (window_) doors_.emplace_back(window_->file());
-  if (window_) own->contents().window = window_->file()->card();
+  if (window_) own->contents().window = window_->file()->handle();
   mapped_.emplace(rank, mapped(std::move(own), {}));
 }
 
-std::string LocalPeers::card() const {
+std::string LocalPeers::peer_info() const {
   const auto own = mapped_.find(rank_);
-  return own == mapped_.end() ? std::string() : to_bytes(own->second.segment->card());
+  return own == mapped_.end() ? std::string() : to_bytes(own->second.segment->handle());
 }
 
 void LocalPeers::meet(const Welcome& welcome) {
@@ -52,8 +52,8 @@ void LocalPeers::meet(const Welcome& welcome) {
   for (Rank rank = 0; rank < static_cast<Rank>(welcome.hosts.size()); ++rank) {
     if (welcome.hosts[rank] != welcome.hosts[rank_]) continue;
     of_host_.push_back(rank);
-    if (rank == rank_ || !reaches(rank_) || welcome.cards[rank].empty()) continue;
-    if (const Status status = open(rank, welcome.cards[rank]); !status.ok())
+    if (rank == rank_ || !reaches(rank_) || welcome.peer_infos[rank].empty()) continue;
+    if (const Status status = open(rank, welcome.peer_infos[rank]); !status.ok())
       log(LogLevel::info, "rank {} shares no memory with rank {}: {}", rank_, rank, status.message);
   }
   if (reaches(rank_)) contents(rank_).met.store(1);
@@ -66,9 +66,10 @@ Status LocalPeers::claim_wide_areas() {
 }
 
 Status LocalPeers::open(Rank rank, const std::string& bytes) {
-  const std::optional<Card> card = card_from(bytes);
-  if (!card) return Status::backend_error(fmt::format("its card of {} bytes cannot be read", bytes.size()));
-  Reached reached = reach(*card);
+  const std::optional<SegmentHandle> handle = segment_handle_from(bytes);
+  if (!handle)
+    return Status::backend_error(fmt::format("its handle of {} bytes cannot be read", bytes.size()));
+  Reached reached = reach(*handle);
   Segment::Result opened = Segment::in(std::move(reached.opened));
   if (!opened.segment) return opened.status;
   // A rank that is a thread of this process needs no watching.
@@ -96,7 +97,7 @@ const PeerGroup* LocalPeers::group_of(std::span<const Rank> members) {
       groups_.erase(found);
       return nullptr;
     }
-    if (member == rank_) peers.place = peers.size();
+    if (member == rank_) peers.index = peers.size();
     Mapped& each = mapped->second;
     SegmentContents& contents = each.segment->contents();
     peers.members.push_back({member, &contents, &each.doorbell, &each.window});
@@ -110,19 +111,19 @@ const PeerGroup* LocalPeers::group_of(std::span<const Rank> members) {
 
 // The process is the one that holds the memory: it is watched before that is opened through it, and has not
 // ended afterwards.
-LocalPeers::Reached LocalPeers::reach(const Card& card) {
-  Reached reached{Descriptor(open_process(card.process_id)), {}};
-  reached.opened = SharedFile::open(card, SharedFile::Pages::by_demand, reached.process.number());
+LocalPeers::Reached LocalPeers::reach(const SegmentHandle& handle) {
+  Reached reached{Descriptor(open_process(handle.process_id)), {}};
+  reached.opened = SharedFile::open(handle, SharedFile::Pages::by_demand, reached.process.number());
   if (reached.opened.file) return reached;
-  Reached other = reach_by_door(card);
+  Reached other = reach_by_door(handle);
   return other.by_door ? std::move(other) : std::move(reached);
 }
 
-LocalPeers::Reached LocalPeers::reach_by_door(const Card& card) {
-  const FdPassing::Given given = FdPassing::ask(card, std::chrono::seconds(2), [this] { serve_doors(); });
+LocalPeers::Reached LocalPeers::reach_by_door(const SegmentHandle& handle) {
+  const FdPassing::Given given = FdPassing::ask(handle, std::chrono::seconds(2), [this] { serve_doors(); });
   if (given.file < 0) return {};
   return {Descriptor(open_process(given.process_id)),
-          SharedFile::open(card, given.file, SharedFile::Pages::by_demand), true};
+          SharedFile::open(handle, given.file, SharedFile::Pages::by_demand), true};
 }
 
 void LocalPeers::serve_doors() {
@@ -144,11 +145,11 @@ LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descript
 }
 
 bool LocalPeers::map_window(Mapped& peer) {
-  const Card card = peer.segment->contents().window;
-  if (peer.window || card.size == 0 || !window_) return peer.window != nullptr;
-  SharedFile::Result opened = SharedFile::open(card, SharedFile::Pages::by_demand, peer.process.number());
+  const SegmentHandle handle = peer.segment->contents().window;
+  if (peer.window || handle.size == 0 || !window_) return peer.window != nullptr;
+  SharedFile::Result opened = SharedFile::open(handle, SharedFile::Pages::by_demand, peer.process.number());
   if (!opened.file) {
-    Reached by_door = reach_by_door(card);
+    Reached by_door = reach_by_door(handle);
     if (by_door.by_door) opened = std::move(by_door.opened);
   }
   peer.window = std::move(opened.file);

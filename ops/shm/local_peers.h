@@ -31,7 +31,7 @@ class LocalPeers {
   LocalPeers(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window = nullptr);
 
   // For the Introduction; empty without a segment.
-  std::string card() const;
+  std::string peer_info() const;
   // Opens the segments of all who name the same host.
   void meet(const Welcome& welcome);
 
@@ -68,13 +68,13 @@ class LocalPeers {
   };
 
   static Mapped mapped(std::shared_ptr<Segment> segment, Descriptor process);
-  Reached reach(const Card& card);
-  Reached reach_by_door(const Card& card);
+  Reached reach(const SegmentHandle& handle);
+  Reached reach_by_door(const SegmentHandle& handle);
   bool map_window(Mapped& peer);
   bool map_windows(PeerGroup& peers);
   void serve_doors();
   void close_doors(Time now);
-  Status open(Rank rank, const std::string& card);
+  Status open(Rank rank, const std::string& peer_info);
 
   Rank rank_;
   std::shared_ptr<Window> window_;

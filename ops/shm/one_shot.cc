@@ -28,20 +28,21 @@ using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 // Purpose: one Plan's passage through the slots.
 class OneShot : public Work {
  public:
-  OneShot(const Plan& plan, const WorkPlace& place)
+  OneShot(const Plan& plan, const WorkContext& context)
       : plan_(plan),
-        peers_(place.peers),
-        last_(place.last),
-        slot_(place.number),
+        peers_(context.peers),
+        last_(context.last),
+        slot_(context.number),
         slots_(lists_, peers_.size()),
         awaited_end_(peers_.size()) {
-    if (plan.buffer_bytes > kTimed && place.stores != nullptr) stores_ = TimedStores(place.stores->one_shot);
+    if (plan.buffer_bytes > kTimed && context.stores != nullptr)
+      stores_ = TimedStores(context.stores->one_shot);
     for (std::size_t i = 0; last_.peers != nullptr && i < last_.peers->size(); ++i)
       kernels::fetch(&flag(*last_.peers, i).value);  // all this is on its way while the rest is made
     for (const PeerGroup::Member& member : peers_.members) slots_.emplace_back(member.contents->slots[slot_]);
     kernels::fetch_to_write(own_slot());
-    place.last.plan = plan.number;
-    place.last.peers = &peers_;
+    context.last.plan = plan.number;
+    context.last.peers = &peers_;
   }
 
   Step step() final {
@@ -78,7 +79,7 @@ class OneShot : public Work {
     awaited_end_ = member + 1;
     if (!gives()) stores_ = {};  // it stores nothing for others
   }
-  bool gives() const { return peers_.place >= awaited_begin_ && peers_.place < awaited_end_; }
+  bool gives() const { return peers_.index >= awaited_begin_ && peers_.index < awaited_end_; }
   std::span<const std::byte* const> slots() const { return slots_.all(); }
 
   // A tensor that fits into a slot, into `to`, or where it lies if that will do.
@@ -101,8 +102,8 @@ class OneShot : public Work {
   Flag& flag(const PeerGroup& peers, std::size_t member) const {
     return peers.members[member].contents->flags[slot_];
   }
-  Flag& own() const { return flag(peers_, peers_.place); }
-  std::byte* own_slot() const { return peers_.members[peers_.place].contents->slots[slot_]; }
+  Flag& own() const { return flag(peers_, peers_.index); }
+  std::byte* own_slot() const { return peers_.members[peers_.index].contents->slots[slot_]; }
 
   void write() {
     stores_.time([this] { pack(own_slot()); });
@@ -113,7 +114,7 @@ class OneShot : public Work {
   Step leave(std::uint64_t phase) {
     own().value.store(at(plan_.number, phase));
     for (std::size_t i = 0; i < peers_.size(); ++i) {
-      if (i == peers_.place) continue;
+      if (i == peers_.index) continue;
       if (phase == kAbandoned || flag(peers_, i).wanted.load() != 0) peers_.members[i].doorbell->ring();
     }
     return abandoned_ ? Step::given_up : Step::done;
@@ -165,11 +166,11 @@ class OneShot : public Work {
 
 class ShortAllreduce final : public OneShot {
  public:
-  ShortAllreduce(const Plan& plan, std::span<Entry> entries, const WorkPlace& place)
-      : OneShot(plan, place),
+  ShortAllreduce(const Plan& plan, std::span<Entry> entries, const WorkContext& context)
+      : OneShot(plan, context),
         entries_(entries),
         value_size_(size_of(plan.dtype)),
-        reduction_(ScaledReduction::of(plan, static_cast<Rank>(place.peers.size()))),
+        reduction_(ScaledReduction::of(plan, static_cast<Rank>(context.peers.size()))),
         accumulation_(reduction_.accumulation()) {}
 
  private:
@@ -216,8 +217,8 @@ class ShortAllreduce final : public OneShot {
 // Who gives waits for nobody.
 class ShortBroadcast final : public OneShot {
  public:
-  ShortBroadcast(const Plan& plan, Entry& entry, const WorkPlace& place)
-      : OneShot(plan, place),
+  ShortBroadcast(const Plan& plan, Entry& entry, const WorkContext& context)
+      : OneShot(plan, context),
         submission_(entry.submission()),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))) {
     await_values_of(root_);
@@ -260,11 +261,11 @@ bool fits(const Plan& plan) {
   });
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place) {
-  if (plan.operation == Operation::barrier) return std::make_unique<OneShot>(plan, place);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkContext& context) {
+  if (plan.operation == Operation::barrier) return std::make_unique<OneShot>(plan, context);
   if (plan.operation == Operation::broadcast)
-    return std::make_unique<ShortBroadcast>(plan, entries.front(), place);
-  return std::make_unique<ShortAllreduce>(plan, entries, place);
+    return std::make_unique<ShortBroadcast>(plan, entries.front(), context);
+  return std::make_unique<ShortAllreduce>(plan, entries, context);
 }
 
 }  // namespace rueda::one_shot

@@ -31,6 +31,6 @@ bool fits(const Plan& plan);
 // Doorbells: `abandoned` rings all members, `written` those that await this one (PeerGroup::ring_who_awaits).
 // `left` rings only members that wait for it: these set `wanted`, then look at the flag once more; who leaves
 // stores the flag, then looks at `wanted`, both seq_cst.
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place);
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkContext& context);
 
 }  // namespace rueda::one_shot

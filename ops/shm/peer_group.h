@@ -28,14 +28,14 @@ struct PeerGroup {
   };
 
   std::vector<Member> members;         // ascending
-  std::size_t place = 0;               // of this rank among them
+  std::size_t index = 0;               // of this rank among them
   const Window* own_window = nullptr;  // null too where another member has none, or it cannot be mapped
   // Maps those of all members, when this rank has a tensor in its own for the first time; whether that has
   // been possible. None: they are mapped.
   std::function<bool()> map_windows;
 
   std::size_t size() const { return members.size(); }
-  Rank rank() const { return members[place].rank; }  // this rank
+  Rank rank() const { return members[index].rank; }  // this rank
   // Rings those who sleep and await this rank; it has stored before what they look for. `awaited` is the word
   // in which a member has said whom it awaits. Whoever waits for many awaits one after the other, so that it
   // is not woken by each of them.
@@ -45,9 +45,9 @@ struct PeerGroup {
   template <class Awaited>
   void ring_who_awaits(Awaited awaited) const {
     for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i == place || !members[i].doorbell->listening()) continue;
+      if (i == index || !members[i].doorbell->listening()) continue;
       const std::uint32_t whom = awaited(i).load();
-      if (whom == 0 || whom == place + 1) members[i].doorbell->ring();
+      if (whom == 0 || whom == index + 1) members[i].doorbell->ring();
     }
   }
   // In this rank's own word. False where it has said so before: then it need not look again.
@@ -59,7 +59,7 @@ struct PeerGroup {
   }
   void ring_others() const {
     for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i != place) members[i].doorbell->ring();
+      if (i != index) members[i].doorbell->ring();
     }
   }
 };
@@ -73,7 +73,7 @@ struct LastUse {
 };
 
 // Where a Work runs, while it is made: the slot of a one-shot, or the area of a StagedWork.
-struct WorkPlace {
+struct WorkContext {
   const PeerGroup& peers;
   std::size_t number;               // of the slot or area; the same on all members
   LastUse& last;                    // of that, before this Work; becomes this one's; outlives it

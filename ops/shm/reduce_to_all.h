@@ -16,7 +16,7 @@ struct Stores {
   std::size_t own = 0;
 };
 
-// Combines `elements` of all `sources`, in their order by a tree (reduction_order.h), and writes the result
+// Combines `elements` of all `sources`, in their order by a tree (reduction_tree.h), and writes the result
 // to all `destinations`, which may be the sources: one pass, every line read and written once. The memory may
 // belong to other cores' caches: lines of the sources are got as for writing, unless stores are streamed.
 void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::byte* const> sources,

@@ -42,7 +42,7 @@ std::uint64_t bytes_of(const Plan& plan, std::span<const Entry> entries) {
 struct ShmAlgorithm {
   std::string_view name;
   bool (*fits)(const Plan& plan);
-  std::unique_ptr<Work> (*start)(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
+  std::unique_ptr<Work> (*start)(const Plan& plan, std::span<Entry> entries, const WorkContext& context,
                                  const Memory& memory);
   bool in_slot = false;  // else in an area
   bool flows = false;    // heeds the `flow` of its first entry
@@ -53,8 +53,8 @@ struct ShmAlgorithm {
 constexpr std::array kAlgorithms{
     ShmAlgorithm{.name = "one-shot",
                  .fits = one_shot::fits,
-                 .start = [](const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
-                             const Memory&) { return one_shot::start(plan, entries, place); },
+                 .start = [](const Plan& plan, std::span<Entry> entries, const WorkContext& context,
+                             const Memory&) { return one_shot::start(plan, entries, context); },
                  .in_slot = true},
     ShmAlgorithm{.name = "staged allreduce",
                  .fits = staged_allreduce::fits,
@@ -65,8 +65,8 @@ constexpr std::array kAlgorithms{
         .name = "staged exchange",
         .fits = staged_exchange::fits,
         .start =
-            [](const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory) {
-              return staged_exchange::start(plan, entries.front(), place, memory);
+            [](const Plan& plan, std::span<Entry> entries, const WorkContext& context, const Memory& memory) {
+              return staged_exchange::start(plan, entries.front(), context, memory);
             }},
 };
 
@@ -116,7 +116,7 @@ std::unique_ptr<Work> ShmBackend::start(const Plan& plan, std::span<Entry> entri
 const PeerGroup* ShmBackend::peers_of(const Plan& plan) {
   if (members_ == plan.members) return peers_;
   std::vector<Rank> ranks;
-  for (Rank place = 0; place < plan.members->count(); ++place) ranks.push_back(plan.members->at(place));
+  for (Rank index = 0; index < plan.members->count(); ++index) ranks.push_back(plan.members->at(index));
   peers_ = local_peers_->group_of(ranks);
   members_ = plan.members;
   return peers_;

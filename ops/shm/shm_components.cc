@@ -62,7 +62,7 @@ SharedMemory add_shared_memory(RuntimeComponents& components, std::size_t slots)
     for (const std::string& line : read_recorder_page({page, sizeof(RecorderPage)})) text += "\n" + line;
     return text;
   };
-  add_peer_info(components, local_peers->card(),
+  add_peer_info(components, local_peers->peer_info(),
                 [=](const Welcome& welcome, const RuntimeComponents::Alive&) {
                   local_peers->meet(welcome);
                   inside->meet(rank);

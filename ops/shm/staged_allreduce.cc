@@ -24,15 +24,16 @@ std::int64_t bytes_of(const Plan& plan) {
 
 class StagedAllreduce final : public StagedWork {
  public:
-  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const WorkPlace& place, const Memory& memory)
-      : StagedWork(plan.number, place),
+  StagedAllreduce(const Plan& plan, std::span<Entry> entries, const WorkContext& context,
+                  const Memory& memory)
+      : StagedWork(plan.number, context),
         plan_(plan),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))),
         total_(static_cast<std::size_t>(bytes_of(plan))),
         chunk_(chunk_bytes(plan.chunk_bytes)),
         squares_(SquaredNorm::on_the_way(plan, entries)),
         flow_(entries.front().flow),
-        in_place_(plan, entries, place.peers, lists()),
+        in_place_(plan, entries, context.peers, lists()),
         tensors_(entries, memory, lists()),
         sources_(lists(), members()),
         slices_(lists(), members()) {
@@ -73,7 +74,7 @@ class StagedAllreduce final : public StagedWork {
     const bool backwards = total_ <= kMostCached && left > 0;
     const std::size_t before = backwards ? (left - 1) / chunk_ * chunk_ : taken_;  // whole lines
     const std::size_t bytes = std::min(chunk_, backwards ? left - before : left), from = begin + before;
-    const Stores way{stores().streamed(), place()};
+    const Stores way{stores().streamed(), index()};
     for_each_piece(
         plan_, from, from + bytes,
         [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
@@ -83,7 +84,7 @@ class StagedAllreduce final : public StagedWork {
           sources_.clear();
           for (const std::byte* slice : slices_.all()) sources_.emplace_back(slice);
           reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(part), way);
-          if (squares_) squares_->add(entry, slices_[place()], elements_in(part));
+          if (squares_) squares_->add(entry, slices_[index()], elements_in(part));
         },
         most_of_piece());
     taken_ += bytes;
@@ -104,7 +105,7 @@ class StagedAllreduce final : public StagedWork {
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
     const auto [begin, end] = slice_of(bytes_in(chunk));
     const std::size_t start = start_of(chunk) + begin;
-    const Stores way{stores().streamed(), place()};
+    const Stores way{stores().streamed(), index()};
     auto visit = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
                                     std::size_t place_in_slice, std::size_t bytes) {
       sources_.clear();
@@ -113,10 +114,10 @@ class StagedAllreduce final : public StagedWork {
         sources_.emplace_back(buffer + begin + place_in_slice);
         slices_.emplace_back(buffer + begin + place_in_slice);
       }
-      sources_[place()] = tensors_.input(entry) + place_in_tensor;
-      slices_[place()] = tensors_.output(entry) + place_in_tensor;
+      sources_[index()] = tensors_.input(entry) + place_in_tensor;
+      slices_[index()] = tensors_.output(entry) + place_in_tensor;
       reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(bytes), way);
-      if (squares_) squares_->add(entry, slices_[place()], elements_in(bytes));
+      if (squares_) squares_->add(entry, slices_[index()], elements_in(bytes));
     };
     for_each_piece(plan_, start, start + end - begin, visit, most_of_piece());
   }
@@ -148,7 +149,7 @@ class StagedAllreduce final : public StagedWork {
   std::pair<std::size_t, std::size_t> slice_of(std::size_t bytes) const {
     const std::size_t lines = (bytes + kLine - 1) / kLine;
     const std::size_t share = (lines + members() - 1) / members() * kLine;
-    const std::size_t begin = std::min(place() * share, bytes);
+    const std::size_t begin = std::min(index() * share, bytes);
     return {begin, std::min(begin + share, bytes)};
   }
 
@@ -195,9 +196,9 @@ bool fits(const Plan& plan) {
   return bytes / StagedWork::chunk_bytes(plan.chunk_bytes) < StagedWork::kMostChunks;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkContext& context,
                             const Memory& memory) {
-  return std::make_unique<StagedAllreduce>(plan, entries, place, memory);
+  return std::make_unique<StagedAllreduce>(plan, entries, context, memory);
 }
 
 }  // namespace rueda::staged_allreduce

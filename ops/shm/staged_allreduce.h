@@ -24,7 +24,7 @@ bool fits(const Plan& plan);
 //
 // All combine in the order of ranks: the same bits everywhere, whatever the chunks. 16-bit floats are
 // accumulated in float32 and rounded once.
-std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkPlace& place,
+std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkContext& context,
                             const Memory& memory);
 
 }  // namespace rueda::staged_allreduce

@@ -42,8 +42,8 @@ std::size_t row_bytes(const Request& request) {
 // Purpose: what these have in common: one tensor in, one out.
 class Exchange : public StagedWork {
  public:
-  Exchange(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : StagedWork(plan.number, place),
+  Exchange(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : StagedWork(plan.number, context),
         entry_(entry),
         input_(entry.submission().input, memory),
         chunk_(chunk_bytes(plan.chunk_bytes)) {}
@@ -111,8 +111,8 @@ class Exchange : public StagedWork {
 
 class Broadcast final : public Exchange {
  public:
-  Broadcast(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Exchange(plan, entry, place, memory),
+  Broadcast(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Exchange(plan, entry, context, memory),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))),
         output_(entry.submission().output, memory),
         bytes_(static_cast<std::size_t>(entry.submission().output.bytes())) {
@@ -121,7 +121,7 @@ class Broadcast final : public Exchange {
   }
 
  private:
-  bool root() const { return place() == root_; }
+  bool root() const { return index() == root_; }
   bool prepare() override {
     output_.prepare();
     return root() && Exchange::prepare();
@@ -147,8 +147,8 @@ class Broadcast final : public Exchange {
 
 class Reducescatter final : public Exchange {
  public:
-  Reducescatter(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Exchange(plan, entry, place, memory),
+  Reducescatter(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Exchange(plan, entry, context, memory),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(members()))) {
     const Request& request = entry.request();
     std::size_t offset = 0;
@@ -166,22 +166,22 @@ class Reducescatter final : public Exchange {
  private:
   bool prepare() override {
     if (Exchange::prepare()) return true;
-    if (!allocated_) output_ = allocate(rows_[place()]);
+    if (!allocated_) output_ = allocate(rows_[index()]);
     allocated_ = true;
     return false;
   }
   void pack(std::size_t chunk, std::byte* buffer) override {
     for (std::size_t member = 0; member < members(); ++member) {
-      if (member == place()) continue;  // taken where it is
+      if (member == index()) continue;  // taken where it is
       const Range part = piece_of(shares_[member], chunk, chunk_);
       pack_part(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
   }
   void take(std::size_t chunk, std::span<std::byte* const> buffers) override {
-    const Range own = shares_[place()], part = piece_of(own, chunk, chunk_);
+    const Range own = shares_[index()], part = piece_of(own, chunk, chunk_);
     sources_.clear();
-    for (std::byte* buffer : buffers) sources_.push_back(buffer + place() * chunk_);
-    sources_[place()] = input_.data() + part.begin;
+    for (std::byte* buffer : buffers) sources_.push_back(buffer + index() * chunk_);
+    sources_[index()] = input_.data() + part.begin;
     std::byte* output = output_ + (part.begin - own.begin);
     reduce_everywhere(reduction_, sources_, std::span(&output, 1), part.bytes() / size_of(reduction_.dtype),
                       {.streamed = stores().streamed()});
@@ -240,8 +240,8 @@ class Ragged : public Exchange {
 
 class Allgather final : public Ragged {
  public:
-  Allgather(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Ragged(plan, entry, place, memory) {
+  Allgather(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Ragged(plan, entry, context, memory) {
     begin({entry.request().shape.front()});
   }
 
@@ -259,13 +259,13 @@ class Allgather final : public Ragged {
     cut(most, 1);
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {
-    const Range part = piece_of({0, parts_[place()].bytes()}, chunk, chunk_);
+    const Range part = piece_of({0, parts_[index()].bytes()}, chunk, chunk_);
     pack_part(buffer, input_.data() + part.begin, part.bytes());
   }
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(parts_[member], chunk, chunk_);
-      if (member == place()) {
+      if (member == index()) {
         put(output_ + part.begin, input_.data() + (part.begin - parts_[member].begin), part.bytes());
       } else {
         take_shared(output_ + part.begin, buffers[member], part.bytes());
@@ -279,8 +279,8 @@ class Allgather final : public Ragged {
 
 class Alltoall final : public Ragged {
  public:
-  Alltoall(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory)
-      : Ragged(plan, entry, place, memory) {
+  Alltoall(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory)
+      : Ragged(plan, entry, context, memory) {
     std::vector<std::int64_t> rows = entry.submission().splits;
     if (rows.empty())
       rows.assign(members(), entry.request().shape.front() / static_cast<std::int64_t>(members()));
@@ -298,10 +298,10 @@ class Alltoall final : public Ragged {
     std::vector<std::int64_t> received;
     std::int64_t most = 0;
     for (const auto& of_member : all) {
-      received.push_back(of_member[place()]);
+      received.push_back(of_member[index()]);
       most = std::max(most, *std::ranges::max_element(of_member));
     }
-    for (std::int64_t rows : all[place()]) add(given_, rows);
+    for (std::int64_t rows : all[index()]) add(given_, rows);
     for (std::int64_t rows : received) add(got_, rows);
     output_ = allocate(std::accumulate(received.begin(), received.end(), std::int64_t{0}));
     entry_.handle->received_splits = std::move(received);
@@ -309,7 +309,7 @@ class Alltoall final : public Ragged {
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {
     for (std::size_t member = 0; member < members(); ++member) {
-      if (member == place()) continue;  // taken where it is
+      if (member == index()) continue;  // taken where it is
       const Range part = piece_of(given_[member], chunk, chunk_);
       pack_part(buffer + member * chunk_, input_.data() + part.begin, part.bytes());
     }
@@ -317,12 +317,12 @@ class Alltoall final : public Ragged {
   void take_rows(std::size_t chunk, std::span<std::byte* const> buffers) override {
     for (std::size_t member = 0; member < members(); ++member) {
       const Range part = piece_of(got_[member], chunk, chunk_);
-      if (member == place()) {
+      if (member == index()) {
         const std::size_t begin = given_[member].begin + (part.begin - got_[member].begin);
         put(output_ + part.begin, input_.data() + begin, part.bytes());
         continue;
       }
-      take_own(output_ + part.begin, buffers[member] + place() * chunk_, part.bytes());
+      take_own(output_ + part.begin, buffers[member] + index() * chunk_, part.bytes());
     }
   }
 
@@ -339,16 +339,17 @@ bool fits(const Plan& plan) {
          static_cast<std::size_t>(plan.members->count()) <= kMostMembers;
 }
 
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory) {
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkContext& context,
+                            const Memory& memory) {
   switch (plan.operation) {
-    case Operation::allgather: return std::make_unique<Allgather>(plan, entry, place, memory);
-    case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, place, memory);
+    case Operation::allgather: return std::make_unique<Allgather>(plan, entry, context, memory);
+    case Operation::alltoall: return std::make_unique<Alltoall>(plan, entry, context, memory);
     case Operation::broadcast: {
-      WorkPlace of_role = place;
-      if (place.peers.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
+      WorkContext of_role = context;
+      if (context.peers.rank() != plan.root) of_role.stores = nullptr;  // it stores nothing for others
       return std::make_unique<Broadcast>(plan, entry, of_role, memory);
     }
-    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, place, memory);
+    case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, context, memory);
     case Operation::allreduce:
     case Operation::barrier:
     case Operation::join:

@@ -16,6 +16,6 @@ bool fits(const Plan& plan);
 // one rank only, and what is reduced, is cut into as many pieces a chunk as there are ranks, so that all have
 // something to take at a time. Where the numbers of rows differ by rank (allgather, alltoall), chunk 0 tells
 // them. Cost of n bytes that a rank gives: one copy in, one out.
-std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkPlace& place, const Memory& memory);
+std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory);
 
 }  // namespace rueda::staged_exchange

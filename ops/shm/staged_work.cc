@@ -10,8 +10,8 @@ std::size_t StagedWork::chunk_bytes(std::int64_t wanted) {
   return std::clamp(lines, kLine, SegmentContents::kBufferBytes);
 }
 
-StagedWork::StagedWork(std::uint64_t plan, const WorkPlace& place)
-    : area_(plan, place, lists_), policies_(place.stores) {}
+StagedWork::StagedWork(std::uint64_t plan, const WorkContext& context)
+    : area_(plan, context, lists_), policies_(context.stores) {}
 
 Work::Step StagedWork::step() {
   Step none = Step::waiting;  // if this state has nothing to do

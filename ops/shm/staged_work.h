@@ -41,7 +41,7 @@ class StagedWork : public Work, protected ChunkedOperation {
     abandoning,
   };
 
-  StagedWork(std::uint64_t plan, const WorkPlace& place);
+  StagedWork(std::uint64_t plan, const WorkContext& context);
   Step step() final;
   void abandon() final { area_.abandon(); }
   std::string_view phase() const final;
@@ -79,7 +79,7 @@ class StagedWork : public Work, protected ChunkedOperation {
   TimedStores& stores() { return stores_; }
   std::size_t buffer_count() const { return area_.buffer_count(); }  // chunks that may be under way
   std::byte* own_buffer(std::size_t chunk) const { return area_.own_buffer(chunk); }
-  std::size_t place() const { return area_.place(); }  // of this rank among the members
+  std::size_t index() const { return area_.index(); }  // of this rank among the members
   std::size_t members() const { return area_.members(); }
   InlineVectors& lists() { return lists_; }  // for those who derive from it
 

@@ -7,11 +7,11 @@
 
 namespace rueda {
 
-std::string to_bytes(const TcpEndpoint& card) {
+std::string to_bytes(const TcpEndpoint& endpoint) {
   Writer writer;
-  for (const std::byte byte : card.secret) writer.put(byte);
-  writer.put_count(card.addresses.size());
-  for (const TcpAddress& address : card.addresses) {
+  for (const std::byte byte : endpoint.secret) writer.put(byte);
+  writer.put_count(endpoint.addresses.size());
+  for (const TcpAddress& address : endpoint.addresses) {
     writer.put_string(address.host);
     writer.put(address.port);
   }
@@ -21,9 +21,9 @@ std::string to_bytes(const TcpEndpoint& card) {
 
 std::optional<TcpEndpoint> tcp_endpoint_from(std::string_view bytes) {
   Reader reader(std::as_bytes(std::span(bytes)));
-  TcpEndpoint card;
-  for (std::byte& byte : card.secret) byte = std::byte{reader.get<std::uint8_t>()};
-  card.addresses = reader.get_list<TcpAddress>(3, [](Reader& from) {
+  TcpEndpoint endpoint;
+  for (std::byte& byte : endpoint.secret) byte = std::byte{reader.get<std::uint8_t>()};
+  endpoint.addresses = reader.get_list<TcpAddress>(3, [](Reader& from) {
     TcpAddress address;
     address.host = from.get_string();
     address.port = from.get<std::uint16_t>();
@@ -32,10 +32,11 @@ std::optional<TcpEndpoint> tcp_endpoint_from(std::string_view bytes) {
   const auto can_be = [](const TcpAddress& address) {
     return address.port != 0 && socket_address(address).has_value();
   };
-  if (!reader.complete() || card.addresses.empty() || card.addresses.size() > TcpEndpoint::kMostAddresses ||
-      !std::ranges::all_of(card.addresses, can_be))
+  if (!reader.complete() || endpoint.addresses.empty() ||
+      endpoint.addresses.size() > TcpEndpoint::kMostAddresses ||
+      !std::ranges::all_of(endpoint.addresses, can_be))
     return std::nullopt;
-  return card;
+  return endpoint;
 }
 
 }  // namespace rueda

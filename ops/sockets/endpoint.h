@@ -23,8 +23,8 @@ struct TcpEndpoint {
   friend bool operator==(const TcpEndpoint&, const TcpEndpoint&) = default;
 };
 
-std::string to_bytes(const TcpEndpoint& card);
-// Nothing when the bytes are not exactly one card that can be.
+std::string to_bytes(const TcpEndpoint& endpoint);
+// Nothing when the bytes are not exactly one endpoint that can be.
 std::optional<TcpEndpoint> tcp_endpoint_from(std::string_view bytes);
 
 }  // namespace rueda

@@ -10,7 +10,7 @@ namespace rueda {
 FrameBytes to_bytes(const Frame& frame) { return std::bit_cast<FrameBytes>(frame); }
 Frame frame_from(const FrameBytes& bytes) { return std::bit_cast<Frame>(bytes); }
 
-std::string error_in(const Frame& frame) {
+std::string problem_in(const Frame& frame) {
   if (frame.magic != Frame::kMagic) return fmt::format("begins with {:08x}", frame.magic);
   switch (frame.kind) {
     case FrameKind::grant:

@@ -48,6 +48,6 @@ Frame frame_from(const FrameBytes& bytes);
 
 // Why no such frame can be, whatever went before: "has a fragment of 7 bytes at 5 of a message of 9"; empty
 // if one can.
-std::string error_in(const Frame& frame);
+std::string problem_in(const Frame& frame);
 
 }  // namespace rueda

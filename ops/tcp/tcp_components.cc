@@ -94,7 +94,7 @@ bool several_hosts(const Welcome& welcome) {
 
 // Purpose: TCP between the start of a rank and its first Plan. Shared by the functions of RuntimeComponents;
 // used by the background thread.
-struct TcpMeeting {
+struct TcpStart {
   Rank rank = 0;
   bool needed = false;  // no other network will do
   std::string why;      // there is no door
@@ -109,19 +109,19 @@ struct TcpMeeting {
     const std::shared_ptr<TcpListener> own = std::exchange(loopback, nullptr);
     only_link = true;
     if (several_hosts(welcome)) return;
-    link->dial_on_demand(own->dial_on_demand(rank, welcome.hosts, welcome.cards));
+    link->dial_on_demand(own->dial_on_demand(rank, welcome.hosts, welcome.peer_infos));
     connected = true;
   }
 
   void meet(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
     const std::shared_ptr<TcpListener> own = std::exchange(door, nullptr);
     if (!several_hosts(welcome)) return;
-    const auto without = std::ranges::find(welcome.cards, std::string());
-    if (without != welcome.cards.end()) {
-      return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.cards.begin()));
+    const auto without = std::ranges::find(welcome.peer_infos, std::string());
+    if (without != welcome.peer_infos.end()) {
+      return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.peer_infos.begin()));
     }
     const std::set<Rank> neighbours = control_neighbours(rank, welcome.hosts);
-    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.cards, neighbours, alive);
+    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.peer_infos, neighbours, alive);
     throw_if_error(met.status);
     if (rank == 0)
       notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts) +
@@ -188,33 +188,32 @@ struct TcpMeeting {
 }  // namespace
 
 void add_tcp(RuntimeComponents& components, const TcpUse& use, Memory memory) {
-  auto meeting = std::make_shared<TcpMeeting>();
-  meeting->rank = components.rank;
-  meeting->needed = components.config.network == "tcp" || components.config.encrypt;
-  meeting->door = open_door(components, use, meeting->why);
-  if (use.only_link) meeting->loopback = open_on_loopback(components.config);
-  meeting->link = std::make_shared<TcpLink>(components.rank);
+  auto start = std::make_shared<TcpStart>();
+  start->rank = components.rank;
+  start->needed = components.config.network == "tcp" || components.config.encrypt;
+  start->door = open_door(components, use, start->why);
+  if (use.only_link) start->loopback = open_on_loopback(components.config);
+  start->link = std::make_shared<TcpLink>(components.rank);
   auto transport =
-      std::make_unique<TcpTransport>(components.rank, std::move(components.transport), meeting->link);
-  meeting->transport = transport.get();
+      std::make_unique<TcpTransport>(components.rank, std::move(components.transport), start->link);
+  start->transport = transport.get();
   components.transport = std::move(transport);
   components.backends.insert(
       components.backends.begin(),
       std::make_unique<LinkBackend>(
-          "tcp", meeting->link, components.rank, false, std::move(memory),
-          [meeting] { return meeting->connected; }, AlgorithmSelector("tcp", components.config)));
-  components.how_it_ended = [known = std::move(components.how_it_ended), link = meeting->link](Rank lost) {
+          "tcp", start->link, components.rank, false, std::move(memory), [start] { return start->connected; },
+          AlgorithmSelector("tcp", components.config)));
+  components.how_it_ended = [known = std::move(components.how_it_ended), link = start->link](Rank lost) {
     std::string words = known ? known(lost) : "";
     return words.empty() ? link->silence(lost) : words;
   };
   if (use.only_link)
-    add_peer_info(components, meeting->loopback->card(),
-                  [meeting](const Welcome& welcome, const RuntimeComponents::Alive&) {
-                    meeting->meet_on_host(welcome);
-                  });
-  add_peer_info(components, meeting->door ? meeting->door->card() : "",
-                [meeting](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
-                  meeting->meet(welcome, alive);
+    add_peer_info(
+        components, start->loopback->endpoint(),
+        [start](const Welcome& welcome, const RuntimeComponents::Alive&) { start->meet_on_host(welcome); });
+  add_peer_info(components, start->door ? start->door->endpoint() : "",
+                [start](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+                  start->meet(welcome, alive);
                 });
 }
 

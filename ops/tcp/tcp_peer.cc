@@ -145,9 +145,9 @@ bool TcpPeer::read(Rail& rail, std::size_t budget) {
 
 void TcpPeer::begin_frame(Rail& rail) {
   const Frame& frame = rail.input.frame();
-  if (const std::string error = error_in(frame); !error.empty())
+  if (const std::string problem = problem_in(frame); !problem.empty())
     throw LinkFailure{"rank " + std::to_string(rank_) + " cannot read what rank " + std::to_string(peer_) +
-                      " sends: a frame " + error + ". Both must run the same version of Rueda"};
+                      " sends: a frame " + problem + ". Both must run the same version of Rueda"};
   if (frame.kind == FrameKind::data) {
     rail.input.expect(book_.message_of(frame), frame.offset);
   } else if (frame.kind != FrameKind::grant) {

@@ -9,6 +9,7 @@ from pages import normal, readmes
 from sources import Problem
 
 FIRST_COLUMNS = ("folder", "file")
+WHOLE_TABLES = ("core", "ops", "launcher", "frameworks/torch")
 # A folder, a source file, or one without its ending. `rueda-bench`, `summary.json` and `init()` are no such names.
 NAME = re.compile(r"`([a-z][a-z0-9_/]*(?:\.(?:h|cc|cu|py))?)`")
 PROGRAM = re.compile(r"\badd_executable\(\s*(\w+)")
@@ -38,6 +39,23 @@ def missing_in_row(places, home, cells):
     for name in (found.rstrip("/") for cell in cells[1:] for found in NAME.findall(cell)):
         if f"{home}/{name}" not in places and not exists(places, [*folders, "include"], name):
             yield name
+
+
+def named_folders(home, text):
+    """The folders in the first column of the tables of contents."""
+    return {normal(PurePosixPath(home) / name.rstrip("/")) for _, cells, header in rows(text) if header[0] in FIRST_COLUMNS for name in NAME.findall(cells[0])}
+
+
+def check_every_folder(tree):
+    """The table of contents of a README above has each folder of the product's C++, or a folder around it."""
+    for home in WHOLE_TABLES:
+        named = named_folders(home, tree.files.get(f"{home}/README.md", ""))
+        if not named:
+            continue  # no table of contents
+        folders = {str(PurePosixPath(path).parent) for path, _ in tree.cpp(home)} - {home}
+        for folder in sorted(folders):
+            if not named & {folder, *map(str, PurePosixPath(folder).parents)}:
+                yield Problem(f"{home}/README.md", 1, "contents", f"no row has the folder {folder}")
 
 
 def check_contents(tree):

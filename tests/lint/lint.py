@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 
 import classes
 import contents
+import excerpts
 import functions
 import glossary
 import headers
@@ -32,7 +33,8 @@ RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, l
          texts.check_first_lines, texts.check_guards, texts.check_conditionals, texts.check_paths,
          functions.check_functions, functions.check_counts, names.check_types_are_one, classes.check_classes,
          public.check_public_headers, public.check_reach, public.check_reference,
-         pages.check_links, pages.check_tables, pages.check_readme_lengths, contents.check_contents,
+         pages.check_links, pages.check_reached, pages.check_pictures, pages.check_tables, pages.check_readme_lengths, contents.check_contents, contents.check_every_folder,
+         excerpts.check_excerpts,
          glossary.check_glossary, glossary.check_words]
 
 

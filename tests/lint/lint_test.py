@@ -139,6 +139,32 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](e.md)"}), ["link"])
         self.assertEqual(self.rules_broken(page | {"docs/b.md": "[e](../../e.md)"}), ["link"])
 
+    def test_every_page_is_reached(self):
+        files = {"README.md": "[pages](docs/README.md)\n", "docs/README.md": "[a](a.md)\n", "docs/a.md": "[b](b/c.md#x) [a](a.md)\n", "docs/b/c.md": "\n"}
+        self.assertEqual(self.rules_broken(files), [])
+        self.assertEqual(self.rules_broken(files | {"docs/a.md": "`[b](b/c.md)`\n"}), ["unreached"])
+        self.assertEqual(self.rules_broken(files | {"docs/README.md": "no link\n"}), ["unreached"])
+        self.assertEqual(self.rules_broken({"docs/a.md": "text\n"}), [])
+
+    def test_pictures(self):
+        page = "a; b\n```mermaid\nsequenceDiagram\n  A->>B: one, two\n```\nc; d\n```\ne; f\n```\n"
+        self.assertEqual(self.rules_broken({"docs/a.md": page}), [])
+        problems = lint.problems_of(self.tree(**{"docs/a.md": page.replace("one,", "one;")}))
+        self.assertEqual([(problem.rule, problem.line) for problem in problems], [("picture", 4)])
+        self.assertEqual(self.rules_broken({"docs/a.txt": page.replace("one,", "one;")}), [])
+
+    def test_excerpts(self):
+        files = {"examples/a.cc": SPDX + "int main() {\n  first();\n\n  second();\n}\n", "examples/b.py": "# SPDX-License-Identifier: Apache-2.0\nstart()\n"}
+        cpp, python = "<!-- from examples/a.cc -->\n```cpp\n{}\n```\n", "<!-- from examples/b.py -->\n```python\nstart()\n```\n"
+        for page, broken in [(cpp.format("first();\n\nsecond();"), 0), (cpp.format("second();"), 0), (python, 0), (cpp.format("second();\nfirst();"), 1),
+                             (cpp.format("third();"), 1), (cpp.format("first();\nsecond();"), 1), (python.replace("b.py", "c.py"), 1),
+                             (python.replace("b.py", "a.cc"), 1), ("\n```sh\nls\n```\n", 0)]:
+            for path in ("docs/tutorials/a.md", "README.md"):
+                self.assertEqual(self.rules_broken(files | {path: page}), ["excerpt"] * broken, page)
+        alone = "text\n\n```cpp\nfirst();\n```\n"
+        self.assertEqual(self.rules_broken(files | {"docs/tutorials/a.md": alone}), ["excerpt"])
+        self.assertEqual(self.rules_broken(files | {"docs/concepts/a.md": alone}), [])
+
     def test_tables(self):
         table = "| a | b |\n|---|---|\n| 1 | `x|y` |\n| 2 | \\| |\n"
         self.assertEqual(self.rules_broken({"a.md": table}), [])
@@ -147,13 +173,20 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.rules_broken({"a.md": "| a |\n|---|---|\n"}), ["table"])
 
     def test_tables_of_contents(self):
-        files = {"ops/a/ring.h": HEADER, "ops/a/b/tree.cc": SPDX, "include/rueda/x.h": HEADER}
+        files = {"bench/a/ring.h": HEADER, "bench/a/b/tree.cc": SPDX, "include/rueda/x.h": HEADER}
         for first, second, broken in [
                 ("`a/`", "`ring`, `tree.cc`, `b/`, `ring.h`", 0), ("`a/ring`, `b`", "`rueda/x.h`, `init()`, `a-b`", 0), ("`c/`", "", 1),
                 ("`a/`", "`star`", 1), ("`a/`", "`b/ring`", 1), ("`include/rueda`", "`x`", 0), ("`a/ring`, `tree`", "", 1)]:
             table = f"| folder | contents |\n|---|---|\n| {first} | {second} |\n"
-            self.assertEqual(self.rules_broken(files | {"ops/README.md": table}), ["contents"] * broken, (first, second))
-            self.assertEqual(self.rules_broken(files | {"ops/README.md": table.replace("folder", "flag")}), [])
+            self.assertEqual(self.rules_broken(files | {"bench/README.md": table}), ["contents"] * broken, (first, second))
+            self.assertEqual(self.rules_broken(files | {"bench/README.md": table.replace("folder", "flag")}), [])
+
+    def test_every_folder_has_a_row(self):
+        files = {"ops/a/x.h": HEADER, "ops/b/c/y.h": HEADER, "ops/z.h": HEADER}
+        table = "| folder | contents |\n|---|---|\n{}"
+        for table_rows, broken in [("| `a/` | |\n| `b/` | |\n", 0), ("| `a/`, `b/c/` | |\n", 0), ("| `a/` | `b/` |\n", 1), ("| `z` | |\n", 2), ("", 0)]:
+            self.assertEqual(self.rules_broken(files | {"ops/README.md": table.format(table_rows)}), ["contents"] * broken, table_rows)
+        self.assertEqual(self.rules_broken({"bench/a/x.h": HEADER, "bench/README.md": table.format("")}), [])
 
     def test_backends(self):
         for path, target, fine in [

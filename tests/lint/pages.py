@@ -4,7 +4,7 @@
 import re
 from pathlib import PurePosixPath
 
-from sources import Problem
+from sources import Problem, line_of
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"`[^`]*`")
@@ -46,6 +46,31 @@ def check_links(tree):
                 target = normal(PurePosixPath(path).parent / match[1])
                 if target is None or not (tree.root / target).exists():
                     yield Problem(path, number, "link", f"there is no {match[1]}")
+
+
+def check_reached(tree):
+    """Where docs/README.md lists pages, each page of docs has a link from another page."""
+    if "docs/README.md" not in tree.files:
+        return
+    links = {(path, normal(PurePosixPath(path).parent / match[1])) for path, text in tree.files.items() if path.endswith(".md")
+             for _, line in lines_of(text) for match in LINK.finditer(line)}
+    reached = {target for path, target in links if path != target}
+    for path in sorted(tree.files):
+        if path.startswith("docs/") and path.endswith(".md") and path not in reached:
+            yield Problem(path, 1, "unreached", "no other page links to this one; docs/README.md lists the pages")
+
+
+MERMAID = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def check_pictures(tree):
+    """Mermaid takes a ; for the end of a statement, and then draws no picture."""
+    for path, text in sorted(tree.files.items()):
+        for block in MERMAID.finditer(text) if path.endswith(".md") else ():
+            first = line_of(text, block.start(1))
+            for number, line in enumerate(block[1].splitlines(), first):
+                if ";" in line:
+                    yield Problem(path, number, "picture", "a ; ends a statement of mermaid; write a comma")
 
 
 def cells(line):

@@ -77,6 +77,14 @@ class TablesTest(unittest.TestCase):
         self.assertEqual([row.name for row in rows], [name for name in names if name != "help"])
         self.assertTrue(next(row for row in rows if row.name == "steps").meaning.endswith("[1000]"))
 
+    def test_every_flag_of_a_script(self):
+        names = re.findall(r'add_argument\("--([\w-]+)"', text_of("bench/peers/start.py"))
+        rows = tables.PROGRAMS["rueda-bench start"](ROOT)
+        self.assertEqual([row.name for row in rows], [name for name in names if name != "rueda-bench"])
+        self.assertEqual(rows[1].meaning, "numbers of ranks, by commas [2,16,64]")
+        with self.assertRaises(tables.TableError):
+            tables.script_flags(ROOT, "docs/site.py")
+
     def test_pages(self):
         for page, marks in (("docs/settings.md", 1), ("docs/flags.md", len(tables.PROGRAMS))):
             text = text_of(page)

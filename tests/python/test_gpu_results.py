@@ -37,7 +37,7 @@ def test_results_are_kept_and_shown(tmp_path):
 
 def test_the_page_of_no_results_says_so(tmp_path):
     assert keep(tmp_path).returncode == 0
-    assert "No card has been measured yet." in (tmp_path / "page.md").read_text()
+    assert "No GPU has been measured yet." in (tmp_path / "page.md").read_text()
 
 
 def test_what_is_no_result_is_refused(tmp_path):

@@ -274,8 +274,8 @@ void RandomWorld::check_sizes() {
   if (!script_.regular || fault_ != nullptr) return;
   std::size_t most = 1024;
   for (const Call& call : script_.calls) {
-    const Wish wish{std::make_shared<const Request>(call.request), script_.sets[call.set]};
-    most += 256 + encode(Report{0, {}, {{wish}}, {}, {}}).size();
+    const RequestOfRanks asked{std::make_shared<const Request>(call.request), script_.sets[call.set]};
+    most += 256 + encode(Report{0, {}, {{asked}}, {}, {}}).size();
   }
   if (world_.largest_message() > most)
     judge_.fault(fmt::format("a message of {} bytes, where {} are enough for all that is said",

@@ -39,7 +39,7 @@ SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape) {
   for (TreeNode& node : tree_of(shape)) {
     Negotiator::Settings settings;
     settings.choose_backend = [](const Plan&) { return std::uint8_t{0}; };
-    settings.caller = {
+    settings.coordinator = {
         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::micro>(shape.linger)),
         shape.fusion_threshold, shape.cache_capacity};
     settings.shared_cache = cache;

@@ -141,8 +141,8 @@ class NcclReference final : public Reference {
 
   void launch(CollectiveBuffers& buffers) {
     const Rank size = runtime_.topology().size;
-    const NcclCaller caller{nccl_, lane_.comm(), static_cast<cudaStream_t>(lane_.queue().stream()), size,
-                            runtime_.topology().rank};
+    const NcclEnd end{nccl_, lane_.comm(), static_cast<cudaStream_t>(lane_.queue().stream()), size,
+                      runtime_.topology().rank};
     const Collective& what = buffers.what();
     const TensorView input = buffers.input(), output = buffers.output();
     const std::byte* from = device_.twin(input.data);
@@ -156,17 +156,21 @@ class NcclReference final : public Reference {
     switch (what.operation) {
       case Operation::allreduce: {
         const NcclRun run{from, to, input.elements()};
-        return launch_allreduce(caller, sum, {&run, 1});
+        return launch_allreduce(end, sum, {&run, 1});
       }
       case Operation::broadcast:
-        return launch_broadcast(caller, from, to, static_cast<std::int64_t>(input.bytes()), 0);
-      case Operation::allgather: return launch_allgather(caller, from, to, parts_of(output));
+        return launch_broadcast(end, from, to, static_cast<std::int64_t>(input.bytes()), 0);
+      case Operation::allgather: return launch_allgather(end, from, to, parts_of(output));
       case Operation::reducescatter:
-        return launch_reducescatter(caller, sum, from, to,
-                                    std::vector<std::int64_t>(members, output.elements()),
+        return launch_reducescatter(end, sum, from, to, std::vector<std::int64_t>(members, output.elements()),
                                     size_of(what.dtype));
-      default: return launch_alltoall(caller, from, to, parts_of(input), parts_of(output));
+      case Operation::alltoall: return launch_alltoall(end, from, to, parts_of(input), parts_of(output));
+      case Operation::barrier:
+      case Operation::join:
+      case Operation::add_process_set:
+      case Operation::remove_process_set: break;
     }
+    no_collective(what.operation);
   }
 
   Runtime& runtime_;

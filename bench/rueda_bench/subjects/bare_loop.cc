@@ -43,15 +43,15 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Symm
   SymmetricMemory::Block own;
   if (memory != nullptr)
     own = memory->share(kBefore + (in_place_ ? elements : kBuffers * kChunk) * sizeof(float));
-  const std::vector<std::string> cards = gather(own.card);
-  if (cards.size() != 2 && cards.size() != 4) {
+  const std::vector<std::string> handles = gather(own.handle);
+  if (handles.size() != 2 && handles.size() != 4) {
     throw std::runtime_error(
         fmt::format("--limit: its loops are of 2 or 4 ranks, here are {}; start so many (ruedarun -np 2), or "
                     "leave it out",
-                    cards.size()));
+                    handles.size()));
   }
-  for (const std::string& card : cards) {
-    std::shared_ptr<std::byte> shown = memory != nullptr ? memory->open(card) : nullptr;
+  for (const std::string& handle : handles) {
+    std::shared_ptr<std::byte> shown = memory != nullptr ? memory->open(handle) : nullptr;
     if (!shown)
       throw std::runtime_error(
           "--limit: the ranks share no memory; are all on one host, with RUEDA_SHM=1, and "
@@ -60,8 +60,8 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Symm
     all_.push_back(
         {std::move(shown), reinterpret_cast<float*>(data + kBefore), reinterpret_cast<Words*>(data)});
   }
-  start_ = StartLine(true, static_cast<int>(cards.size()));
-  if (cards.size() > static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN))) polls_ = 20;
+  start_ = StartLine(true, static_cast<int>(handles.size()));
+  if (handles.size() > static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN))) polls_ = 20;
   meet();
 }
 

@@ -46,7 +46,11 @@ void run(CollectiveBuffers& buffers) {
     case Operation::reducescatter:
       MPI_Reduce_scatter_block(input, output, part, type, MPI_SUM, MPI_COMM_WORLD);
       break;
-    default: MPI_Alltoall(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+    case Operation::alltoall: MPI_Alltoall(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+    case Operation::barrier:
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: no_collective(what.operation);
   }
 }
 

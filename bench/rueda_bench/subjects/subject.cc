@@ -112,8 +112,13 @@ class StackSubject final : public Subject {
       case Operation::allgather: return allgather_async(name, buffers.input(), awaited());
       case Operation::reducescatter:
         return reducescatter_async(name, buffers.input(), {ReduceOp::sum}, awaited());
-      default: return alltoall_async(name, buffers.input(), {}, awaited());
+      case Operation::alltoall: return alltoall_async(name, buffers.input(), {}, awaited());
+      case Operation::barrier:
+      case Operation::join:
+      case Operation::add_process_set:
+      case Operation::remove_process_set: break;
     }
+    no_collective(what.operation);
   }
 
   StartLine start_;
@@ -187,7 +192,7 @@ class BackendSubject final : public Subject {
     local_peers_ = std::make_shared<LocalPeers>(rank(), std::move(made.segment), window_);
     for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
       welcome.process_ids.push_back(std::stoll(process));
-    welcome.cards = ranks_.gather(local_peers_->card());
+    welcome.peer_infos = ranks_.gather(local_peers_->peer_info());
     local_peers_->meet(welcome);
     std::vector<Rank> all;
     for (Rank other = 0; other < size(); ++other) {
@@ -209,7 +214,7 @@ class BackendSubject final : public Subject {
     components.rank = rank();
     components.size = size();
     add_tcp(components);
-    welcome.cards = ranks_.gather(components.card);
+    welcome.peer_infos = ranks_.gather(components.peer_info);
     components.meet(welcome, [] {});
     backend_ = std::move(components.backends.front());
     if (!backend_->meet(welcome.hosts, [] {}))

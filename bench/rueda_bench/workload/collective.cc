@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rueda_bench/workload/collective.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
+#include <stdexcept>
 
 #include "core/base/error.h"
 #include "ops/kernels/kernels.h"
@@ -47,6 +50,10 @@ std::uint64_t code_of(DataType dtype, int value) {
 
 }  // namespace
 
+void no_collective(Operation operation) {
+  throw std::logic_error(fmt::format("rueda-bench does not measure {}", to_string(operation)));
+}
+
 double Collective::bus_factor(Rank ranks) const {
   const double others = static_cast<double>(ranks - 1) / ranks;
   if (operation == Operation::allreduce) return 2 * others;
@@ -89,8 +96,14 @@ int CollectiveBuffers::expected(std::size_t i) const {
     case Operation::broadcast: return value(0, i);
     case Operation::allgather: return value(static_cast<Rank>(i / part), i % part);
     case Operation::reducescatter: return sum(static_cast<std::size_t>(rank_) * part + i);
-    default: return value(static_cast<Rank>(i / part), static_cast<std::size_t>(rank_) * part + i % part);
+    case Operation::alltoall:
+      return value(static_cast<Rank>(i / part), static_cast<std::size_t>(rank_) * part + i % part);
+    case Operation::barrier:
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: break;
   }
+  no_collective(what_.operation);
 }
 
 template <class Word, class Number>

@@ -28,6 +28,9 @@ struct Collective {
   double bus_factor(Rank ranks) const;
 };
 
+// Throws: this operation is not measured.
+[[noreturn]] void no_collective(Operation operation);
+
 // Purpose: the tensors of one rank. Small whole numbers, so that sums are exact in every dtype. Every rank
 // writes its input anew before each step: data that did not move between caches would make the numbers lie.
 class CollectiveBuffers {

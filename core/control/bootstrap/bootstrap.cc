@@ -93,7 +93,7 @@ std::vector<Envelope> Bootstrap::take_outgoing() {
 }
 
 // At rank 0, when all have been heard: do they fit together?
-Status Bootstrap::error() const {
+Status Bootstrap::mismatch() const {
   std::map<std::string, RankSet>
       others;  // process sets that differ from rank 0's -> the ranks that have them
   RankSet alike;
@@ -122,11 +122,11 @@ Status Bootstrap::error() const {
 void Bootstrap::conclude() {
   if (!missing_.empty()) return;
   Welcome welcome;
-  welcome.status = error();
+  welcome.status = mismatch();
   for (const std::optional<Introduction>& introduction : heard_) {
     welcome.hosts.push_back(introduction->host);
     welcome.process_ids.push_back(introduction->process_id);
-    welcome.cards.push_back(introduction->card);
+    welcome.peer_infos.push_back(introduction->peer_info);
     welcome.job = std::max(welcome.job, introduction->job);
   }
   if (std::ranges::any_of(heard_, [](const auto& introduction) { return introduction->local_rank >= 0; }))

@@ -46,7 +46,7 @@ class Bootstrap {
 
  private:
   void conclude();
-  Status error() const;
+  Status mismatch() const;
   void welcome_all(const Welcome& welcome);
   void finish(Welcome welcome);
 

@@ -16,17 +16,17 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put(introduction.process_id);
   writer.put_count(introduction.settings.size());
   for (const std::string& setting : introduction.settings) writer.put_string(setting);
-  writer.put_string(introduction.card);
+  writer.put_string(introduction.peer_info);
   writer.put_string(introduction.process_sets);
   writer.put(introduction.job);
   writer.put_string(introduction.relay);
   writer.put(introduction.local_rank);
 }
 
-std::string read_card(Reader& reader) {
-  std::string card = reader.get_string();
-  if (card.size() > kLongestCard) reader.fail();
-  return card;
+std::string read_peer_info(Reader& reader) {
+  std::string info = reader.get_string();
+  if (info.size() > kLongestPeerInfo) reader.fail();
+  return info;
 }
 
 Introduction read_introduction(Reader& reader) {
@@ -36,10 +36,10 @@ Introduction read_introduction(Reader& reader) {
   introduction.host = reader.get_string();
   introduction.process_id = reader.get<std::int64_t>();
   introduction.settings = reader.get_list<std::string>(1, [](Reader& r) { return r.get_string(); });
-  introduction.card = read_card(reader);
+  introduction.peer_info = read_peer_info(reader);
   introduction.process_sets = reader.get_string();
   introduction.job = reader.get<std::uint64_t>();
-  introduction.relay = read_card(reader);
+  introduction.relay = read_peer_info(reader);
   introduction.local_rank = reader.get<Rank>();
   return introduction;
 }
@@ -57,7 +57,7 @@ void write(Writer& writer, const Welcome& welcome) {
   for (std::size_t i = 0; i < welcome.hosts.size(); ++i) {
     writer.put_string(welcome.hosts[i]);
     writer.put(welcome.process_ids[i]);
-    writer.put_string(welcome.cards[i]);
+    writer.put_string(welcome.peer_infos[i]);
   }
   writer.put_count(welcome.local_ranks.size());
   for (const Rank local_rank : welcome.local_ranks) writer.put(local_rank);
@@ -71,7 +71,7 @@ Welcome read_welcome(Reader& reader) {
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     welcome.hosts.push_back(reader.get_string());
     welcome.process_ids.push_back(reader.get<std::int64_t>());
-    welcome.cards.push_back(read_card(reader));
+    welcome.peer_infos.push_back(read_peer_info(reader));
   }
   welcome.local_ranks = reader.get_list<Rank>(sizeof(Rank), [](Reader& r) { return r.get<Rank>(); });
   if (!welcome.local_ranks.empty() && welcome.local_ranks.size() != count) reader.fail();
@@ -87,45 +87,46 @@ void write(Writer& writer, const Referral& referral) {
 Referral read_referral(Reader& reader) {
   const auto to = reader.get<Rank>();
   if (to < 0) reader.fail();
-  return {to, read_card(reader)};
+  return {to, read_peer_info(reader)};
 }
 
 void write(Writer& writer, const Report& report) {
   writer.put(report.applied);
   write(writer, report.ids);
   writer.put_count(report.tensors.size());
-  for (const std::vector<Wish>& wishes : report.tensors) {
-    writer.put_count(wishes.size());
-    for (const Wish& wish : wishes) {
-      write(writer, *wish.request);
-      write(writer, wish.ranks);
+  for (const std::vector<RequestOfRanks>& requests : report.tensors) {
+    writer.put_count(requests.size());
+    for (const RequestOfRanks& asked : requests) {
+      write(writer, *asked.request);
+      write(writer, asked.ranks);
     }
   }
   write(writer, report.departed);
   write(writer, report.rested);
 }
 
-Wish read_wish(Reader& reader) {
+RequestOfRanks read_request_of_ranks(Reader& reader) {
   auto request = std::make_shared<const Request>(read_request(reader));
-  Wish wish{std::move(request), read_rank_set(reader)};
-  if (wish.ranks.empty() || !wish.request->follows.empty()) reader.fail();
-  return wish;
+  RequestOfRanks asked{std::move(request), read_rank_set(reader)};
+  if (asked.ranks.empty() || !asked.request->follows.empty()) reader.fail();
+  return asked;
 }
 
 // All of one key.
-std::vector<Wish> read_wishes(Reader& reader) {
-  std::vector<Wish> wishes = reader.get_list<Wish>(1, read_wish);
-  const bool same_key = std::ranges::all_of(
-      wishes, [&](const Wish& wish) { return key_of(*wish.request) == key_of(*wishes.front().request); });
-  if (wishes.empty() || !same_key) reader.fail();
-  return wishes;
+std::vector<RequestOfRanks> read_requests(Reader& reader) {
+  std::vector<RequestOfRanks> requests = reader.get_list<RequestOfRanks>(1, read_request_of_ranks);
+  const bool same_key = std::ranges::all_of(requests, [&](const RequestOfRanks& asked) {
+    return key_of(*asked.request) == key_of(*requests.front().request);
+  });
+  if (requests.empty() || !same_key) reader.fail();
+  return requests;
 }
 
 Report read_report(Reader& reader) {
   Report report;
   report.applied = reader.get<std::uint64_t>();
   report.ids = read_id_set(reader);
-  report.tensors = reader.get_list<std::vector<Wish>>(1, read_wishes);
+  report.tensors = reader.get_list<std::vector<RequestOfRanks>>(1, read_requests);
   report.departed = read_rank_set(reader);
   report.rested = read_rank_set(reader);
   return report;

@@ -24,7 +24,7 @@ struct Introduction {
   std::string host;
   std::int64_t process_id = 0;
   std::vector<std::string> settings;  // "NAME=value" of every setting, in the table's order
-  std::string card;                   // how ranks of its host can share memory with it; read by ops alone
+  std::string peer_info;              // how ranks of its host can share memory with it; read by ops alone
   std::string process_sets;           // given to init(), in words that differ where the sets do
   std::uint64_t job = 0;              // how many jobs the process has had before
   std::string relay;                  // how others take the Welcome from it; empty: they cannot
@@ -39,13 +39,13 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// Everybody is there (or the job cannot start: `status`); hosts[r], process_ids[r], cards[r] belong to rank
-// r.
+// Everybody is there (or the job cannot start: `status`); hosts[r], process_ids[r], peer_infos[r] belong to
+// rank r.
 struct Welcome {
   Status status;
   std::vector<std::string> hosts;
   std::vector<std::int64_t> process_ids;
-  std::vector<std::string> cards;
+  std::vector<std::string> peer_infos;
   std::vector<Rank> local_ranks;  // as introduced; empty: nobody has one
   std::uint64_t job = 0;          // more than any of the processes has had before
   friend bool operator==(const Welcome&, const Welcome&) = default;
@@ -58,11 +58,11 @@ struct Referral {
   friend bool operator==(const Referral&, const Referral&) = default;
 };
 
-// One wish and the ranks that have it.
-struct Wish {
+// One Request and the ranks that have it.
+struct RequestOfRanks {
   SharedRequest request;
   RankSet ranks;
-  friend bool operator==(const Wish& a, const Wish& b) {
+  friend bool operator==(const RequestOfRanks& a, const RequestOfRanks& b) {
     return *a.request == *b.request && a.ranks == b.ranks;
   }
 };
@@ -72,8 +72,8 @@ struct Wish {
 struct Report {
   std::uint64_t applied = 0;  // the last Plan that the sender has seen
   IdSet ids;                  // wanted by all members below the sender, as the cache has them
-  std::vector<std::vector<Wish>>
-      tensors;       // in full: no inner vector is empty, and all its wishes have one key
+  std::vector<std::vector<RequestOfRanks>>
+      tensors;       // in full: no inner vector is empty, and all its requests have one key
   RankSet departed;  // will submit nothing more, after this
   RankSet rested;    // departed, and have carried out all they asked for: no Abort comes from there any more
   bool empty() const { return ids.empty() && tensors.empty() && departed.empty() && rested.empty(); }
@@ -140,8 +140,8 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// A longer card is an error of the message that carries it.
-inline constexpr std::size_t kLongestCard = 1024;
+// A longer peer_info is an error of the message that carries it.
+inline constexpr std::size_t kLongestPeerInfo = 1024;
 
 using Message =
     std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort, Referral>;

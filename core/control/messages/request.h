@@ -20,9 +20,9 @@
 
 namespace rueda {
 
-// A plain value. Fields that an operation does not use keep their defaults, so that == means "the same wish".
-// A group is one wish, under the name of its first: ranks agree on all of it at once, and its operations are
-// called together or fail together.
+// A plain value. Fields that an operation does not use keep their defaults, so that == means "the same
+// request". A group is one request, under the name of its first: ranks agree on all of it at once, and its
+// operations are called together or fail together.
 struct Request {
   std::string name;
   Operation operation = Operation::allreduce;

@@ -25,9 +25,9 @@ Negotiator::Negotiator(TreeNode node, Rank size, Settings settings)
   root_.emplace(sets_, next_set,
                 RootState::Settings{.choose_backend = std::move(settings.choose_backend),
                                     .second_backend = std::move(settings.second_backend),
-                                    .parameters = {settings.caller.fusion_threshold, settings.caller.linger,
-                                                   settings.chunk_bytes},
-                                    .coordinator = settings.caller,
+                                    .parameters = {settings.coordinator.fusion_threshold,
+                                                   settings.coordinator.linger, settings.chunk_bytes},
+                                    .coordinator = settings.coordinator,
                                     .tuning = settings.tuning,
                                     .full_join = settings.full_join});
 }
@@ -105,7 +105,7 @@ void Negotiator::take_report(Contributor from, Report report, Time now) {
   children_applied_[from - 1] = report.applied;
   if (root_) root_->leaving = report.departed;
   table_.add(from, report.ids, now);
-  for (std::vector<Wish>& wishes : report.tensors) table_.add(from, std::move(wishes), now);
+  for (std::vector<RequestOfRanks>& requests : report.tensors) table_.add(from, std::move(requests), now);
   // Last: once rank 0 knows of all departures, no report can be on its way any more.
   if (root_) root_->leaving = {};
   if (!report.departed.empty()) leave(report.departed, now);
@@ -185,7 +185,7 @@ void Negotiator::ready(CacheId id, const SharedRequest& request, Time now) {
 void Negotiator::ready(Readiness& readiness, Time now) {
   const SharedRequest request = readiness.request();
   stalls_.forget(*request);
-  if (!root_) return report_.tensors.push_back(readiness.take_wishes());
+  if (!root_) return report_.tensors.push_back(readiness.take_requests());
   const ProcessSets::View& view = *sets_.find(request->process_set);
   RankSet departed = sets_.departed();
   departed.add(root_->leaving);

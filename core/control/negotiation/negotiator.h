@@ -32,7 +32,7 @@ class Negotiator : private ReadinessTable::Listener {
     FusionPlanner::ChooseBackend choose_backend;  // asked on rank 0 only, of Plans that have their members
     FusionPlanner::ChooseBackend second_backend;  // the next best; none needed without tuning
     std::int64_t chunk_bytes = 1;
-    Coordinator::Settings caller;
+    Coordinator::Settings coordinator;
     std::vector<RankSet> process_sets;             // that are there from the start, with the ids 1, 2, ...
     std::optional<TuningSearch::Settings> tuning;  // its defaults are those given here
     bool full_join = false;  // joined ranks take part in every operation but a broadcast of their own

@@ -7,28 +7,28 @@
 
 namespace rueda {
 
-void Readiness::add(Contributor contributor, Wish wish) {
+void Readiness::add(Contributor contributor, RequestOfRanks asked) {
   contributors_.add(RankSet::of(contributor));
-  reported_.add(wish.ranks);
-  auto same =
-      std::ranges::find_if(wishes_, [&](const Wish& w) { return compatible(*w.request, *wish.request); });
-  if (same != wishes_.end()) {
-    same->ranks.add(wish.ranks);
+  reported_.add(asked.ranks);
+  auto same = std::ranges::find_if(
+      requests_, [&](const RequestOfRanks& other) { return compatible(*other.request, *asked.request); });
+  if (same != requests_.end()) {
+    same->ranks.add(asked.ranks);
     // A join carries the last rank that joined; one tensor that lies elsewhere is enough for all.
-    if (wish.request->operation == Operation::join || any_elsewhere(*wish.request))
-      same->request = std::move(wish.request);
+    if (asked.request->operation == Operation::join || any_elsewhere(*asked.request))
+      same->request = std::move(asked.request);
   } else {
-    wishes_.push_back(std::move(wish));
+    requests_.push_back(std::move(asked));
   }
 }
 
 Status Readiness::mismatch() const {
   constexpr std::size_t kShown = 4;
-  // The wish of the lowest rank comes first, so that the words do not depend on who was faster.
-  std::vector<const Wish*> sorted;
-  for (const Wish& wish : wishes_) sorted.push_back(&wish);
-  std::ranges::sort(sorted, {}, [](const Wish* wish) { return wish->ranks.first(); });
-  const Wish& first = *sorted.front();
+  // The request of the lowest rank comes first, so that the words do not depend on who was faster.
+  std::vector<const RequestOfRanks*> sorted;
+  for (const RequestOfRanks& asked : requests_) sorted.push_back(&asked);
+  std::ranges::sort(sorted, {}, [](const RequestOfRanks* asked) { return asked->ranks.first(); });
+  const RequestOfRanks& first = *sorted.front();
   const Difference two = difference(*first.request, *sorted[1]->request);
   std::string words = fmt::format("{}: the ranks differ in {}: {} asked for {}", title(*first.request),
                                   two.field, to_string(first.ranks), two.first);
@@ -38,7 +38,7 @@ Status Readiness::mismatch() const {
                                       : fmt::format(", {} for {} {} (not {})", to_string(sorted[i]->ranks),
                                                     other.field, other.second, other.first);
   }
-  if (sorted.size() > kShown) words += fmt::format(", and {} wishes more", sorted.size() - kShown);
+  if (sorted.size() > kShown) words += fmt::format(", and {} requests more", sorted.size() - kShown);
   const bool of_group = two.field.ends_with("in its group");
   words += fmt::format(". Submit '{}' with the same {} on every rank, or under different names.",
                        first.request->name, of_group ? "others in its group" : two.field);

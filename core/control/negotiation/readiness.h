@@ -11,8 +11,8 @@
 
 namespace rueda {
 
-// Purpose: collects the wishes under one key at one node of the tree: the way of what the cache does not
-// know, of differing wishes, and of sets from which ranks have joined or departed. A plain value in a
+// Purpose: collects the requests under one key at one node of the tree: the way of what the cache does not
+// know, of differing requests, and of sets from which ranks have joined or departed. A plain value in a
 // Negotiator.
 class Readiness {
  public:
@@ -20,14 +20,14 @@ class Readiness {
 
   // A request equal to one seen before joins its ranks; requests that can be carried out together count as
   // equal.
-  void add(Contributor contributor, Wish wish);
+  void add(Contributor contributor, RequestOfRanks asked);
 
   const RankSet& contributors() const { return contributors_; }
   const RankSet& reported() const { return reported_; }
-  const std::vector<Wish>& wishes() const { return wishes_; }
-  std::vector<Wish> take_wishes() { return std::move(wishes_); }
-  const SharedRequest& request() const { return wishes_.front().request; }
-  bool agreed() const { return wishes_.size() == 1; }
+  const std::vector<RequestOfRanks>& requests() const { return requests_; }
+  std::vector<RequestOfRanks> take_requests() { return std::move(requests_); }
+  const SharedRequest& request() const { return requests_.front().request; }
+  bool agreed() const { return requests_.size() == 1; }
   Time since() const { return since_; }
 
   // Which field differs, who asked for what, and what to do. For a Readiness that is not agreed.
@@ -35,7 +35,7 @@ class Readiness {
 
  private:
   Time since_;
-  std::vector<Wish> wishes_;
+  std::vector<RequestOfRanks> requests_;
   RankSet contributors_;
   RankSet reported_;
 };

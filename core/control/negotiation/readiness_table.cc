@@ -56,8 +56,8 @@ void ReadinessTable::add_in_full(Contributor from, CacheId id, Time now) {
   if (view != nullptr) add(from, {{request, sets_.members_below(*view, from)}}, now);
 }
 
-void ReadinessTable::add(Contributor from, std::vector<Wish> wishes, Time now) {
-  const Request& first = *wishes.front().request;
+void ReadinessTable::add(Contributor from, std::vector<RequestOfRanks> requests, Time now) {
+  const Request& first = *requests.front().request;
   const Key key = key_of(first);
   const ProcessSets::View* view = sets_.find(key.process_set);
   if (view == nullptr) return;  // a Plan has removed the set; the sender will hear of it
@@ -66,7 +66,7 @@ void ReadinessTable::add(Contributor from, std::vector<Wish> wishes, Time now) {
   Readiness& readiness = readiness_of(first, now);
   if (readiness.contributors().contains(from)) return listener_.invalid(from, "one request twice");
   const bool joins = first.operation == Operation::join;
-  for (Wish& wish : wishes) readiness.add(from, std::move(wish));
+  for (RequestOfRanks& asked : requests) readiness.add(from, std::move(asked));
   if (joins) {
     // What waits for the joined is complete now, and is reported before the join.
     sets_.join(key.process_set, from);

@@ -44,7 +44,7 @@ class ReadinessTable {
   // The id of what this rank asks for, as find() of the cache; counts hits.
   CacheId look_up(const SharedRequest& request, CacheId likely);
   void add(Contributor from, const IdSet& ids, Time now);
-  void add(Contributor from, std::vector<Wish> wishes, Time now);
+  void add(Contributor from, std::vector<RequestOfRanks> requests, Time now);
   // The same of this node itself, one id.
   void add_own(CacheId id, Time now);
   // Ranks below have departed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns tensors that every rank has into Plans: the part of the caller at rank 0 that fuses.
+// Turns tensors that every rank has into Plans: the part of the coordinator that fuses.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace rueda {
 
 // What every member of its process set has submitted, but for those that have joined.
 struct ReadyRequest {
-  ReadyRequest(SharedRequest wish, RankSet without = {})
-      : request(std::move(wish)), joined(std::move(without)) {}
+  ReadyRequest(SharedRequest asked, RankSet without = {})
+      : request(std::move(asked)), joined(std::move(without)) {}
 
   SharedRequest request;
   RankSet joined;  // told where it is measured

@@ -21,15 +21,15 @@ class SymmetricMemory {
   // Whether all of it lies in what allocate() gave.
   virtual bool contains(const void* memory, std::size_t bytes) const = 0;
 
-  // One block for all ranks of the host that open its card, beside that limit. Null where this rank shares no
-  // memory.
+  // One block for all ranks of the host that open its handle, beside that limit. Null where this rank shares
+  // no memory.
   struct Block {
     std::shared_ptr<std::byte> memory;
-    std::string card;
+    std::string handle;
   };
   virtual Block share(std::size_t bytes) = 0;
   // Null where the maker is of another host, or shares no memory.
-  virtual std::shared_ptr<std::byte> open(const std::string& card) = 0;
+  virtual std::shared_ptr<std::byte> open(const std::string& handle) = 0;
 };
 
 }  // namespace rueda

@@ -14,7 +14,7 @@
 
 namespace rueda {
 
-struct PendingPlace;
+struct PendingName;
 
 // Purpose: one operation from the submit queue to its completion. Owned by the background thread; a Work may
 // read it, write the memory it names, and set the output of `handle`.
@@ -27,7 +27,7 @@ struct Entry {
   SharedRequest shared_request;  // one of a group: in the submission of the first
   std::shared_ptr<HandleState> handle;
   Flight flight;                            // from the background thread's acceptance on
-  PendingPlace* place = nullptr;            // that is its name's, from then to its completion
+  PendingName* pending_name = nullptr;      // its name in the PendingTable, from then to completion
   std::atomic<bool>* name_taken = nullptr;  // of NamesInFlight, from submission to completion
   bool joined = false;                      // see joined_contribution.h
   bool calls_out = false;                   // its Work calls the program's code

@@ -8,61 +8,61 @@
 
 namespace rueda {
 
-std::string PendingTable::error_in(Entry& entry, bool known) {
+std::string PendingTable::problem_in(Entry& entry, bool known) {
   const Request& request = entry.request();
   if (!known) return "uses a process set that was removed, or is not of this job.";
   if (joined(request.process_set))
     return "has joined, and submits nothing until every rank has. Wait for join() first.";
-  auto found = places_.find(key_view_of(request));
-  if (found == places_.end()) found = places_.try_emplace(key_of(request)).first;
-  entry.place = &found->second;
-  RUEDA_ASSERT(!entry.place->reserved);  // see NamesInFlight
+  auto found = names_.find(key_view_of(request));
+  if (found == names_.end()) found = names_.try_emplace(key_of(request)).first;
+  entry.pending_name = &found->second;
+  RUEDA_ASSERT(!entry.pending_name->reserved);  // see NamesInFlight
   return {};
 }
 
 bool PendingTable::contains(KeyView key) const {
-  const auto found = places_.find(key);
-  return found != places_.end() && found->second.reserved;
+  const auto found = names_.find(key);
+  return found != names_.end() && found->second.reserved;
 }
 
 void PendingTable::forget_unused() {
   constexpr std::size_t kSpare = 1024;
-  if (places_.size() <= 2 * most_ + kSpare) return;
-  std::erase_if(places_, [](const auto& each) { return !each.second.reserved; });
+  if (names_.size() <= 2 * most_ + kSpare) return;
+  std::erase_if(names_, [](const auto& each) { return !each.second.reserved; });
   most_ = reserved_;
 }
 
 void PendingTable::add(Entry&& entry) {
   const Request& request = entry.request();
   if (request.operation == Operation::join) joined_.insert(request.process_set);
-  RUEDA_ASSERT(entry.place != nullptr && !entry.place->reserved);
-  PendingPlace& place = *entry.place;
-  place.reserved = true;
-  place.follows = request.follows;
+  RUEDA_ASSERT(entry.pending_name != nullptr && !entry.pending_name->reserved);
+  PendingName& name = *entry.pending_name;
+  name.reserved = true;
+  name.follows = request.follows;
   most_ = std::max(most_, ++reserved_);
-  place.waiting.emplace(std::move(entry));
+  name.waiting.emplace(std::move(entry));
 }
 
 std::string PendingTable::first_of_group(KeyView key) const {
-  const auto found = places_.find(key);
-  return found != places_.end() && found->second.reserved ? found->second.follows : std::string();
+  const auto found = names_.find(key);
+  return found != names_.end() && found->second.reserved ? found->second.follows : std::string();
 }
 
 // A rank that has joined may have a group in flight of which one has the name of something else that the
 // others go on with.
 bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
-  const auto found = places_.find(key_view_of(called));
-  if (found == places_.end()) return false;
-  PendingPlace& place = found->second;
-  if (!place.waiting || place.waiting->request().follows != called.follows) return false;
-  take(place, started);
+  const auto found = names_.find(key_view_of(called));
+  if (found == names_.end()) return false;
+  PendingName& name = found->second;
+  if (!name.waiting || name.waiting->request().follows != called.follows) return false;
+  take(name, started);
   return true;
 }
 
-void PendingTable::take(PendingPlace& place, std::vector<Entry>& taken) {
-  if (!place.waiting) return;
-  taken.push_back(std::move(*place.waiting));
-  place.waiting.reset();
+void PendingTable::take(PendingName& name, std::vector<Entry>& taken) {
+  if (!name.waiting) return;
+  taken.push_back(std::move(*name.waiting));
+  name.waiting.reset();
 }
 
 void PendingTable::start_group(const Request& called, std::vector<Entry>& started) {
@@ -72,21 +72,21 @@ void PendingTable::start_group(const Request& called, std::vector<Entry>& starte
 }
 
 void PendingTable::finish(Entry& entry) {
-  RUEDA_ASSERT(entry.place != nullptr && entry.place->reserved);
-  std::exchange(entry.place, nullptr)->reserved = false;
+  RUEDA_ASSERT(entry.pending_name != nullptr && entry.pending_name->reserved);
+  std::exchange(entry.pending_name, nullptr)->reserved = false;
   --reserved_;
 }
 
 std::vector<Entry> PendingTable::take_all() {
   std::vector<Entry> waiting;
-  for (auto& [key, place] : places_) take(place, waiting);
+  for (auto& [key, name] : names_) take(name, waiting);
   return waiting;
 }
 
 std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
   std::vector<Entry> waiting;
-  for (auto& [key, place] : places_) {
-    if (key.process_set == set) take(place, waiting);
+  for (auto& [key, name] : names_) {
+    if (key.process_set == set) take(name, waiting);
   }
   return waiting;
 }

@@ -14,25 +14,24 @@
 
 namespace rueda {
 
-// What a name stands for here.
-struct PendingPlace {
+// A name of this rank, in flight or not.
+struct PendingName {
   bool reserved = false;         // from submission to completion
   CacheId id = 0;                // under which it was last submitted; 0: in full
   std::string follows;           // one of a group: its first
   std::optional<Entry> waiting;  // for a Plan
 };
 
-// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan arrives. The
-// place of a name stays for its next call, until there are many that nobody uses. Owned by the background
-// thread thread.
+// Purpose: keeps a name reserved from submission to completion, and the Entry until its Plan arrives. A
+// name stays for its next call, until there are many that nobody uses. Owned by the background thread.
 class PendingTable {
  public:
-  // Finds the place of its name. Why this rank cannot ask for that now, "has joined, ..."; empty when it can.
+  // Finds its name. Why this rank cannot ask for that now, "has joined, ..."; empty when it can.
   // `known`: its process set is.
-  std::string error_in(Entry& entry, bool known);
+  std::string problem_in(Entry& entry, bool known);
   // One that nothing speaks against.
   void add(Entry&& entry);
-  // When nothing is between the two: the places of names that have not been in use for long.
+  // When nothing is between the two: forgets names that have not been in use for long.
   void forget_unused();
   // Moves the Entry that a Plan calls, whose name stays reserved, to the end of `started`. Tells whether it
   // waited for a Plan.
@@ -54,11 +53,11 @@ class PendingTable {
   bool empty() const { return reserved_ == 0; }
 
  private:
-  static void take(PendingPlace& place, std::vector<Entry>& taken);
+  static void take(PendingName& name, std::vector<Entry>& taken);
 
-  ByKey<PendingPlace> places_;
+  ByKey<PendingName> names_;
   std::size_t reserved_ = 0;
-  std::size_t most_ = 0;  // that were reserved at a time since places were erased
+  std::size_t most_ = 0;  // that were reserved at a time since names were erased
   std::set<ProcessSetId> joined_;
 };
 

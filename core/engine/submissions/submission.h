@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a framework hands to the Runtime: the wish, the memory, and who keeps that memory alive.
+// What a framework hands to the Runtime: the request, the memory, and who keeps that memory alive.
 #pragma once
 
 #include <functional>

@@ -80,11 +80,11 @@ void ProgressLock::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) 
 
 bool ProgressLock::take_until_done(const Completion& completion, Duration longest) {
   Wait wait{clock_now(), longest};
-  bool taken = false, lent = true;
+  bool taken = false, more = true;
   while (!completion.done() && clock_now() < wait.until()) {
-    if (lent && take()) {
+    if (more && take()) {
       taken = true;
-      lent = take_lent_turns(completion, wait);
+      more = take_turns(completion, wait);
     } else {
       sched_yield();
     }
@@ -104,19 +104,19 @@ void ProgressLock::do_with_turn(const Completion& completion, const std::functio
 }
 
 // Whether there may be more of them.
-bool ProgressLock::take_lent_turns(const Completion& completion, Wait& wait) {
+bool ProgressLock::take_turns(const Completion& completion, Wait& wait) {
   const InItsPlace engine(identity_.load(), arithmetic_);
   doorbell_->stay_awake();
   TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
   Time now = clock_now();
-  while (outcome != TurnTaker::Outcome::not_for_lent && !completion.done() && now < wait.until()) {
-    outcome = taker_->lent_turn(now);
+  while (outcome != TurnTaker::Outcome::not_for_waiter && !completion.done() && now < wait.until()) {
+    outcome = taker_->turn_of_waiter(now);
     if (outcome == TurnTaker::Outcome::still && taker_->in_vain()) sched_yield();
     now = clock_now();
     if (outcome == TurnTaker::Outcome::moved) wait.moved(now);
   }
   hand_back(completion.done());
-  if (outcome != TurnTaker::Outcome::not_for_lent) return true;
+  if (outcome != TurnTaker::Outcome::not_for_waiter) return true;
   wait.left_to_others(now);
   return false;
 }
@@ -128,7 +128,7 @@ void ProgressLock::hand_back(bool served) {
   if (resting_.load()) {
     doorbell_->listen();
     wake = !(served && taker_->all_is_quiet()) &&
-           (taker_->lent_turn(clock_now()) != TurnTaker::Outcome::still || !taker_->may_rest(served));
+           (taker_->turn_of_waiter(clock_now()) != TurnTaker::Outcome::still || !taker_->may_rest(served));
   }
   give();
   if (wake || (resting_.load() && !doorbell_->listening())) doorbell_->wake();

@@ -26,11 +26,11 @@ class TurnTaker {
   enum class Outcome {
     moved,
     still,
-    not_for_lent,  // what comes next is for its own thread
+    not_for_waiter,  // what comes next is for its own thread
   };
 
   // A turn, now, on the thread of somebody who waits.
-  virtual Outcome lent_turn(Time now) noexcept = 0;
+  virtual Outcome turn_of_waiter(Time now) noexcept = 0;
   // After a turn in which nothing moved: whether to let others run now.
   virtual bool in_vain() = 0;
   // After a turn in which nothing moved: whether its own thread may rest on until the doorbell rings.
@@ -109,7 +109,7 @@ class ProgressLock {
   void give();
   void take_back();
   void sleep(std::uint32_t heard, std::chrono::nanoseconds longest);
-  bool take_lent_turns(const Completion& completion, Wait& wait);
+  bool take_turns(const Completion& completion, Wait& wait);
   void hand_back(bool served);
 
   std::atomic<bool> taken_{true};                  // the token; before begin() and after end(), too

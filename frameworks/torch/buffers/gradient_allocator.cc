@@ -18,7 +18,7 @@ namespace {
 // The memories that serve a thread, in the order in which they came.
 thread_local std::vector<std::weak_ptr<GradientAllocator>> serving;
 
-// Purpose: the blocks that tensors have, of all GradientMemories. One for the process, never destroyed:
+// Purpose: the blocks that tensors have, of all GradientAllocators. One for the process, never destroyed:
 // tensors may go after everything else. Guarded by its mutex.
 class Taken {
  public:

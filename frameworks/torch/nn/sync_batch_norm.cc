@@ -50,7 +50,7 @@ at::ScalarType computed_in(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-std::string error_in(const at::Tensor& input, std::int64_t features) {
+std::string problem_in(const at::Tensor& input, std::int64_t features) {
   if (!input.defined()) return "the input is undefined";
   if (!input.is_floating_point() || !(input.is_cpu() || input.is_cuda()) || input.layout() != at::kStrided) {
     return fmt::format(
@@ -96,13 +96,13 @@ Statistics gather(const at::Tensor& input, std::int64_t features, const std::str
                   const Scope& scope) {
   constexpr double kRefused = -1;  // as the count
   const at::NoGradGuard no_grad;
-  const std::string error = error_in(input, features);
+  const std::string problem = problem_in(input, features);
   const double count =
-      error.empty() ? static_cast<double>(input.numel()) / static_cast<double>(features) : kRefused;
+      problem.empty() ? static_cast<double>(input.numel()) / static_cast<double>(features) : kRefused;
   const TensorHandle counting =
       allgather_async(at::full({1}, count, at::TensorOptions(at::kDouble)), name + ".counts", scope);
   at::Tensor mine;
-  if (error.empty()) {
+  if (problem.empty()) {
     mine = own_statistics(input.detach(), features, count);
   } else {  // where the others' probably are
     const bool there = input.defined() && input.is_cuda();
@@ -112,7 +112,7 @@ Statistics gather(const at::Tensor& input, std::int64_t features, const std::str
   const TensorHandle gathering = allgather_async(mine, name + ".forward", scope);
   const at::Tensor counts = counting.wait();
   if (counts.min().item<double>() < 0)
-    refuse(fmt::format("{}: {}", name, failures_of_all(name + ".failures", error, scope)));
+    refuse(fmt::format("{}: {}", name, failures_of_all(name + ".failures", problem, scope)));
   Statistics all = combined(counts, gathering.wait(), features);
   if (all.count < 2) {
     refuse(fmt::format("{}: all ranks together have {} values a channel; training needs at least 2", name,
@@ -208,8 +208,8 @@ void SyncBatchNormImpl::adopt(const at::Tensor& weight, const at::Tensor& bias,
 }
 
 void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
-  const std::string error = error_in(input, options.num_features());
-  if (!error.empty()) refuse(fmt::format("{}: {}", name_, error));
+  const std::string problem = problem_in(input, options.num_features());
+  if (!problem.empty()) refuse(fmt::format("{}: {}", name_, problem));
 }
 
 void SyncBatchNormImpl::update_running_statistics(const at::Tensor& mean, const at::Tensor& variance,

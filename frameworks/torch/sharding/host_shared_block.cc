@@ -17,21 +17,21 @@ std::shared_ptr<std::byte> share_one_block(const std::string& name, const std::s
   if (topology.local_size != topology.size || topology.size == 1) return nullptr;
   SymmetricMemory* memory = runtime.tensor_memory().get();
   std::shared_ptr<std::byte> block;
-  std::string card;
+  std::string handle;
   if (topology.rank == 0 && memory != nullptr) {
     try {
       SymmetricMemory::Block made = memory->share(bytes);
       block = std::move(made.memory);
-      card = std::move(made.card);
+      handle = std::move(made.handle);
     } catch (const Error& error) {
       log(LogLevel::warning, "rank 0: each rank has its own copy of {}. {}", subject, error.what());
     }
   }
-  const ConstTensorView own(card.data(), DataType::uint8, {static_cast<std::int64_t>(card.size())});
-  Handle cards = allgather_async(name + ".card", own, runtime);
-  cards.wait();
+  const ConstTensorView own(handle.data(), DataType::uint8, {static_cast<std::int64_t>(handle.size())});
+  Handle gathered = allgather_async(name + ".handle", own, runtime);
+  gathered.wait();
   if (topology.rank != 0 && memory != nullptr) {
-    const TensorView& all = cards.output();
+    const TensorView& all = gathered.output();
     block = memory->open(std::string(static_cast<const char*>(all.data), all.bytes()));
   }
   std::vector<std::uint8_t> opened{static_cast<std::uint8_t>(block ? 1 : 0)};

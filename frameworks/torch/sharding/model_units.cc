@@ -231,7 +231,7 @@ std::string ModelUnits::name_of(const char* operation, std::size_t unit) const {
   return fmt::format("{}.{}.{}", scope_, operation, unit);
 }
 
-Status ModelUnits::error_in(const Groups& stepped) const {
+Status ModelUnits::check_step(const Groups& stepped) const {
   std::vector<at::Tensor> leaves;
   for (const auto& group : stepped) leaves.insert(leaves.end(), group.params().begin(), group.params().end());
   if (!std::ranges::equal(leaves, stepped_, [](const at::Tensor& one, const at::Tensor& other) {

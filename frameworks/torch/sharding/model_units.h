@@ -62,7 +62,7 @@ class ModelUnits {
   // The groups with this rank's pieces in place of the parameters.
   Groups groups(const Groups& given);
   // Why these cannot be stepped: they are not the pieces that were given out, or a parameter has moved.
-  Status error_in(const Groups& stepped) const;
+  Status check_step(const Groups& stepped) const;
   // A name for the next operation of all ranks; for that operation of one unit.
   std::string next_name();
   std::string name_of(const char* operation, std::size_t unit) const;

@@ -172,7 +172,7 @@ void ParameterShards::make_parts(const Groups& groups) {
   }
 }
 
-Status ParameterShards::error_in(const Groups& stepped) const {
+Status ParameterShards::check_step(const Groups& stepped) const {
   const Rank rank = runtime().topology().rank;
   std::vector<at::Tensor> leaves;
   for (const auto& group : stepped) leaves.insert(leaves.end(), group.params().begin(), group.params().end());
@@ -197,7 +197,7 @@ Status ParameterShards::error_in(const Groups& stepped) const {
 }
 
 void ParameterShards::begin_step(const Groups& stepped) {
-  barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", error_in(stepped), runtime());
+  barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", check_step(stepped), runtime());
 }
 
 void ParameterShards::give_gradients() {

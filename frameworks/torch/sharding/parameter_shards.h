@@ -90,7 +90,7 @@ class ParameterShards {
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
   void make_parts(const Groups& groups);
   SteppedPart stepped(const Part& part) const;
-  Status error_in(const Groups& stepped) const;
+  Status check_step(const Groups& stepped) const;
   void gather();
 
   const ScopeReference runtime_;

@@ -151,7 +151,7 @@ void UnitScheduler::release_all() {
 void UnitScheduler::begin_step(const Groups& stepped) {
   release_all();
   gradients_.correct_passes();
-  const Status own = units_.error_in(stepped);
+  const Status own = units_.check_step(stepped);
   together([&] { barrier_before(next_name(), "step", "a ShardedModel", own, runtime()); });
 }
 

@@ -42,7 +42,7 @@ std::vector<Place> places_of(const torch::nn::Module& module) {
   return places;
 }
 
-std::string error_in(const std::vector<Place>& places) {
+std::string problem_in(const std::vector<Place>& places) {
   for (const Place& place : places) {
     if (place.tensor.sizes() == place.memory.sizes()) continue;
     return fmt::format(
@@ -56,7 +56,7 @@ void load_in_place(torch::nn::Module& module, torch::serialize::InputArchive& ar
   const at::NoGradGuard no_grad;
   std::vector<Place> places = places_of(module);
   std::string error = failure_of([&] { module.load(archive); });
-  if (error.empty()) error = error_in(places);
+  if (error.empty()) error = problem_in(places);
   for (Place& place : places) {
     const at::Tensor loaded = place.tensor.detach();
     place.tensor.set_data(place.memory);

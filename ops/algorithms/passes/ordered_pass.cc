@@ -58,7 +58,7 @@ bool OrderedPass::receive() {
   bool moved = false;
   while (combined_ + std::ssize(receiving_) < rounds_ && std::ssize(receiving_) < kDepth) {
     const std::int64_t round = combined_ + std::ssize(receiving_);
-    const auto bytes = static_cast<std::size_t>(piece(group.place, round).count * value_size_);
+    const auto bytes = static_cast<std::size_t>(piece(group.index, round).count * value_size_);
     Round& messages = receiving_.emplace_back();
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank peer = group.rank_at(group.neighbour(-distance));
@@ -82,10 +82,10 @@ bool OrderedPass::send() {
     Round& messages = sending_.emplace_back();
     const std::int64_t round = sent_ + std::ssize(sending_) - 1;
     for (Rank distance = 1; distance < group.size; ++distance) {
-      const Rank place = group.neighbour(distance);
-      const Piece part = piece(place, round);
+      const Rank index = group.neighbour(distance);
+      const Piece part = piece(index, round);
       messages.messages.push_back(job_.route.wire->send(
-          group.rank_at(place),
+          group.rank_at(index),
           {at(job_.input, part.begin * value_size_), static_cast<std::size_t>(part.count * value_size_)}));
     }
     moved = true;
@@ -104,12 +104,12 @@ void OrderedPass::combine(std::int64_t round) {
   const ScaledReduction& reduction = job_.reduction;
   const ReductionTree tree(reduction);
   const kernels::Accumulation& accumulation = reduction.accumulation();
-  const Piece part = piece(group.place, round);
+  const Piece part = piece(group.index, round);
   std::vector<const std::byte*> copies(static_cast<std::size_t>(group.size));
-  copies[group.place] = job_.input + part.begin * value_size_;
+  copies[group.index] = job_.input + part.begin * value_size_;
   for (Rank distance = 1; distance < group.size; ++distance)
     copies[group.neighbour(-distance)] = slot(round, distance);
-  std::byte* output = job_.output + (part.begin - job_.bounds[group.place]) * value_size_;
+  std::byte* output = job_.output + (part.begin - job_.bounds[group.index]) * value_size_;
   alignas(64) std::array<std::byte, ReductionTree::kBlockBytes> sum;
   const auto block = static_cast<std::int64_t>(ReductionTree::kBlockBytes / accumulation.sum_size);
   for (std::int64_t done = 0; done < part.count; done += block) {

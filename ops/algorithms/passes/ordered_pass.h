@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduces a vector in a fixed order, whatever the number of ranks: every rank gets the values of its segment
-// from all others, as they are, and combines them by a tree (reduction_order.h).
+// from all others, as they are, and combines them by a tree (reduction_tree.h).
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@ namespace {
 
 std::vector<Rank> children_of(const Group& group) {
   std::vector<Rank> children;
-  for (Rank bit = 1; group.place + bit < group.size && (group.place & bit) == 0; bit *= 2)
-    children.push_back(group.place + bit);
+  for (Rank bit = 1; group.index + bit < group.size && (group.index & bit) == 0; bit *= 2)
+    children.push_back(group.index + bit);
   return children;
 }
 
@@ -26,8 +26,8 @@ TreeSum::TreeSum(const Route& route, double* numbers, std::size_t count, double*
     from_children_.emplace_back(*wire_, group.rank_at(child), at(sent, offset), bytes, route.chunk_bytes);
     to_children_.emplace_back(*wire_, group.rank_at(child), own, bytes, route.chunk_bytes);
   }
-  if (group.place == 0) return;
-  const Rank parent = group.rank_at(group.place & (group.place - 1));
+  if (group.index == 0) return;
+  const Rank parent = group.rank_at(group.index & (group.index - 1));
   up_.emplace(*wire_, parent, own, bytes, route.chunk_bytes);
   down_.emplace(*wire_, parent, own, bytes, route.chunk_bytes);
 }

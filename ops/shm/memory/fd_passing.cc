@@ -45,8 +45,10 @@ bool is_ours(const ucred& peer) {
   return peer.uid == geteuid() && peer.uid != kUnknown;
 }
 
-// That its sender has the card.
-Proof proof_of(const Card& card) { return prove(card.secret, {std::as_bytes(std::span(&card.nonce, 1))}); }
+// That its sender has the handle.
+Proof proof_of(const SegmentHandle& handle) {
+  return prove(handle.secret, {std::as_bytes(std::span(&handle.nonce, 1))});
+}
 
 // The message that carries one descriptor, and its memory.
 struct DescriptorNote {
@@ -88,7 +90,7 @@ int receive_descriptor(int connection) {
 }  // namespace
 
 FdPassing::FdPassing(std::shared_ptr<SharedFile> file) : file_(std::move(file)), socket_(open_socket()) {
-  const auto [address, size] = address_of(file_->card().nonce);
+  const auto [address, size] = address_of(file_->handle().nonce);
   if (bind(socket_.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       listen(socket_.number(), SOMAXCONN) != 0)
     socket_.close();
@@ -115,20 +117,20 @@ bool FdPassing::answer(int connection) {
   Proof said;
   const ssize_t length = recv(connection, said.data(), said.size(), MSG_DONTWAIT);
   if (length < 0 && errno == EAGAIN) return false;
-  const Card& card = file_->card();
-  if (length == static_cast<ssize_t>(said.size()) && same(said, proof_of(card)))
-    send_descriptor(connection, card.file);
+  const SegmentHandle& handle = file_->handle();
+  if (length == static_cast<ssize_t>(said.size()) && same(said, proof_of(handle)))
+    send_descriptor(connection, handle.file);
   return true;
 }
 
-FdPassing::Given FdPassing::ask(const Card& card, std::chrono::milliseconds patience,
+FdPassing::Given FdPassing::ask(const SegmentHandle& handle, std::chrono::milliseconds patience,
                                 const std::function<void()>& meanwhile) {
-  const auto [address, size] = address_of(card.nonce);
+  const auto [address, size] = address_of(handle.nonce);
   const Descriptor connection = open_socket();
   if (connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
   const ucred peer = peer_of(connection.number());
   if (!is_ours(peer)) return {};
-  const Proof proof = proof_of(card);
+  const Proof proof = proof_of(handle);
   if (send(connection.number(), proof.data(), proof.size(), MSG_NOSIGNAL) < 0) return {};
   pollfd look{connection.number(), POLLIN, 0};
   for (const auto end = Clock::now() + patience; Clock::now() < end;) {

@@ -24,8 +24,8 @@ Segment::Result Segment::make() {
 
 Segment::Result Segment::in(SharedFile::Result opened) {
   if (!opened.file) return {nullptr, std::move(opened.status)};
-  const Card card = opened.file->card();
-  const bool fits = card.size == kSize;
+  const SegmentHandle handle = opened.file->handle();
+  const bool fits = handle.size == kSize;
   auto segment = std::make_shared<Segment>(std::move(opened.file));
   if (fits && segment->contents().magic == SegmentContents::kMagic &&
       segment->contents().version == SegmentContents::kVersion) {
@@ -35,11 +35,11 @@ Segment::Result Segment::in(SharedFile::Result opened) {
           Status::backend_error(fmt::format(
               "What process {} shares, {} bytes, is no segment of this version, which has {}. Are all "
               "ranks of one build?",
-              card.process_id, card.size, kSize))};
+              handle.process_id, handle.size, kSize))};
 }
 
-Segment::Result Segment::open(const Card& card) {
-  return in(SharedFile::open(card, SharedFile::Pages::by_demand));
+Segment::Result Segment::open(const SegmentHandle& handle) {
+  return in(SharedFile::open(handle, SharedFile::Pages::by_demand));
 }
 
 Status Segment::claim_wide_areas() {

@@ -62,7 +62,7 @@ struct SegmentContents {
 
   std::uint64_t magic = kMagic;
   std::uint32_t version = kVersion;
-  Card window;                          // of this rank's window (window.h); its size is 0: none
+  SegmentHandle window;                 // of this rank's window (window.h); its size is 0: none
   std::atomic<std::uint32_t> ended{0};  // this rank came to the end of its job: its death is no loss
   std::atomic<std::uint32_t> told{0};   // somebody has printed the record of this rank's end
   std::atomic<std::uint32_t> met{0};    // this rank has mapped all that it can, and asks nobody any more
@@ -89,7 +89,7 @@ class Segment {
   static Result make();
   // The one of another rank of this host, whose file is open.
   static Result in(SharedFile::Result opened);
-  static Result open(const Card& card);
+  static Result open(const SegmentHandle& handle);
 
   explicit Segment(std::shared_ptr<SharedFile> file) : file_(std::move(file)) {}
 
@@ -97,7 +97,7 @@ class Segment {
   Status claim_wide_areas();
 
   SegmentContents& contents() const { return *reinterpret_cast<SegmentContents*>(file_->data()); }
-  const Card& card() const { return file_->card(); }
+  const SegmentHandle& handle() const { return file_->handle(); }
   const std::shared_ptr<SharedFile>& file() const { return file_; }
 
  private:

@@ -12,17 +12,17 @@ namespace rueda {
 
 // Where shared memory is: descriptor `file` of process `process_id`. The nonce, which is in its name, tells
 // whether what is found there is what was meant. The name is public; the secret is for the ranks of the job.
-struct Card {
+struct SegmentHandle {
   std::int64_t process_id = 0;
   std::int32_t file = 0;
   std::uint64_t nonce = 0;
   std::uint64_t size = 0;
   AuthenticationKey secret{};
-  friend bool operator==(const Card&, const Card&) = default;
+  friend bool operator==(const SegmentHandle&, const SegmentHandle&) = default;
 };
 
-std::string to_bytes(const Card& card);
-// Nothing when the bytes are not exactly one card that can be.
-std::optional<Card> card_from(const std::string& bytes);
+std::string to_bytes(const SegmentHandle& handle);
+// Nothing when the bytes are not exactly one handle that can be.
+std::optional<SegmentHandle> segment_handle_from(const std::string& bytes);
 
 }  // namespace rueda

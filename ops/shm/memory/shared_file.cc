@@ -33,15 +33,15 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 class Registry {
  public:
   Registry();
-  std::shared_ptr<SharedFile> find(const Card& card) {
+  std::shared_ptr<SharedFile> find(const SegmentHandle& handle) {
     std::lock_guard lock(mutex_);
-    const auto known = files_.find(card.nonce);
+    const auto known = files_.find(handle.nonce);
     return known == files_.end() ? nullptr : known->second.lock();
   }
   void add(const std::shared_ptr<SharedFile>& file) {
     std::lock_guard lock(mutex_);
     std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
-    files_[file->card().nonce] = file;
+    files_[file->handle().nonce] = file;
   }
 
   void lock() { mutex_.lock(); }
@@ -171,35 +171,38 @@ void map_at_once(std::byte* memory, std::size_t bytes) {
   madvise(memory, bytes, MADV_POPULATE_WRITE);
 }
 
-Status check_name(const Card& card, const std::string& path) {
+Status check_name(const SegmentHandle& handle, const std::string& path) {
   std::array<char, 64> target{};
   if (readlink(path.c_str(), target.data(), target.size() - 1) < 0)
     return system_error(fmt::format("looking at {}", path), errno);
-  if (std::string_view(target.data()).starts_with("/memfd:" + name_of(card.nonce))) return {};
+  if (std::string_view(target.data()).starts_with("/memfd:" + name_of(handle.nonce))) return {};
   return Status::backend_error(
       fmt::format("{} is not the shared memory that was meant, but '{}'", path, target.data()));
 }
 
-Status look_at(const Card& card, int file) {
+Status look_at(const SegmentHandle& handle, int file) {
   struct stat status {};
   if (fstat(file, &status) != 0) return system_error("fstat of shared memory", errno);
-  if (static_cast<std::uint64_t>(status.st_size) != card.size) {
+  if (static_cast<std::uint64_t>(status.st_size) != handle.size) {
     return Status::backend_error(fmt::format(
         "The shared memory of process {} has {} bytes and is said to have {}. Are all ranks of one "
         "build?",
-        card.process_id, status.st_size, card.size));
+        handle.process_id, status.st_size, handle.size));
   }
   if ((fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK) == 0) {
     return Status::backend_error(
-        fmt::format("The shared memory of process {} could still shrink.", card.process_id));
+        fmt::format("The shared memory of process {} could still shrink.", handle.process_id));
   }
   return {};
 }
 
 }  // namespace
 
-SharedFile::SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory)
-    : card_(card), made_here_(made_here), file_(std::move(file)), memory_(static_cast<std::byte*>(memory)) {}
+SharedFile::SharedFile(Key, const SegmentHandle& handle, bool made_here, Descriptor file, void* memory)
+    : handle_(handle),
+      made_here_(made_here),
+      file_(std::move(file)),
+      memory_(static_cast<std::byte*>(memory)) {}
 
 SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, Pages pages) {
   auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
@@ -209,12 +212,12 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
     return failed(too_little_memory(purpose, size,
                                     fmt::format("files may have {} KiB (ulimit -f)", most.rlim_cur >> 10)));
   }
-  Card card;
-  card.size = size;
-  card.secret = random_key();
-  if (getrandom(&card.nonce, sizeof card.nonce, 0) != sizeof card.nonce)
+  SegmentHandle handle;
+  handle.size = size;
+  handle.secret = random_key();
+  if (getrandom(&handle.nonce, sizeof handle.nonce, 0) != sizeof handle.nonce)
     return failed(system_error("getrandom", errno));
-  Descriptor file(memfd_create(name_of(card.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor file(memfd_create(name_of(handle.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.number() < 0) return failed(system_error("memfd_create", errno));
   // Not by ftruncate alone: pages that turn out not to be there would be a SIGBUS later.
   Status claimed;
@@ -229,44 +232,44 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
   void* memory = map(file.number(), size, MAP_NORESERVE);
   if (memory == MAP_FAILED) return failed(too_little_memory(purpose, size, std::strerror(errno)));
   if (pages == Pages::all) map_at_once(static_cast<std::byte*>(memory), size);
-  card.process_id = getpid();
-  card.file = file.number();
-  auto made = std::make_shared<SharedFile>(Key{}, card, true, std::move(file), memory);
+  handle.process_id = getpid();
+  handle.file = file.number();
+  auto made = std::make_shared<SharedFile>(Key{}, handle, true, std::move(file), memory);
   registry().add(made);
   return {std::move(made), {}};
 }
 
-SharedFile::Result SharedFile::open(const Card& card, Pages pages, int process) {
-  if (std::shared_ptr<SharedFile> known = registry().find(card)) return {std::move(known), {}};
+SharedFile::Result SharedFile::open(const SegmentHandle& handle, Pages pages, int process) {
+  if (std::shared_ptr<SharedFile> known = registry().find(handle)) return {std::move(known), {}};
   // It opens nothing, so it does no harm in a process that was not meant.
-  const auto given = process < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_getfd, process, card.file, 0));
+  const auto given = process < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_getfd, process, handle.file, 0));
   if (given >= 0) {
-    Result opened = open(card, given, pages);
+    Result opened = open(handle, given, pages);
     if (opened.file) return opened;
   }
-  const std::string path = fmt::format("/proc/{}/fd/{}", card.process_id, card.file);
+  const std::string path = fmt::format("/proc/{}/fd/{}", handle.process_id, handle.file);
   // Nothing else is opened: a process of that number may be another one here, with files of its own.
-  if (Status status = check_name(card, path); !status.ok()) return {nullptr, std::move(status)};
+  if (Status status = check_name(handle, path); !status.ok()) return {nullptr, std::move(status)};
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return {nullptr, system_error(fmt::format("opening {}", path), errno)};
-  return open(card, descriptor, pages);
+  return open(handle, descriptor, pages);
 }
 
-SharedFile::Result SharedFile::open(const Card& card, int descriptor, Pages pages) {
+SharedFile::Result SharedFile::open(const SegmentHandle& handle, int descriptor, Pages pages) {
   Descriptor file(descriptor);
   auto failed = [](Status status) { return Result{nullptr, std::move(status)}; };
-  Status status = check_name(card, fmt::format("/proc/self/fd/{}", descriptor));
-  if (status.ok()) status = look_at(card, descriptor);
+  Status status = check_name(handle, fmt::format("/proc/self/fd/{}", descriptor));
+  if (status.ok()) status = look_at(handle, descriptor);
   if (!status.ok()) return failed(std::move(status));
-  void* memory = map(descriptor, card.size, pages == Pages::all ? MAP_POPULATE : MAP_NORESERVE);
+  void* memory = map(descriptor, handle.size, pages == Pages::all ? MAP_POPULATE : MAP_NORESERVE);
   if (memory == MAP_FAILED)
-    return failed(system_error(fmt::format("mapping the memory of process {}", card.process_id), errno));
-  auto opened = std::make_shared<SharedFile>(Key{}, card, false, std::move(file), memory);
+    return failed(system_error(fmt::format("mapping the memory of process {}", handle.process_id), errno));
+  auto opened = std::make_shared<SharedFile>(Key{}, handle, false, std::move(file), memory);
   registry().add(opened);
   return {std::move(opened), {}};
 }
 
-SharedFile::~SharedFile() { munmap(memory_, card_.size); }
+SharedFile::~SharedFile() { munmap(memory_, handle_.size); }
 
 Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes, Pages mapped) {
   Status status = claim_pages(purpose, file_.number(), offset, bytes);
@@ -280,8 +283,8 @@ Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size
 
 void SharedFile::make_private() {
   const int kind = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
-  if (mmap(memory_, card_.size, PROT_READ | PROT_WRITE, kind, file_.number(), 0) == MAP_FAILED)
-    mprotect(memory_, card_.size, PROT_READ);  // rather no writing than into the parent's
+  if (mmap(memory_, handle_.size, PROT_READ | PROT_WRITE, kind, file_.number(), 0) == MAP_FAILED)
+    mprotect(memory_, handle_.size, PROT_READ);  // rather no writing than into the parent's
 }
 
 void SharedFile::give_back(std::size_t offset, std::size_t bytes) {

@@ -32,18 +32,18 @@ class SharedFile {
   // is too little memory.
   static Result make(std::string_view purpose, std::size_t size, Pages pages);
   // `process`: a pidfd of the maker, where there is one. Most systems then need no /proc, which takes longer.
-  static Result open(const Card& card, Pages pages, int process = -1);
+  static Result open(const SegmentHandle& handle, Pages pages, int process = -1);
   // The same by a descriptor that came another way, which it closes.
-  static Result open(const Card& card, int descriptor, Pages pages);
+  static Result open(const SegmentHandle& handle, int descriptor, Pages pages);
 
-  SharedFile(Key, const Card& card, bool made_here, Descriptor file, void* memory);
+  SharedFile(Key, const SegmentHandle& handle, bool made_here, Descriptor file, void* memory);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
   std::byte* data() const { return memory_; }
-  std::size_t size() const { return card_.size; }
-  const Card& card() const { return card_; }
+  std::size_t size() const { return handle_.size; }
+  const SegmentHandle& handle() const { return handle_; }
   bool made_here() const { return made_here_; }
 
   // Of whole pages, by the maker: zeroed memory is there from now on, or an error with size and remedy. `all`
@@ -60,7 +60,7 @@ class SharedFile {
   static constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
  private:
-  Card card_;
+  SegmentHandle handle_;
   const bool made_here_;
   const Descriptor file_;
   std::byte* memory_;

@@ -36,7 +36,7 @@ std::shared_ptr<std::byte> Window::allocate(std::size_t bytes) {
     throw_if_error(status);
   }
   auto free = [self = shared_from_this(), offset = *offset, room](std::byte*) {
-    if (getpid() != self->file_->card().process_id) return;  // a forked child: it is the parent's
+    if (getpid() != self->file_->handle().process_id) return;  // a forked child: it is the parent's
     self->file_->give_back(offset, room);
     self->put_back(offset, room);
   };
@@ -47,13 +47,13 @@ SymmetricMemory::Block Window::share(std::size_t bytes) {
   SharedFile::Result made =
       SharedFile::make("tensors", std::max<std::size_t>(bytes, 1), SharedFile::Pages::all);
   throw_if_error(made.status);
-  return {{made.file, made.file->data()}, to_bytes(made.file->card())};
+  return {{made.file, made.file->data()}, to_bytes(made.file->handle())};
 }
 
 std::shared_ptr<std::byte> Window::open(const std::string& bytes) {
-  const std::optional<Card> card = card_from(bytes);
-  if (!card) return nullptr;
-  SharedFile::Result opened = SharedFile::open(*card, SharedFile::Pages::all);
+  const std::optional<SegmentHandle> handle = segment_handle_from(bytes);
+  if (!handle) return nullptr;
+  SharedFile::Result opened = SharedFile::open(*handle, SharedFile::Pages::all);
   if (opened.file) return {opened.file, opened.file->data()};
   log(LogLevel::info, "shared tensors cannot be opened: {}", opened.status.message);
   return nullptr;

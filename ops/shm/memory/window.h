@@ -29,7 +29,7 @@ class Window final : public SymmetricMemory, public std::enable_shared_from_this
     return offset_of(memory, bytes).has_value();
   }
   Block share(std::size_t bytes) override;
-  std::shared_ptr<std::byte> open(const std::string& card) override;
+  std::shared_ptr<std::byte> open(const std::string& handle) override;
 
   // Where [memory, memory + bytes) lies, if it does.
   std::optional<std::uint64_t> offset_of(const void* memory, std::size_t bytes) const;

@@ -44,7 +44,7 @@ TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
   if (!own.status.ok()) return {nullptr, std::move(own.status)};
   if (own.addresses.size() > TcpEndpoint::kMostAddresses) own.addresses.resize(TcpEndpoint::kMostAddresses);
   auto door = std::make_unique<TcpListener>(Key{}, settings);
-  door->card_.secret = random_key();
+  door->endpoint_.secret = random_key();
   for (const TcpAddress& address : own.addresses) {
     OpenedSocket opened = listen_at(address);
     if (!opened.socket)
@@ -52,17 +52,17 @@ TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
               Status::backend_error(fmt::format(
                   "cannot listen at {}: {}. Name cards or addresses that this host has (RUEDA_RAILS)",
                   address.host, std::generic_category().message(opened.error)))};
-    door->card_.addresses.push_back(address_of(opened.socket, address));
+    door->endpoint_.addresses.push_back(address_of(opened.socket, address));
     door->listeners_.push_back(std::move(opened.socket));
   }
   return {std::move(door), {}};
 }
 
 std::unique_ptr<TcpDialer> TcpListener::dial_on_demand(Rank rank, std::span<const std::string> hosts,
-                                                       std::span<const std::string> cards) {
+                                                       std::span<const std::string> peer_infos) {
   std::vector<TcpEndpoint> endpoints;
-  for (Rank peer = 0; peer < static_cast<Rank>(cards.size()); ++peer) {
-    std::optional<TcpEndpoint> endpoint = tcp_endpoint_from(cards[peer]);
+  for (Rank peer = 0; peer < static_cast<Rank>(peer_infos.size()); ++peer) {
+    std::optional<TcpEndpoint> endpoint = tcp_endpoint_from(peer_infos[peer]);
     if (!endpoint) throw BackendError(unreadable(rank, peer, hosts));
     endpoints.push_back(std::move(*endpoint));
   }
@@ -72,16 +72,16 @@ std::unique_ptr<TcpDialer> TcpListener::dial_on_demand(Rank rank, std::span<cons
 }
 
 TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts,
-                                   std::span<const std::string> cards, const std::set<Rank>& peers,
+                                   std::span<const std::string> peer_infos, const std::set<Rank>& peers,
                                    const std::function<void()>& alive) {
   Met met;
-  met.dialer = dial_on_demand(rank, hosts, cards);
+  met.dialer = dial_on_demand(rank, hosts, peer_infos);
   const Time begin = clock_now(), end = begin + from_seconds(settings_.deadline);
   for (const Rank peer : peers) met.dialer->want(peer, begin);
   while (met.dialer->busy()) {
     const Time now = clock_now();
     if (now > end)
-      return {{}, nullptr, no_way(met.dialer->missing(), rank, hosts, card_, settings_.deadline)};
+      return {{}, nullptr, no_way(met.dialer->missing(), rank, hosts, endpoint_, settings_.deadline)};
     met.rails.merge(met.dialer->progress(now));
     if (!met.dialer->busy()) break;
     alive();

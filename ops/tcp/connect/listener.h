@@ -27,8 +27,9 @@ struct TcpSettings {
 };
 
 // Purpose: listens at every network card of this rank; then connects it with others, each pair of ranks by as
-// many rails as the one with fewer cards has, each card once. The card made at the start travels to all ranks
-// by another way. Used by the thread that starts the Runtime; one of the last two functions is called, once.
+// many rails as the one with fewer cards has, each card once. The endpoint made at the start travels to all
+// ranks by another way. Used by the thread that starts the Runtime; one of the last two functions is called,
+// once.
 class TcpListener {
   struct Key {};  // only open() constructs one
 
@@ -39,24 +40,24 @@ class TcpListener {
   TcpListener(Key, const TcpSettings& settings) : settings_(settings) {}
 
   // For the introduction of this rank; to be given to meet() of all others.
-  std::string card() const { return to_bytes(card_); }
+  std::string endpoint() const { return to_bytes(endpoint_); }
 
-  // Nobody connects before it has to. The hosts and cards of all ranks are in their order. Throws
+  // Nobody connects before it has to. The hosts and peer_infos of all ranks are in their order. Throws
   // BackendError where an endpoint cannot be read.
   std::unique_ptr<TcpDialer> dial_on_demand(Rank rank, std::span<const std::string> hosts,
-                                            std::span<const std::string> cards);
+                                            std::span<const std::string> peer_infos);
   // Connects to all `peers` within the deadline, as they do; to others on demand, afterwards or already while
   // it waits. An error names both ranks, their hosts, the ways that were tried, and the remedy. Calls `alive`
   // while it waits.
   struct Met;
   Met meet(
-      Rank rank, std::span<const std::string> hosts, std::span<const std::string> cards,
+      Rank rank, std::span<const std::string> hosts, std::span<const std::string> peer_infos,
       const std::set<Rank>& peers, const std::function<void()>& alive = [] {});
 
  private:
   const TcpSettings settings_;
-  TcpEndpoint card_;
-  std::vector<Descriptor> listeners_;  // one for each address of the card
+  TcpEndpoint endpoint_;
+  std::vector<Descriptor> listeners_;  // one for each address of the endpoint
 };
 
 // A door, or the reason why there is none.

@@ -27,7 +27,7 @@ ControlWorld::ControlWorld(Rank size, std::uint32_t seed, Options options)
     Negotiator::Settings settings;
     settings.choose_backend = [](const Plan&) { return std::uint8_t{0}; };
     settings.chunk_bytes = 1024;
-    settings.caller = {options.linger, options.fusion_threshold, options.cache_least};
+    settings.coordinator = {options.linger, options.fusion_threshold, options.cache_least};
     settings.full_join = options.full_join;
     settings.stalls = {options.stall_report, options.stall_fail,
                        [this, rank](const Asked& asked) { return own_state(rank, asked); },

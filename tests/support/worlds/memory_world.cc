@@ -79,10 +79,10 @@ RuntimeComponents memory_components(MemoryNetwork& network, Rank rank, Rank rank
   if (ranks > 1) {
     components.transport = network.transport(rank);
     // Nothing is measured: a test says which way it goes.
-    std::optional<AlgorithmSelector> switch_point;
-    if (config.short_bytes >= 0 || config.medium_bytes >= 0) switch_point.emplace("memory", config);
+    std::optional<AlgorithmSelector> selector;
+    if (config.short_bytes >= 0 || config.medium_bytes >= 0) selector.emplace("memory", config);
     components.backends.push_back(std::make_unique<LinkBackend>(
-        "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, switch_point));
+        "memory", network.link(rank), rank, true, network.memory(rank), [] { return true; }, selector));
     if (network.shm_slots() > 0) {
       add_hierarchy(components, add_shared_memory(components, network.shm_slots()));
       network.set_doorbell(rank, components.doorbell);

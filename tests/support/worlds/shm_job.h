@@ -98,7 +98,7 @@ struct Job {
       simulated.local_peers = std::make_unique<LocalPeers>(rank, Segment::make().segment, std::move(window));
       welcome.hosts.emplace_back("host");
       welcome.process_ids.push_back(1);
-      welcome.cards.push_back(simulated.local_peers->card());
+      welcome.peer_infos.push_back(simulated.local_peers->peer_info());
     }
     for (Simulated& simulated : ranks) simulated.local_peers->meet(welcome);
     for (std::size_t i = 1; i < ranks.size(); i += 2) {
@@ -281,8 +281,8 @@ struct Job {
                              {*rank.local_peers->group_of(members), slot, rank.last_use[slot], &rank.stores});
     }
     const std::size_t number = running.plan.area;
-    const WorkPlace area{*rank.local_peers->group_of(members), number, rank.last_area_use[number],
-                         &rank.stores};
+    const WorkContext area{*rank.local_peers->group_of(members), number, rank.last_area_use[number],
+                           &rank.stores};
     if (running.kind == Kind::exchange)
       return staged_exchange::start(running.plan, running.entries.front(), area, memory);
     return staged_allreduce::start(running.plan, running.entries, area, memory);

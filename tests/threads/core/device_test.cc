@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors on devices, as the engine sees them: the device is a part of the wish, results come with a fence,
-// and tensors stay alive until the device has passed it. The device of these tests has the host's memory.
+// Tensors on devices, as the engine sees them: the device is a part of the request, results come with a
+// fence, and tensors stay alive until the device has passed it. The device of these tests has the host's
+// memory.
 #include <gmock/gmock.h>
 
 #include <atomic>

@@ -91,10 +91,10 @@ class Coordinator : public TurnTaker {
     return true;
   }
 
-  Outcome lent_turn(Time) noexcept override {
-    ++lent_;
+  Outcome turn_of_waiter(Time) noexcept override {
+    ++of_waiter_;
     const bool moved = turn(false);
-    if (refused_) return Outcome::not_for_lent;
+    if (refused_) return Outcome::not_for_waiter;
     return moved ? Outcome::moved : Outcome::still;
   }
   bool in_vain() override { return looks_++ % 2 != 0; }
@@ -105,7 +105,7 @@ class Coordinator : public TurnTaker {
   }
 
   bool missed() const { return missed_; }
-  std::size_t lent() const { return lent_; }
+  std::size_t of_waiter() const { return of_waiter_; }
 
  private:
   enum class Ends { after_turns, when_answered, at_a_time, on_its_own_thread };
@@ -166,7 +166,7 @@ class Coordinator : public TurnTaker {
   std::minstd_rand random_;
   std::vector<Job> jobs_;
   unsigned looks_ = 0;
-  std::size_t lent_ = 0;
+  std::size_t of_waiter_ = 0;
   bool refused_ = false, missed_ = false;
 };
 
@@ -204,7 +204,7 @@ TEST_P(TurnsOf, NothingIsLeftUndone) {
   own.join();
   EXPECT_EQ(late.load(), 0);
   EXPECT_FALSE(caller.missed());
-  EXPECT_GT(caller.lent(), 0U);
+  EXPECT_GT(caller.of_waiter(), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Waiters, TurnsOf, testing::Values(1, 3));
@@ -217,7 +217,7 @@ TEST(ProgressLock, NobodyGetsOneBeforeTheBeginningAndAfterTheEnd) {
   caller.end();
   own.join();
   EXPECT_FALSE(caller.turns().take_until_done(state, microseconds(100)));
-  EXPECT_EQ(caller.lent(), 0U);
+  EXPECT_EQ(caller.of_waiter(), 0U);
 }
 
 // Purpose: the own thread, which does nothing but rest from the beginning to the end. `first` runs on it.
@@ -253,12 +253,12 @@ bool rounds_up() {
   return one + little > one;
 }
 
-// Purpose: tells what a lent turn finds.
+// Purpose: tells what a turn of a waiter finds.
 class Looker : public TurnTaker {
  public:
   explicit Looker(ProgressLock& turns) : turns_(turns) {}
 
-  Outcome lent_turn(Time) noexcept override {
+  Outcome turn_of_waiter(Time) noexcept override {
     mine_ = turns_.mine();
     owner_.check();
     rounds_up_ = rounds_up();
@@ -296,7 +296,7 @@ TEST(ProgressLock, WhoHasOneWorksAsTheCoordinatorAndCalculatesAsItsThread) {
 // Purpose: moves for a while, and then never again.
 class Mover : public TurnTaker {
  public:
-  Outcome lent_turn(Time now) noexcept override {
+  Outcome turn_of_waiter(Time now) noexcept override {
     if (begun_ == Time{}) begun_ = now;
     if (now - begun_ > std::chrono::milliseconds(8)) return Outcome::still;
     moved_ = now;

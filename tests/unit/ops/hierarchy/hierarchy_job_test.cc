@@ -100,7 +100,7 @@ struct HierarchyJob {
     added.in_window = window->allocate((plan_count + 1) * kJobElements * sizeof(std::int32_t));
     added.local_peers = std::make_shared<LocalPeers>(rank, std::move(segment), std::move(window));
     welcome.process_ids.push_back(1);
-    welcome.cards.push_back(added.local_peers->card());
+    welcome.peer_infos.push_back(added.local_peers->peer_info());
     auto hosts = std::make_shared<Hosts>([](Rank) { return true; });
     hosts->meet(welcome.hosts);
     auto areas = std::make_shared<WideAreas>();

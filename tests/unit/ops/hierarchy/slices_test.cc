@@ -58,7 +58,7 @@ TEST(Slices, EverySliceHasOneOwnerAHost) {
         for (std::size_t host = 0; host < carriers.size(); ++host) {
           const Group owners = slices.owners(groups, chunk, slice, host);
           ASSERT_EQ(owners.size, 3);
-          EXPECT_EQ(owners.rank_at(owners.place), carriers[host]);
+          EXPECT_EQ(owners.rank_at(owners.index), carriers[host]);
           EXPECT_EQ(owners.in_order, carriers);
         }
         busy.insert(carriers.begin(), carriers.end());

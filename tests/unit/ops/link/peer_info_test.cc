@@ -8,12 +8,12 @@
 namespace rueda {
 namespace {
 
-using Cards = std::vector<std::string>;
+using Infos = std::vector<std::string>;
 
-TEST(Cards, EachPartGetsItsOwnInTheOrderOfAdding) {
-  std::vector<Cards> met;
+TEST(PeerInfo, EachPartGetsItsOwnInTheOrderOfAdding) {
+  std::vector<Infos> met;
   auto meet = [&](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
-    met.push_back(welcome.cards);
+    met.push_back(welcome.peer_infos);
     alive();
   };
   RuntimeComponents components;
@@ -25,24 +25,28 @@ TEST(Cards, EachPartGetsItsOwnInTheOrderOfAdding) {
   add_peer_info(other, "b", {});
   add_peer_info(other, "c", {});
   Welcome welcome;
-  welcome.cards = {components.card, other.card};
+  welcome.peer_infos = {components.peer_info, other.peer_info};
   int alive = 0;
   components.meet(welcome, [&] { ++alive; });
-  EXPECT_EQ(met, (std::vector<Cards>{
+  EXPECT_EQ(met, (std::vector<Infos>{
                      {"first", std::string(1000, 'a')}, {"", "b"}, {std::string("\0last", 5), "c"}}));
   EXPECT_EQ(alive, 3);
 }
 
-TEST(Cards, WhatCannotBeReadIsNone) {
-  Cards met;
+TEST(PeerInfo, WhatCannotBeReadIsNone) {
+  Infos met;
   RuntimeComponents components;
-  add_peer_info(components, "card",
-                [&](const Welcome& welcome, const RuntimeComponents::Alive&) { met = welcome.cards; });
+  add_peer_info(components, "info",
+                [&](const Welcome& welcome, const RuntimeComponents::Alive&) { met = welcome.peer_infos; });
   Welcome welcome;
-  welcome.cards = {
-      "", "x", std::string(20, '\xff'), components.card.substr(1), components.card + "x", components.card};
+  welcome.peer_infos = {"",
+                        "x",
+                        std::string(20, '\xff'),
+                        components.peer_info.substr(1),
+                        components.peer_info + "x",
+                        components.peer_info};
   components.meet(welcome, [] {});
-  EXPECT_EQ(met, (Cards{"", "", "", "", "", "card"}));
+  EXPECT_EQ(met, (Infos{"", "", "", "", "", "info"}));
 }
 
 }  // namespace

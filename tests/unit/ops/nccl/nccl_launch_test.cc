@@ -19,9 +19,9 @@ using ::testing::HasSubstr;
 
 class NcclLaunchTest : public testing::Test {
  protected:
-  NcclCaller caller(Rank size = 3, Rank place = 1) {
-    place_ = place;
-    return {nccl_.library().functions, nccl_.alone_of(size, place), nullptr, size, place};
+  NcclEnd own_end(Rank size = 3, Rank index = 1) {
+    index_ = index;
+    return {nccl_.library().functions, nccl_.alone_of(size, index), nullptr, size, index};
   }
   static Plan reducing(DataType dtype, ReduceOp op, double prescale = 1.0, double postscale = 1.0) {
     Plan plan;
@@ -31,10 +31,10 @@ class NcclLaunchTest : public testing::Test {
     plan.postscale_factor = postscale;
     return plan;
   }
-  std::vector<std::string> calls() { return nccl_.take_calls(place_); }
+  std::vector<std::string> calls() { return nccl_.take_calls(index_); }
   // All calls of an allreduce of two tensors.
   std::vector<std::string> allreduce(const Plan& plan) {
-    const NcclCaller by = caller();
+    const NcclEnd by = own_end();
     const NcclReduction reduction = reduction_of(by, plan, plan.dtype);
     launch_allreduce(
         by, reduction,
@@ -44,7 +44,7 @@ class NcclLaunchTest : public testing::Test {
   }
 
   FakeNccl nccl_;
-  Rank place_ = 0;
+  Rank index_ = 0;
   std::byte memory_[64];
 };
 
@@ -71,7 +71,7 @@ TEST_F(NcclLaunchTest, ANarrowTypesFactorIsAPowerOfTwoAndTheRestIsOurs) {
   EXPECT_THAT(allreduce(reducing(DataType::bfloat16, ReduceOp::average)),
               ElementsAre("ncclRedOpCreatePreMulSum(0.25)", "ncclAllReduce(5 bfloat16 scaled sum)",
                           "ncclAllReduce(7 bfloat16 scaled sum)", "ncclRedOpDestroy()"));
-  auto rest = [&](const Plan& plan) { return reduction_of(caller(), plan, plan.dtype).rest; };
+  auto rest = [&](const Plan& plan) { return reduction_of(own_end(), plan, plan.dtype).rest; };
   EXPECT_DOUBLE_EQ(rest(reducing(DataType::bfloat16, ReduceOp::average)), 4.0 / 3.0);
   EXPECT_DOUBLE_EQ(rest(reducing(DataType::float16, ReduceOp::sum, -0.3)), 1.2);
   EXPECT_DOUBLE_EQ(rest(reducing(DataType::float16, ReduceOp::sum, 0.5, 0.5)), 1.0);
@@ -88,26 +88,26 @@ TEST_F(NcclLaunchTest, BoolsAreBytesOfZeroAndOne) {
 }
 
 TEST_F(NcclLaunchTest, AllgatherOfEqualPartsIsOneCall) {
-  launch_allgather(caller(), memory_, memory_, {8, 8, 8});
+  launch_allgather(own_end(), memory_, memory_, {8, 8, 8});
   EXPECT_THAT(calls(), ElementsAre("ncclAllGather(8 uint8)"));
-  launch_allgather(caller(), memory_, memory_, {0, 0, 0});
+  launch_allgather(own_end(), memory_, memory_, {0, 0, 0});
   EXPECT_THAT(calls(), ElementsAre());
 }
 
 TEST_F(NcclLaunchTest, RaggedAllgatherIsABroadcastOfEachPart) {
-  launch_allgather(caller(), memory_, memory_, {8, 0, 3});
+  launch_allgather(own_end(), memory_, memory_, {8, 0, 3});
   EXPECT_THAT(calls(), ElementsAre("ncclBroadcast(8 uint8 0)", "ncclBroadcast(3 uint8 2)"));
 }
 
 TEST_F(NcclLaunchTest, AlltoallSendsAndReceivesWhatIsThere) {
-  launch_alltoall(caller(), memory_, memory_, {4, 5, 0}, {0, 5, 6});
+  launch_alltoall(own_end(), memory_, memory_, {4, 5, 0}, {0, 5, 6});
   EXPECT_THAT(calls(), ElementsAre("ncclSend(4 uint8 0)", "ncclSend(5 uint8 1)", "ncclRecv(5 uint8 1)",
                                    "ncclRecv(6 uint8 2)"));
 }
 
 TEST_F(NcclLaunchTest, ReducescatterOfUnequalPartsIsAReductionOfEach) {
   const Plan plan = reducing(DataType::float32, ReduceOp::min);
-  NcclCaller by = caller();
+  NcclEnd by = own_end();
   launch_reducescatter(by, reduction_of(by, plan, plan.dtype), memory_, memory_, {2, 2, 2}, 4);
   EXPECT_THAT(calls(), ElementsAre("ncclReduceScatter(2 float32 min)"));
   launch_reducescatter(by, reduction_of(by, plan, plan.dtype), memory_, memory_, {2, 1, 0}, 4);
@@ -115,7 +115,7 @@ TEST_F(NcclLaunchTest, ReducescatterOfUnequalPartsIsAReductionOfEach) {
 }
 
 TEST_F(NcclLaunchTest, BroadcastIsOneCallOfBytes) {
-  launch_broadcast(caller(), memory_, memory_, 12, 2);
+  launch_broadcast(own_end(), memory_, memory_, 12, 2);
   EXPECT_THAT(calls(), ElementsAre("ncclBroadcast(12 uint8 2)"));
 }
 

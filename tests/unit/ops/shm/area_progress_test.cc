@@ -26,13 +26,13 @@ class AreaOfFour : public testing::Test {
       peers_.push_back(std::make_unique<LocalPeers>(rank, Segment::make().segment));
       welcome.hosts.emplace_back("here");
       welcome.process_ids.push_back(rank);
-      welcome.cards.push_back(peers_.back()->card());
+      welcome.peer_infos.push_back(peers_.back()->peer_info());
     }
     constexpr std::array<Rank, kRanks> kAll{0, 1, 2, 3};
     for (Rank rank = 0; rank < kRanks; ++rank) {
       peers_[rank]->meet(welcome);
       areas_.push_back(std::make_unique<AreaProgress>(
-          kPlan, WorkPlace{*peers_[rank]->group_of(kAll), 0, last_[rank]}, lists_[rank]));
+          kPlan, WorkContext{*peers_[rank]->group_of(kAll), 0, last_[rank]}, lists_[rank]));
     }
   }
 

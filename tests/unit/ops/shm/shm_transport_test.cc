@@ -15,7 +15,7 @@ class ShmTransportTest : public testing::Test {
   ShmTransportTest() {
     const auto first = std::make_shared<LocalPeers>(0, Segment::make().segment);
     const auto second = std::make_shared<LocalPeers>(1, Segment::make().segment);
-    const Welcome welcome{{}, {"here", "here"}, {1, 2}, {first->card(), second->card()}};
+    const Welcome welcome{{}, {"here", "here"}, {1, 2}, {first->peer_info(), second->peer_info()}};
     first->meet(welcome);
     second->meet(welcome);
     leader_ = std::make_unique<ShmTransport>(first);

@@ -78,7 +78,7 @@ class Exchange {
     FrameBytes header;
     std::memcpy(header.data(), bytes.data(), header.size());
     const Frame frame = frame_from(header);
-    EXPECT_EQ(error_in(frame), "");
+    EXPECT_EQ(problem_in(frame), "");
     const std::byte* data = bytes.data() + header.size();
     if (frame.kind == FrameKind::data) {
       const std::shared_ptr<Incoming> message = books[side].message_of(frame);
@@ -219,14 +219,14 @@ TEST(FlowControl, RefusesWhatNoPeerSends) {
                  .total = total,
                  .offset = offset};
   };
-  EXPECT_NE(error_in(data(0, 10, 5, 0)), "");
-  EXPECT_NE(error_in(data(0, 10, 100, ~std::uint64_t{0} - 5)), "");
-  EXPECT_NE(error_in(data(0, 0, 100, 0)), "");
-  EXPECT_NE(error_in({.magic = 0}), "");
-  EXPECT_NE(error_in({.kind = static_cast<FrameKind>(77)}), "");
-  EXPECT_NE(error_in({.kind = FrameKind::grant, .length = 1}), "");
-  EXPECT_NE(error_in({.kind = FrameKind::eager, .length = Frame::kMostEager + 1}), "");
-  EXPECT_NE(error_in({.kind = FrameKind::failure, .length = Frame::kMostText + 1}), "");
+  EXPECT_NE(problem_in(data(0, 10, 5, 0)), "");
+  EXPECT_NE(problem_in(data(0, 10, 100, ~std::uint64_t{0} - 5)), "");
+  EXPECT_NE(problem_in(data(0, 0, 100, 0)), "");
+  EXPECT_NE(problem_in({.magic = 0}), "");
+  EXPECT_NE(problem_in({.kind = static_cast<FrameKind>(77)}), "");
+  EXPECT_NE(problem_in({.kind = FrameKind::grant, .length = 1}), "");
+  EXPECT_NE(problem_in({.kind = FrameKind::eager, .length = Frame::kMostEager + 1}), "");
+  EXPECT_NE(problem_in({.kind = FrameKind::failure, .length = Frame::kMostText + 1}), "");
 
   Exchange exchange(1);
   Bytes memory(100);

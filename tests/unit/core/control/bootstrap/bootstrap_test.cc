@@ -45,7 +45,7 @@ TEST(Bootstrap, EveryRankLearnsWhoIsWhere) {
     ASSERT_TRUE(node.welcome() && node.welcome()->status.ok());
     EXPECT_EQ(node.welcome()->hosts[5], "host2");
     EXPECT_EQ(node.welcome()->process_ids[69], 169);
-    EXPECT_EQ(node.welcome()->cards[68], "card68");
+    EXPECT_EQ(node.welcome()->peer_infos[68], "card68");
     EXPECT_EQ(node.welcome()->job, 6u);
   }
   EXPECT_EQ(nodes[0].differing_settings().size(), 34u);

@@ -47,12 +47,12 @@ TEST(Message, EveryFlippedBitIsReadWithinBounds) {
 }
 
 TEST(Message, ALongCardIsAnError) {
-  const std::string card(kLongestCard, 'x');
-  EXPECT_TRUE(decode(encode(Welcome{{}, {"x"}, {1}, {card}})));
+  const std::string info(kLongestPeerInfo, 'x');
+  EXPECT_TRUE(decode(encode(Welcome{{}, {"x"}, {1}, {info}})));
   EXPECT_TRUE(decode(encode(Welcome{{}, {"x"}, {1}, {""}, {3}})));
   EXPECT_FALSE(decode(encode(Welcome{{}, {"x"}, {1}, {""}, {3, 4}}))) << "more local ranks than ranks";
-  EXPECT_FALSE(decode(encode(Welcome{{}, {"x"}, {1}, {card + 'x'}})));
-  EXPECT_FALSE(decode(encode(Hello{{{0, "1", "x", 1, {}, card + 'x'}}})));
+  EXPECT_FALSE(decode(encode(Welcome{{}, {"x"}, {1}, {info + 'x'}})));
+  EXPECT_FALSE(decode(encode(Hello{{{0, "1", "x", 1, {}, info + 'x'}}})));
 }
 
 TEST(Message, AnAbortOfNoPlanOrWithoutAReasonIsAnError) {

@@ -97,7 +97,7 @@ TEST_P(NegotiatorTest, ARankThatLeftIsNamed) {
 }
 
 TEST(Negotiator, ATensorThatADepartureCompletesBelowIsNotCalled) {
-  // Rank 3 is a grandchild of rank 0: the wishes of its parent's subtree come up because it departs.
+  // Rank 3 is a grandchild of rank 0: the requests of its parent's subtree come up because it departs.
   ControlWorld world(7, 9, {.ranks_per_host = 1, .radix = 2});
   for (Rank rank : {0, 1, 2, 4, 5, 6}) world.submit(rank, request_for("x"));
   world.settle();

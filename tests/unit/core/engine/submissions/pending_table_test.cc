@@ -24,7 +24,7 @@ std::shared_ptr<HandleState> state_of(Request request) {
 }
 
 void add(PendingTable& table, Entry entry) {
-  ASSERT_EQ(table.error_in(entry, true), "");
+  ASSERT_EQ(table.problem_in(entry, true), "");
   table.add(std::move(entry));
 }
 
@@ -42,7 +42,7 @@ TEST(PendingTable, KeepsANameFromSubmissionToCompletion) {
     add(table, request_in_set("x"));
     EXPECT_FALSE(table.empty());
     Entry of_another_set(state_of(request_in_set("x", 1)));
-    EXPECT_EQ(table.error_in(of_another_set, true), "");
+    EXPECT_EQ(table.problem_in(of_another_set, true), "");
     std::vector<Entry> started;
     EXPECT_FALSE(table.start(request_in_set("y"), started));
     EXPECT_TRUE(table.start(request_in_set("x"), started));
@@ -66,7 +66,7 @@ TEST(PendingTable, OutlivesManyNamesThatComeOnce) {
     if (i % 7 != 0) table.finish(flying.back());
   }
   for (Entry& entry : flying) {
-    if (entry.place == nullptr) continue;
+    if (entry.pending_name == nullptr) continue;
     EXPECT_TRUE(table.contains(key_view_of(entry.request())));
     table.finish(entry);
   }

@@ -41,7 +41,7 @@ class CountedMemory final : public SymmetricMemory {
   int blocks = 0;
 };
 
-class GradientMemoryTest : public testing::Test {
+class GradientAllocatorTest : public testing::Test {
  protected:
   bool holds(const at::Tensor& tensor) const {
     return counted_->contains(tensor.const_data_ptr(), tensor.nbytes());
@@ -59,7 +59,7 @@ class GradientMemoryTest : public testing::Test {
   std::shared_ptr<GradientAllocator> memory_ = std::make_shared<GradientAllocator>(counted_);
 };
 
-TEST_F(GradientMemoryTest, ServesBackwardPassesOfItsThreadOnly) {
+TEST_F(GradientAllocatorTest, ServesBackwardPassesOfItsThreadOnly) {
   ASSERT_TRUE(memory_->add({kBytes, 64, 0}));
   memory_->serve_this_thread();
   memory_->serve_this_thread();
@@ -77,7 +77,7 @@ TEST_F(GradientMemoryTest, ServesBackwardPassesOfItsThreadOnly) {
   }).join();
 }
 
-TEST_F(GradientMemoryTest, AutogradMakesAGradientInIt) {
+TEST_F(GradientAllocatorTest, AutogradMakesAGradientInIt) {
   const at::Tensor weight = make_parameter({100'000}, 1);
   ASSERT_TRUE(memory_->add({kBytes, kBytes, kBytes}));
   memory_->serve_this_thread();
@@ -86,7 +86,7 @@ TEST_F(GradientMemoryTest, AutogradMakesAGradientInIt) {
   EXPECT_TRUE(at::equal(weight.grad(), 2 * weight.detach()));
 }
 
-TEST_F(GradientMemoryTest, BlocksOutliveItWithTheirTensors) {
+TEST_F(GradientAllocatorTest, BlocksOutliveItWithTheirTensors) {
   ASSERT_TRUE(memory_->add({kBytes, kBytes}));
   memory_->serve_this_thread();
   at::Tensor kept;
@@ -100,7 +100,7 @@ TEST_F(GradientMemoryTest, BlocksOutliveItWithTheirTensors) {
   EXPECT_EQ(counted_->blocks, 0);
 }
 
-TEST_F(GradientMemoryTest, TensorsOfItCanDoWhatTensorsDo) {
+TEST_F(GradientAllocatorTest, TensorsOfItCanDoWhatTensorsDo) {
   ASSERT_TRUE(memory_->add({kBytes}));
   memory_->serve_this_thread();
   in_a_backward_pass([&] {
@@ -117,7 +117,7 @@ TEST_F(GradientMemoryTest, TensorsOfItCanDoWhatTensorsDo) {
   });
 }
 
-TEST_F(GradientMemoryTest, RawMemoryComesAndGoes) {
+TEST_F(GradientAllocatorTest, RawMemoryComesAndGoes) {
   ASSERT_TRUE(memory_->add({kBytes}));
   memory_->serve_this_thread();
   in_a_backward_pass([&] {
@@ -132,7 +132,7 @@ TEST_F(GradientMemoryTest, RawMemoryComesAndGoes) {
   });
 }
 
-TEST_F(GradientMemoryTest, SaysWhenThereIsNoMore) {
+TEST_F(GradientAllocatorTest, SaysWhenThereIsNoMore) {
   counted_->most = kBytes;
   EXPECT_FALSE(memory_->add({kBytes, 64}));
   EXPECT_EQ(memory_->bytes(), 0);

@@ -44,11 +44,11 @@ Descriptor connection_to(std::uint64_t nonce) {
 TEST(FdPassing, GivesTheDescriptor) {
   const std::shared_ptr<SharedFile> file = make_file();
   FdPassing door(file);
-  const FdPassing::Given given = FdPassing::ask(file->card(), milliseconds(2000), [&] { door.serve(); });
+  const FdPassing::Given given = FdPassing::ask(file->handle(), milliseconds(2000), [&] { door.serve(); });
   EXPECT_EQ(given.process_id, getpid());
   ASSERT_GE(given.file, 0);
-  EXPECT_NE(given.file, file->card().file);
-  const SharedFile::Result opened = SharedFile::open(file->card(), given.file, SharedFile::Pages::all);
+  EXPECT_NE(given.file, file->handle().file);
+  const SharedFile::Result opened = SharedFile::open(file->handle(), given.file, SharedFile::Pages::all);
   ASSERT_TRUE(opened.status.ok()) << opened.status.message;
   file->data()[5000] = std::byte{4};
   EXPECT_EQ(opened.file->data()[5000], std::byte{4});
@@ -58,34 +58,34 @@ TEST(FdPassing, GivesTheDescriptor) {
 TEST(FdPassing, WithoutOneOrWithoutServiceThereIsNone) {
   const std::shared_ptr<SharedFile> file = make_file();
   int asked = 0;
-  EXPECT_EQ(FdPassing::ask(file->card(), milliseconds(50), [&] { ++asked; }).file, -1);
+  EXPECT_EQ(FdPassing::ask(file->handle(), milliseconds(50), [&] { ++asked; }).file, -1);
   EXPECT_EQ(asked, 0);
   const FdPassing door(file), second(file);  // the second finds the name taken
-  EXPECT_EQ(FdPassing::ask(file->card(), milliseconds(50), [&] { ++asked; }).file, -1);
+  EXPECT_EQ(FdPassing::ask(file->handle(), milliseconds(50), [&] { ++asked; }).file, -1);
   EXPECT_GT(asked, 0);
 }
 
 TEST(FdPassing, WithoutTheSecretNobodyIsServed) {
   const std::shared_ptr<SharedFile> file = make_file();
   FdPassing door(file);
-  Card stranger = file->card();
+  SegmentHandle stranger = file->handle();
   stranger.secret = random_key();
   EXPECT_EQ(FdPassing::ask(stranger, milliseconds(2000), [&] { door.serve(); }).file, -1);
   // Others who say nothing keep nobody out.
   std::vector<Descriptor> silent;
   for (int i = 0; i < 200; ++i) {
-    silent.push_back(connection_to(file->card().nonce));
+    silent.push_back(connection_to(file->handle().nonce));
     ASSERT_GE(silent.back().number(), 0) << i;
     door.serve();
   }
-  const Descriptor given(FdPassing::ask(file->card(), milliseconds(2000), [&] { door.serve(); }).file);
+  const Descriptor given(FdPassing::ask(file->handle(), milliseconds(2000), [&] { door.serve(); }).file);
   EXPECT_GE(given.number(), 0);
 }
 
 TEST(FdPassing, AnotherDescriptorIsRefused) {
   const std::shared_ptr<SharedFile> file = make_file(), other = make_file();
   const SharedFile::Result opened =
-      SharedFile::open(file->card(), dup(other->card().file), SharedFile::Pages::all);
+      SharedFile::open(file->handle(), dup(other->handle().file), SharedFile::Pages::all);
   EXPECT_EQ(opened.file, nullptr);
   EXPECT_NE(opened.status.message.find("is not the shared memory that was meant"), std::string::npos);
 }
@@ -96,9 +96,9 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
   ASSERT_EQ(pipe(down.data()), 0);
   ASSERT_EQ(pipe(up.data()), 0);
   auto hidden = [](const LocalPeers& local_peers) {
-    Card card = *card_from(local_peers.card());
-    card.process_id = 0x7ffffff0;
-    return to_bytes(card);
+    SegmentHandle handle = *segment_handle_from(local_peers.peer_info());
+    handle.process_id = 0x7ffffff0;
+    return to_bytes(handle);
   };
   const pid_t child = fork();
   auto meet_and_touch = [&](Rank rank, int out, int in) {
@@ -108,7 +108,7 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
     if (::write(out, mine.data(), mine.size()) < 0 || ::read(in, theirs.data(), theirs.size()) < 0)
       return false;
     Welcome welcome{{}, {"here", "here"}, {1, 2}, {mine, theirs}};
-    if (rank == 1) std::swap(welcome.cards[0], welcome.cards[1]);
+    if (rank == 1) std::swap(welcome.peer_infos[0], welcome.peer_infos[1]);
     own.meet(welcome);
     const Rank peer = 1 - rank;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);

@@ -34,20 +34,20 @@ std::shared_ptr<Segment> make() {
   return made.segment;
 }
 
-std::string words_of(const Card& card) {
-  const Segment::Result opened = Segment::open(card);
+std::string words_of(const SegmentHandle& handle) {
+  const Segment::Result opened = Segment::open(handle);
   EXPECT_EQ(opened.segment, nullptr);
   return opened.status.message;
 }
 
 TEST(Segment, OneProcessHasOneMapping) {
   const std::shared_ptr<Segment> segment = make();
-  EXPECT_EQ(&Segment::open(segment->card()).segment->contents(), &segment->contents());
-  EXPECT_NE(make()->card().nonce, segment->card().nonce);
+  EXPECT_EQ(&Segment::open(segment->handle()).segment->contents(), &segment->contents());
+  EXPECT_NE(make()->handle().nonce, segment->handle().nonce);
 }
 
 TEST(Segment, AnotherProcessMapsIt) {
-  Card card;
+  SegmentHandle handle;
   std::atomic<std::uint64_t>* seen = nullptr;
   const std::shared_ptr<Segment> back = make();
   seen = &back->contents().flags[0].value;
@@ -58,16 +58,16 @@ TEST(Segment, AnotherProcessMapsIt) {
   if (child == 0) {  // has a segment of its own that the parent opens
     const std::shared_ptr<Segment> own = Segment::make().segment;
     own->contents().flags[3].value.store(42);
-    const Card made = own->card();
+    const SegmentHandle made = own->handle();
     char byte = 0;
     const bool told = ::write(ready[1], &made, sizeof made) == sizeof made && read(over[0], &byte, 1) == 1;
-    const std::shared_ptr<Segment> shared = Segment::open(back->card()).segment;
+    const std::shared_ptr<Segment> shared = Segment::open(back->handle()).segment;
     shared->contents().flags[0].value.store(own->contents().slots[1][5] == std::byte{7} ? 1 : 2);
     seen->store(3);  // what it inherited is its own
     _exit(told ? 0 : 1);
   }
-  ASSERT_EQ(read(ready[0], &card, sizeof card), static_cast<ssize_t>(sizeof card));
-  Segment::Result opened = Segment::open(card);
+  ASSERT_EQ(read(ready[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  Segment::Result opened = Segment::open(handle);
   ASSERT_TRUE(opened.status.ok()) << opened.status.message;
   EXPECT_EQ(opened.segment->contents().flags[3].value.load(), 42u);
   opened.segment->contents().slots[1][5] = std::byte{7};
@@ -79,32 +79,32 @@ TEST(Segment, AnotherProcessMapsIt) {
   // The mapping outlives its maker; nobody new can come.
   EXPECT_EQ(opened.segment->contents().flags[3].value.load(), 42u);
   opened.segment.reset();
-  EXPECT_NE(words_of(card).find("looking at /proc/"), std::string::npos);
+  EXPECT_NE(words_of(handle).find("looking at /proc/"), std::string::npos);
   for (int file : {ready[0], ready[1], over[0], over[1]}) close(file);
 }
 
 TEST(Segment, IsClosedOnExecAndCannotShrink) {
   const std::shared_ptr<Segment> segment = make();
-  EXPECT_NE(fcntl(segment->card().file, F_GETFD) & FD_CLOEXEC, 0);
-  EXPECT_NE(ftruncate(segment->card().file, 0), 0);
+  EXPECT_NE(fcntl(segment->handle().file, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_NE(ftruncate(segment->handle().file, 0), 0);
 }
 
 TEST(Segment, OnlyTheOneThatWasMeantIsOpened) {
   const std::shared_ptr<Segment> segment = make();
-  const Card card = segment->card();
-  const Card other_nonce{card.process_id, card.file, card.nonce + 1, card.size};
+  const SegmentHandle handle = segment->handle();
+  const SegmentHandle other_nonce{handle.process_id, handle.file, handle.nonce + 1, handle.size};
   EXPECT_NE(words_of(other_nonce).find("is not the shared memory that was meant"), std::string::npos);
-  const Card other_size{card.process_id, card.file, card.nonce + 1, card.size + 4096};
+  const SegmentHandle other_size{handle.process_id, handle.file, handle.nonce + 1, handle.size + 4096};
   EXPECT_NE(words_of(other_size).find("is not the shared memory that was meant"), std::string::npos);
   const std::shared_ptr<SharedFile> small = SharedFile::make("a test", 4096, SharedFile::Pages::all).file;
-  EXPECT_NE(words_of(small->card()).find("Are all ranks of one build?"), std::string::npos);
-  const Card input{card.process_id, 0, card.nonce + 1, card.size};
+  EXPECT_NE(words_of(small->handle()).find("Are all ranks of one build?"), std::string::npos);
+  const SegmentHandle input{handle.process_id, 0, handle.nonce + 1, handle.size};
   EXPECT_NE(words_of(input).find("is not the shared memory that was meant"), std::string::npos);
-  const Card nobody{0x7fffffff, 3, card.nonce + 1, card.size};
+  const SegmentHandle nobody{0x7fffffff, 3, handle.nonce + 1, handle.size};
   EXPECT_NE(words_of(nobody).find("looking at /proc/2147483647/fd/3"), std::string::npos);
   const int open_to_shrink = memfd_create("rueda-0000000000000001", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  ASSERT_EQ(ftruncate(open_to_shrink, static_cast<off_t>(card.size)), 0);
-  const Card unsealed{card.process_id, open_to_shrink, 1, card.size};
+  ASSERT_EQ(ftruncate(open_to_shrink, static_cast<off_t>(handle.size)), 0);
+  const SegmentHandle unsealed{handle.process_id, open_to_shrink, 1, handle.size};
   EXPECT_NE(words_of(unsealed).find("could still shrink"), std::string::npos);
   close(open_to_shrink);
 }
@@ -124,7 +124,7 @@ TEST(Segment, TooManyFilesHaveTheRemedyForFiles) {
   EXPECT_TRUE(in_child([&] {
     rlimit none{0, 0};
     setrlimit(RLIMIT_NOFILE, &none);
-    const std::string words = words_of(segment->card());  // of another process
+    const std::string words = words_of(segment->handle());  // of another process
     return words.find("ulimit -n") != std::string::npos && words.find("ulimit -v") == std::string::npos;
   }));
 }
@@ -136,7 +136,7 @@ TEST(Segment, TooLittleAddressSpaceHasTheRemedyForThat) {
   EXPECT_TRUE(in_child([&] {
     rlimit some{std::size_t{1} << 36, std::size_t{1} << 36};
     setrlimit(RLIMIT_AS, &some);
-    const std::string words = SharedFile::open(file->card(), SharedFile::Pages::by_demand).status.message;
+    const std::string words = SharedFile::open(file->handle(), SharedFile::Pages::by_demand).status.message;
     return words.find("ulimit -v") != std::string::npos && words.find("ulimit -n") == std::string::npos;
   }));
 }
@@ -256,18 +256,18 @@ TEST(Segment, TooLittleRoomIsAnErrorInWordsAndNoSignal) {
   }));
 }
 
-TEST(Card, SurvivesTheWayAndDamageIsAnError) {
-  const Card card{4711, 12, 0x0123456789abcdef, 1 << 20, random_key()};
-  const std::string bytes = to_bytes(card);
-  EXPECT_EQ(card_from(bytes), card);
+TEST(SegmentHandle, SurvivesTheWayAndDamageIsAnError) {
+  const SegmentHandle handle{4711, 12, 0x0123456789abcdef, 1 << 20, random_key()};
+  const std::string bytes = to_bytes(handle);
+  EXPECT_EQ(segment_handle_from(bytes), handle);
   for (std::size_t length = 0; length < bytes.size(); ++length)
-    EXPECT_FALSE(card_from(bytes.substr(0, length)));
-  EXPECT_FALSE(card_from(bytes + "x"));
+    EXPECT_FALSE(segment_handle_from(bytes.substr(0, length)));
+  EXPECT_FALSE(segment_handle_from(bytes + "x"));
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    if (const std::optional<Card> read = card_from(damaged)) {
-      EXPECT_NE(*read, card);
+    if (const std::optional<SegmentHandle> read = segment_handle_from(damaged)) {
+      EXPECT_NE(*read, handle);
       EXPECT_EQ(to_bytes(*read), damaged);
     }
   }

@@ -23,7 +23,7 @@ constexpr std::int64_t kLimit = 1 << 20;
 // What the window takes of the machine's memory.
 std::int64_t bytes_there(const Window& window) {
   struct stat status {};
-  EXPECT_EQ(fstat(window.file()->card().file, &status), 0);
+  EXPECT_EQ(fstat(window.file()->handle().file, &status), 0);
   return std::int64_t{512} * status.st_blocks;
 }
 
@@ -163,18 +163,18 @@ TEST(Window, WhatAForkedChildWritesIsItsOwn) {
   EXPECT_EQ(block.memory.get()[9'999], std::byte{0});
 }
 
-TEST(Window, ABlockIsSharedWithWhoHasItsCard) {
+TEST(Window, ABlockIsSharedWithWhoHasItsHandle) {
   const std::shared_ptr<Window> window = Window::make(0, kLimit);
   SymmetricMemory::Block block = window->share(100'000);
-  EXPECT_EQ(window->open("not a card"), nullptr);
+  EXPECT_EQ(window->open("not a handle"), nullptr);
   EXPECT_TRUE(in_child([&] {  // one process has one mapping: so it is dropped first
-    const std::string card = block.card;
-    const std::shared_ptr<std::byte> mapped = window->open(card);
+    const std::string handle = block.handle;
+    const std::shared_ptr<std::byte> mapped = window->open(handle);
     mapped.get()[99'999] = std::byte{3};
     return true;
   }));
   EXPECT_EQ(block.memory.get()[99'999], std::byte{3});
-  const std::shared_ptr<std::byte> same = window->open(block.card);
+  const std::shared_ptr<std::byte> same = window->open(block.handle);
   EXPECT_EQ(same.get(), block.memory.get());
   block.memory.reset();
   EXPECT_EQ(same.get()[99'999], std::byte{3});

@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 struct Ranks {
-  std::vector<std::string> hosts, cards;
+  std::vector<std::string> hosts, peer_infos;
   std::vector<std::unique_ptr<TcpListener>> listeners;
   std::vector<std::unique_ptr<TcpLink>> links;
 
@@ -29,12 +29,12 @@ struct Ranks {
       settings.deadline = deadline;
       TcpListener::Opened opened = TcpListener::open(settings);
       EXPECT_TRUE(opened.door) << opened.status.message;
-      cards.push_back(opened.door->card());
+      peer_infos.push_back(opened.door->endpoint());
       listeners.push_back(std::move(opened.door));
       links.push_back(std::make_unique<TcpLink>(rank));
     }
     for (Rank rank = 0; rank < size; ++rank)
-      links[rank]->dial_on_demand(listeners[rank]->dial_on_demand(rank, hosts, cards));
+      links[rank]->dial_on_demand(listeners[rank]->dial_on_demand(rank, hosts, peer_infos));
   }
 };
 

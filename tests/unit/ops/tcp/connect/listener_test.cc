@@ -26,13 +26,13 @@ TcpSettings settings_of(std::vector<std::string> cards, double deadline = 10.0) 
 struct Job {
   std::vector<std::unique_ptr<TcpListener>> doors;
   std::vector<std::string> hosts;
-  std::vector<std::string> cards;
+  std::vector<std::string> peer_infos;
 
   explicit Job(const std::vector<TcpSettings>& settings) {
     for (const TcpSettings& one : settings) {
       TcpListener::Opened opened = TcpListener::open(one);
       EXPECT_TRUE(opened.status.ok()) << opened.status.message;
-      cards.push_back(opened.door->card());
+      peer_infos.push_back(opened.door->endpoint());
       doors.push_back(std::move(opened.door));
       hosts.push_back("host" + std::to_string(hosts.size()));
     }
@@ -43,7 +43,7 @@ struct Job {
     std::set<Rank> others;
     for (Rank other = 0; other < size(); ++other) others.insert(other);
     others.erase(rank);
-    return doors[rank]->meet(rank, hosts, cards, others);
+    return doors[rank]->meet(rank, hosts, peer_infos, others);
   }
   std::vector<TcpListener::Met> meet_all() {
     std::vector<TcpListener::Met> met(doors.size());
@@ -84,18 +84,18 @@ void expect_connected(TcpListener::Met& low, Rank low_rank, TcpListener::Met& hi
 }
 
 TEST(TcpEndpoint, IsReadWithinBounds) {
-  TcpEndpoint card{random_key(), {{"10.0.0.1", 4242}, {"fd00::2", 80}}};
-  const std::string bytes = to_bytes(card);
-  EXPECT_EQ(tcp_endpoint_from(bytes), card);
+  TcpEndpoint endpoint{random_key(), {{"10.0.0.1", 4242}, {"fd00::2", 80}}};
+  const std::string bytes = to_bytes(endpoint);
+  EXPECT_EQ(tcp_endpoint_from(bytes), endpoint);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_EQ(tcp_endpoint_from(bytes.substr(0, size)), std::nullopt);
   EXPECT_EQ(tcp_endpoint_from(bytes + "x"), std::nullopt);
-  card.addresses[0].port = 0;
-  EXPECT_EQ(tcp_endpoint_from(to_bytes(card)), std::nullopt);
-  card.addresses = {{"example.org", 1}};
-  EXPECT_EQ(tcp_endpoint_from(to_bytes(card)), std::nullopt);
-  card.addresses.assign(TcpEndpoint::kMostAddresses + 1, {"10.0.0.1", 1});
-  EXPECT_EQ(tcp_endpoint_from(to_bytes(card)), std::nullopt);
+  endpoint.addresses[0].port = 0;
+  EXPECT_EQ(tcp_endpoint_from(to_bytes(endpoint)), std::nullopt);
+  endpoint.addresses = {{"example.org", 1}};
+  EXPECT_EQ(tcp_endpoint_from(to_bytes(endpoint)), std::nullopt);
+  endpoint.addresses.assign(TcpEndpoint::kMostAddresses + 1, {"10.0.0.1", 1});
+  EXPECT_EQ(tcp_endpoint_from(to_bytes(endpoint)), std::nullopt);
 }
 
 TEST(TcpHello, IsProvedByTheSecretAlone) {
@@ -176,9 +176,9 @@ TEST(TcpListener, PairsThatDoNotConnectAreLeftOut) {
     std::vector<std::string> others{"127.0.0.3", "127.0.0.4", "127.0.0.5"};
     others.resize(rails + 1);
     Job job({settings_of({"127.0.0.1", "127.0.0.2"}), settings_of(others)});
-    TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
-    card.addresses[0].port = 1;  // nobody listens there
-    job.cards[1] = to_bytes(card);
+    TcpEndpoint endpoint = *tcp_endpoint_from(job.peer_infos[1]);
+    endpoint.addresses[0].port = 1;  // nobody listens there
+    job.peer_infos[1] = to_bytes(endpoint);
     std::vector<TcpListener::Met> met = job.meet_all();
     ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
     expect_connected(met[0], 0, met[1], 1, rails);
@@ -189,11 +189,11 @@ TEST(TcpListener, PairsThatDoNotConnectAreLeftOut) {
 TEST(TcpListener, OthersConnectOnDemandAlreadyDuringTheMeeting) {
   Job job(std::vector(3, settings_of({"127.0.0.1"})));
   TcpListener::Met met;
-  std::thread waiting([&] { met = job.doors[2]->meet(2, job.hosts, job.cards, {1}); });
-  const auto early = job.doors[0]->dial_on_demand(0, job.hosts, job.cards);
+  std::thread waiting([&] { met = job.doors[2]->meet(2, job.hosts, job.peer_infos, {1}); });
+  const auto early = job.doors[0]->dial_on_demand(0, job.hosts, job.peer_infos);
   early->want(2, clock_now());
   EXPECT_TRUE(wait_until([&] { return early->progress(clock_now()).contains(2); }));
-  const auto expected = job.doors[1]->dial_on_demand(1, job.hosts, job.cards);
+  const auto expected = job.doors[1]->dial_on_demand(1, job.hosts, job.peer_infos);
   expected->want(2, clock_now());
   EXPECT_TRUE(wait_until([&] { return expected->progress(clock_now()).contains(2); }));
   waiting.join();
@@ -203,10 +203,10 @@ TEST(TcpListener, OthersConnectOnDemandAlreadyDuringTheMeeting) {
 
 TEST(TcpListener, WhoCannotBeReachedIsNamed) {
   Job job({settings_of({"127.0.0.1"}, 0.6), settings_of({"127.0.0.1"}, 0.6)});
-  const TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
-  TcpEndpoint wrong = card;
+  const TcpEndpoint endpoint = *tcp_endpoint_from(job.peer_infos[1]);
+  TcpEndpoint wrong = endpoint;
   wrong.addresses[0].port = 1;
-  job.cards[1] = to_bytes(wrong);
+  job.peer_infos[1] = to_bytes(wrong);
   std::vector<TcpListener::Met> met = job.meet_all();
   EXPECT_THAT(
       met[0].status.message,
@@ -219,9 +219,9 @@ TEST(TcpListener, WhoCannotBeReachedIsNamed) {
 
   Job other({settings_of({"127.0.0.1"}, 0.6), settings_of({"127.0.0.1"}, 0.6)});
   EXPECT_THAT(other.meet(0).status.message,
-              HasSubstr("127.0.0.1 -> " + to_string(tcp_endpoint_from(other.cards[1])->addresses[0]) +
+              HasSubstr("127.0.0.1 -> " + to_string(tcp_endpoint_from(other.peer_infos[1])->addresses[0]) +
                         " did not answer"));
-  other.cards[1] = "nonsense";
+  other.peer_infos[1] = "nonsense";
   EXPECT_THAT([&] { other.meet(0); }, testing::ThrowsMessage<BackendError>(HasSubstr(
                                           "rank 0 cannot read the TCP addresses of rank 1 on host1")));
 }
@@ -231,17 +231,17 @@ TEST(TcpListener, CardsThatAreNotThereAreNamed) {
               HasSubstr("there is no network card eth77 here that is up and has an address; there are "));
   EXPECT_THAT(TcpListener::open(settings_of({"203.0.113.7"})).status.message,
               HasSubstr("cannot listen at 203.0.113.7: "));
-  EXPECT_EQ(tcp_endpoint_from(TcpListener::open(settings_of({"lo"})).door->card())->addresses[0].host,
+  EXPECT_EQ(tcp_endpoint_from(TcpListener::open(settings_of({"lo"})).door->endpoint())->addresses[0].host,
             "127.0.0.1");
 }
 
 // Strangers come in numbers, say nothing, or nonsense, or what somebody else has said; the right ones get in.
 TEST(TcpListener, StrangersStayOutsideAndStopNobody) {
   Job job(std::vector(2, settings_of({"127.0.0.1"})));
-  const TcpEndpoint card = *tcp_endpoint_from(job.cards[1]);
+  const TcpEndpoint endpoint = *tcp_endpoint_from(job.peer_infos[1]);
   std::vector<Descriptor> strangers;
   const auto come = [&] {
-    strangers.push_back(connect_from(kTestAddress, card.addresses[0]).socket);
+    strangers.push_back(connect_from(kTestAddress, endpoint.addresses[0]).socket);
     return connect_error(strangers.back()) == 0;
   };
   for (int i = 0; i < 300; ++i) {
@@ -253,7 +253,7 @@ TEST(TcpListener, StrangersStayOutsideAndStopNobody) {
   // One that knows the secret, for another rank, for a rank that is not expected, and for itself.
   for (const auto& [from, to] : {std::pair{0, 2}, {2, 1}, {1, 1}}) {
     ASSERT_TRUE(come());
-    EXPECT_TRUE(send_block(strangers.back(), make_hello(card.secret, from, to, 0, 0, kNoKey)));
+    EXPECT_TRUE(send_block(strangers.back(), make_hello(endpoint.secret, from, to, 0, 0, kNoKey)));
   }
   std::vector<TcpListener::Met> met = job.meet_all();
   ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
