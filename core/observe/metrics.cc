@@ -10,15 +10,13 @@
 namespace rueda {
 
 void Metrics::begin(Rank rank, Rank size, std::string host, std::int64_t fusion_threshold_bytes) {
-  rank_ = rank;
-  size_ = size;
-  host_ = std::move(host);
+  place_ = {rank, size, std::move(host)};
   fusion_threshold(fusion_threshold_bytes);
   if (rank == 0) waited_ = std::make_unique<Waited[]>(static_cast<std::size_t>(size));
 }
 
 void Metrics::waited_for(Rank rank, double seconds) {
-  RUEDA_ASSERT(waited_ != nullptr && rank >= 0 && rank < size_);
+  RUEDA_ASSERT(waited_ != nullptr && rank >= 0 && rank < place_.size);
   waited_[static_cast<std::size_t>(rank)].times.add();
   waited_[static_cast<std::size_t>(rank)].nanoseconds.add(
       static_cast<std::uint64_t>(std::clamp(seconds, 0.0, 1e9) * 1e9));
@@ -76,9 +74,9 @@ void Metrics::use(const MetricsSnapshot::Membership& membership) {
 
 MetricsSnapshot Metrics::snapshot() const {
   MetricsSnapshot result;
-  result.rank = rank_;
-  result.size = size_;
-  result.host = host_;
+  result.rank = place_.rank;
+  result.size = place_.size;
+  result.host = place_.host;
   for (int i = 0; i < kOperationCount; ++i) {
     const ByOperation& counts = operations_[static_cast<std::size_t>(i)];
     result.operations.push_back(
@@ -105,7 +103,7 @@ MetricsSnapshot Metrics::snapshot() const {
                        static_cast<std::int64_t>(tuning_.route_bytes.get())};
   result.membership = {membership_.generations.get(), membership_.lost.get(), membership_.joined.get(),
                        static_cast<double>(membership_.nanoseconds_standing_still.get()) * 1e-9};
-  for (Rank rank = 0; waited_ && rank < size_; ++rank) {
+  for (Rank rank = 0; waited_ && rank < place_.size; ++rank) {
     const Waited& waited = waited_[static_cast<std::size_t>(rank)];
     const std::uint64_t times = waited.times.get();
     if (times != 0)

@@ -72,9 +72,12 @@ class Metrics {
     Counter times, nanoseconds;
   };
 
-  Rank rank_ = 0;  // these three are written by begin() alone
-  Rank size_ = 1;
-  std::string host_;
+  struct Place {
+    Rank rank = 0;
+    Rank size = 1;
+    std::string host;
+  };
+  Place place_;                       // written by begin() alone
   std::unique_ptr<Waited[]> waited_;  // by rank, at rank 0
   std::array<ByOperation, kOperationCount> operations_;
   struct Plans {

@@ -24,7 +24,6 @@ int main(int count, char** arguments) try {
   auto model = torch::nn::Linear(8, 1);
   rueda::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(),
                                                            torch::optim::SGDOptions(0.05));
-  // --8<-- [start:elastic]
   rueda::elastic::Sampler sampler(2048);
   std::int64_t step = 0;
   rueda::elastic::State state(
@@ -47,7 +46,6 @@ int main(int count, char** arguments) try {
       state.commit();
     }
   });
-  // --8<-- [end:elastic]
   std::printf("rank %d: sum of the weights %.6f\n", rueda::rank(), model->weight.sum().item<double>());
   rueda::shutdown();
 } catch (const rueda::LeftJob&) {  // this host is to go, and the others train on

@@ -13,7 +13,6 @@ hvd.init()
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 dataset = torch.randn(2048, 8, generator=torch.Generator().manual_seed(0))
-# --8<-- [start:elastic]
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 sampler = hvd.elastic.ElasticSampler(dataset)
 state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, epoch=0)
@@ -35,5 +34,4 @@ def train(state):
 
 
 train(state)
-# --8<-- [end:elastic]
 print(f"rank {hvd.rank()}: sum of the weights {model.weight.sum().item():.6f}")
