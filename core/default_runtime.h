@@ -29,7 +29,7 @@ struct JobReference {
 JobReference present_job();
 // `scope`, of that job, or what stands for it in the present one: all ranks, or the set of the same ranks
 // that init() was given. Throws NotInitialized where there is none, and where the present job is of other
-// processes, unless it is a generation of an elastic job and `scope` is all ranks.
+// processes.
 Scope in_present_job(const Scope& scope, const JobReference& job);
 
 // Throws NotInitialized in a child that was forked after init(): it has no background thread, and its

@@ -35,8 +35,8 @@ struct Global {
   std::deque<std::unique_ptr<Runtime>> ended;  // guarded by the mutex
   const Runtime* of_parent = nullptr;          // in a forked child; of it only what never changes
   std::atomic<std::uint64_t> jobs = 0;         // that have begun; written under the mutex
-  std::atomic<bool> elastic = false;  // the job: another one of other ranks may follow; written as `jobs`
-  Status failed;                      // why a job could not go on, which is final; guarded by the mutex
+  bool elastic = false;  // the job, which may be followed by one of other ranks; guarded by the mutex
+  Status failed;         // why a job could not go on, which is final; guarded by the mutex
 
   // Of an elastic job; guarded by the mutex.
   struct Generations {
@@ -175,7 +175,6 @@ JobReference present_job() { return {jobs_begun(), default_runtime().started_as(
 Scope in_present_job(const Scope& scope, const JobReference& job) {
   Runtime& runtime = default_runtime();
   if (job.number == jobs_begun()) return scope;
-  if (!scope.ranks() && global().elastic) return runtime;
   if (job.started_as != runtime.started_as()) {
     throw NotInitialized(Status::not_initialized(
         "What was made in a job that has ended by shutdown() cannot go on in one of other processes. "

@@ -42,15 +42,14 @@ def test_an_elastic_job_without_a_failure_is_as_any_other(undisturbed):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_replaced_rank_leaves_no_trace(victim, undisturbed):
     """Two ranks at all times: the same batches, so the same parameters but for the order of sums."""
-    with Job("-np", "2", "--min-np", "2", "--spares", "1", program=PROGRAM, epochs=2) as job:
-        while 2 not in job.pids:
-            job.next_line()
-        job.wait_for(r"step 25\b")
+    with Job("-np", "2", "--min-np", "2", "--spares", "1", program=PROGRAM, epochs=2, work=0.03) as job:
+        job.wait_for(r"worker 2 is process")
+        before = job.wait_for(r"step (\d+)")
         job.kill(victim)
         job.wait_for(rf"ruedarun: rank {victim} .* was killed by signal 9 \(Killed\); going on with 2 ranks$")
-        job.wait_for(r"worker 2 begins as rank 1 of 2 at step 2[4-9]")
+        after = job.wait_for(r"worker 2 begins as rank 1 of 2 at step (\d+)")
         status, said = job.end()
-    assert status == 0 and counts(said) == (2, {2: 400}), said
+    assert status == 0 and counts(said) == (2, {2: 400}) and int(after[1]) >= int(before[1]), said
     assert result(said)[0] == pytest.approx(undisturbed, rel=1e-9, abs=1e-9), said
 
 
@@ -92,6 +91,24 @@ def test_two_are_lost_at_once():
         status, said = job.end()
     assert status == 0, said
     assert_each_once(said)
+
+
+def test_a_rank_is_lost_before_it_has_made_its_optimizer():
+    """The others make theirs without it: what is collective in that comes in run()."""
+    with Job("-np", "2", "--min-np", "1", program=PROGRAM, DIES_EARLY="1") as job:
+        job.wait_for(r"rank 1 .* was killed by signal 9")
+        status, said = job.end()
+    assert status == 0, said
+    assert_each_once(said, ranks=2)
+
+
+def test_the_job_ends_with_the_last_rank_that_has_the_state():
+    with Job("-np", "1", "--min-np", "1", "--spares", "1", program=PROGRAM, samples=100_000) as job:
+        job.wait_for(r"worker 1 is process")
+        job.wait_for(r"step \d+")
+        job.kill(0)
+        status, said = job.end()
+    assert status == 128 + signal.SIGKILL and "no worker with the state of training is left" in said, said
 
 
 def test_an_error_of_the_program_ends_the_job():

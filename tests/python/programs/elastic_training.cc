@@ -5,13 +5,15 @@
 // place, and a step subtracts the sum over all ranks. In the end rank 0 prints how many samples were applied
 // how often, the sum of the network's parameters with weights, and how many commits were light. SECONDS: of
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
-// FAILS_AT: the step in which the program throws an error of its own.
+// FAILS_AT: the step in which the program throws an error of its own. DIES_EARLY: the number of a worker that
+// is killed between init() and its optimizer.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -127,6 +129,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
   const std::int64_t worker = is_elastic ? number_from("RUEDA_WORKER") : rueda::rank();
   say(fmt::format("worker {} is process {}", worker, ::getpid()));
   rueda::init();
+  if (std::getenv("DIES_EARLY") != nullptr && number_from("DIES_EARLY") == worker) std::raise(SIGKILL);
   Training training(samples);
   rueda::elastic::Sampler sampler(static_cast<std::size_t>(samples));
   Progress progress;
