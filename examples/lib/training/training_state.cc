@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <rueda/torch.h>
@@ -28,6 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A loss is known before the system has freed the memory of the process, and then its lock.
+constexpr auto kEndOfALostProcess = std::chrono::seconds(30);
 constexpr const char* kHistory = "history.safetensors";
 constexpr const char* kArchives = "optimizer*.pt";
 const std::string kPart = "part.";
@@ -223,13 +227,22 @@ FoundCheckpoint TrainingState::read(const fs::path& folder, const CheckpointFact
   }
 }
 
-// Of two runs in one folder each would remove what the other is writing.
-void TrainingState::lock_output() {
+// Of two runs in one folder each would remove what the other is writing. `patience`: for a process that ends.
+void TrainingState::lock_output(std::chrono::milliseconds patience) {
   make_folder(options_.output);
   const fs::path file = options_.output / ".lock";
   lock_ = Descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (lock_.number() < 0) fail_on_file("write", file, errno);
-  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  constexpr auto kPause = std::chrono::milliseconds(5);
+  const auto is_taken = [&] {
+    return ::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  };
+  bool taken = is_taken();
+  for (; taken && patience > kPause; taken = is_taken()) {
+    std::this_thread::sleep_for(kPause);
+    patience -= kPause;
+  }
+  if (taken) {
     throw std::runtime_error(fmt::format(
         "another run writes to {}: wait for its end, or choose another --output", options_.output.string()));
   }
@@ -274,7 +287,7 @@ std::optional<FoundCheckpoint> TrainingState::find() {
 std::optional<FoundCheckpoint> TrainingState::resume() {
   const std::string bytes = broadcast_made(
       [&] {
-        lock_output();
+        lock_output({});
         const std::optional<FoundCheckpoint> found = find();
         if (found) set_aside_others(*found);
         return found ? bytes_of(*found) : std::string();
@@ -287,7 +300,7 @@ std::optional<FoundCheckpoint> TrainingState::resume() {
 void TrainingState::take_over() {
   all_use(
       [&] {
-        if (rank() == 0) lock_output();
+        if (rank() == 0) lock_output(kEndOfALostProcess);
       },
       "training.take_over", "training", default_runtime());
 }

@@ -2,6 +2,7 @@
 // All that a training needs to go on, to and from checkpoints.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -59,7 +60,7 @@ class TrainingState {
   const std::vector<std::string>& words() const { return words_; }
 
  private:
-  void lock_output();
+  void lock_output(std::chrono::milliseconds patience);
   std::optional<FoundCheckpoint> find();
   FoundCheckpoint read(const std::filesystem::path& folder, const CheckpointFacts& facts);
   void set_aside_others(const FoundCheckpoint& found);
