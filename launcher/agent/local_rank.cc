@@ -168,6 +168,7 @@ void LocalRank::end_group() const {
 
 void LocalRank::note_end() {
   process_ = 0;
+  channel_.forget_member();
   if (terminal_) terminal_->close_programs_end();
 }
 

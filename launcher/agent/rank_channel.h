@@ -46,6 +46,7 @@ class RankChannel {
 
   // The process that has joined the job; 0 before, and after its end.
   pid_t member() const;
+  void forget_member() { member_handle_.close(); }  // it has ended
   // False where there is none.
   bool signal_member(int signal) const;
   bool uses_mpi() const { return uses_mpi_; }

@@ -52,7 +52,10 @@ std::vector<HostSlots> hosts_from_script(std::string_view text, int slots_per_ho
     const std::size_t first = line.find_first_not_of(blank);
     if (first == std::string::npos) continue;
     const std::string host = line.substr(first, line.find_last_not_of(blank) + 1 - first);
-    check_host(host, fmt::format("line {} of the host discovery script", number));
+    const std::string where = fmt::format("line {} of the host discovery script", number);
+    if (host.find_first_of(", \t") != std::string::npos)
+      throw UsageError(fmt::format("{}: '{}'; a line must be HOST or HOST:RANKS", where, host));
+    check_host(host, where);
     HostSlots fresh = host_slots_from(host).front();
     if (host.rfind(':') == std::string::npos) fresh.slots = slots_per_host;
     const auto known = std::ranges::find(hosts, fresh.name, &HostSlots::name);
@@ -75,7 +78,15 @@ HostDiscovery::Clock::time_point HostDiscovery::next_time() const {
 }
 
 void HostDiscovery::act(Clock::time_point now) {
-  if (process_ == 0 && now >= next_start_) return start();
+  if (process_ == 0 && now >= next_start_) {
+    try {
+      return start();
+    } catch (const std::system_error& error) {
+      next_start_ = now + interval_;
+      answer_ = Answer{.failure = fmt::format("the host discovery script '{}': {}", command_, error.what())};
+      return;
+    }
+  }
   read();
   if (process_ != 0 && now >= give_up_at_) {
     ::kill(-process_, SIGKILL);
@@ -85,6 +96,7 @@ void HostDiscovery::act(Clock::time_point now) {
 
 void HostDiscovery::start() {
   Pipe pipe = make_pipe();
+  const std::uint64_t open_files = allow_many_descriptors();
   const pid_t supervisor = ::getpid();
   const pid_t process = ::fork();
   if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
@@ -95,6 +107,7 @@ void HostDiscovery::start() {
     const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     ::dup2(nothing.number(), STDIN_FILENO);
     ::dup2(pipe.write_end.number(), STDOUT_FILENO);
+    limit_descriptors(open_files);
     set_signal_state({});
     execute({"/bin/sh", "-c", command_});
     ::_exit(127);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -32,12 +33,14 @@ std::vector<HostSlots> slots_at_the_start(const LaunchOptions& options, const El
   const int asked_for = options.ranks + (elastic.spares_given ? elastic.spares : 0);
   for (const HostRanks& host : place_ranks(asked_for, listed, host_name()))
     slots.push_back({host.host, static_cast<int>(host.places.size())});
+  std::map<std::string, int> named;
+  for (const HostSlots& host : listed) named[host.name] += host.slots;
   for (const HostSlots& host : listed) {
     const auto known = std::ranges::find(slots, host.name, &HostSlots::name);
     if (known == slots.end())
-      slots.push_back(host);
+      slots.push_back({host.name, named[host.name]});
     else
-      known->slots = std::max(known->slots, host.slots);
+      known->slots = std::max(known->slots, named[host.name]);
   }
   return slots;
 }
@@ -78,13 +81,16 @@ ElasticJob::ElasticJob(const LaunchOptions& options, Hosts hosts, JobRecord& job
   static_cast<void>(hosts_.use(discovery_ ? hosts.listed : slots_at_the_start(options, hosts)));
 }
 
+// What was told before its agent was there has reached nobody.
 void ElasticJob::welcome(int host) {
+  for (const Worker worker : Generation{0, membership_.retiring()}.by_rank())
+    if (job_.host_of(worker) == host) agents_.tell(host, agents::Retire{worker});
   agents_.tell(host, agents::NewGeneration{membership_.generation()});
   hosts_.open(host);
 }
 
 void ElasticJob::hear(const agents::WorkerState& state) {
-  if (is_frozen()) return;
+  if (is_frozen() || job_.has_ended(state.worker)) return;
   coming_.workers.remove(RankSet::of(state.worker));
   switch (state.kind) {
     case agents::WorkerState::Kind::fresh: return membership_.ready(state.worker, {}, clock_now());
@@ -120,6 +126,8 @@ void ElasticJob::lose(Worker worker) {
 void ElasticJob::cannot_start(int host, const std::string& why) {
   for (int worker; (worker = job_.unstarted_on(host)) >= 0;) {
     job_.note_cannot_start(worker);
+    agents_.tell(host, agents::EndWorker{worker, false});  // another one of these may have started
+    coming_.workers.remove(RankSet::of(worker));
     hosts_.failed(worker, false, clock_now());
     membership_.lost(worker);
     if (!cause_) cause_ = worker;
@@ -178,6 +186,7 @@ void ElasticJob::act(Clock::time_point now) {
 }
 
 std::optional<ElasticJob::Clock::time_point> ElasticJob::next_time() const {
+  if (is_frozen()) return std::nullopt;
   std::optional<Time> next = membership_.due();
   next = earlier(next, hosts_.next_time(clock_now()));
   if (const std::optional<Time> since = hosts_.starting_since())
@@ -200,6 +209,7 @@ void ElasticJob::give_up() {
   say_what_has_changed({}, {});
   output_.say(fmt::format("ruedarun: the job cannot go on: {}", membership_.failure()));
   end_.fail_for(cause_);
+  end_.check_all_ended();
 }
 
 void ElasticJob::tell_generation(const Generation& next, const RankSet& before, Clock::time_point now) {
@@ -269,8 +279,10 @@ void ElasticJob::say_what_has_changed(const std::optional<Generation>& next, con
 void ElasticJob::look_for_hosts(Clock::time_point now) {
   if (!discovery_) return;
   discovery_->act(now);
-  const std::optional<HostDiscovery::Answer> answer = discovery_->take_answer();
+  std::optional<HostDiscovery::Answer> answer = discovery_->take_answer();
   if (!answer) return;
+  if (answer->failure.empty() && answer->hosts.empty())
+    answer->failure = "the host discovery script names no host";
   if (answer->failure != std::exchange(news_.discovery_failure, answer->failure) && !answer->failure.empty())
     output_.say(fmt::format("ruedarun: {}; the hosts stay as they were", answer->failure));
   if (answer->failure.empty()) use_hosts(answer->hosts);

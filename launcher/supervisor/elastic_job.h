@@ -64,7 +64,7 @@ class ElasticJob {
   // What follows from all that has come. Also due at next_time(), and when descriptor() is readable.
   void act(Clock::time_point now);
   std::optional<Clock::time_point> next_time() const;
-  int descriptor() const { return discovery_ ? discovery_->descriptor() : -1; }
+  int descriptor() const { return discovery_ && !is_frozen() ? discovery_->descriptor() : -1; }
   // Knows a child of ruedarun that has ended.
   bool note_end(pid_t process, int status) { return discovery_ && discovery_->note_end(process, status); }
 

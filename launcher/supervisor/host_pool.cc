@@ -41,9 +41,11 @@ HostPool::Change HostPool::use(const std::vector<HostSlots>& hosts) {
   }
   std::erase_if(hosts_,
                 [](const Host& host) { return host.state == Host::State::closed && host.number < 0; });
+  std::erase_if(asked_to_go_, [&](const std::string& name) { return !wanted.contains(name); });
   for (const HostSlots& host : hosts) {
     const int slots = std::exchange(wanted[host.name], 0);
-    if (slots == 0) continue;  // it is named twice
+    const bool is_named_twice = slots == 0;
+    if (is_named_twice || asked_to_go_.contains(host.name)) continue;
     if (Host* known = live_host(host.name)) {
       resize(*known, slots, change.leaving);
     } else {
@@ -57,7 +59,9 @@ HostPool::Change HostPool::use(const std::vector<HostSlots>& hosts) {
 std::vector<Worker> HostPool::close(int number) {
   std::vector<Worker> leaving;
   Host* host = with_number(number);
-  if (host != nullptr && host->is_in_use()) close(*host, leaving);
+  if (host == nullptr || !host->is_in_use()) return leaving;
+  close(*host, leaving);
+  asked_to_go_.insert(host->name);
   return leaving;
 }
 
@@ -219,6 +223,7 @@ void HostPool::failed(Worker worker, bool took_part, Time now) {
   const auto [host, slot] = place_of(worker);
   if (slot == nullptr) return;
   slot->worker.reset();
+  std::erase(blacklisted_, worker);
   if (blacklist_ == Blacklist::host && host->is_in_use()) {
     const auto slots = static_cast<int>(host->slots.size());
     close(*host, blacklisted_);
@@ -240,8 +245,9 @@ void HostPool::put_off(Ban& ban, Time now) {
   const Cooldown& range = cooldown_ ? *cooldown_ : kUnlisted;
   const double least = std::chrono::duration<double>(range.least).count();
   const double added = std::uniform_real_distribution(0.0, least)(random_);
+  const double most = std::chrono::duration<double>(range.most).count();
   const double wanted = least * static_cast<double>(1 << std::min(ban.failures++, kMostDoublings)) + added;
-  ban.until = now + std::clamp<Duration>(from_seconds(wanted), range.least, range.most);
+  ban.until = now + from_seconds(std::clamp(wanted, least, most));
 }
 
 bool HostPool::has_one_host() const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,7 @@ class HostPool {
   // From now on these hosts may be used, with so many slots. Those of a host that is left out, or has fewer
   // slots now, are closed.
   Change use(const std::vector<HostSlots>& hosts);
-  // The same for all slots of one host: somebody has asked for it.
+  // The same for all slots of one host, which is to go. It is used again when the user has left it out first.
   std::vector<Worker> close(int number);
 
   // A host without an agent whose slots are wanted, so that there are `workers` in all.
@@ -122,6 +123,7 @@ class HostPool {
   std::vector<Host> hosts_;          // in the order of their coming
   std::map<std::string, Ban> bans_;  // of whole hosts
   std::vector<Worker> blacklisted_;
+  std::set<std::string> asked_to_go_;  // hosts
 };
 
 }  // namespace rueda

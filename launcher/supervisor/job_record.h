@@ -40,6 +40,7 @@ class JobRecord {
   int ranks() const { return static_cast<int>(ranks_.size()); }  // that were started, also later
   // -1: nothing is on its way there. Of a host that cannot start one.
   int unstarted_on(int host) const;
+  bool has_ended(int rank) const { return ranks_[static_cast<std::size_t>(rank)].ended.has_value(); }
   int host_of(int rank) const { return ranks_[static_cast<std::size_t>(rank)].host; }
   bool has_ranks(int host) const { return !hosts_[static_cast<std::size_t>(host)].ranks.empty(); }
   bool is_on(int rank, int host) const { return ranks_[static_cast<std::size_t>(rank)].host == host; }

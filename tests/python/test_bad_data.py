@@ -247,7 +247,7 @@ def test_what_is_no_json_is_named(tmp_path, content, words):
 PROGRAMS = ("train_bert", "distill", "evaluate_lm", "report", "build_vocab", "bert_tokenize", "ruedarun", "rueda-hosts")
 # Between the launcher's own processes, and for srun.
 WITHIN = {"--agent", "--nodes", "--ntasks", "--ntasks-per-node", "--nodelist", "--kill-on-bad-exit", "--cpu-bind", "--unbuffered", "--overlap",
-          "--mpi"}
+          "--mpi", "--no-kill"}
 
 
 def test_options_that_messages_name_exist():

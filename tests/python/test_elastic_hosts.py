@@ -87,6 +87,29 @@ def test_the_oldest_host_may_leave(hosts):
     assert_each_once(said, samples=4000, ranks=2)
 
 
+def test_all_hosts_may_be_replaced(hosts):
+    named = hosts("localhost:2")
+    with Job(*named.options, "-np", "2", "--min-np", "1", samples=8000) as job:
+        job.wait_for(r"step 10\b")
+        named.name("127.0.0.1:2")
+        job.wait_for(r"ruedarun: 2 workers have joined; going on with 4 ranks$")
+        job.wait_for(r"ruedarun: 2 workers have left; going on with 2 ranks$")
+        job.wait_for(r"worker 2 begins as rank 0 of 2 at step [1-9]")
+        status, said = job.end()
+    assert status == 0 and "killed" not in said, said
+    assert_each_once(said, samples=8000)
+
+
+def test_an_answer_without_hosts_changes_nothing(hosts):
+    named = hosts("localhost:2")
+    with Job(*named.options, "-np", "2", samples=4000) as job:
+        job.wait_for(r"step 10\b")
+        named.name()
+        job.wait_for(r"the host discovery script names no host; the hosts stay as they were$")
+        status, said = job.end()
+    assert status == 0 and counts(said) == (1, {1: 4000}), said
+
+
 def test_ranks_stay_while_the_job_needs_them(hosts):
     named = hosts("localhost:1", "127.0.0.1:1")
     with Job(*named.options, "-np", "2", "--min-np", "2", UNTIL_WORKER="2", samples=1000) as job:

@@ -67,7 +67,7 @@ def test_a_replaced_rank_leaves_no_trace(name, teacher, tmp_path):
 
 
 def test_the_others_go_on_with_fewer_and_with_more(tmp_path):
-    said = train(program("train_bert", None), tmp_path, "-np", 2, "--min-np", 1, victims={20: 0})
+    said = train(program("train_bert", None), tmp_path, "-np", 2, "--min-np", 1, "--spares", 0, victims={20: 0})
     assert "going on with 1 rank" in said, said
     parameters, losses, summary = result(tmp_path)
     assert len(losses) == summary["steps"] == STEPS and losses[-1] < losses[0]

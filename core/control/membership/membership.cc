@@ -78,6 +78,7 @@ void Membership::retire(Worker worker) {
 // Others may be about to form the generation with it.
 void Membership::finished(Worker worker) {
   waiting_.remove(RankSet::of(worker));
+  retiring_.remove(RankSet::of(worker));
   if (!present_.contains(worker)) return;
   present_.remove(RankSet::of(worker));
   broken_.by_early_end |= unformed_.contains(worker);
@@ -98,16 +99,16 @@ bool Membership::keeps_state(const RankSet& members) const {
   return with_state_.empty() || !(members & with_state_).empty();
 }
 
-// Members that are to retire stay as long as the job cannot do without them.
+// Members that are to retire stay as long as the job cannot do without them, and take no place of others.
 RankSet Membership::next_workers() const {
-  const auto filled_up = [&](RankSet workers) {
-    if (!some_finished_) workers.add(first_of(waiting_, limits_.most - workers.count()));
-    return workers;
-  };
   const RankSet staying = present_ - retiring_;
-  const RankSet without = filled_up(staying);
-  const bool can_do_without = !staying.empty() && keeps_state(staying) && without.count() >= limits_.least;
-  return can_do_without ? without : filled_up(present_);
+  RankSet coming;
+  if (!some_finished_) coming = first_of(waiting_, limits_.most - staying.count());
+  const bool can_do_without =
+      !staying.empty() && keeps_state(staying) && staying.count() + coming.count() >= limits_.least;
+  RankSet next = can_do_without ? staying : present_;
+  next.add(coming);
+  return next;
 }
 
 bool Membership::is_at_limit() const {
@@ -131,9 +132,10 @@ std::optional<Generation> Membership::decide(Time now) {
 // Else the job has failed, or it waits for others.
 bool Membership::goes_on_with(const RankSet& workers, Time now) {
   if (present_.empty() || !keeps_state(present_)) {
-    give_up(some_finished_     ? "the others have finished"
-            : present_.empty() ? "no worker is left"
-                               : "no worker with the state of training is left");
+    const bool none_is_left = present_.empty() && waiting_.empty();
+    give_up(some_finished_ ? "the others have finished"
+            : none_is_left ? "no worker is left"
+                           : "no worker with the state of training is left");
   } else if (is_at_limit()) {
     give_up(fmt::format("reset limit {} exceeded", *limits_.resets));
   } else if (workers.count() < limits_.least) {

@@ -43,8 +43,9 @@ def _flags(options):
 
 
 def _results(folder, ranks):
-    """What the ranks have returned, by rank; raises what the first that failed has raised."""
-    files = [Path(folder) / f"result.{rank}" for rank in range(ranks)]
+    """What the ranks have returned, by rank; raises what the first that failed has raised. Workers of an elastic job may be more."""
+    numbers = {*range(ranks), *(int(file.suffix[1:]) for file in Path(folder).glob("result.*"))}
+    files = [Path(folder) / f"result.{number}" for number in sorted(numbers)]
     results = [pickle.loads(file.read_bytes()) if file.exists() else None for file in files]
     failures = [(result["time"], rank, result["error"]) for rank, result in enumerate(results) if result and "error" in result]
     if failures:

@@ -21,7 +21,7 @@ def main():
         result = {"value": func(*args, **kwargs)}
         made = cloudpickle.dumps(result)
     except SystemExit as left:
-        if left.code in (None, 0):  # of an elastic job, which goes on without this rank
+        if left.code in (None, 0) and "RUEDA_WORKER" in os.environ:  # an elastic job goes on without this rank
             raise
         result, made = None, _error()
     except BaseException:  # whatever it is, the caller is told

@@ -43,6 +43,8 @@ TEST(HostDiscovery, ABadLineIsNamed) {
   EXPECT_THAT(line_error_of("a:2\nb:x\n"), HasSubstr("line 2 of the host discovery script: 'x' ranks"));
   EXPECT_THAT(line_error_of("a:0"), HasSubstr("from 1 to"));
   EXPECT_THAT(line_error_of("-oProxyCommand=x"), HasSubstr("begins with '-'"));
+  EXPECT_THAT(line_error_of("a:2,b:2"), HasSubstr("line 1"));
+  EXPECT_THAT(line_error_of("a slots=2"), HasSubstr("HOST:RANKS"));
   EXPECT_THAT(line_error_of(":3"), HasSubstr("names no host"));
 }
 

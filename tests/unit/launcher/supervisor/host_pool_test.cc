@@ -171,12 +171,29 @@ TEST(HostPool, AHostMayGetMoreOrFewerSlots) {
   EXPECT_EQ(pool.opening(), "0.1");
 }
 
-TEST(HostPool, AHostThatIsAskedToGoMayBeNamedOn) {
+TEST(HostPool, AHostThatIsAskedToGoMayBeNamedOnAndIsUsedAgainWhenItWasLeftOut) {
   Pool pool(4);
   EXPECT_THAT(pool.hosts.close(1), ElementsAre(2, 3));
   EXPECT_THAT(pool.hosts.close(1), IsEmpty());
   EXPECT_TRUE(pool.hosts.is_closed(1));
   EXPECT_FALSE(pool.hosts.is_closed(0));
+  EXPECT_THAT(pool.hosts.use({{"a", 2}, {"b", 2}}).fresh, IsEmpty());
+  EXPECT_EQ(pool.hosts.host_to_start(4, kTimeZero), std::nullopt);
+  pool.hosts.use({{"a", 2}});
+  EXPECT_THAT(pool.hosts.use({{"a", 2}, {"b", 2}}).fresh, ElementsAre("b"));
+  EXPECT_EQ(pool.hosts.host_to_start(4, kTimeZero), "b");
+}
+
+TEST(HostPool, ALongCooldownStaysWithinItsLimit) {
+  Pool pool(2, Blacklist::slot, Cooldown{20'000s, 30'000'000s});
+  Time now = kTimeZero;
+  for (int i = 0; i < 40; ++i) {
+    pool.hosts.failed(1, false, now);
+    ASSERT_TRUE(pool.hosts.next_time(now));
+    EXPECT_LE(*pool.hosts.next_time(now), now + 30'000'000s);
+    now += 30'000'000s;
+    pool.fill(1, now);
+  }
 }
 
 TEST(HostPool, AHostMayBeNamedTwice) {

@@ -211,7 +211,7 @@ TEST(Membership, MembersThatComeAndDoNotMeetGetAnotherGeneration) {
   job.membership.lost(3);
   job.decide();
   for (const Worker worker : {0, 1, 2}) job.membership.ready(worker, 0, job.now);
-  job.now += Membership::kMeeting;
+  job.now += Membership::kMeeting + 3 * Membership::kMeetingOfWorker;
   EXPECT_EQ(job.membership.due(), job.now);
   ASSERT_TRUE(job.decide());
   EXPECT_EQ(job.membership.generation().number, 2U);
@@ -351,6 +351,33 @@ TEST(Membership, AtTheLimitOfResetsNobodyIsWaitedFor) {
   membership.lost(0);
   EXPECT_FALSE(membership.decide(kStart));
   EXPECT_EQ(membership.failure(), "reset limit 0 exceeded");
+}
+
+TEST(Membership, AllMayRetireWhenOthersHaveTheState) {
+  Membership membership({.least = 1, .most = 2, .patience = 600s, .resets = {}}, 2);
+  const auto form = [&] {
+    for (const Worker worker : membership.generation().by_rank()) {
+      membership.formed(worker, membership.generation().number);
+      membership.has_state(worker);
+    }
+  };
+  const auto leave = [&] {
+    for (const Worker worker : membership.generation().by_rank())
+      membership.ready(worker, membership.generation().number, kStart);
+  };
+  form();
+  for (const Worker worker : {0, 1}) membership.retire(worker);
+  EXPECT_EQ(membership.change_due(), Membership::Due{});
+  for (const Worker worker : {2, 3}) membership.ready(worker, {}, kStart);
+  EXPECT_EQ(membership.change_due(), (Membership::Due{.joiners = true}));  // they take no place of theirs
+  leave();
+  ASSERT_TRUE(membership.decide(kStart));
+  EXPECT_EQ(membership.generation().workers.count(), 4);
+  form();
+  EXPECT_EQ(membership.change_due(), (Membership::Due{.leavers = true}));
+  leave();
+  ASSERT_TRUE(membership.decide(kStart));
+  EXPECT_EQ(membership.generation().by_rank(), (std::vector<Worker>{2, 3}));
 }
 
 }  // namespace
