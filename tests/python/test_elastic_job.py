@@ -89,8 +89,10 @@ class Job:
 
     def end(self):
         """The status, and all that was said."""
+        last = time.monotonic() + 3 * PATIENCE
         while self.next_line() is not None:
-            pass
+            if time.monotonic() > last:
+                pytest.fail(f"the job does not end:\n{''.join(self.said[-60:])}")
         return self.process.wait(PATIENCE), "".join(self.said)
 
     def wait_until_idle(self, worker):
