@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
 #include "core/observe/metrics.h"
+#include "core/observe/operations_ended.h"
 #include "ops/setup/device_report.h"
 #include "python/src/errors.h"
 #include "python/src/python_lock.h"
@@ -107,20 +108,12 @@ void bind_meetings(py::module_& module) {
       NoPythonLock());
 }
 
-// Well or not, on this rank; 0 before init().
-std::uint64_t operations_ended() {
-  std::uint64_t ended = 0;
-  if (!is_initialized()) return ended;
-  for (const auto& counts : metrics().operations) ended += counts.completed + counts.failed;
-  return ended;
-}
-
 void bind_observation(py::module_& module) {
   module.def("start_timeline", &start_timeline, NoPythonLock());
   module.def("stop_timeline", &stop_timeline, NoPythonLock());
   module.def(
       "metrics", [] { return to_prometheus_text(metrics()); }, NoPythonLock());
-  module.def("operations_ended", &operations_ended);
+  module.def("operations_ended", [] { return is_initialized() ? operations_ended(metrics()) : 0; });
   module.def(
       "report", [] { return default_runtime().report(); }, NoPythonLock());
 }

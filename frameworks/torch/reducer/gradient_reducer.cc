@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/engine/runtime.h"
+#include "core/observe/operations_ended.h"
 #include "frameworks/torch/local_sgd/parameter_average.h"
 #include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/reducer/gradient_norm.h"
@@ -16,17 +17,6 @@
 #include "frameworks/torch/reducer/gradient_sync.h"
 
 namespace rueda {
-namespace {
-
-// Changes whenever an operation of this rank ends, well or not.
-std::uint64_t operations_ended(const Runtime& runtime) {
-  std::uint64_t ended = 0;
-  for (const auto& each : runtime.metrics().operations) ended += each.completed + each.failed;
-  return ended;
-}
-
-}  // namespace
-
 GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                                  const Scope& scope)
     : given_(parameters),
@@ -163,11 +153,11 @@ void GradientReducer::after_step() {
   if (average_) average_->after_step();
   if (!steps_.counted) return;
   ++steps_.taken;
-  steps_.operations = operations_ended(sync().scope().runtime());
+  steps_.operations = operations_ended(sync().scope().runtime().metrics());
 }
 
 bool GradientReducer::nothing_since_step() const {
-  return sync_ && steps_.operations == operations_ended(sync_->scope().runtime());
+  return sync_ && steps_.operations == operations_ended(sync_->scope().runtime().metrics());
 }
 
 // Once they have been reduced, or that has failed, the gradients that were kept may go.
