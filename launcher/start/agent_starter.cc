@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,7 +21,6 @@
 #include "launcher/agent/agent_process.h"
 #include "launcher/hydra/hydra.h"
 #include "launcher/system/processes.h"
-#include "launcher/system/signals.h"
 
 namespace rueda {
 namespace {
@@ -117,19 +115,8 @@ void AgentStarter::start_elsewhere(const Invitation& invitation, const std::vect
 
 void AgentStarter::spawn(Words command, std::vector<int> hosts, const std::string& line) {
   Pipe input = make_pipe();
-  const std::uint64_t open_files = allow_many_descriptors();
-  const pid_t supervisor = ::getpid();
-  const pid_t process = ::fork();
-  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  const pid_t process = fork_program(input.read_end.number(), says_.number(), says_.number());
   if (process == 0) {
-    ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != supervisor) ::_exit(1);
-    ::dup2(input.read_end.number(), STDIN_FILENO);
-    ::dup2(says_.number(), STDOUT_FILENO);
-    ::dup2(says_.number(), STDERR_FILENO);
-    limit_descriptors(open_files);
-    set_signal_state({});
     execute(command);
     fmt::print(stderr, "ruedarun: cannot start '{}': {}\n", command.front(), std::strerror(errno));
     std::fflush(stderr);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,19 +95,9 @@ void HostDiscovery::act(Clock::time_point now) {
 
 void HostDiscovery::start() {
   Pipe pipe = make_pipe();
-  const std::uint64_t open_files = allow_many_descriptors();
-  const pid_t supervisor = ::getpid();
-  const pid_t process = ::fork();
-  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const pid_t process = fork_program(nothing.number(), pipe.write_end.number(), STDERR_FILENO);
   if (process == 0) {
-    ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != supervisor) ::_exit(1);
-    const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    ::dup2(nothing.number(), STDIN_FILENO);
-    ::dup2(pipe.write_end.number(), STDOUT_FILENO);
-    limit_descriptors(open_files);
-    set_signal_state({});
     execute({"/bin/sh", "-c", command_});
     ::_exit(127);
   }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "launcher/system/descriptor.h"
@@ -98,6 +100,23 @@ void execute(const std::vector<std::string>& command) {
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words.front(), words.data());
+}
+
+pid_t fork_program(int input, int output, int errors) {
+  const std::uint64_t open_files = allow_many_descriptors();
+  const pid_t parent = ::getpid();
+  const pid_t process = ::fork();
+  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  if (process > 0) return process;
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(errors, STDERR_FILENO);
+  limit_descriptors(open_files);
+  set_signal_state({});
+  return 0;
 }
 
 std::string output_of(const std::vector<std::string>& command) {

@@ -14,6 +14,11 @@ namespace rueda {
 // Replaces this process by `command`; returns, with errno, only when that fails.
 void execute(const std::vector<std::string>& command);
 
+// Forks. Returns 0 in the child, which leads a process group of its own, dies with this process, and has
+// these descriptors as its standard streams. Its signals and its limit of open files are as for any program.
+// Throws std::system_error.
+pid_t fork_program(int input, int output, int errors);
+
 // What `command` prints on both streams. Empty when it cannot be started.
 std::string output_of(const std::vector<std::string>& command);
 
