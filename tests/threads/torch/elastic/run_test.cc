@@ -71,7 +71,7 @@ TEST_F(ElasticRun, BeginsTheJobAnewAfterAFailureAndTrainsOn) {
   EXPECT_EQ(resets, 2);
   EXPECT_EQ(jobs_begun(), jobs + 2);
   // The second failure comes after a step behind a light commit, which stays: there is no other rank.
-  EXPECT_EQ((before - model_->weight).mean().item<double>(), 6.0 + 1.0);
+  EXPECT_NEAR((before - model_->weight).mean().item<double>(), 6.0 + 1.0, 1e-5);
 }
 
 TEST_F(ElasticRun, AReducerMadeOutsideHasAnotherGenerationInEachJob) {
