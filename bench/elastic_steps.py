@@ -17,16 +17,17 @@ WORKER = os.environ["RUEDA_WORKER"]
 
 
 def tell(event: str, *more: object) -> None:
-    print("event", event, WORKER, f"{time.time():.6f}", *more, flush=True)
+    line = " ".join(map(str, ["event", event, WORKER, f"{time.time():.6f}", *more]))
+    os.write(1, f"{line}\n".encode())  # at once: this process may be killed
 
 
 tell("process", os.getpid())
-hvd.init()
-# A step takes 1 from the parameter of each sample that it has seen. The others have a gradient, too, of which nothing is known.
+# Before init(), in which a spare waits. A step takes 1 from the parameter of each sample that it has seen. The others have a gradient, too, of which nothing is known.
 counts = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.float64))
 others = torch.nn.Parameter(torch.zeros(PARAMETERS))
 coefficients = torch.rand(PARAMETERS)
 model = torch.nn.ParameterList([counts, others])
+hvd.init()
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD([{"params": [counts], "momentum": 0}, {"params": [others], "momentum": 0.9}], lr=1.0),
                                      named_parameters=[("counts", counts), ("others", others)], op=hvd.Sum)
 state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(range(SAMPLES)), epoch=0, repeated=0)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disturbs an elastic job again and again, and measures how soon it goes on.
 
-    .venv/bin/python bench/fault_campaign.py --faults 20 --ranks 2,4 --parameters 1M,22M [--kinds kill,root,two] [--hosts 4] [--spares 1] [--json FILE]
+    .venv/bin/python bench/fault_campaign.py --faults 20 --ranks 2,4 --parameters 1M,22M [--kinds kill,root,two] [--hosts 4] [--spares 1] \
+        [--against torchrun,torchft,torchft-tuned] [--json FILE]
 
 The job runs bench/elastic_steps.py. A fault comes at a random moment of a step:
   kill         SIGKILL for a random rank
@@ -15,7 +16,8 @@ A row for each kind, number of ranks and number of parameters, in milliseconds f
   generation   all others have formed the next generation
   step         all others have completed a step of it
   again        all ranks have completed a step at the full number of ranks
-and a step without a failure. The job counts how often each sample is applied. --hosts: virtual hosts, which need root."""
+and a step without a failure. The job counts how often each sample is applied. --hosts: virtual hosts, which need root.
+--against: peers that lose a rank by SIGKILL in the same run: `step` is that of the others, `again` that of all ranks. torchrun begins anew each time."""
 
 from __future__ import annotations
 
@@ -34,6 +36,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
+import fault_peers  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120  # seconds, with whatever has to come next
@@ -195,31 +200,49 @@ def campaign(options: argparse.Namespace, kind: str, ranks: int, size: str) -> d
     padding = options.faults * 2 * (ranks - 1)
     print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} faults, {epochs} epochs; samples lost {lost}, repeated {repeated} "
           f"(to fill a last step at most {padding}); load {os.getloadavg()[0]:.1f}", flush=True)
+    if lost or repeated > padding:
+        raise Stuck("samples were lost or repeated")
+    return summarised(vars(job.measured))
+
+
+def summarised(measured: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
+    """The median of each, and its 99th percentile, which are printed, too."""
     row = {}
-    for name, values in vars(job.measured).items():
+    for name, values in measured.items():
         if not values:
             continue
         values.sort()
         row[name] = (statistics.median(values), values[min(len(values) - 1, int(0.99 * len(values)))])
-        print(f"    {name:12} median {row[name][0]:9.1f} ms   p99 {row[name][1]:9.1f} ms")
-    if lost or repeated > padding:
-        raise Stuck("samples were lost or repeated")
+        print(f"    {name:12} median {row[name][0]:9.1f} ms   p99 {row[name][1]:9.1f} ms", flush=True)
     return row
 
 
-def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str, Any]]) -> None:
+def against(peer: str, faults: int, ranks: int, size: str) -> tuple[dict[str, Any], int]:
+    """Its row, and after how many faults training had not come back."""
+    measured, not_back = fault_peers.campaign(peer, ranks, number_of(size), faults)
+    print(f"{peer}, {ranks} ranks, {size} parameters: {faults} faults, has not come back {not_back} times; load {os.getloadavg()[0]:.1f}", flush=True)
+    return summarised(measured), not_back
+
+
+def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str, Any]], peers: dict[tuple[str, int, str], tuple[dict[str, Any], int]]) -> None:
     words = {"named": "{} to its name", "generation": "{} to the next generation", "step": "{} to the next step", "again": "{} to a step of all ranks again",
              "undisturbed": "a step without a failure"}
     kinds = {"kill": "kill", "root": "kill of rank 0", "two": "kill of two", "agent": "kill of an agent", "stop": f"stop for {STOPPED} s"}
     figures = [{"figure": f"{words[name].format(kinds[kind])}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
                for (kind, ranks, size), row in rows.items() for name, (median, most) in row.items()]
+    for (peer, ranks, size), (row, not_back) in peers.items():
+        for name, (median, most) in row.items():
+            figures.append({"figure": f"{words[name].format('kill')}, {ranks} ranks, {size} parameters, against {peer}", "peer": round(median, 1),
+                            "note": f"{peer}: p99 {most:.0f} ms; not back within {fault_peers.PATIENCE} s after {not_back} of {options.faults} faults"})
+            if name in (own := rows.get(("kill", ranks, size), {})):
+                figures[-1] |= {"value": round(own[name][0], 2), "ratio": round(median / own[name][0], 1)}
     where = f"{options.hosts} virtual hosts" if options.hosts else "one host"
     if options.spares:
         where += f", with {options.spares} spare{'s' if options.spares > 1 else ''}"
     result = {"title": f"Ranks killed in an elastic job, {where}", "group": "Failures", "date": datetime.date.today().isoformat(),
               "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
               "command": ".venv/bin/python bench/fault_campaign.py " + re.sub(r" ?--json \S+", "", " ".join(sys.argv[1:])),
-              "unit": "ms", "about": [f"Medians of {options.faults} faults a row, each at a random moment of a step. No sample was lost."],
+              "unit": "ms", "peer": "the peer", "about": [f"Medians of {options.faults} faults a row, each at a random moment of a step. No sample was lost."],
               "figures": figures}
     options.json.write_text(json.dumps(result, indent=1) + "\n")
 
@@ -232,19 +255,27 @@ def main() -> int:
     parser.add_argument("--parameters", default="1M", help="numbers, as 22M, with commas between [1M]")
     parser.add_argument("--hosts", type=int, default=0, help="virtual hosts [none]")
     parser.add_argument("--spares", type=int, default=0, help="processes that wait [0]")
+    parser.add_argument("--against", default="", help="peers, with commas between [none]")
     parser.add_argument("--json", type=Path, help="keep the figures for bench/performance_page.py")
     options = parser.parse_args()
-    rows = {}
+    peers = [peer for peer in options.against.split(",") if peer]
+    if missing := [words for words in map(fault_peers.missing, peers) if words]:
+        parser.error("; ".join(missing))
+    rows, found = {}, {}
     try:
         for kind in options.kinds.split(","):
             for ranks in map(int, options.ranks.split(",")):
                 for size in options.parameters.split(","):
                     rows[kind, ranks, size] = campaign(options, kind, ranks, size)
-    except Stuck as error:
+        for peer in peers:
+            for ranks in map(int, options.ranks.split(",")):
+                for size in options.parameters.split(","):
+                    found[peer, ranks, size] = against(peer, options.faults, ranks, size)
+    except (Stuck, fault_peers.Broken) as error:
         print(f"fault_campaign.py: error: {error}", file=sys.stderr)
         return 1
     if options.json:
-        keep(options, rows)
+        keep(options, rows, found)
     return 0
 
 

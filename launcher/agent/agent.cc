@@ -36,7 +36,7 @@ constexpr std::size_t kFilesOfRank = 4, kOwnFiles = 32;  // descriptors, about
 bool Agent::run() {
   ::prctl(PR_SET_NAME, "rueda-agent");
   adopt_orphans();
-  signals_ = catch_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
+  signals_.waiting = catch_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
   greet();
   while (state_ != State::over) turn();
   kill_descendants();
@@ -63,7 +63,7 @@ void Agent::greet() {
 
 void Agent::turn() {
   const short out = supervisor_.wants_to_write() ? POLLOUT : 0;
-  std::array<pollfd, 6> waits{{{signals_.number(), POLLIN, 0},
+  std::array<pollfd, 6> waits{{{signals_.waiting.number(), POLLIN, 0},
                                {supervisor_.descriptor(), static_cast<short>(POLLIN | out), 0},
                                {streams_.words.descriptor(), POLLIN, 0},
                                {may_read_output() ? streams_.outputs.descriptor() : -1, POLLIN, 0},
@@ -180,6 +180,7 @@ void Agent::start(const agents::Launch& launch) {
                                 .enter_barrier = [this] { tell(agents::BarrierIn{}); }});
   }
   start_ranks(launch.places);
+  pass_notice_on();
 }
 
 void Agent::start_ranks(const std::vector<Place>& places) {
@@ -293,9 +294,16 @@ void Agent::forward_last_output(LocalRank& rank) {
 
 // SIGTERM is the notice of a host that is to go: of a cloud, or of Slurm.
 void Agent::read_signals() {
-  while (const int signal = next_signal(signals_))
-    if (signal == SIGTERM && order_ && order_->launch.elastic) tell(agents::HostLeaves{});
+  while (const int signal = next_signal(signals_.waiting))
+    if (signal == SIGTERM) signals_.is_to_go = true;
+  pass_notice_on();
   reap();
+}
+
+// It may come before the order does.
+void Agent::pass_notice_on() {
+  if (!order_ || !std::exchange(signals_.is_to_go, false)) return;
+  if (order_->launch.elastic) tell(agents::HostLeaves{});
 }
 
 void Agent::reap() {

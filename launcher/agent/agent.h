@@ -65,6 +65,7 @@ class Agent {
   bool forward_output(LocalRank& rank, std::size_t stream);  // false: there was none
   void forward_last_output(LocalRank& rank);
   void read_signals();
+  void pass_notice_on();
   void reap();
   void tell_early_ends();
   void tell_end(LocalRank& rank, int status);
@@ -91,13 +92,18 @@ class Agent {
     bool held = false;  // they do: nobody reads them
   };
 
+  struct Signals {
+    Descriptor waiting;
+    bool is_to_go = false;  // the host: SIGTERM has come, and has not been passed on
+  };
+
   struct Dying {
     std::size_t number = 0;  // of ranks_
     Clock::time_point until;
   };
 
   SupervisorLine supervisor_;
-  Descriptor signals_;
+  Signals signals_;
   State state_ = State::meeting;
   bool ordered_ = false;  // ruedarun has said something
   std::optional<Order> order_;

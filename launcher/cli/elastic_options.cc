@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/cli/elastic_options.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
+#include <vector>
 
 #include "launcher/cli/flag_values.h"
 #include "launcher/cli/options.h"
@@ -20,19 +23,22 @@ void set_least(LaunchOptions& options, const std::string& text) {
 }
 
 void set_most(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--max-np");
   options.elastic.most = whole_number("--max-np", text, kMostRanks);
 }
 
 void set_spares(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--spares");
   options.elastic.spares = whole_number("--spares", text, kMostRanks, 0);
-  options.elastic.spares_given = true;
 }
 
 void set_timeout(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--elastic-timeout");
   options.elastic.timeout = std::chrono::seconds(whole_number("--elastic-timeout", text, kLongestTimeout));
 }
 
 void set_reset_limit(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--reset-limit");
   options.elastic.reset_limit = whole_number("--reset-limit", text, kMostResets, 0);
 }
 
@@ -43,20 +49,24 @@ void set_script(LaunchOptions& options, const std::string& text) {
 }
 
 void set_interval(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--discovery-interval");
   options.elastic.discovery_interval =
       std::chrono::seconds(whole_number("--discovery-interval", text, kLongestTimeout));
 }
 
 void set_slots(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--slots-per-host");
   options.elastic.slots_per_host = whole_number("--slots-per-host", text, kMostRanks);
 }
 
 void set_blacklist(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--blacklist");
   options.elastic.blacklist = choice_of<Blacklist>("blacklist", text, std::array{"host", "slot", "never"});
 }
 
 // "MIN MAX".
 void set_cooldown(LaunchOptions& options, const std::string& text) {
+  options.elastic.given.insert("--blacklist-cooldown-range");
   constexpr std::string_view kFlag = "--blacklist-cooldown-range";
   const std::size_t space = std::min(text.find(' '), text.size());
   const auto seconds = [&](std::string_view number) {
@@ -70,12 +80,20 @@ void set_cooldown(LaunchOptions& options, const std::string& text) {
   options.elastic.cooldown = range;
 }
 
-bool has_elastic_wishes(const ElasticOptions& elastic) {
-  return elastic.most != 0 || elastic.spares != 0 || elastic.reset_limit || elastic.cooldown;
+// Flags that would do nothing.
+void refuse_given(const ElasticOptions& elastic, const std::set<std::string_view>& useless,
+                  std::string_view remedy) {
+  std::vector<std::string_view> both;
+  std::ranges::set_intersection(elastic.given, useless, std::back_inserter(both));
+  if (both.empty()) return;
+  throw UsageError(
+      fmt::format("{} {} nothing here: {}", fmt::join(both, ", "), both.size() == 1 ? "does" : "do", remedy));
 }
 
 void settle_hosts(LaunchOptions& options) {
-  if (options.elastic.discovery_script.empty()) return;
+  if (options.elastic.discovery_script.empty())
+    return refuse_given(options.elastic, {"--discovery-interval", "--slots-per-host"},
+                        "no script names the hosts; give --host-discovery-script COMMAND");
   if (!options.hosts.empty() || options.virtual_hosts.count > 0)
     throw UsageError("--host-discovery-script names the hosts; leave -H, --hostfile and --virtual-hosts out");
 }
@@ -104,10 +122,8 @@ void settle_elastic(LaunchOptions& options) {
   ElasticOptions& elastic = options.elastic;
   if (elastic.least == 0 && !elastic.discovery_script.empty()) elastic.least = options.ranks;
   if (elastic.least == 0) {
-    if (has_elastic_wishes(elastic))
-      throw UsageError(
-          "--max-np, --spares, --reset-limit and --blacklist-cooldown-range are for a job that may lose "
-          "ranks; say how many it needs at least: --min-np N");
+    refuse_given(elastic, elastic.given,
+                 "the job may not lose ranks; say how many it needs at least: --min-np N");
     return;
   }
   if (options.ranks == 0) options.ranks = elastic.least;
@@ -115,7 +131,7 @@ void settle_elastic(LaunchOptions& options) {
   if (elastic.least > options.ranks || options.ranks > elastic.most)
     throw UsageError(fmt::format("--min-np {}, -np {} and --max-np {}: they must ascend", elastic.least,
                                  options.ranks, elastic.most));
-  if (!elastic.spares_given)
+  if (!elastic.given.contains("--spares"))
     elastic.spares = elastic.least < options.ranks && elastic.most < kMostRanks ? 1 : 0;
   if (elastic.most + elastic.spares > kMostRanks)
     throw UsageError(fmt::format("--max-np {} and --spares {}: together at most {}", elastic.most,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -29,8 +30,8 @@ struct Cooldown {
 struct ElasticOptions {
   int least = 0;                      // ranks; 0: the job is not elastic
   int most = 0;                       // 0: as many as it begins with
-  int spares = 0;                     // processes that wait to take the place of a lost one
-  bool spares_given = false;          // by the user; else there is one where a slot is left for it
+  int spares = 0;                     // processes that wait to take the place of a lost one; unless
+                                      // they are given, there is one where a slot is left for it
   std::chrono::seconds timeout{600};  // how long there may be fewer than `least`
   std::optional<int> reset_limit;     // how often the ranks may change
   std::string discovery_script;       // prints the hosts; empty: -H and --hostfile name them
@@ -38,6 +39,7 @@ struct ElasticOptions {
   int slots_per_host = 1;  // where the script tells none
   Blacklist blacklist = Blacklist::slot;
   std::optional<Cooldown> cooldown;  // none: for ever
+  std::set<std::string_view> given;  // the flags of the user, but --min-np and the script
 };
 
 // The effect of each flag, by name.

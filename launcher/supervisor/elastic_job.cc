@@ -30,7 +30,7 @@ std::vector<HostSlots> slots_at_the_start(const LaunchOptions& options, const El
   std::vector<HostSlots> listed = hosts.listed;
   if (listed.empty()) listed = {{hosts.placed.front().host, elastic.most + elastic.spares}};
   std::vector<HostSlots> slots;
-  const int asked_for = options.ranks + (elastic.spares_given ? elastic.spares : 0);
+  const int asked_for = options.ranks + (elastic.given.contains("--spares") ? elastic.spares : 0);
   for (const HostRanks& host : place_ranks(asked_for, listed, host_name()))
     slots.push_back({host.host, static_cast<int>(host.places.size())});
   std::map<std::string, int> named;

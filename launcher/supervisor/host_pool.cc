@@ -75,6 +75,14 @@ void HostPool::list(const std::string& name, int slots) {
   hosts_.push_back({.name = name, .slots = std::vector<Slot>(static_cast<std::size_t>(slots))});
 }
 
+// Its slots are as good or bad as they were.
+void HostPool::list_again(const Host& host) {
+  Host fresh{.name = host.name, .slots = host.slots};
+  std::erase_if(fresh.slots, [](const Slot& slot) { return slot.closed; });
+  for (Slot& slot : fresh.slots) slot.worker.reset();
+  hosts_.push_back(std::move(fresh));
+}
+
 // Workers of the start may be more than the slots of their host.
 void HostPool::resize(Host& host, int slots, std::vector<Worker>& leaving) {
   const auto count = static_cast<std::size_t>(slots);
@@ -157,13 +165,11 @@ void HostPool::lose(int number, Time now) {
   Host* host = with_number(number);
   if (host == nullptr || host->state == Host::State::gone) return;
   const bool was_in_use = host->is_in_use();
-  const auto slots =
-      static_cast<int>(std::ranges::count_if(host->slots, [](const Slot& slot) { return !slot.closed; }));
   host->state = Host::State::gone;
   for (Slot& slot : host->slots) slot.worker.reset();
   if (!was_in_use) return;
   put_off(bans_[host->name], now);
-  list(std::string(host->name), slots);
+  list_again(*host);
 }
 
 void HostPool::put_off(const std::string& host, Time now) { put_off(bans_[host], now); }
@@ -225,10 +231,9 @@ void HostPool::failed(Worker worker, bool took_part, Time now) {
   slot->worker.reset();
   std::erase(blacklisted_, worker);
   if (blacklist_ == Blacklist::host && host->is_in_use()) {
-    const auto slots = static_cast<int>(host->slots.size());
     close(*host, blacklisted_);
     put_off(bans_[host->name], now);
-    list(std::string(host->name), slots);
+    list_again(*host);
   } else if (!took_part) {
     put_off(slot->ban, now);
   }

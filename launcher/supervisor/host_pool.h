@@ -112,6 +112,7 @@ class HostPool {
   std::pair<Host*, Slot*> place_of(Worker worker);
   void close(Host& host, std::vector<Worker>& leaving);
   void list(const std::string& name, int slots);
+  void list_again(const Host& host);  // without an agent
   void resize(Host& host, int slots, std::vector<Worker>& leaving);
   void put_off(Ban& ban, Time now);
   Time usable_from(const Host& host, const Slot& slot) const;

@@ -129,11 +129,12 @@ def test_written_checkpoint_is_read_back_exactly(tmp_path, short_run):
 def test_summary_and_losses(short_run):
     output, summary = short_run
     assert list(summary) == ["task", "ranks", "hosts", "steps", "samples_per_step", "backward_passes_per_step", "sync",
-                             "optimizer", "device", "stopped", "resumed_from", "loss_first", "loss_last", "f1_first", "f1", "exact_match", "loss_held_out", "samples_per_s", "step_ms",
+                             "optimizer", "device", "stopped", "resumed_from", "membership", "loss_first", "loss_last", "f1_first", "f1", "exact_match", "loss_held_out", "samples_per_s", "step_ms",
                              "data_ms", "compute_ms", "wait_ms", "cpu_ms", "reduced_mb", "seconds", "parameters_hash", "curve",
                              "evaluations"]
     assert (summary["task"], summary["ranks"], summary["hosts"], summary["steps"]) == ("squad", 1, 1, 12)
-    assert summary["stopped"] is None and summary["resumed_from"] is None and summary["samples_per_step"] == 4
+    assert summary["stopped"] is None and summary["resumed_from"] is None and summary["membership"] is None
+    assert summary["samples_per_step"] == 4
     assert [point["step"] for point in summary["curve"]] == list(range(1, 13))
     assert [point["step"] for point in summary["evaluations"]] == [0, 12]
     assert summary["evaluations"][-1] == {"step": 12, "f1": summary["f1"], "exact_match": summary["exact_match"],

@@ -64,6 +64,9 @@ def test_a_replaced_rank_leaves_no_trace(name, teacher, tmp_path):
     assert len(losses) == len(losses_again) == STEPS
     assert [point["step"] for point in summary["evaluations"]] == [point["step"] for point in summary_again["evaluations"]]
     assert summary["ranks"] == summary_again["ranks"] == 2 and summary_again["resumed_from"] is None
+    counts = summary_again["membership"]
+    assert counts["generations"] >= 2 and (counts["lost"], counts["joined"]) == (1, 1) and 0 < counts["seconds_standing_still"] < 60
+    assert summary["membership"] is None
 
 
 def test_the_others_go_on_with_fewer_and_with_more(tmp_path):
@@ -71,6 +74,7 @@ def test_the_others_go_on_with_fewer_and_with_more(tmp_path):
     assert "going on with 1 rank" in said, said
     parameters, losses, summary = result(tmp_path)
     assert len(losses) == summary["steps"] == STEPS and losses[-1] < losses[0]
+    assert summary["membership"]["lost"] == 1
     assert all(torch.isfinite(tensor).all() for tensor in parameters.values())
 
 

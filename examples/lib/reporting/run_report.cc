@@ -52,6 +52,14 @@ void add_metrics(nlohmann::ordered_json& json, const RunSummary& summary) {
   }
 }
 
+nlohmann::ordered_json membership_of(const RunSummary& summary) {
+  if (!summary.membership) return nullptr;
+  return {{"generations", summary.membership->generations},
+          {"lost", summary.membership->lost},
+          {"joined", summary.membership->joined},
+          {"seconds_standing_still", summary.membership->seconds_standing_still}};
+}
+
 }  // namespace
 
 void make_folder(const std::filesystem::path& folder) {
@@ -94,6 +102,7 @@ void write_summary(const std::filesystem::path& path, const RunSummary& summary)
                {"device", summary.device},
                {"stopped", summary.stopped ? Json(*summary.stopped) : Json(nullptr)},
                {"resumed_from", summary.resumed_from ? Json(*summary.resumed_from) : Json(nullptr)},
+               {"membership", membership_of(summary)},
                {"loss_first", or_null(summary.loss_first)},
                {"loss_last", or_null(summary.loss_last)}};
   add_metrics(json, summary);

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "rueda/metrics.h"
+
 namespace rueda::examples {
 
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
@@ -38,12 +40,13 @@ struct RunSummary {
   std::int64_t steps = 0;  // that have been done
   std::int64_t samples_per_step = 0;
   std::int64_t backward_passes_per_step = 1;
-  std::string sync;                          // as --sync says it
-  std::string optimizer;                     // as --optimizer says it
-  std::string device;                        // "cpu" or "cuda"
-  std::optional<std::string> stopped;        // why before the last step
-  std::optional<std::int64_t> resumed_from;  // a step
-  std::optional<double> loss_first;          // means over 5 steps and all ranks
+  std::string sync;                                       // as --sync says it
+  std::string optimizer;                                  // as --optimizer says it
+  std::string device;                                     // "cpu" or "cuda"
+  std::optional<std::string> stopped;                     // why before the last step
+  std::optional<std::int64_t> resumed_from;               // a step
+  std::optional<MetricsSnapshot::Membership> membership;  // of an elastic job
+  std::optional<double> loss_first;                       // means over 5 steps and all ranks
   std::optional<double> loss_last;
   std::vector<std::string> metrics;  // their names, the main one first; `loss` stands as loss_held_out
   std::optional<double> samples_per_s;

@@ -163,6 +163,8 @@ class Run final : public TrainingListener {
                        .parameters_hash = fmt::format("{:016x}", hash),
                        .evaluations = kept_.evaluations};
     if (resumed_) summary.resumed_from = resumed_->position.step;
+    if (const auto membership = metrics().membership; membership.generations > 0)
+      summary.membership = membership;
     if (result_.stop == Stop::interrupt) summary.stopped = "SIGTERM";
     if (result_.stop == Stop::finish) summary.stopped = "stop file";
     summary.curve = curve(position.history);

@@ -55,9 +55,11 @@ Condition condition_of(bool torn, bool fresh, bool ahead) {
 }  // namespace
 
 WorkersChanged::WorkersChanged(const MembershipChange& change)
-    : std::runtime_error(change.added     ? "elastic: workers wait to join. elastic::run() lets them in."
-                         : change.removed ? "elastic: workers are lost. elastic::run() goes on without them."
-                                          : "elastic: the workers of the job have changed.") {}
+    : std::runtime_error(
+          change.added ? "elastic: workers wait to join. elastic::run() lets them in."
+          : change.removed
+              ? "elastic: workers are lost, or are to leave. elastic::run() goes on without them."
+              : "elastic: the workers of the job have changed.") {}
 
 State::State(std::vector<std::pair<std::string, Kept>> objects) {
   for (auto& [name, kept] : objects) {

@@ -50,8 +50,8 @@ class State {
   void commit();
   // Keeps the objects as they are now, by a full or a light commit.
   void save();
-  // Throws WorkersChanged if workers wait to join, or are lost. Not collective: each rank hears of it by
-  // itself, and the first rank that leaves ends the operations of the others.
+  // Throws WorkersChanged if workers wait to join or to leave, or are lost. Not collective: each rank hears
+  // of it by itself, and the first rank that leaves ends the operations of the others.
   void check_host_updates();
   // Returns to the last commit. Gradients become undefined.
   void restore();

@@ -78,6 +78,12 @@ TEST(ElasticOptions, WishesThatDoNotFitTogetherAreRefused) {
   EXPECT_THAT(elastic_error_of({"-np", "2", "--max-np", "3"}), HasSubstr("--min-np N"));
   EXPECT_THAT(elastic_error_of({"-np", "2", "--blacklist-cooldown-range", "1", "2"}),
               HasSubstr("--min-np N"));
+  EXPECT_THAT(
+      elastic_error_of({"-np", "2", "--blacklist", "never", "--elastic-timeout", "9", "--slots", "2"}),
+      HasSubstr("--blacklist, --elastic-timeout, --slots-per-host do nothing here"));
+  EXPECT_THAT(elastic_error_of({"-np", "2", "--spares", "0"}), HasSubstr("--spares does nothing here"));
+  EXPECT_THAT(elastic_error_of({"-np", "2", "--min-np", "1", "--discovery-interval", "2"}),
+              HasSubstr("give --host-discovery-script"));
   EXPECT_THAT(elastic_error_of({"-np", "2", "-H", "a:2", "--host-discovery-script", "x"}),
               HasSubstr("leave -H"));
   EXPECT_THAT(elastic_error_of({"-np", "2", "--virtual-hosts", "2", "--host-discovery-script", "x"}),

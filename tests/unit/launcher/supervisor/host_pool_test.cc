@@ -112,6 +112,23 @@ TEST(HostPool, AfterTheCooldownItIsUsedAgainAndEachFailureDoublesTheTime) {
   EXPECT_EQ(*pool.hosts.next_time(second), second + 60s);
 }
 
+TEST(HostPool, ASlotOnTheBlacklistStaysThereWhenTheAgentGoes) {
+  Pool pool(2, Blacklist::slot, Cooldown{10s, 600s});
+  for (int i = 0; i < 5; ++i) {
+    pool.hosts.failed(1, false, kTimeZero);
+    pool.fill(1, kTimeZero + 1h);
+  }
+  pool.hosts.failed(1, false, kTimeZero);
+  pool.hosts.lose(0, kTimeZero);
+  const Time later = kTimeZero + 30s;
+  pool.hosts.starts("a", 2, later);
+  pool.hosts.open(2);
+  EXPECT_EQ(pool.opening(later), "2.0");
+  pool.fill(2, later);
+  EXPECT_EQ(pool.opening(later), "none");
+  EXPECT_EQ(pool.opening(kTimeZero + 601s), "2.1");
+}
+
 TEST(HostPool, HorovodsRuleEndsAllOnTheHostOfALostWorker) {
   Pool pool(4, Blacklist::host);
   pool.hosts.failed(0, true, kTimeZero);
