@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120  # seconds, with whatever has to come next
 STEPS_BETWEEN = 3
 STOPPED = 0.3  # seconds
-SPARE_START = 5.0  # seconds from the start of a process to its init()
+SPARE_START = 8.0  # seconds from the start of a process to its init()
 
 
 class Stuck(Exception):
