@@ -102,7 +102,10 @@ void Agent::hear_supervisor() {
     ordered_ = true;
     obey(message);
   }
-  if (supervisor_.state() == SecureChannel::State::closed) end_ranks();
+  if (supervisor_.state() != SecureChannel::State::closed) return;
+  if (state_ == State::running)
+    fmt::print(stderr, "ruedarun: the agent on {} has lost ruedarun, and ends its ranks\n", host_name());
+  end_ranks();
 }
 
 void Agent::obey(const agents::Message& message) {

@@ -30,9 +30,12 @@ class Job:
     def __init__(self, *options, samples=400, epochs=1, work=0.01, program=(sys.executable, PROGRAM), **settings):
         if "--spares" not in options:
             options = ("--spares", "0", *options)
+        self._start([BIN / "ruedarun", *options, *program, samples, epochs, work], settings)
+
+    def _start(self, command, settings):
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | settings
-        self.process = subprocess.Popen([BIN / "ruedarun", *options, *program, str(samples), str(epochs), str(work)],
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True)
+        self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+                                        start_new_session=True)
         self.lines, self.said, self.pids = queue.Queue(), [], {}
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -292,3 +295,21 @@ def test_all_ranks_of_a_host_are_lost_with_its_agent():
         status, said = job.end()
     assert status == 0 and "its agent" in said, said
     assert_each_once(said, samples=1000)
+
+
+@virtual_hosts
+def test_a_host_that_is_cut_off_ends_itself():
+    """Its ranks, which could go on by themselves, end; those on the side of ruedarun go on."""
+    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=6000, RUEDA_NETWORK_DEADLINE="2") as job:
+        job.wait_for(r"step 10\b")
+        cut_off = [job.pids[2], job.pids[3]]
+        subprocess.run([BIN / "rueda-hosts", "of", str(job.process.pid), "link", "h1", "0", "down"], check=True, timeout=60)
+        job.wait_for(r"begins as rank 0 of 2 at step [1-9]")
+        for _ in range(300):
+            if not any(job._lives(pid) for pid in cut_off):
+                break
+            time.sleep(0.1)
+        assert not any(job._lives(pid) for pid in cut_off)
+        status, said = job.end()
+    assert status == 0 and "ruedarun: the agent on h1 has lost ruedarun, and ends its ranks" in said, said
+    assert_each_once(said, samples=6000)
