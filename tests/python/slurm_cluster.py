@@ -69,6 +69,7 @@ class SlurmCluster:
     def __init__(self, folder):
         self.folder = Path(folder)
         self.daemons = []
+        self.of_node = {}  # which of them is the slurmd of a node
         self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
 
     def start(self, *command, user=None):
@@ -95,7 +96,7 @@ class SlurmCluster:
         self.wait_for(lambda: (run / "munge.socket").exists())
         self.start("slurmctld", "-D", "-i")
         for node in ("n0", "n1"):
-            self.start("slurmd", "-D", "-N", node)
+            self.start_node(node)
         self.wait_for(self.is_idle)
         return self
 
@@ -111,6 +112,26 @@ class SlurmCluster:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+
+    def fail(self, node, processes):
+        """All processes of a node end at once: its slurmd, and these, which it has started."""
+        daemon = self.daemons[self.of_node[node]]
+        for pid in [daemon.pid, *processes]:
+            os.kill(pid, signal.SIGKILL)
+        daemon.wait()
+        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+
+    def repair(self, node):
+        self.start_node(node)
+        self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.wait_for(self.is_idle)
+
+    def start_node(self, node):
+        self.of_node[node] = len(self.daemons)
+        self.start("slurmd", "-D", "-N", node)
+
+    def run(self, *command):
+        subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=20, check=True)
 
     def is_idle(self):
         states = subprocess.run(["sinfo", "-h", "-N", "-o", "%T"], env=self.environment, capture_output=True, text=True, timeout=20).stdout

@@ -35,6 +35,49 @@ class Hosts:
         fresh.rename(self.list)
 
 
+class Pods:
+    """A script as the MPI operator of Kubernetes writes it, which prints the pods that run. It lies in a mounted ConfigMap: a change of all its
+    files is a change of one link."""
+
+    FORMS = {"v1": ("\necho {}.train-worker:1", ""), "v2beta1": ("echo {}.train.default.svc\n", "\n")}  # a line, and the end of the first line
+
+    def __init__(self, folder, form):
+        self.folder, (self.line, self.end), self.versions = folder, self.FORMS[form], 0
+        self.script = folder / "discover_hosts.sh"
+        self.run()
+        self.script.symlink_to("..data/discover_hosts.sh")
+
+    def run(self, *pods):
+        self.versions += 1
+        version = self.folder / f"..version{self.versions}"
+        version.mkdir()
+        script = version / "discover_hosts.sh"
+        script.write_text(f"#!/bin/sh{self.end}" + "".join(self.line.format(pod) for pod in pods))
+        script.chmod(0o555)
+        (self.folder / "..data.new").symlink_to(version.name)
+        (self.folder / "..data.new").rename(self.folder / "..data")
+
+
+@pytest.mark.parametrize("form", Pods.FORMS)
+def test_the_script_of_the_mpi_operator(form, shell_here, tmp_path):
+    (tmp_path / "mpi").mkdir()
+    pods = Pods(tmp_path / "mpi", form)
+    names = [f"train-worker-{number}" for number in range(3)]
+    with Job("--host-discovery-script", pods.script, "--remote-shell", shell_here, "-np", "2", "--min-np", "1", "--max-np", "3", samples=8000) as job:
+        job.wait_for(r"ruedarun: waiting for hosts: 0 of 2 ranks have a place$")  # the launcher begins before the workers
+        pods.run(*names[:2])
+        job.wait_for(r"step 10\b")
+        pods.run(*names)
+        job.wait_for(r"joined; going on with 3 ranks$")
+        job.wait_for(r"worker 2 begins as rank 2 of 3 ")
+        pods.run(names[0], names[2])
+        job.wait_for(r"ruedarun: the host train-worker-1\S* is to go")
+        job.wait_for(r"ruedarun: worker 1 has left; going on with 2 ranks$")
+        status, said = job.end()
+    assert status == 0 and "killed" not in said and "Traceback" not in said, said
+    assert_each_once(said, samples=8000, ranks=3)
+
+
 @pytest.fixture(name="hosts")
 def hosts_of_this_machine(tmp_path):
     return lambda *lines: Hosts(tmp_path, *lines)

@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 from hand_started import BIN, CLEAN, LAUNCHERS, SUITES, Job, check, free_port
 from slurm_cluster import SlurmCluster, missing
+
+ELASTIC = Path(__file__).parent / "programs" / "elastic_sums.py"
 
 
 @pytest.fixture(scope="module")
@@ -283,36 +286,80 @@ def test_a_rank_that_comes_after_the_life_of_the_credential(cluster):
         check(first.results())
 
 
+def parent_of(process):
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+class ElasticJob:
+    """Four ranks on two nodes, in an allocation that goes on without a node."""
+
+    def __init__(self, cluster, log):
+        environment = {name: value for name, value in cluster.environment.items() if name == "SLURM_CONF" or not name.startswith(LAUNCHERS)}
+        command = ["salloc", "-Q", "--no-kill", "-N", "2", "--ntasks-per-node=2", BIN / "ruedarun", "--verbose", "--spares", "0", "-np", "4",
+                   "--min-np", "2", sys.executable, ELASTIC, "6000", "1", "0.005"]
+        self.log = log
+        with log.open("w") as said:
+            self.process = subprocess.Popen(list(map(str, command)), stdout=said, stderr=subprocess.STDOUT, env=environment)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def wait_for(self, pattern):
+        for _ in range(600):
+            if found := re.search(pattern, self.log.read_text()):
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        pytest.fail(f"no line has {pattern}:\n{self.log.read_text()[-4000:]}")
+
+    def pid(self, worker):
+        return int(self.wait_for(rf"worker {worker} is process (\d+)")[1])
+
+    def check_end(self):
+        assert self.process.wait(120) == 0, self.log.read_text()[-4000:]
+        assert re.search(r"epochs: 1, applied: \{1: \d+", self.log.read_text())
+
+
 def test_an_elastic_job_in_an_allocation(cluster, tmp_path):
     """A rank is killed, and the node of the others gets the notice that scancel sends: its ranks leave, and the job goes on without both."""
-    environment = {name: value for name, value in cluster.environment.items() if name == "SLURM_CONF" or not name.startswith(LAUNCHERS)}
-    command = ["salloc", "-Q", "--no-kill", "-N", "2", "--ntasks-per-node=2", BIN / "ruedarun", "--verbose", "--spares", "0", "-np", "4", "--min-np", "2",
-               sys.executable, Path(__file__).parent / "programs" / "elastic_sums.py", "6000", "1", "0.005"]
-    with open(tmp_path / "said", "w+") as said:
-        job = subprocess.Popen(list(map(str, command)), stdout=said, stderr=subprocess.STDOUT, env=environment)
+    with ElasticJob(cluster, tmp_path / "said") as job:
+        job.wait_for(r"step 10\b")
+        agent = parent_of(job.pid(2))
+        os.kill(job.pid(3), signal.SIGKILL)
+        job.wait_for(r"was killed by signal 9 \(Killed\); going on with 3 ranks")
+        os.kill(agent, signal.SIGTERM)
+        job.wait_for(r"is to go \(its agent has got SIGTERM\): its ranks leave the job")
+        job.wait_for(r"have left; going on with 2 ranks|has left; going on with 2 ranks")
+        job.check_end()
 
-        def wait_for(pattern):
-            for _ in range(600):
-                text = Path(said.name).read_text()
-                if found := re.search(pattern, text):
-                    return found
-                if job.poll() is not None:
-                    break
-                time.sleep(0.1)
-            pytest.fail(f"no line has {pattern}:\n{Path(said.name).read_text()[-4000:]}")
 
+def test_an_elastic_job_goes_on_without_a_node_that_fails(cluster, tmp_path):
+    """Every process of the node ends at once, and Slurm then takes it out of the allocation, which stays (--no-kill)."""
+    with ElasticJob(cluster, tmp_path / "said") as job:
+        job.wait_for(r"step 10\b")
+        ranks = [job.pid(2), job.pid(3)]
+        agent = parent_of(ranks[0])
+        cluster.fail("n1", [parent_of(agent), agent, *ranks])
         try:
-            wait_for(r"step 10\b")
-            killed = int(wait_for(r"worker 3 is process (\d+)")[1])
-            other = int(wait_for(r"worker 2 is process (\d+)")[1])
-            agent = int(Path(f"/proc/{other}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(killed, 9)
-            wait_for(r"was killed by signal 9 \(Killed\); going on with 3 ranks")
-            os.kill(agent, 15)
-            wait_for(r"is to go \(its agent has got SIGTERM\): its ranks leave the job")
-            wait_for(r"have left; going on with 2 ranks|has left; going on with 2 ranks")
-            assert job.wait(120) == 0
+            job.wait_for(r"going on with 2 ranks")
+            job.wait_for(r"begins as rank 0 of 2 at step [1-9]")
+            job.check_end()
         finally:
-            job.kill()
-            job.wait()
-    assert re.search(r"epochs: 1, applied: \{1: \d+", Path(tmp_path / "said").read_text())
+            cluster.repair("n1")
+
+
+def test_an_elastic_script_of_sruns_ends_with_words(cluster):
+    """Without ruedarun no rank goes on: the others name the lost one."""
+    script = f"""
+if [ "$SLURM_PROCID" = 2 ]; then exec timeout -s KILL 20 {sys.executable} {ELASTIC} 100000 1 0.01; fi
+exec {sys.executable} {ELASTIC} 100000 1 0.01
+"""
+    done = srun(cluster, "--mpi=none", "--no-kill", "-N", 2, "-n", 3, "/bin/sh", "-c", script, **WAYS["none"][1], OMP_NUM_THREADS="1",
+                PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    assert done.returncode != 0 and re.search("HorovodInternalError: .*rank 2 .*is lost", done.stderr), done.stderr
+    assert done.stderr.count("only an elastic job can, which ruedarun --min-np starts") == 2, done.stderr

@@ -24,9 +24,9 @@ void begin_next_generation() {
 }
 
 void give_up(StatusCode code, const std::string& first, const std::string& now) {
-  throw_if_error({code, fmt::format("{}\nTraining cannot go on with the ranks that are left: elastic::run "
-                                    "restores a job of the ranks that were started, so start it again, "
-                                    "from a checkpoint. ({})",
+  throw_if_error({code, fmt::format("{}\nTraining cannot go on with the ranks that are left: only an elastic "
+                                    "job can, which ruedarun --min-np starts. Start this one again, from a "
+                                    "checkpoint. ({})",
                                     first, now)});
 }
 

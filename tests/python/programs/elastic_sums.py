@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """elastic_sums.py SAMPLES EPOCHS [SECONDS]: training that counts. Its parameters say how often each sample has been applied, with the sign turned:
 the gradient of a sample is 1 at its own place, and a step subtracts the sum over all ranks. Rank 0 prints in the end how many samples
-were applied how often. SECONDS: of work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part."""
+were applied how often. SECONDS: of work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
+Where ruedarun has not started it, the rank stands for the number of the worker."""
 import collections
 import os
 import sys
@@ -13,7 +14,7 @@ import rueda.torch as hvd
 
 SAMPLES, EPOCHS = int(sys.argv[1]), int(sys.argv[2])
 WORK = float(sys.argv[3]) if len(sys.argv) > 3 else 0.01
-WORKER = os.environ["RUEDA_WORKER"]
+WORKER = next((os.environ[name] for name in ("RUEDA_WORKER", "RANK", "RUEDA_RANK", "SLURM_PROCID", "PMI_RANK") if name in os.environ), "0")
 UNTIL = int(os.environ.get("UNTIL_WORKER", "0"))
 if WORKER in os.environ.get("REFUSING", "").split(","):
     raise SystemExit(3)
