@@ -46,6 +46,7 @@ class State:
     """
 
     _default_broadcast: Callable[..., Any] | None = None  # a frontend sets it
+    _at_commit: Callable[[], None] | None = None  # run() may set it: check_host_updates() begins with it
 
     def __init__(self, bcast_object: Callable[..., Any] | None = None, get_rank: Callable[[], int] | None = None):
         self._bcast_object = bcast_object or State._default_broadcast
@@ -79,6 +80,8 @@ class State:
     def check_host_updates(self) -> None:
         """Raises HostsUpdatedInterrupt when workers wait to be let in, or have left. Not collective, and cheap: each rank hears of the change
         by itself, and the first that raises ends the operations of the others."""
+        if self._at_commit is not None:
+            self._at_commit()
         latest, update = self._last_updated_timestamp, HostUpdateResult.no_update
         while not self._host_messages.empty():
             timestamp, result = self._host_messages.get()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each kind of object in a TorchState is saved, restored and given to other ranks.
 
-A handler has save(), restore() and sync(), as in Horovod. Those of Rueda have two methods more:
+A handler has save(), restore() and sync(), as in Horovod. Those of Rueda have three methods more:
     note(): saves all but the tensors that an optimizer changes. Of these it notes which they are, and their versions.
     sync_from(root): sync() from another rank than 0.
+    committed(): the state_dict() of the last save() or note(). After note() nothing that was noted has changed.
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ class StateDictHandler(StateHandler):
     def restore(self) -> None:
         self.value.load_state_dict(copy.deepcopy(self._saved))  # an object may go on in what it is given
 
+    def committed(self) -> dict[str, Any]:
+        return self._saved
+
     def sync(self) -> None:
         self.sync_from(0)
 
@@ -131,6 +135,15 @@ class ModelStateHandler(StateHandler):
         with torch.no_grad():
             for buffer, _, kept in self._buffers.values():
                 buffer.copy_(kept)
+
+    def committed(self) -> dict[str, Any]:
+        if self._noted is None:
+            return self._saved
+        state = self.value.state_dict()
+        for name, buffer in self.value.named_buffers():
+            if name in state and id(buffer) in self._buffers:
+                state[name] = self._buffers[id(buffer)][2]
+        return state
 
     def sync(self) -> None:
         self.sync_from(0)
@@ -212,6 +225,14 @@ class OptimizerStateHandler(StateHandler):
         for group in self.value.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
+
+    def committed(self) -> dict[str, Any]:
+        if self._noted is None:
+            return self._saved
+        state = self.value.state_dict()
+        for group, settings in zip(state["param_groups"], self._settings):
+            group.update(settings)
+        return state
 
     def sync(self) -> None:
         self.sync_from(0)

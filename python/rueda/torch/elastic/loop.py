@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from rueda import _core
 from rueda.common import basics, elastic
 from rueda.common.exceptions import HorovodInternalError
 from rueda.torch.agreement import restart_prefixes
+from rueda.torch.elastic.restarts import Handover, by_torchrun, remedy
 from rueda.torch.functions import broadcast_object
 from rueda.torch.generations import remake_reducers
 
@@ -35,8 +37,7 @@ def _begin_again(error: BaseException) -> None:
     try:
         basics.begin_again()
     except HorovodInternalError as final:
-        raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: elastic.run restores a job of the ranks "
-                                   "that were started, so start it again, from a checkpoint.") from final
+        raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: {remedy()}") from final
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +48,19 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     that are left, and those that wait to be let in. There every rank synchronises, whatever skip_sync says: another rank may have
     come by an error.
 
+    Under torchrun a lost rank ends the process, and torchrun starts all of them again. A TorchState then goes on from the last commit, which the
+    hosts have kept in memory. SIGTERM takes effect at the next commit there, unless the program has a handler for it.
+
     Collective. Raises InvalidOperation when the job has gone on without this process, HorovodInternalError when a rank of a job that is
     not elastic is lost, and all else that func raises: an operation that cannot mean anything (InvalidOperation) would fail again.
     """
-    return elastic.loop(func, _begin_again, remake_reducers)
+    looped = elastic.loop(func, _begin_again, remake_reducers)
+
+    @functools.wraps(func)
+    def wrapper(state, *args, **kwargs):
+        if not by_torchrun():
+            return looped(state, *args, **kwargs)
+        with Handover(state) as handover:
+            return elastic.loop(handover.after_sync(func), _begin_again, handover.before_sync)(state, *args, **kwargs)
+
+    return wrapper

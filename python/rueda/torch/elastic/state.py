@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
+import cloudpickle
 import torch
 
 from rueda.common import basics
 from rueda.common.elastic import ObjectState, State
+from rueda.common.exceptions import InvalidOperation
 from rueda.torch.elastic.handlers import (ModelStateHandler, OptimizerStateHandler, SamplerStateHandler, StateHandler, get_handler_registry,
                                           is_sharded, make_handler, own_or, set_handler_registry)
 from rueda.torch.elastic.random_state import random_states, set_random_states
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.elastic.source import Condition, Report, choose
-from rueda.torch.functions import allgather_object, broadcast_object
+from rueda.torch.functions import allgather_object, broadcast_object, load_in_place
 
 __all__ = ["ModelStateHandler", "ObjectState", "OptimizerStateHandler", "SamplerStateHandler", "State", "StateHandler", "TorchState",
            "get_handler_registry", "set_handler_registry"]
@@ -44,7 +47,7 @@ class TorchState(ObjectState):
         self._handlers = {name: handler for name, handler in handlers.items() if handler is not None}
         for name, handler in self._handlers.items():
             object.__setattr__(self, name, handler.value)
-        self._commits, self._regular = 0, 0
+        self._commits, self._regular, self._born = 0, 0, 0.0  # _born: when the first ranks began to train
         self._light = self._ahead = self._torn = self._as_committed = False
         self._fresh = True
         self._random = random_states()
@@ -122,6 +125,8 @@ class TorchState(ObjectState):
         if reports[source].condition == Condition.ahead and basics.rank() == 0:
             warnings.warn("elastic: every rank had stepped after its last commit, and no copy was kept. That step stays applied, so its samples are "
                           "seen twice. Commit after each step, with no operation of Rueda's between the two.", stacklevel=3)
+        if reports[source].condition == Condition.fresh:
+            self._born = time.time()
         same = reports[basics.rank()][:2] == reports[source][:2]
         self._torn = self._torn or not same
         self._receive(source)
@@ -139,10 +144,40 @@ class TorchState(ObjectState):
         for handler in self._handlers.values():
             sync_from = own_or(handler, "sync_from", "sync")
             sync_from(source) if sync_from else handler.sync()
-        commits, regular, values = broadcast_object((self._commits, self._regular, self._values()), root_rank=source)
-        self._commits, self._regular = commits, regular
+        mine = self._commits, self._regular, self._born, self._values()
+        self._commits, self._regular, self._born, values = broadcast_object(mine, root_rank=source)
         if basics.rank() != source:
             self._set_values(values)
+
+    def committed(self) -> dict[str, Any]:
+        """The last commit, for load_committed() in a process that takes the place of this one. The state stays as it is. Raises InvalidOperation
+        where this process has none."""
+        if self._fresh or self._torn:
+            raise InvalidOperation("this rank has not been given the state of the job")
+        if self._light and any(_is_ahead(handler) for handler in self._handlers.values()):
+            raise InvalidOperation("an optimizer has stepped since the last commit, of which there is no copy")
+        parts = {}
+        for name, handler in self._handlers.items():
+            committed = None if is_sharded(handler.value) else own_or(handler, "committed", "save")
+            if committed is None:
+                raise InvalidOperation(f"state.{name} is sharded, or has a handler of the program's")
+            parts[name] = committed()
+        values = cloudpickle.dumps(self._saved_state)
+        return {"parts": parts, "values": values, "commits": self._commits, "regular": self._regular, "born": self._born}
+
+    def load_committed(self, committed: dict[str, Any]) -> None:
+        """Goes back to a commit of another process."""
+        for name, handler in self._handlers.items():
+            value, part = handler.value, committed["parts"][name]
+            if isinstance(value, torch.optim.Optimizer):
+                load_in_place(value, value.load_state_dict, part)
+            else:
+                value.load_state_dict(part)
+        self._set_values(cloudpickle.loads(committed["values"]))
+        self._commits, self._regular, self._born = committed["commits"], committed["regular"], committed["born"]
+        self._fresh = False
+        self._save(light=False)
+        self._as_committed = True
 
     def _steps_can_be_light(self):
         return all(_can_be_light(handler) for handler in self._handlers.values() if isinstance(handler.value, torch.optim.Optimizer))
