@@ -99,7 +99,7 @@ def test_torchrun_starts_all_again_and_training_goes_on(victim):
 
 
 def test_two_failures_of_a_job_of_torchruns():
-    with torchrun(restarts=2, samples=800) as job:
+    with torchrun(restarts=2, samples=800, LOADERS="2") as job:  # their children keep connections of killed ranks open
         for victim in (1, 0):
             job.wait_for(r"begins as rank 1 of 2")
             job.wait_for(r"step \d+")
@@ -135,7 +135,7 @@ def test_a_signal_to_torchrun_ends_the_job():
 def test_a_node_of_torchruns_comes_late(late_is_first):
     """torchrun numbers nodes by their addresses. With the store that its agents share by default, torch 2.11 gives a late one no MASTER_ADDR."""
     addresses = ["127.0.0.1", "127.0.0.2"]
-    more = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "RUEDA_SECRET": "x"}
+    more = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "RUEDA_SECRET": "x", "LOADERS": "1"}
     port, late = free_port(), 0 if late_is_first else 1
     with Agent(port, addresses[1 - late], 1, UNTIL_WORKER="1", **more) as first:
         first.wait_for(r"worker 0 begins as rank 0 of 1 at step 0")
@@ -162,6 +162,21 @@ def test_a_node_of_torchruns_is_lost():
         status, said = first.end()
     assert status == 0, said
     assert_each_once(said, samples=2000, ranks=2)
+
+
+def test_a_failure_counts_on_its_node_only():
+    """The other node, which has no restart, is asked to end before its rank fails."""
+    port = free_port()
+    with Agent(port, "127.0.0.1", 20, restarts=0) as first, Agent(port, "127.0.0.2", 20, hosts_store=False) as second:
+        second.wait_for(r"worker 1 is process")
+        first.wait_for(r"step 10\b")
+        second.kill(1)
+        first.wait_for(r"rueda: rank 0: .*rank 1 .*is lost")
+        wait_for_the_next_start(first)
+        first.wait_for(r"worker 0 begins as rank 0 of 2 at step [1-9]")
+        ends = [second.end(), first.end()]
+    assert [status for status, _ in ends] == [0, 0], ends
+    assert_each_once(ends[1][1], ranks=2)
 
 
 STALE = """

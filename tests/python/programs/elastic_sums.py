@@ -2,7 +2,7 @@
 """elastic_sums.py SAMPLES EPOCHS [SECONDS]: training that counts. Its parameters say how often each sample has been applied, with the sign turned:
 the gradient of a sample is 1 at its own place, and a step subtracts the sum over all ranks. Rank 0 prints in the end how many samples
 were applied how often. SECONDS: of work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
-Where ruedarun has not started it, the rank stands for the number of the worker."""
+LOADERS: processes that read the samples of a rank. Where ruedarun has not started it, the rank stands for the number of the worker."""
 import collections
 import os
 import sys
@@ -15,6 +15,7 @@ import rueda.torch as hvd
 SAMPLES, EPOCHS = int(sys.argv[1]), int(sys.argv[2])
 WORK = float(sys.argv[3]) if len(sys.argv) > 3 else 0.01
 WORKER = next((os.environ[name] for name in ("RUEDA_WORKER", "RANK", "RUEDA_RANK", "SLURM_PROCID", "PMI_RANK") if name in os.environ), "0")
+LOADERS = int(os.environ.get("LOADERS", "0"))
 UNTIL = int(os.environ.get("UNTIL_WORKER", "0"))
 if WORKER in os.environ.get("REFUSING", "").split(","):
     raise SystemExit(3)
@@ -32,7 +33,7 @@ def train(state):
     print(f"worker {WORKER} begins as rank {hvd.rank()} of {hvd.size()} at step {state.steps}", flush=True)
     highest = int(hvd.allreduce(torch.tensor([int(WORKER)]), op=hvd.Max)[0])
     while state.epoch < EPOCHS or state.highest < UNTIL:
-        for number, batch in enumerate(torch.utils.data.DataLoader(range(SAMPLES), batch_size=4, sampler=state.sampler)):
+        for number, batch in enumerate(torch.utils.data.DataLoader(range(SAMPLES), batch_size=4, sampler=state.sampler, num_workers=LOADERS)):
             optimizer.zero_grad()
             weights[batch].sum().backward()
             time.sleep(WORK)

@@ -109,6 +109,23 @@ def test_run_goes_on_after_a_failure_in_the_midst_of_backward(in_backward, rank,
     assert torch.allclose(hvd.allreduce(weight), weight)
 
 
+@pytest.mark.parametrize("commits, calls", [(0, 3), (2, 4)])
+def test_run_gives_up_when_it_fails_without_a_commit(commits, calls):
+    state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1), calls=0)
+    begun = []
+
+    @hvd.elastic.run
+    def train(state):
+        begun.append(1)
+        if len(begun) <= commits:
+            state.commit()
+        raise hvd.HorovodInternalError("as if ranks had asked for different things")
+
+    with pytest.raises(hvd.HorovodInternalError, match="as if ranks .*\nelastic.run has tried 3 times, and no commit came between"):
+        train(state)
+    assert len(begun) == calls
+
+
 def test_run_keeps_the_state_when_hosts_change(rank):
     state = hvd.elastic.ObjectState(batch=0)
     calls = []

@@ -13,6 +13,7 @@ from rueda.common import basics, elastic
 from rueda.common.exceptions import HorovodInternalError
 from rueda.torch.agreement import restart_prefixes
 from rueda.torch.elastic.restarts import Handover, by_torchrun, remedy
+from rueda.torch.elastic.state import TorchState
 from rueda.torch.functions import broadcast_object
 from rueda.torch.generations import remake_reducers
 
@@ -40,6 +41,25 @@ def _begin_again(error: BaseException) -> None:
         raise HorovodInternalError(f"{error}\nTraining cannot go on with the ranks that are left: {remedy()}") from final
 
 
+_MOST_IN_VAIN = 3
+
+
+class _Reset:
+    """_begin_again() of one call of run(). In a job that is not elastic it gives up after failures between which nothing was committed."""
+
+    def __init__(self, state: Any):
+        self._state, self._commits, self._in_vain = state, -1, 0
+
+    def __call__(self, error: BaseException) -> None:
+        if isinstance(error, HorovodInternalError) and isinstance(self._state, TorchState) and not _core.is_elastic():
+            self._in_vain = self._in_vain + 1 if self._state._commits == self._commits else 1
+            self._commits = self._state._commits
+            if self._in_vain == _MOST_IN_VAIN:
+                raise HorovodInternalError(f"{error}\nelastic.run has tried {_MOST_IN_VAIN} times, and no commit came between the failures. Mend the "
+                                           "cause, or commit more often.") from error
+        _begin_again(error)
+
+
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """func(state, ...), called again after an operation has failed, and when workers come or go.
 
@@ -51,16 +71,16 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     Under torchrun a lost rank ends the process, and torchrun starts all of them again. A TorchState then goes on from the last commit, which the
     hosts have kept in memory. SIGTERM takes effect at the next commit there, unless the program has a handler for it.
 
-    Collective. Raises InvalidOperation when the job has gone on without this process, HorovodInternalError when a rank of a job that is
-    not elastic is lost, and all else that func raises: an operation that cannot mean anything (InvalidOperation) would fail again.
+    Collective. Raises InvalidOperation when the job has gone on without this process. In a job that is not elastic it raises HorovodInternalError
+    when a rank is lost, and when operations fail three times and a TorchState was not committed in between. It raises all else that func raises:
+    an operation that cannot mean anything (InvalidOperation) would fail again.
     """
-    looped = elastic.loop(func, _begin_again, remake_reducers)
-
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
+        reset = _Reset(state)
         if not by_torchrun():
-            return looped(state, *args, **kwargs)
+            return elastic.loop(func, reset, remake_reducers)(state, *args, **kwargs)
         with Handover(state) as handover:
-            return elastic.loop(handover.after_sync(func), _begin_again, handover.before_sync)(state, *args, **kwargs)
+            return elastic.loop(handover.after_sync(func), reset, handover.before_sync)(state, *args, **kwargs)
 
     return wrapper

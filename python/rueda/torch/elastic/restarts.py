@@ -28,7 +28,7 @@ from rueda.torch.functions import allgather_object
 
 # torchrun asks the processes of the other nodes to end when it has seen a failure on one. Until then they must not fail, too: each node has
 # only so many restarts.
-_UNTIL_ASKED = 3.0  # seconds
+_UNTIL_ASKED = 5.0  # seconds
 
 _calls = itertools.count()  # of run(), in this process
 
@@ -96,6 +96,8 @@ class Handover:
 
     def _hear(self, *_):
         self._asked = True
+        # Workers of a DataLoader get SIGTERM, too, and by its handler their end would raise an error anywhere.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if os.getpid() != self._process:  # it was forked from this one
             _end_by_signal()
 
