@@ -30,6 +30,26 @@ void give_up(StatusCode code, const std::string& first, const std::string& now) 
                                     first, now)});
 }
 
+// Purpose: counts failures of a job between which nothing was committed. A plain value.
+class FailuresInVain {
+ public:
+  void note(const Error& failure, std::int64_t commits) {
+    count_ = commits == commits_ ? count_ + 1 : 1;
+    commits_ = commits;
+    if (count_ < kMost) return;
+    throw_if_error(
+        {failure.code(),
+         fmt::format("{}\nelastic::run has tried {} times, and no commit came between the failures. "
+                     "Mend the cause, or commit more often.",
+                     failure.what(), kMost)});
+  }
+
+ private:
+  static constexpr int kMost = 3;
+  int count_ = 0;
+  std::int64_t commits_ = -1;  // at the last failure
+};
+
 // The same ranks and process sets form the job once more.
 void begin_same_job(const std::optional<Error>& failure) {
   const RankLists sets = default_runtime().static_sets();
@@ -55,8 +75,10 @@ void run(State& state, const std::function<void()>& function) {
     state.sync();
     note_training_state();
   };
-  const auto begin_again = [](const std::optional<Error>& failure) {
-    is_elastic() ? begin_next_generation() : begin_same_job(failure);
+  const auto begin_again = [&state, in_vain = FailuresInVain()](const std::optional<Error>& failure) mutable {
+    if (is_elastic()) return begin_next_generation();
+    if (failure) in_vain.note(*failure, state.commits());
+    begin_same_job(failure);
   };
   loop(state, function, {synchronise, begin_again});
 }

@@ -130,6 +130,20 @@ TEST_F(ElasticRun, AJobThatCannotBeFormedAgainEndsIt) {
   other.join();
 }
 
+TEST_F(ElasticRun, FailuresWithoutACommitInBetweenEndIt) {
+  State state({});
+  int calls = 0;
+  const std::string words = words_of<BackendError>([&] {
+    run(state, [&] {
+      if (++calls <= 2) state.commit();
+      throw_if_error(Status::backend_error("as if it had failed"));
+    });
+  });
+  EXPECT_EQ(calls, 4);
+  EXPECT_THAT(words,
+              AllOf(HasSubstr("as if it had failed"), HasSubstr("has tried 3 times, and no commit came")));
+}
+
 TEST_F(ElasticRun, AReducerMadeInsideStaysAsItIs) {
   std::int64_t calls = 0;
   State state({{"calls", calls}});
